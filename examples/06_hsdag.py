@@ -40,7 +40,7 @@ def main() -> None:
     console.print(f"the greedy placement is {greedy['speedup_vs_best_single']:.3f} x best single")
     if env.spec.nondeterministic and (out / "placement.json").is_file():
         env.close()
-        console.print("the fastest placement, measured again beside the best single device:")
+        console.print("the fastest placement, measured again with the best single device:")
         console.print(evaluate_placement(options.model, out / "placement.json"))
     else:
         console.print(f"the fastest placement takes {agent.best_placement.latency_ms:.4f} ms")

@@ -1,4 +1,4 @@
-"""Every published number of the agents' papers beside ours, with budget and evaluations.
+"""Every published number of the agents' papers next to ours, with budget and evaluations.
 
 Latencies of HSDAG's paper are those of its machine; ours are of the calibrated twin
 ``hsdag-paper``, or of generated graphs. Read whether the order of methods is the same, not whether
@@ -95,7 +95,7 @@ OTHERS = ("other claims", "", "")
 
 @dataclass
 class Line:
-    """One published number beside ours; None where there is none.
+    """One published number next to ours; None where there is none.
 
     Attributes:
         paper: First author and year.
@@ -252,7 +252,7 @@ def pipelines(options: argparse.Namespace, out: Path) -> Iterator[Line]:
 
 
 def make_table(lines: list[Line]) -> Table:
-    table = Table(*Line.__dataclass_fields__, title="published numbers beside ours")
+    table = Table(*Line.__dataclass_fields__, title="published numbers and ours")
     for line in lines:
         cells = asdict(line).values()
         table.add_row(*(f"{c:.4g}" if isinstance(c, float) else str(c or "-") for c in cells))

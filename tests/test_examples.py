@@ -21,7 +21,7 @@ PRINTED = {
     "06_hsdag": r"\d+\.\d{3} x best single",
     "07_ablations": r"gap closed by the finalist",
     "hsdag_single_file": r"the prediction is \d+\.\d{3} x best single",
-    "08_published": r"published numbers beside ours(.|\n)*Yao 2026",
+    "08_published": r"published numbers and ours(.|\n)*Yao 2026",
 }
 """What the output of each example has to contain."""
 

@@ -10,7 +10,7 @@ from placement_gym.base.arrays import IntArray
 
 
 class CachedBackend(BackendWrapper):
-    """Answers a repeated placement from memory, together with the reference measured beside it.
+    """Answers a repeated placement from memory, together with the reference measured alongside.
 
     Failures are kept too: a backend does not report a transient one.
 
@@ -23,7 +23,7 @@ class CachedBackend(BackendWrapper):
         self.seen: dict[bytes, Measurement] = {}
 
     def evaluate(self, assignment: IntArray) -> Measurement:
-        """See ``Backend.evaluate``; ``cached`` tells repeated placements."""
+        """See ``Backend.evaluate``; ``cached`` marks repeated placements."""
         if self.infeasibility(assignment):
             return self.inner.evaluate(assignment)
         return self.evaluate_ignoring_limits(assignment)
@@ -46,7 +46,7 @@ class CachedBackend(BackendWrapper):
         return measurement
 
     def recall(self, assignment: IntArray) -> Measurement | None:
-        """What is remembered of an assignment, limits ignored."""
+        """Return what is remembered of an assignment, limits ignored."""
         return self.seen.get(assignment.tobytes())
 
     def remember(self, assignment: IntArray, measurement: Measurement) -> None:

@@ -14,7 +14,7 @@ from placement_gym.base.texts import last_line
 
 
 class Kind(StrEnum):
-    """What failed."""
+    """Kinds of failures."""
 
     INFEASIBLE = "infeasible"
     """The engine refuses the placement, or computes something else: it always will."""
@@ -28,11 +28,11 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Policy:
-    """What follows from a failure.
+    """Consequence of a failure.
 
     Attributes:
-        pauses_s: Seconds before each further attempt.
-        restart: Whether a further attempt gets a new process, where there is one.
+        pauses_s: Seconds before each retry.
+        restart: Whether a retry gets a new process, where there is one.
         is_result: Whether the placement counts as infeasible when all attempts have failed;
             otherwise the run ends, because a reward would blame the placement.
         remembered: Whether the backend then never tries it again.

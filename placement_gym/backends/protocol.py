@@ -20,7 +20,7 @@ OPTIONAL = ("prefill_ms", "token_ms", "handover_ms", "requests", "streams")
 
 @dataclass(frozen=True)
 class Measurement:
-    """The cost of one placement, with the reference measured beside it.
+    """The cost of one placement, with the reference measured alongside.
 
     Attributes:
         latency_ms: Median latency; ten times the reference if the placement failed.
@@ -158,7 +158,7 @@ class Backend(Protocol):
 
     @property
     def limits_weights(self) -> bool:
-        """Whether weights that exceed a device's limit make a placement infeasible."""
+        """True if weights that exceed a device's limit make a placement infeasible."""
         ...
 
     @property

@@ -28,7 +28,7 @@ class CompileError(EngineError):
 
 
 class PlacementGymWarning(UserWarning):
-    """Something that a user should know before trusting a result."""
+    """A caution to read before trusting a result."""
 
 
 def raise_interrupt(error: BaseException) -> None:

@@ -91,7 +91,7 @@ def _sync(path: Path) -> None:
 
 
 def is_path(text: object) -> bool:
-    """Whether text names something that exists; False where it can name nothing, as it is long."""
+    """Return whether text names something that exists; False for text too long to be a name."""
     try:
         return bool(str(text)) and Path(str(text)).exists()
     except (OSError, ValueError):
@@ -99,7 +99,7 @@ def is_path(text: object) -> bool:
 
 
 def list_neighbours(path: str) -> list[str]:
-    """Files in the folder that a path lies in, as the path would name them."""
+    """Files in the folder of a path, as the path would name them."""
     folder = Path(path).parent
     with suppress(OSError, ValueError):
         return [str(file) for file in islice(folder.iterdir(), MAX_NEIGHBOURS) if file.is_file()]
@@ -110,7 +110,7 @@ def read_bytes(path: str | Path, limit: int) -> bytes:
     """Read a file of at most ``limit`` bytes.
 
     Raises:
-        FileError: It cannot be read, is no regular file, or is larger; the message says why.
+        FileError: It cannot be read, is not a regular file, or is larger; the message says why.
     """
     file = Path(path)
     try:

@@ -49,7 +49,7 @@ class FittedText:
     """Text for ``rich``, shown as it is, in lines that keep numbers and their units together.
 
     Attributes:
-        text: What is shown; brackets are no markup, escapes no commands.
+        text: What is shown; brackets are not markup, escapes not commands.
         style: Of ``rich``.
     """
 
@@ -75,7 +75,7 @@ class FittedTable:
         self.rows: list[tuple[Sequence[str], str]] = []
 
     def add_row(self, *cells: object, style: str = "") -> None:
-        """Add a line; cells are shown as they are, brackets are no markup."""
+        """Add a line; cells are shown as they are, brackets are not markup."""
         self.rows.append(([make_printable(cell) for cell in cells], style))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -113,11 +113,11 @@ class FittedTable:
         return console.measure(self.build(columns), options=wide).minimum
 
     def is_empty(self, column: Column) -> bool:
-        """Whether there are rows, but nothing in this column of them."""
+        """Return whether there are rows, but nothing in this column of them."""
         return bool(self.rows) and all(cell in NOTHING for cell in self.cells(column))
 
     def cells(self, column: Column) -> list[str]:
-        """What a column has in each row."""
+        """Return the texts of a column."""
         at = list(self.columns).index(column)
         return [cells[at] for cells, _ in self.rows]
 

@@ -34,7 +34,7 @@ SHOWN: ContextVar[Task | None] = ContextVar("SHOWN", default=None)
 
 
 class Description(ProgressColumn):
-    """What is done now, which may be the name of a model: brackets in it are no markup."""
+    """Description of the current step; brackets in it, as of a model's name, are not markup."""
 
     def render(self, task: Task) -> Text:
         text = make_printable(task.fields["waiting"])
@@ -63,7 +63,8 @@ def progress_bar(
         total: Steps of the task, or None if unknown.
         unit: What a step is.
         quiet: Whether to show nothing.
-        counted: What the task's field ``count`` counts beside the steps; empty shows no count.
+        counted: What the task's field ``count`` counts in addition to the steps; empty shows no
+            count.
         description: What is done at first.
     """
     console = Console(stderr=True)

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 
 MARKS = re.compile(r"[\\`*\[\]<>|&~$]|(?<![^\W_])_|_(?![^\W_])")
-"""What begins a mark of Markdown, HTML or mathematics anywhere in a line."""
+"""Characters that begin a mark of Markdown, HTML or mathematics anywhere in a line."""
 BLOCK = re.compile(r"^([#+=-]|\d+[.)](?= |$))")
-"""What begins a heading, a list or a line of Markdown."""
+"""Beginnings of a heading, a list or a rule of Markdown."""
 
 
 def make_printable(text: object) -> str:

@@ -109,6 +109,7 @@ def compare(
     seeds = range(seeds) if isinstance(seeds, int) else list(dict.fromkeys(seeds))
     folder = make_output_folder(out)
     devices, reason = choose_devices(env_id, devices)
+    # Rows must say what was run wherever they are read: paths and objects become portable.
     kwargs = {"model": model, "devices": devices, **(env_kwargs or {})}
     kwargs = {key: to_portable(value, folder) for key, value in kwargs.items()}
     with BenchEnvs() as envs:
@@ -116,10 +117,13 @@ def compare(
             bench_env, kwargs, notes = open_env_to_split(envs, env_id, kwargs)
         notes = [*reason, *notes]
         chosen = choose_agents(bench_env, agents)
+        # Rows that another model, machine or version made would be compared with new ones: they are
+        # replaced, and the document says so.
         runs = plan_runs(bench_env, env_id, kwargs, chosen, seeds, budget)
         stale = find_stale_runs(bench_env, runs, folder)
         with lock_folder(folder):
             remove_rows(folder, stale)
+        # The same agent and seed given twice is one run.
         tasks = [*{run.task.key: run.task for run in runs}.values()]
         labels = {run.task.key: run.agent.label for run in runs}
         undone = {task.key for task in find_missing(tasks, folder)} | set(stale)
@@ -127,6 +131,7 @@ def compare(
         if not quiet:
             announce(bench_env, tasks, missing, notes)
         factories = {spec.name: spec.factory for spec in chosen if spec.factory is not None}
+        # An interrupt still writes the report of what has ended.
         interrupted, new_rows = False, list[Json]()
         try:
             new_rows = run_tasks(
@@ -149,6 +154,7 @@ def compare(
         document["replaced"] = " ".join(
             [*set(stale.values()), *comparison.describe_replaced(document, folder)]
         )
+        # A full disk must not lose the results, which the caller still gets.
         with keep_if_possible("the comparison's table"):
             comparison.write_report(document, folder)
         new = {task.key for task in missing}

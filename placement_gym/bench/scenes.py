@@ -45,6 +45,7 @@ def open_scene(
             devices; the message names the remedy.
     """
     given = {"model": model, "costs": costs, "schedule": schedule, "shapes": shapes}
+    # What is given replaces what the sources say; None leaves it.
     changes = {key: value for key, value in given.items() if value is not None}
     found = [
         one
@@ -58,6 +59,7 @@ def open_scene(
     try:
         with shapes_of_placement():
             return make_scene(found)
+    # The rows of a study name files of the machine that ran it.
     except ModelNotFoundError as error:
         raise UserError(f"{error}; --model names the model of {sources[0]}") from error
 
@@ -75,7 +77,7 @@ def open_runs(rows: Sequence[Json]) -> Scene:
 
 
 def read_file(path: Path, changes: Mapping[str, Any]) -> list[Found]:
-    """The placement of a file, with the costs beside it, if there are any.
+    """The placement of a file, with the costs next to it, if there are any.
 
     Its model is the one that it names unless ``changes`` has one.
     """
@@ -139,6 +141,6 @@ def make_build_kwargs(row: Json, changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe_result(row: Json) -> str:
-    """What a run found, in words."""
+    """Describe what a run found."""
     how = "measured" if row["env"] in MEASURED else "simulated"
     return f"{how} in the run: {row['latency_ms']:.4g} ms"

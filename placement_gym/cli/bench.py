@@ -105,7 +105,7 @@ def add_report(command: Command) -> None:
     add_study(command)
     add_out(command, None, folder=RESULTS)
     command.add_argument(
-        "--compare", metavar="FOLDER", help="set other results of the study beside these"
+        "--compare", metavar="FOLDER", help="compare with other results of the study"
     )
     add_pictures(command)
     command.add_argument(
@@ -190,6 +190,7 @@ def run_run(options: argparse.Namespace) -> int:
     )
     from placement_gym.bench.study.spec import Study
 
+    # A study is a file of somebody: before it may import code, it is only read and described.
     study = Study.load(options.study)
     choose_executor(study, options.executor, options.workers, options.address, options.timeout)
     if options.trust or not study.code:
@@ -221,6 +222,7 @@ def run_run(options: argparse.Namespace) -> int:
         options.quiet,
         timeout_s=options.timeout,
     )
+    # The exit code says whether all runs have a result, for scripts.
     failed, file = [row for row in rows if row["error"]], f"{options.out}/results.jsonl"
     lost = count_lost(rows, Path(options.out))
     kept = len(rows) - lost
@@ -321,12 +323,12 @@ def list_reasons(failed: list[dict[str, Any]]) -> list[str]:
 
 
 def print_json(options: argparse.Namespace, document: dict[str, Any]) -> bool:
-    """Print a document if JSON is asked for, and say whether it is."""
+    """Print a document with ``--json``; return whether it was given."""
     if options.json:
         print(json.dumps(document))
     return bool(options.json)
 
 
 def output_of(options: argparse.Namespace) -> TextIO:
-    """Where lines go that are printed on the way: standard output may be for JSON alone."""
+    """Return the stream of lines printed on the way: standard output may be for JSON alone."""
     return sys.stderr if options.json else sys.stdout

@@ -75,7 +75,7 @@ def add_compare(command: Command) -> None:
     )
     add_settings(
         command,
-        "a further argument of gym.make, as JSON or text",
+        "another argument of gym.make, as JSON or text",
     )
     add_out(command)
     add_pictures(command)
@@ -116,5 +116,5 @@ def run_compare(options: argparse.Namespace) -> int:
 
 
 def has_failed(row: Mapping[str, Any]) -> bool:
-    """Whether a run failed; a single device that cannot hold the model is a result."""
+    """Return whether a run failed; a single device that cannot hold the model is a result."""
     return bool(row["error"]) and row["agent"] != SINGLE_DEVICE

@@ -1,4 +1,4 @@
-"""The command that writes a placement for programs that know OpenVINO alone."""
+"""The command that writes a placement for programs that use OpenVINO alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def add_export(command: Command) -> None:
     """Add the arguments of ``placement-gym export``."""
     describe(
         command,
-        "Write a placement for programs that know OpenVINO alone. FOLDER gets the model; run.py, "
+        "Write a placement for programs that use OpenVINO alone. FOLDER gets the model; run.py, "
         "which compiles it; and affinities.json, the device of each node, as benchmark_app reads "
         "it.",
         "export results/plan-resnet.json --out deployed",

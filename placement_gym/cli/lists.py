@@ -91,6 +91,7 @@ def run_devices(options: argparse.Namespace) -> int:
         for name, specs in PRESETS.items()
     ]
 
+    # Made only if the answer is not JSON.
     def make() -> Group:
         machine = FittedTable(
             [Column("device", text=True), Column("what it is", text=True)],
@@ -118,7 +119,7 @@ def run_devices(options: argparse.Namespace) -> int:
 
 
 def can_measure(preset: str, specs: tuple[DeviceSpec, ...], found: dict[str, str]) -> bool:
-    """Whether OpenVINO has the devices of a preset here; one that is calibrated is simulated."""
+    """Return whether OpenVINO has a preset's devices here; a calibrated one is simulated."""
     here = all((spec.plugin or spec.name) in found for spec in specs)
     return here and not any(spec.roofline.startswith("HSDAG") for spec in specs)
 

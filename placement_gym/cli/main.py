@@ -82,7 +82,7 @@ def make_parser() -> Command:
     top.add_argument("--version", action="version", version=VERSION)
     add = top.add_commands()
     add_plan(add("plan", "find the placement to deploy, in a minute"))
-    add_export(add("export", "write a placement for programs that know OpenVINO alone"))
+    add_export(add("export", "write a placement for programs that use OpenVINO alone"))
     add_view(add("view", "write a page to explore placements in a browser"))
     add_compare(add("compare", "compare agents on one model"))
     add_evaluate(add("evaluate", "measure a saved placement again"))

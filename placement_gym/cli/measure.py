@@ -33,7 +33,7 @@ def add_evaluate(command: Command) -> None:
     """Add the arguments of ``placement-gym evaluate``."""
     describe(
         command,
-        "Compile and measure a saved placement beside the fastest single device. The devices and "
+        "Compile and measure a saved placement with the fastest single device. The devices and "
         "their settings are those of the file.",
         "evaluate results/plan-resnet.json",
         "evaluate plan-my_model.json --model my_model.xml",
@@ -60,7 +60,7 @@ def add_plan(command: Command) -> None:
     describe(
         command,
         "Measure roughly what operators and transfers cost, solve for the best placement, and "
-        "measure it beside every single device. FOLDER gets plan-MODEL.json, the fastest of them; "
+        "measure it with every single device. FOLDER gets plan-MODEL.json, the fastest of them; "
         "plan-MODEL-costs.json, from which `view` explains it; plan-MODEL-report.json; and a "
         "picture. It takes about a minute.",
         "plan --model resnet",

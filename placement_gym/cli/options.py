@@ -195,7 +195,7 @@ def set_command(command: Command, run: Callable[[argparse.Namespace], int], kept
 
 
 def env_settings(options: argparse.Namespace) -> dict[str, Any]:
-    """What ``--set`` gives to ``gym.make``.
+    """Return the arguments that ``--set`` gives to ``gym.make``.
 
     Raises:
         UserError: It is what an option of its own says.

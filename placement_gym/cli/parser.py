@@ -1,4 +1,4 @@
-"""How every command reads its words: one line for an error, the nearest word, the same help."""
+"""The parser of every command: one line for an error, the nearest word, the same help."""
 
 from __future__ import annotations
 

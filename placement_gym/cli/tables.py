@@ -1,4 +1,4 @@
-"""What ``plan``, ``place``, ``profile``, ``fidelity`` and ``evaluate`` print."""
+"""Tables that ``plan``, ``profile``, ``fidelity`` and ``evaluate`` print."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BEFORE = ("PIPELINE_PARALLEL", "fill-in-order")
 def print_result(
     options: argparse.Namespace, document: Document, make: Callable[[], RenderableType]
 ) -> None:
-    """Print a document as JSON where that is asked for, else as what ``make`` makes of it."""
+    """Print a document as JSON with ``--json``, else as what ``make`` makes of it."""
     if options.json:
         print(json.dumps(document))
     else:
@@ -89,7 +89,7 @@ def profile_table(document: Document) -> Group:
 
 
 def evaluation_table(values: Document) -> Group:
-    """What ``evaluate`` measured, and whether it beats the best single device."""
+    """Make the table of what ``evaluate`` measured, with its verdict."""
     table = FittedTable(
         [Column("", text=True), Column("ms"), Column("x best single"), Column("submodels")],
         f"{values['model']}, measured again",
@@ -106,6 +106,7 @@ def evaluation_table(values: Document) -> Group:
     if best_ms is not None:
         table.add_row("the best single device", f"{best_ms:.2f}", "1.000", "")
     table.add_row("the reference device", f"{values['reference_ms']:.2f}", "", "")
+    # A statement about the placement needs a measurement that decides; all others are said first.
     verdict = {
         YES: "It beats the best single device.",
         NO: "It does not beat the best single device.",
@@ -153,6 +154,7 @@ def plan_table(document: Document) -> Group:
             "-" if measured is None else str(row["n_submodels"]),
             style="bold" if row["label"] == document["plan"] else "",
         )
+    # What needs attention stands above the table, before the figures that it concerns.
     lines = [FittedText(document["saved"], "bold")]
     lines += [FittedText(note, "yellow") for note in document["notes"]]
     failed = [row for row in document["rows"] if row["error"]]
@@ -176,6 +178,7 @@ def plan_table(document: Document) -> Group:
         for row in document["rows"]
         if row.get("requests_per_s") is not None
     ]
+    # Where the files are comes last, next to the prompt.
     phases = document.get("phases", {})
     files = " and ".join(phases.get("files", [document["file"]]))
     end = f"Done in {document['wall_s']:.0f} s. The plan is {files}"
@@ -192,7 +195,7 @@ def plan_table(document: Document) -> Group:
 
 
 def memory_tables(document: Document) -> list[FittedTable]:
-    """What each device holds under the plan and before it; no table without memory limits."""
+    """Make tables of each device's memory with and without the plan; none without limits."""
     memory = document.get("memory", {"devices": []})
     known = [device["limit_bytes"] or device["reported_bytes"] for device in memory["devices"]]
     if not any(known):
@@ -218,7 +221,7 @@ def memory_tables(document: Document) -> list[FittedTable]:
 
 
 def show_limit(device: Document) -> str:
-    """What fits on a device, or on all of its pool, and what an integrated device reports."""
+    """Describe what fits on a device or its pool, and what an integrated device reports."""
     limit, reported = device["limit_bytes"], device["reported_bytes"]
     words = [] if limit is None else [f"{limit / 1e6:.1f}"]
     if limit is not None and device["pool"]:
@@ -272,7 +275,7 @@ def describe_bound(document: Document) -> str:
 
 
 def fidelity_table(document: Document) -> Group:
-    """How well the twin and the plain share of slow work predict measurements."""
+    """Make the table of how well the twin and the plain share of slow work predict."""
     table = FittedTable(
         [
             Column("", text=True),

@@ -1,4 +1,4 @@
-"""How the values of options are read from text; each error says what is possible."""
+"""Readers of options' values from text; each error says what is possible."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def output_folder(text: str) -> str:
 
 
 def one_of(names: Sequence[str]) -> Callable[[str], str]:
-    """What reads one of several words, and suggests the nearest one."""
+    """Make a reader of one of several words, which suggests the nearest one."""
 
     def read(text: str) -> str:
         if text not in names:

@@ -32,7 +32,7 @@ def add_view(command: Command) -> None:
     command.add_argument(
         "--costs",
         help="costs of the simulated timeline: analytic, profiled, or a cost table's file "
-        "(default: those of the run, or that `plan` has kept beside its file, else analytic)",
+        "(default: those of the run, or that `plan` has kept next to its file, else analytic)",
     )
     command.add_argument(
         "--schedule", help="preset of the simulated timeline (default: that of the run)"
@@ -74,6 +74,7 @@ def run_view(options: argparse.Namespace) -> int:
     from placement_gym.view.picture import check_picture_file, draw_shown
     from placement_gym.view.trace import make_trace
 
+    # All files are checked before the page is drawn, which may take minutes with a profile.
     out = check_output_file(name_output_file(options.out, "view.html"))
     further = {
         options.picture: "the placement as a picture",

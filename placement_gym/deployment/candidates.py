@@ -51,7 +51,7 @@ class Candidate:
 
     @property
     def alone(self) -> bool:
-        """Whether it is a single device."""
+        """True for a single device."""
         return len(set(self.assignment.ravel().tolist())) == 1
 
 

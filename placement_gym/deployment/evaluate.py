@@ -29,7 +29,7 @@ def evaluate_placement(
     objective: str = "latency",
     tolerance: float | None = None,
 ) -> dict[str, Any]:
-    """Compile and measure a placement beside the fastest single device.
+    """Compile and measure a placement alongside the fastest single device.
 
     Args:
         model: The model it was made for, as for ``gym.make``; None takes the one that the
@@ -57,6 +57,7 @@ def evaluate_placement(
         UnknownDeviceError: The machine does not have its devices.
     """
     chosen = placement if isinstance(placement, Placement) else Placement.load(placement)
+    # The same environment and finalist as in a benchmark, so that figures can be compared.
     env_kwargs = {
         **chosen.spec.given(model, shapes).to_json(),
         "devices": chosen.devices,
@@ -70,6 +71,8 @@ def evaluate_placement(
         shapes_of_placement(),
         closing(BenchEnv.make("DevicePlacement-v0", env_kwargs, folder)) as bench_env,
     ):
+        # A placement is stored by operators: it fits units of any granularity that it does not
+        # divide.
         units = bench_env.base.problem.units
         assignment = np.empty(len(units), dtype=np.int64)
         assignment[units.of_operator] = chosen.operator_devices(units.graph)
@@ -92,7 +95,7 @@ def name_best_single(bench_env: BenchEnv) -> str:
 
 
 def describe_measured(placement: Placement, finalist: Finalist, best_single: str) -> str:
-    """What the file holds, with the gain that was measured."""
+    """Describe what the file holds, with the gain that was measured."""
     speedup = finalist.speedup_vs_best_single if best_single else None
     return describe_saved(placement, speedup, finalist.noise, best_single)
 

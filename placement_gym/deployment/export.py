@@ -1,4 +1,4 @@
-"""A placement for programs that know OpenVINO alone: a model, its affinities, and a script."""
+"""A placement for programs that use OpenVINO alone: a model, its affinities, and a script."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 KEY = ["placement_gym", "affinities"]
-"""Where the model's runtime info has the affinities: JSON, as nodes cannot keep their own."""
+"""Path of the affinities in the model's runtime info: JSON, as nodes cannot keep their own."""
 PHASES = ("prefill", "decode")
 MODEL, AFFINITIES, SCRIPT = "model.xml", "affinities.json", "run.py"
 
@@ -71,9 +71,11 @@ def export_placement(
     graph, partition = cut(loaded, chosen, split)
     set_affinities(loaded, graph, partition)
     replace_control_characters(loaded)
+    # Nodes cannot keep their devices in a file: the model's runtime info holds them all.
     affinities = read_affinities(loaded)
     loaded.set_rt_info(json.dumps(affinities), KEY)
     save_model(loaded, folder / MODEL)
+    # Other tools have no aliases of devices: they get plain names.
     names = name_devices(chosen, graph, partition)
     plain = {node: names[device] for node, device in affinities.items()}
     write_text(folder / AFFINITIES, json.dumps(plain, indent=1) + "\n")
@@ -95,7 +97,7 @@ def export_phases(
 ) -> list[Path]:
     """As ``export_placement``, of a placement for prompts and one for tokens.
 
-    The folders ``prefill`` and ``decode`` are exports on their own; ``run.py`` beside them has a
+    The folders ``prefill`` and ``decode`` are exports on their own; ``run.py`` next to them has a
     request that runs prompts in the first and tokens in the second, and hands the state over.
 
     Returns:

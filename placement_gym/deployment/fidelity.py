@@ -1,4 +1,4 @@
-"""How well the twin predicts: the same placements measured and simulated, side by side."""
+"""Fidelity of the twin: the same placements measured and simulated, side by side."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def fidelity(
     The profile was not fitted to any of the placements. Both latencies are speed-ups over the
     reference device, times its median latency while measuring, so that a machine that is slower
     than when it was profiled does not count as an error of the twin. ``out`` gets
-    ``fidelity-MODEL.json`` with every placement and a scatter plot beside it.
+    ``fidelity-MODEL.json`` with every placement and a scatter plot next to it.
 
     Args:
         model: As for ``gym.make``.
@@ -97,6 +97,7 @@ def fidelity(
         tolerance=tolerance,
     )
     problem = backend.problem
+    # Placements that the profile was fitted to would flatter it.
     placements = sample_held_out(problem, n_placements)
     if len(placements) < MIN_PLACEMENTS:
         raise UserError(
@@ -107,6 +108,7 @@ def fidelity(
         costs = load_or_measure(backend, refresh, quiet)
         measured = measure(backend, placements, quiet)
     twin = SimulatedBackend(problem, costs)
+    # Relative to the reference of each measurement: a machine that has become slower is no error.
     reference_ms = float(np.median([m.reference_ms for m in measured]))
     rows = [
         {
@@ -175,7 +177,7 @@ def slow_share(problem: Problem, costs: CostTable, placement: IntArray) -> float
 
 
 def compute_agreement(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """How well predictions, and the plain share of slow work, agree with the measurements."""
+    """Compute how well predictions, and the plain share of slow work, agree with measurements."""
     measured = np.array([row["measured_ms"] for row in rows])
     predicted = np.array([row["predicted_ms"] for row in rows])
     share = np.array([row["slow_share"] for row in rows])

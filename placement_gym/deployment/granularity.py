@@ -40,7 +40,7 @@ def build_backend_to_split(
         tolerance: As for ``gym.make``.
 
     Returns:
-        The backend; and notes on how many units there are, and why they are finer than asked for.
+        The backend; and notes on how many units there are, and why they are finer than requested.
 
     Raises:
         UserError: There are fewer than two units, or the problem cannot be profiled.
@@ -52,6 +52,7 @@ def build_backend_to_split(
         with progress_bar(None, "", quiet, description="reading the model"):
             return build_measured_backend(spec, found, protocol=protocol, tolerance=tolerance)
 
+    # Finer units until there is something to decide: a plain chain of layers is one unit.
     backend, notes = build(spec), []
     while backend.problem.n_units < FEW_UNITS and spec.granularity in FINER:
         few, finer = count_units(backend.problem.units), FINER[spec.granularity]
@@ -64,6 +65,7 @@ def build_backend_to_split(
         notes.append(f"latencies are those of scenario {problem.units.graph.scenario!r}")
     if problem.units.graph.data_shapes:
         notes.append(f"measured with {describe_sizes(problem.units.graph.data_shapes)}")
+    # Said now, because minutes of measuring follow.
     if not quiet:
         name = make_printable(problem.units.graph.model)
         print(f"{name}: {'; '.join(notes)}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""What an interrupt leaves behind, and how to continue."""
+"""Messages of interrupts: what is kept, and how to continue."""
 
 from __future__ import annotations
 

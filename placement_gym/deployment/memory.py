@@ -1,4 +1,4 @@
-"""What each device holds under a placement: weights, copies of shared ones, key-value cache."""
+"""Memory of each device under a placement: weights, copies of shared ones, key-value cache."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Held(NamedTuple):
 
 
 def count_held(problem: Problem, assignment: IntArray) -> Held:
-    """What each device really holds once a placement is compiled.
+    """Count what each device really holds once a placement is compiled.
 
     Args:
         problem: Units and devices.
@@ -122,9 +122,10 @@ def describe_need(problem: Problem) -> str:
 
 
 def describe_fit(problem: Problem) -> list[str]:
-    """What does not fit on which device or pool, and by how much; empty where the model fits each.
+    """Describe what does not fit on which device or pool, and by how much; empty if the model fits
+    each.
 
-    What an integrated device reports is no limit, and said so.
+    What an integrated device reports is not a limit, as the text says.
     """
     need, names = float(problem.unit_bytes.sum()), problem.device_names
     groups = enumerate(problem.memory.limits_bytes.tolist())
@@ -146,7 +147,7 @@ def describe_fit(problem: Problem) -> list[str]:
 
 
 def describe_use(problem: Problem, label: str, assignment: IntArray) -> list[str]:
-    """Where a placement puts more on an integrated device than this reports, and how much more."""
+    """Describe by how much a placement exceeds what integrated devices report."""
     held = count_held(problem, assignment).total.tolist()
     return [
         f"{label} puts {megabytes(used)} on {name}, which exceeds what it reports by "

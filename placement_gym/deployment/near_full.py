@@ -22,7 +22,7 @@ from placement_gym.solvers.repair import RepairPrices, repair
 NEAR_FULL = 0.9
 """Share of what a device holds, or reports, from which on variants are measured."""
 LESS, MORE = (0.9, 0.75), (1.1,)
-"""What variants put on the device, as shares of what the split does."""
+"""Bytes that variants put on the device, as shares of the split's."""
 OTHERS = "others"
 
 
@@ -48,7 +48,7 @@ def add_variants(twin: SimulatedBackend, candidates: Sequence[Candidate]) -> lis
 
 
 def fits(problem: Problem, assignment: IntArray) -> bool:
-    """Whether a placement keeps to support and limits, copies of weights included."""
+    """Return whether a placement respects support and limits, copies of weights included."""
     return not (problem.infeasibility(assignment) or explain_excess(problem, assignment))
 
 

@@ -31,7 +31,7 @@ LABEL = "phases"
 
 @dataclass(frozen=True)
 class Phased:
-    """Two placements, measured beside the best single one.
+    """Two placements, measured alongside the best single one.
 
     Attributes:
         prefill: Of the prompts.
@@ -128,7 +128,7 @@ def measure_phases(
     rows: Sequence[Mapping[str, Any]],
     label: str,
 ) -> Phased | None:
-    """Measure the best two placements beside the best one; None where no two promise anything.
+    """Measure the best two placements alongside the best one; None where no two look better.
 
     Args:
         backend: Measures.
@@ -155,7 +155,7 @@ def measure_phases(
 
 
 def compare(phased: Measurement, chosen: Measurement) -> str:
-    """Whether two placements beat the one that would be handed over; see ``Phased.answer``."""
+    """Compare two placements with the one that would be handed over; see ``Phased.answer``."""
     return judge(
         {
             "speedup": phased.speedup / chosen.speedup,
@@ -219,7 +219,7 @@ def describe_phases(found: Phased | None, label: str) -> str:
 
 
 def report_phases(found: Phased | None, label: str, stem: Path) -> dict[str, Any]:
-    """What the report says of two placements.
+    """Return what the report says of two placements.
 
     Args:
         found: They, if they were measured.

@@ -69,7 +69,7 @@ def plan(
     between two results; ``Pipeline`` runs such a plan.
     With ``phases`` candidates are also the solver's placements for the prompt alone and for the
     tokens alone, and the fastest one for the prompt with the fastest one for the tokens, the state
-    handed over between them, is measured beside the best single placement. Both are compiled, so
+    handed over between them, is measured alongside the best single placement. Both are compiled, so
     that devices hold the weights of both.
     ``out`` gets ``plan-MODEL.json``, the placement; ``plan-MODEL-costs.json``, the costs that it
     was solved for, which a view of it takes; ``plan-MODEL-report.json``; and a picture.
@@ -115,6 +115,7 @@ def plan(
         EngineError: No candidate fits and runs.
     """
     started = perf_counter()
+    # Minutes of measuring follow: what can fail fails before.
     check_objective(objective)
     folder = make_output_folder(out)
     if export is not None:
@@ -149,7 +150,7 @@ def plan(
 
 
 def describe_tolerance(problem: Problem, tolerance: float) -> list[str]:
-    """How far outputs were allowed to differ, where that is not the little that f32 needs."""
+    """Describe how far outputs were allowed to differ, where that is more than f32 needs."""
     if tolerance == F32_TOLERANCE:
         return []
     reference = problem.device_names[problem.reference_device]
@@ -189,7 +190,7 @@ def make_document(
 
 
 def describe_winner(problem: Problem, found: Selection) -> str:
-    """What is saved, in one line."""
+    """Describe what is saved, in one line."""
     alone = [row for row in found.rows if row["alone"] and row["speedup"] is not None]
     best = max(alone, key=lambda row: row["speedup"])["label"] if alone else ""
     if found.pair is not None and found.winner is not found.chosen:

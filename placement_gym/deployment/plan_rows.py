@@ -83,7 +83,7 @@ def choose(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def judge(row: Mapping[str, Any]) -> str:
-    """Whether a measured row beats the fastest single device; see ``compare_with_best_single``."""
+    """Compare a measured row with the fastest single device; see ``compare_with_best_single``."""
     return compare_with_best_single(row["speedup"], row["noise"], row["doubt"])
 
 

@@ -1,4 +1,4 @@
-"""A model that a program has read itself, with the names that a placement knows."""
+"""A model that a program has read itself, with the names that placements use."""
 
 from __future__ import annotations
 
@@ -62,5 +62,5 @@ def count(name: str) -> int:
 
 
 def fits(placement: Placement, model: ov.Model) -> bool:
-    """Whether a placement was made for a prepared model."""
+    """Return whether a placement was made for a prepared model."""
     return extract_spec(model, placement.spec).fingerprint() == placement.fingerprint

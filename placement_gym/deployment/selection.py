@@ -28,7 +28,7 @@ MAX_REPEATS = 64
 
 @dataclass(frozen=True)
 class Selection:
-    """What was proposed and measured, and what to hand over.
+    """Candidates that were proposed and measured, and the one to hand over.
 
     Attributes:
         candidates: All of them.

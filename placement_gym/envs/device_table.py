@@ -20,11 +20,12 @@ from placement_gym.solvers.tasks import Tasks
 DEVICE_FEATURES = ("limit", "limited", "host", "mean_ms", "submodel_ms")
 """Columns of ``devices``: bytes that fit; whether less than the model fits; whether it computes in
 the host's memory; mean time of a unit; cost of a submodel."""
+LIMIT, LIMITED, HOST, MEAN_MS, SUBMODEL_MS = range(len(DEVICE_FEATURES))
 EDGE_FEATURES = ("mean_ms", "tensors", "size")
 """Columns of ``edge_attr``: mean time of the edge's transfers over all pairs of devices; number of
 tensors; their size, in mean tensors."""
 LINK_FEATURES = ("fixed_ms", "ms_per_size")
-"""Last axis of ``links``: time of a transfer, and further time for a mean tensor."""
+"""Last axis of ``links``: time of a transfer, and additional time for a mean tensor."""
 
 
 def device_spaces(n_nodes: int, n_edges: int, n_devices: int) -> dict[str, spaces.Space[Any]]:
@@ -73,6 +74,8 @@ def describe_devices(
         (D, D, 2), ``unit_ms`` (N, D), ``unit_bytes`` (N,), ``edge_attr`` (E, 3) and ``scale_ms``
         (1,) float32. Multiply a time by ``scale_ms`` to get milliseconds.
     """
+    # Zeros stay where there are no costs: a space must not depend on whether latencies are
+    # simulated.
     present = len(problem.devices)
     arrays: dict[str, NDArray[Any]] = {
         "device_mask": np.ones(present, dtype=np.int8),
@@ -88,8 +91,9 @@ def describe_devices(
         "scale_ms": np.ones(1, dtype=np.float32),
     }
     share = limit_shares(problem)
-    arrays["devices"][:, 0], arrays["devices"][:, 1] = share, share < 1.0
-    arrays["devices"][:, 2] = [device.host for device in problem.devices]
+    table = arrays["devices"]
+    table[:, LIMIT], table[:, LIMITED] = share, share < 1.0
+    table[:, HOST] = [device.host for device in problem.devices]
     if costs is not None:
         add_times(arrays, problem, costs)
     full = device_spaces(n_nodes, n_edges, n_devices)
@@ -97,7 +101,7 @@ def describe_devices(
 
 
 def add_times(arrays: dict[str, NDArray[Any]], problem: Problem, costs: CostTable) -> None:
-    """Fill in what a cost table knows, in multiples of the mean time of a unit on a device."""
+    """Fill in a cost table's values, in multiples of the mean time of a unit on a device."""
     supported = problem.supported
     unit_ms = costs.unit_ms(problem.units)
     scale_ms = float(unit_ms[supported].mean()) or 1.0
@@ -107,8 +111,8 @@ def add_times(arrays: dict[str, NDArray[Any]], problem: Problem, costs: CostTabl
     fixed, per_size = links[apart].mean(axis=0) if apart.any() else np.zeros(2)
     of_device = np.where(supported, unit_ms, 0.0).sum(axis=0) / np.maximum(supported.sum(axis=0), 1)
     arrays["unit_ms"][:] = unit_ms / scale_ms
-    arrays["devices"][:, 3] = of_device / scale_ms
-    arrays["devices"][:, 4] = costs.submodel_ms / scale_ms
+    arrays["devices"][:, MEAN_MS] = of_device / scale_ms
+    arrays["devices"][:, SUBMODEL_MS] = costs.submodel_ms / scale_ms
     arrays["links"][:] = links
     arrays["edge_attr"][:] = np.stack([tensors * fixed + size * per_size, tensors, size], axis=1)
     arrays["scale_ms"][:] = scale_ms

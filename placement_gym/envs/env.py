@@ -75,7 +75,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     `observe_graph=False` leaves out the last three, for graphs of many thousand units.
     `observe_devices=True` adds the keys below, all but `room` only where the graph is observed.
-    Times are in units of `scale_ms`, and zero if the backend knows no costs without measuring;
+    Times are in units of `scale_ms`, and zero if the backend has no costs without measuring;
     bytes are shares of the model's.
 
     | key | shape | type | meaning |
@@ -219,10 +219,14 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         self.horizon = horizon
         self.graph = graph
         self.repair = repair
+        # For the benchmark: which placements were repaired, and which ones heuristics gave the
+        # agent.
         self.on_repair: Callable[[BoolArray], None] = ignore_repairs
         self.starts: dict[bytes, str] = {}
         self.render_mode = render_mode
         self.painter = Painter()
+        # Costs that need measuring are never measured for an observation: rough ones take their
+        # place.
         self.observer = Observer(
             self.problem,
             horizon,
@@ -237,6 +241,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         )
         self.observation_space: spaces.Space[Any] = self.observer.space()
         self.action_space = spaces.MultiDiscrete(self.layout.choices_of_each)
+        # An info can be read before the first reset.
         self.row = self.reference_row()
         self.steps = 0
         self.measurement: Measurement | None = None
@@ -248,7 +253,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     @property
     def decisions(self) -> tuple[str, ...]:
-        """What an action decides; see ``placement_gym.problem.decisions``."""
+        """The decisions of an action; see ``placement_gym.problem.decisions``."""
         return self.layout.names
 
     @property
@@ -299,12 +304,12 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         return self.singles.best_speedups
 
     def measure_singles_again(self) -> None:
-        """Measure every device alone anew, whatever is remembered in memory or on disk."""
+        """Measure every device alone again, ignoring what is cached."""
         self.singles = SingleDeviceResults.of(self.backend, anew=True)
 
     @property
     def objective(self) -> str:
-        """What latencies are: ``"latency"`` of one request, or ``"throughput"``."""
+        """Meaning of latencies: ``"latency"`` of one request, or ``"throughput"``."""
         return self.backend.objective
 
     @property
@@ -394,7 +399,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     @cached_property
     def repair_prices(self) -> RepairPrices:
-        """What a repair minimises."""
+        """Costs that a repair minimises."""
         from placement_gym.solvers.repair import RepairPrices
 
         return RepairPrices.of(self.problem, self.backend.rough_costs)
@@ -433,7 +438,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         )
 
     def cost_table(self) -> CostTable:
-        """What operators and transfers cost.
+        """Costs of operators and transfers.
 
         The simulated backend's table, or the profile of this machine, which is measured on the
         first call and then kept.
@@ -453,7 +458,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         ``devices`` also those that ``observe_devices`` adds, but ``room``.
 
         Args:
-            devices: Whether to tell limits, times and links; None as observations do.
+            devices: Whether to include limits, times and links; None as observations do.
             costs: Times for ``devices``; None takes what is known without a measurement.
         """
         observer = self.observer

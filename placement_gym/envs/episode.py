@@ -8,7 +8,7 @@ import gymnasium as gym
 
 
 class Policy(Protocol):
-    """What an agent must offer to be benchmarked, as Stable-Baselines3's models do."""
+    """An agent that can be benchmarked, as Stable-Baselines3's models can."""
 
     def predict(
         self,

@@ -30,6 +30,7 @@ def make_info(
     best, unlimited = best_speedups
     latency_ms, reference_ms = last.latency_ms, last.reference_ms
     speedup = reference_ms / latency_ms
+    # Every key on every step, so that loggers and vectors see one structure.
     info = {
         "latency_ms": latency_ms,
         "reference_ms": reference_ms,
@@ -56,6 +57,7 @@ def make_info(
         "devices": problem.device_names,
         "testbed": problem.testbed,
     }
+    # What only models with state and throughput have.
     if last.prefill_ms is not None:
         info["prefill_ms"] = last.prefill_ms
     if last.token_ms is not None:

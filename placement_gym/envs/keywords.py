@@ -19,7 +19,7 @@ ENV_OF_ENTRY_POINT: dict[Callable[..., Any], Callable[..., Any]] = {
     measured_per_unit: MeasuredEnv,
     simulated_per_unit: SimulatedEnv,
 }
-"""The environment that takes the further keywords of an entry point."""
+"""The environment that takes the other keywords of an entry point."""
 MAKE_KEYWORDS = {"max_episode_steps", "disable_env_checker"}
 """Keywords of ``gym.make`` itself."""
 
@@ -79,7 +79,7 @@ def placement_ids() -> list[str]:
 
 
 def find_creator(spec: EnvSpec) -> Callable[..., Any] | None:
-    """What ``gym.make`` calls for a spec; None if there is nothing, or it cannot be imported."""
+    """The callable behind a spec; None if there is none, or it cannot be imported."""
     entry_point = spec.entry_point
     if not isinstance(entry_point, str):
         return entry_point
@@ -90,7 +90,7 @@ def find_creator(spec: EnvSpec) -> Callable[..., Any] | None:
 
 
 def may_place(spec: EnvSpec) -> bool:
-    """Whether a spec may make a placement environment: what a function makes is not known."""
+    """Return whether a spec may make a placement environment; a function may make any."""
     creator = find_creator(spec)
     if spec.id in placement_ids() or not isinstance(creator, type):
         return spec.id in placement_ids() or creator is not None

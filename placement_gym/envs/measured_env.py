@@ -1,4 +1,4 @@
-"""What ``gym.make`` calls for environments that OpenVINO measures."""
+"""Entry points of ``gym.make`` for environments that OpenVINO measures."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class MeasuredEnv(DevicePlacementEnv):
         scenario: What one run of a model with state is: ``"chat-128-32"`` gives it a prompt of 128
             tokens on an empty state and then decodes 32 tokens one by one. None is ``"chat"``, 64
             and 16 tokens. Latencies are those of the whole scenario, info has ``prefill_ms`` and
-            ``token_ms`` beside them, outputs are compared at every step, and the memory of a
+            ``token_ms`` in addition, outputs are compared at every step, and the memory of a
             device includes its part of the state at the end. Dimensions that ``shapes`` does not
             bind are a batch of one, if they are an input's first, else the tokens: the new ones,
             or all of them where the input's name has ``mask`` in it.
@@ -130,6 +130,7 @@ class MeasuredEnv(DevicePlacementEnv):
         from placement_gym.backends.measured.build import build_measured_backend
         from placement_gym.backends.measured.timing_protocol import TimingProtocol
 
+        # Loading and inspecting a model takes seconds: wrong arguments fail before.
         check_integer("warmup", warmup, 0)
         check_integer("repeats", repeats, 2)
         check_flag("cache", cache)
@@ -150,6 +151,7 @@ class MeasuredEnv(DevicePlacementEnv):
             timeout_s,
             tolerance,
         )
+        # A repeated placement is not measured again; the benchmark still counts it.
         super().__init__(
             CachedBackend(backend) if cache else backend,
             reward=reward,

@@ -102,7 +102,7 @@ class Observer:
         graph: Whether observations carry the static graph.
         unit_ms: See ``compute_node_features``.
         max_devices: Common number of devices; None takes the problem's.
-        devices: Whether observations tell limits, room, times and links.
+        devices: Whether observations include limits, room, times and links.
         costs: Times for ``devices``; None leaves them zero.
         decisions: What an action decides, see ``decisions.Layout``; more than the placement
             excludes padding.

@@ -16,7 +16,7 @@ def placement_env(env: gym.Env[Any, Any], joint: bool = False) -> DevicePlacemen
 
     Args:
         env: The environment.
-        joint: Whether the caller knows about further decisions than the placement.
+        joint: Whether the caller also passes decisions other than the placement.
 
     Raises:
         TypeError: The innermost environment is another one.

@@ -11,7 +11,7 @@ from placement_gym.base.errors import unknown_name
 
 
 class Outcome(Protocol):
-    """What a reward depends on: numbers for one placement, (k,) arrays for k placements."""
+    """Values that a reward depends on: numbers for one placement, (k,) arrays for k placements."""
 
     @property
     def latency_ms(self) -> Any:

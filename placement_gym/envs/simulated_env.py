@@ -1,4 +1,4 @@
-"""What ``gym.make`` calls for environments that a cost table simulates."""
+"""Entry points of ``gym.make`` for environments that a cost table simulates."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class SimulatedEnv(DevicePlacementEnv):
 
     `gdp`, `annealing` and `hill-climb` decide all three, and `heft` uses its rank as priority.
     Other agents and solvers, `compare` and studies refuse such an environment.
-    [GO's page](../../docs/results/go.md) shows what the further decisions are worth.
+    [GO's page](../../docs/results/go.md) shows what these decisions gain.
 
     ## References
     * Schedules follow OpenVINO's HETERO, Placeto (Addanki et al. 2019), GiPH (Hu et al. 2023),
@@ -122,7 +122,7 @@ class SimulatedEnv(DevicePlacementEnv):
             counts tensors at the upper bounds of their dimensions.
         scenario: As for ``MeasuredEnv``. Analytic costs are sums over the scenario: the prefill's,
             and for each decoded token the mean of the first and the last one's, at their shapes;
-            each inference pays for launches, weights and transfers anew.
+            each inference pays for launches, weights and transfers again.
         decisions: ``"placement"``, and then ``"priority"``, ``"fusion"`` or both, which exclude
             padding.
 
@@ -165,9 +165,12 @@ class SimulatedEnv(DevicePlacementEnv):
         twin = build_simulated_problem(
             ModelSpec(model, granularity, graph, shapes, data_shapes, scenario), devices, costs
         )
+        # The twin brings a schedule of its own where its costs are published for one.
         semantics = parse_schedule(twin.schedule if schedule is None else schedule, objective)
         self.simulated = SimulatedBackend(twin.problem, twin.costs, semantics, noise)
         self.simulated.check_reference()
+        # Where actions also decide priority or fusion, the same backend evaluates rows of all
+        # decisions.
         self.exact = self.evaluate_decisions(decisions)
         super().__init__(
             self.exact,

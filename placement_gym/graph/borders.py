@@ -1,9 +1,9 @@
 """Shapes at the borders between submodels, where dimensions of a model are dynamic.
 
-A request of HETERO begins with tensors whose dynamic dimensions are zero. A submodel may know less
-of what it hands over than the whole model tells its reader: the pattern of a ``Reshape`` arrives as
-data, or two sizes are equal outside of it. The reader then refuses the first tensor ("Can't set the
-input tensor").
+A request of HETERO begins with tensors whose dynamic dimensions are zero. A submodel may infer less
+of what it hands over than the reader infers in the whole model: the pattern of a ``Reshape``
+arrives as data, or two sizes are equal outside of it. The reader then refuses the first tensor
+("Can't set the input tensor").
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Handed = dict[tuple[str, int], "ov.Output"]
 
 
 def state_border_shapes(model: ov.Model, owner: dict[str, int]) -> None:
-    """Let submodels know what their readers know of the tensors that they hand over, in place.
+    """Give tensors that submodels hand over the shapes that their readers expect, in place.
 
     A ``Reshape`` states the sizes that are known, where the submodel alone does not infer them. A
     dimension that cannot be zero becomes one of any size.
@@ -60,7 +60,7 @@ def find_refused(model: ov.Model, owner: dict[str, int], stated: set[str]) -> Ha
 
 
 def infer_alone(model: ov.Model, owner: dict[str, int]) -> Handed:
-    """What submodels hand over, with the shapes that each infers from its own inputs."""
+    """Infer what submodels hand over, with the shapes that each derives from its own inputs."""
     import openvino as ov
     from openvino import op
 
@@ -86,7 +86,7 @@ def infer_alone(model: ov.Model, owner: dict[str, int]) -> Handed:
 
 
 def is_refused(read: ov.PartialShape, inferred: ov.PartialShape) -> bool:
-    """Whether a reader refuses a tensor that is zero where its giver knows no size.
+    """Return whether a reader refuses a tensor that is zero where its maker has no known size.
 
     Args:
         read: The shape of the reader's input.

@@ -67,7 +67,7 @@ def extract(
 
 
 def extract_spec(model: ov.Model, spec: ModelSpec) -> OpGraph:
-    """Extract the graph that a specification asks for of the model that it has loaded."""
+    """Extract the graph of a loaded model that its specification describes."""
     return extract(model, spec.graph, spec.scenario, spec.data_shapes)
 
 
@@ -119,6 +119,7 @@ def raw_graph(model: ov.Model, twin: Mapping[str, ov.Node] | None = None) -> OpG
         model: The model.
         twin: Nodes with static shapes by name, where those of the model have none.
     """
+    # Names and sizes come from different models where shapes are dynamic: only the twin has sizes.
     nodes = model.get_ordered_ops()
     shaped = nodes if twin is None else [twin[node.get_friendly_name()] for node in nodes]
     names = [node.get_friendly_name() for node in nodes]
@@ -136,6 +137,7 @@ def raw_graph(model: ov.Model, twin: Mapping[str, ov.Node] | None = None) -> OpG
             source.append(position)
             port.append(output.get_index())
             sizes.append(int(np.prod(sized.get_shape())) * output.get_element_type().size)
+    # Readers are added by `read_by` below, which also orders them.
     producers = np.array(source, dtype=np.int64)
     tensors = Tensors(
         producers,
@@ -181,6 +183,7 @@ def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
         raw: Every IR node.
         dynamic: Whether dimensions are dynamic, so that each copy of a Parameter's shape reads it.
     """
+    # An operator owns what it computes with; static values belong to several if several read them.
     static = static_nodes(raw)
     rounds = rounding_nodes(raw, static)
     owners = operator_owners(raw, static, rounds)
@@ -195,6 +198,7 @@ def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
     members: list[list[str]] = [[] for _ in kept_nodes]
     for node, name in enumerate(raw.names):
         members[label[node]].append(name)
+    # Readings of static values make no edge: each reader gets a copy when a placement is applied.
     tensor, reader = fan_out(*raw.tensors.readings(), owners)
     flowing = kept[raw.tensors.source[tensor]]
     tensor, reader = tensor[flowing], number[reader[flowing]]

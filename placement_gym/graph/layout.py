@@ -1,4 +1,4 @@
-"""Where pictures and pages draw the units of a graph: in layers, with few crossings."""
+"""Layout of a graph's units in pictures and pages: layers with few crossings."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def lay_out(graph: OpGraph) -> Layout:
 
 
 def assign_layers(graph: OpGraph) -> IntArray:
-    """(n,) longest path to each unit; units without producers are beside their first reader."""
+    """(n,) longest path to each unit; units without producers are next to their first reader."""
     layer = [0] * len(graph)
     by_target = graph.edge_index[:, np.argsort(graph.edge_index[1], kind="stable")]
     for source, target in by_target.T.tolist():

@@ -27,6 +27,7 @@ def count_within_distance(
     sizes = np.empty((n, radius), np.int64)
     seen_by = np.full(n, -1, np.int64)
     queue = np.empty(max(limit, 1), np.int64)
+    # Marking by centre saves clearing the marks before each search.
     for centre in range(n):
         seen_by[centre] = centre
         queue[0] = centre
@@ -37,6 +38,7 @@ def count_within_distance(
                 node = queue[begin]
                 begin += 1
                 for position in range(first[node], first[node + 1]):
+                    # Larger radii would only find more nodes: their size is capped as well.
                     if end == limit:
                         break
                     other = neighbours[position]

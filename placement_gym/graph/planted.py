@@ -15,7 +15,7 @@ as an operator, and transfers do not wait for each other:
 
 So the plan is optimal, whichever device plays which part; it need not be the only optimum.
 ``problem.costs.planted`` checks what the proof needs of a cost table. The operators of a slot are
-shuffled, so that their numbers do not tell their devices.
+shuffled, so that their numbers do not reveal their devices.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ NAME = re.compile(r"planted-(?P<devices>\d{1,2})x(?P<slots>\d{1,6})-seed(?P<seed
 SLACK = 2
 """Slots between the end of an operator and the start of its readers on other devices."""
 CHAINED, REMOTE, REACH = 0.7, 0.6, 8
-"""How often an operator reads the one before it on its device and one of another device; how many
-slots back it reads at most."""
+"""Shares of operators that read the one before them on their device, and one of another device;
+largest distance in slots of what they read."""
 MAX_OPERATORS = 1_000_000
 MAX_DEVICES = 16
 FLOPS, WEIGHT_BYTES, WIDTH = 2e8, 400_000, 1000
@@ -60,7 +60,7 @@ class Plan:
         """The plan of a name.
 
         Raises:
-            UserError: It is no such name, or a number is out of range.
+            UserError: It is not such a name, or a number is out of range.
         """
         match = NAME.fullmatch(name)
         plan = cls(*(int(match[key]) for key in ("devices", "slots", "seed"))) if match else None
@@ -73,7 +73,7 @@ class Plan:
         return plan
 
     def fits(self) -> bool:
-        """Whether the numbers are in range."""
+        """Return whether the numbers are in range."""
         few = 2 <= self.devices <= MAX_DEVICES and self.slots >= 1
         return few and self.devices * self.slots <= MAX_OPERATORS
 
@@ -86,7 +86,7 @@ class Plan:
 
 
 def is_planted(model: object) -> bool:
-    """Whether a model argument is meant to name a planted graph."""
+    """Return whether a model argument is meant to name a planted graph."""
     return isinstance(model, str) and model.startswith("planted-")
 
 

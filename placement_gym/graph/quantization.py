@@ -28,7 +28,7 @@ BYTE = 8
 
 
 def is_quantized(model: ov.Model) -> bool:
-    """Whether a model rounds activations, or has weights that are stored in eight bits or fewer."""
+    """Return whether a model rounds activations or stores weights in eight bits or fewer."""
     return any(
         node.get_type_name() == QUANTIZE or is_compressed_weight(node)
         for node in model.get_ordered_ops()
@@ -36,7 +36,7 @@ def is_quantized(model: ov.Model) -> bool:
 
 
 def is_compressed_weight(node: ov.Node) -> bool:
-    """Whether a node is a constant in few bits that is read as real numbers."""
+    """Return whether a node is a constant in few bits that is read as real numbers."""
     if node.get_type_name() != "Constant" or node.get_element_type().bitwidth > BYTE:
         return False
     return any(
@@ -59,7 +59,7 @@ def weight_bytes(node: ov.Node) -> int:
 
 
 def is_rounded(node: ov.Node, reader: ov.Node) -> bool:
-    """Whether a reader of a constant rounds it to eight bits, maybe after a ``Convert``."""
+    """Return whether a reader of a constant rounds it to eight bits, maybe after a ``Convert``."""
     if reader.get_type_name() == "Convert":
         return all(is_rounded(reader, one) for one in readers(reader))
     if reader.get_type_name() != QUANTIZE or reader.get_attributes()["levels"] > 2**BYTE:

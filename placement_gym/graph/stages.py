@@ -46,7 +46,7 @@ def count_stages(graph: OpGraph, devices: IntArray, n_devices: int) -> IntArray:
 
 
 def has_cycle(edges: IntArray, n: int) -> bool:
-    """Whether a directed graph of ``n`` nodes without self-loops has a cycle."""
+    """Return whether a directed graph of ``n`` nodes without self-loops has a cycle."""
     matrix = coo_array((np.ones(edges.shape[1], dtype=np.int8), (edges[0], edges[1])), (n, n))
     return bool(connected_components(matrix, directed=True, connection="strong")[0] < n)
 

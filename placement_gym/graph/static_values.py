@@ -66,7 +66,7 @@ class Separator:
         return self.copy(node, submodel).output(output.get_index())
 
     def is_known(self, node: ov.Node) -> bool:
-        """Whether a node has one value, whatever the data and lengths of dynamic dimensions."""
+        """Return whether a node has one value for all data and lengths of dynamic dimensions."""
         if not self.is_static(node):
             return False
         if node.get_type_name() == "ShapeOf":

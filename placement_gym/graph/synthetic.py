@@ -25,7 +25,7 @@ SHARES = (0.3, 0.2, 0.2, 0.2, 0.1)
 
 
 def is_synthetic(model: object) -> bool:
-    """Whether a model argument names a synthetic graph."""
+    """Return whether a model argument names a synthetic graph."""
     return isinstance(model, str) and NAME.fullmatch(model) is not None
 
 

@@ -29,11 +29,13 @@ def static_twin(model: ov.Model, step: Step) -> dict[str, ov.Node]:
     for parameter, port in zip(parameters, clone.inputs, strict=True):
         parameter.set_partial_shape(ov.PartialShape(list(input_shape(port, step))))
     for node in clone.get_ordered_ops():
+        # Shape inference stops at a state, whose length is unknown: a Parameter states it.
         if node.get_type_name() == "ReadValue":
             results += [op.Result(port.get_source_output()) for port in node.inputs()]
             past = op.Parameter(
                 node.get_output_element_type(0), ov.Shape(state_shape(node, step, batch))
             )
+            # Callers look nodes up by the names of the model.
             past.set_friendly_name(node.get_friendly_name())
             node.output(0).replace(past.output(0))
             parameters.append(past)
@@ -49,6 +51,7 @@ def static_twin(model: ov.Model, step: Step) -> dict[str, ov.Node]:
             f"the model does not take {step.new} tokens after {step.past}: leave the number of "
             f"tokens of all its inputs dynamic; OpenVINO: {str(error).strip().splitlines()[-1]}"
         ) from error
+    # A dynamic size would become a wrong cost without notice.
     nodes = {node.get_friendly_name(): node for node in twin.get_ordered_ops()}
     for node in nodes.values():
         if any(output.get_partial_shape().is_dynamic for output in node.outputs()):

@@ -35,7 +35,7 @@ DEFAULTS = {
         "no split could; choose with --devices. A test bed for methods, never a claim about a GPU",
     ),
 }
-"""Context -> the preset that ``devices=None`` means, and why, if a reader has to be told.
+"""Context -> the preset that ``devices=None`` means, and why, if readers should see that.
 
 What is simulated has the same devices on every machine; what is measured has those of the machine,
 and the preset only if that is a single one. Of two virtual devices of one CPU the faster one alone

@@ -32,7 +32,7 @@ class DeviceSpec:
         weight_share: The same limit as a share of the model's weights, between 0 and 1.
         memory_pool: Name of memory that several devices share, as ``"host"``: the devices of a
             pool hold together what one of them may hold. Empty for memory of its own.
-        reported_bytes: What an integrated device reports as its memory. It is no limit, as more
+        reported_bytes: What an integrated device reports as its memory. It is not a limit, as more
             may run, if slowly: a plan says where it is exceeded, and measures around it.
         properties: Further OpenVINO compile properties, of ``properties.PROPERTIES``.
         roofline: Shipped constants that simulated environments use for the device, a key of
@@ -103,7 +103,7 @@ class DeviceSpec:
 
     @property
     def host(self) -> bool:
-        """Whether the device computes in the host's memory."""
+        """True if the device computes in the host's memory."""
         return self.kind == "CPU"
 
     def limit_bytes(self, model_bytes: int) -> float:
@@ -188,23 +188,23 @@ TESTBED_PRESETS = tuple(
 
 
 def is_testbed(devices: Sequence[DeviceSpec]) -> bool:
-    """Whether two of the devices are one physical device under two names."""
+    """Return whether two of the devices are one physical device under two names."""
     return any(spec.virtual for spec in devices)
 
 
 def has_mixed_precision(devices: Sequence[DeviceSpec]) -> bool:
-    """Whether the devices compute in different precisions, or round differently."""
+    """Return whether the devices compute in different precisions, or round differently."""
     return len({identify_precision(spec) for spec in devices}) > 1
 
 
 def identify_precision(spec: DeviceSpec) -> tuple[str, ...]:
-    """What decides how a device rounds."""
+    """Return the settings that decide how a device rounds."""
     own = [f"{k}={v}" for k, v in spec.properties.items() if k in PRECISION_PROPERTIES]
     return spec.precision, *sorted(own)
 
 
 def collect_cautions(devices: Sequence[DeviceSpec], measured: bool = True) -> list[str]:
-    """Return what a reader must know before trusting a latency on the devices.
+    """Return cautions to read before trusting a latency on the devices.
 
     Args:
         devices: The devices of the problem.

@@ -44,7 +44,8 @@ def read_memory(core: ov.Core, spec: DeviceSpec) -> DeviceSpec:
     """Return the specification with what OpenVINO reports of the device's memory.
 
     What a discrete device reports is its limit. An integrated GPU or NPU has no memory of its own:
-    it joins the host's pool, and what it reports is no limit. What the specification states stays.
+    it joins the host's pool, and what it reports is not a limit. What the specification states
+    stays.
     """
     if spec.virtual or spec.memory_bytes is not None:
         return spec
@@ -62,7 +63,7 @@ def read_memory(core: ov.Core, spec: DeviceSpec) -> DeviceSpec:
 
 
 def is_integrated(core: ov.Core, spec: DeviceSpec) -> bool:
-    """Whether a device computes in the host's memory; of those that do not tell, NPUs do."""
+    """Return whether a device computes in the host's memory; if unreported, CPUs and NPUs do."""
     if "DEVICE_TYPE" not in load_plugin(core, spec.name):
         return spec.kind in ("CPU", "NPU")
     return str(core.get_property(spec.name, "DEVICE_TYPE")).lower().endswith("integrated")
@@ -92,7 +93,7 @@ def share_host_memory(specs: Sequence[DeviceSpec]) -> tuple[DeviceSpec, ...]:
 
 
 def count_host_bytes() -> int | None:
-    """Bytes of this machine's memory; None where the system does not tell."""
+    """Bytes of this machine's memory; None where the system does not report it."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
@@ -100,7 +101,7 @@ def count_host_bytes() -> int | None:
 
 
 def register(core: ov.Core, specs: Sequence[DeviceSpec]) -> None:
-    """Register virtual devices with a Core, unless it already knows them, and load all plugins."""
+    """Register virtual devices with a Core, unless it has them already, and load all plugins."""
     for spec in specs:
         if spec.virtual and spec.name not in core.available_devices:
             core.register_plugin("openvino_intel_cpu_plugin", spec.name)

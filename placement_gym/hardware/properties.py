@@ -107,12 +107,12 @@ def check_properties(name: str, properties: Mapping[str, Any]) -> None:
 
 
 def is_word(value: str | float) -> bool:
-    """Whether a value is text that no engine takes for a number."""
+    """Return whether a value is text that no engine takes for a number."""
     return isinstance(value, str) and value[:1].isalpha() and not is_within(value)
 
 
 def is_within(value: str | float, least: float = -inf, largest: float = inf) -> bool:
-    """Whether a value, or the number that it writes out, lies in a range; NaN lies in none."""
+    """Return whether a value, or the number that it spells, is in a range; NaN is in none."""
     try:
         return least <= float(value) <= largest
     except (ValueError, OverflowError):

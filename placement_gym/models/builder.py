@@ -58,7 +58,7 @@ class Builder:
         return self.name(ops.multiply(converted, scales), name)
 
     def dense_matrix(self, name: str, value: NDArray[Any]) -> ov.Node:
-        """The weight of a dense layer, in groups of int4 where they are asked for."""
+        """The weight of a dense layer, in groups of int4 if requested."""
         if self.bits != 4:
             return self.weight(name, value)
         rows, columns = value.shape

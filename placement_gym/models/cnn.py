@@ -59,7 +59,7 @@ def build(compressed: bool = False, bits: int | None = None) -> ov.Model:
 def residual_block(
     layers: Layers, name: str, x: Activation, channels: int, stride: int
 ) -> Activation:
-    """Two 3 x 3 convolutions beside a shortcut, projected where the shape changes."""
+    """Two 3 x 3 convolutions parallel to a shortcut, projected where the shape changes."""
     y = layers.relu(f"{name}/relu1", layers.convolution(f"{name}/conv1", x, channels, 3, stride))
     y = layers.convolution(f"{name}/conv2", y, channels, 3)
     if stride > 1:

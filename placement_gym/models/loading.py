@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import openvino as ov
 
 ORIGIN = re.compile(r"Exception from \S+:\d+:\s*")
-"""Where in its sources an error of OpenVINO was raised."""
+"""Place in OpenVINO's sources where it raised an error."""
 GENERATED = re.compile(
     r"(synthetic-(layered|series-parallel)|unrolled-lstm|stacked-bert)-\d|family-|planted-"
 )
@@ -48,7 +48,7 @@ NUMBERS = {
     "mobilenet": "percent",
     "vit": "layers",
 }
-"""What the number in a name means to the module that builds the model."""
+"""Meaning of the number in a name for the module that builds the model."""
 BUILT_IN = ("tiny", "resnet", "inception", "cnn", *NUMBERS)
 NAME = re.compile(r"(?P<base>[a-z]+)(-(?P<number>\d+))?(-(?P<weights>fp16|int8|int4))?")
 BITS = {"int8": 8, "int4": 4}
@@ -89,6 +89,7 @@ def load(
     match = None if isinstance(model, ov.Model) else match_built_in(model)
     if match:
         return prepare(build(match), shapes, data_shapes)
+    # A user's own model is never changed, and may be sent to other processes.
     if isinstance(model, ov.Model):
         make_models_picklable()
         return prepare(model.clone(), shapes, data_shapes)
@@ -100,6 +101,8 @@ def load(
     except RuntimeError as error:
         reason = ORIGIN.sub("", str(error))
         raise UnsupportedModelError(f"OpenVINO cannot read {model}: {reason}") from error
+    # Converters count names up from whatever was made before: the same file would have other names
+    # in the next process.
     if Path(model).suffix != ".xml":
         rename(read, has_automatic_name)
     loaded = prepare(read, shapes, data_shapes)
@@ -127,7 +130,7 @@ def check_content(path: Path) -> None:
     """Raise if a path cannot be a model, where OpenVINO would not say why.
 
     Raises:
-        UnsupportedModelError: It is an empty file, or a folder that is no model of TensorFlow.
+        UnsupportedModelError: It is an empty file, or a folder that is not a TensorFlow model.
     """
     if path.is_dir() and not (path / "saved_model.pb").exists():
         files = sorted(file for file in path.iterdir() if file.suffix in MODEL_FILES)
@@ -144,7 +147,7 @@ def match_built_in(model: str | Path) -> re.Match[str] | None:
 
 
 def is_model_file(model: str | Path | ov.Model) -> bool:
-    """Whether ``load`` would read a file."""
+    """Return whether ``load`` would read a file."""
     import openvino as ov
 
     return not isinstance(model, ov.Model) and not match_built_in(model) and is_path(model)
@@ -240,7 +243,7 @@ def check_sizes(model: ov.Model, data_shapes: Shapes | None) -> None:
 
 
 def has_automatic_name(node: ov.Node) -> bool:
-    """Whether OpenVINO has named a node by a counter, as the file says nothing."""
+    """Return whether OpenVINO has named a node by a counter, as the file gives no name."""
     automatic: bool = node.get_friendly_name() == node.get_name()
     return automatic
 

@@ -24,7 +24,7 @@ def build(compressed: bool = False) -> ov.Model:
 
 
 def bottleneck(b: Builder, name: str, x: Tensor, width: int, stride: int, project: bool) -> ov.Node:
-    """1x1, 3x3 and 1x1 convolutions beside a shortcut, projected where the shape changes."""
+    """1x1, 3x3 and 1x1 convolutions parallel to a shortcut, projected where the shape changes."""
     y = b.relu(f"{name}/relu1", b.conv_bn(f"{name}/conv1", x, width, 1))
     y = b.relu(f"{name}/relu2", b.conv_bn(f"{name}/conv2", y, width, 3, stride, padding=1))
     y = b.conv_bn(f"{name}/conv3", y, 4 * width, 1, gain=0.5)

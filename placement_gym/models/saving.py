@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def save_model(model: ov.Model, path: Path) -> None:
-    """Replace ``path``, an ``.xml``, and the weights beside it, as a whole or not at all.
+    """Replace ``path``, an ``.xml``, and the weights next to it, as a whole or not at all.
 
     Raises:
         FileError: They cannot be written; the files that were there are unchanged.
@@ -28,7 +28,7 @@ def save_model(model: ov.Model, path: Path) -> None:
 
 
 def write_model(model: ov.Model, path: Path, name: str = "") -> None:
-    """Write ``path``, an ``.xml``, and the weights beside it.
+    """Write ``path``, an ``.xml``, and the weights next to it.
 
     Args:
         model: The model.

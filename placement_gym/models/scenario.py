@@ -1,4 +1,4 @@
-"""What one request of a model with state is: a prompt, then tokens one by one."""
+"""Requests of models with state: a prompt, then tokens one by one."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Scenario:
 
 
 def is_stateful(model: ov.Model) -> bool:
-    """Whether a model keeps state between inferences."""
+    """Return whether a model keeps state between inferences."""
     return bool(model.get_variables())
 
 

@@ -58,7 +58,7 @@ class ModelSpec:
 
     @property
     def fused(self) -> bool:
-        """Whether units are what the CPU executes as one primitive."""
+        """True if units are what the CPU executes as one primitive."""
         return self.granularity == "fused"
 
     def load(self) -> ov.Model:

@@ -97,7 +97,7 @@ class Layout:
 
     @cached_property
     def alone(self) -> bool:
-        """Whether an action is a placement and nothing else."""
+        """True if an action is a placement and nothing else."""
         return self.names == PLACEMENT_ALONE
 
     @cached_property

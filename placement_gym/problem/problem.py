@@ -61,7 +61,7 @@ class Problem:
 
     @cached_property
     def testbed(self) -> bool:
-        """Whether two devices are one physical device under two names."""
+        """True if two devices are one physical device under two names."""
         return is_testbed(self.devices)
 
     @cached_property
@@ -98,18 +98,18 @@ class Problem:
 
     @cached_property
     def reported_bytes(self) -> FloatArray:
-        """(n_devices,) what integrated devices report, which is no limit; infinite elsewhere."""
+        """(n_devices,) what integrated devices report, which is not a limit; infinite elsewhere."""
         reported = [device.reported_bytes for device in self.devices]
         return np.array([np.inf if one is None else one for one in reported], dtype=np.float64)
 
     @cached_property
     def limited(self) -> bool:
-        """Whether any device has a memory limit."""
+        """True if any device has a memory limit."""
         return bool(np.isfinite(self.limits_bytes).any())
 
     @cached_property
     def binding(self) -> bool:
-        """Whether any device or pool is too small for the whole model."""
+        """True if any device or pool is too small for the whole model."""
         return bool((self.limits_bytes < self.unit_bytes.sum()).any())
 
     @cached_property
@@ -127,7 +127,7 @@ class Problem:
 
     @cached_property
     def supports_all(self) -> bool:
-        """Whether every device runs every unit."""
+        """True if every device runs every unit."""
         return bool(self.supported.all())
 
     def with_limits(self, limits_bytes: FloatArray) -> Problem:

@@ -32,6 +32,9 @@ def call_schedule(
     for i in range(n_operators):
         place[i] = placement[program.unit[i]]
     start, finish = np.empty(n_operators), np.empty(n_operators)
+    # A call for each entry into a device makes the fewest calls, but two of them can wait for each
+    # other. Calls that end at every change of devices cannot: tensors lead to calls of higher
+    # levels.
     call = number_calls(place, host, count_entries(program, place), n_devices)
     if not run_calls(program, place, call, start, finish):
         call = number_calls(place, host, count_changes(program, place), n_devices)
@@ -44,6 +47,7 @@ def count_entries(program: Program, place: UInt8) -> Int32:
     """(n_operators,) maximum number of times that a path to each operator enters its device."""
     n_operators, n_devices = program.ms.shape
     entered = np.zeros((n_operators, n_devices), np.int32)
+    # Entries are counted for every device, not only the operator's own: a path may come back later.
     for i in range(n_operators):
         here = place[i]
         entered[i, here] = max(entered[i, here], 1)
@@ -107,6 +111,7 @@ def run_calls(
     device's previous call, and pays once for every tensor that enters or leaves it.
     """
     n_operators, n_calls = len(place), call.max() + 1
+    # An operator of the host runs as soon as it can, as cores are unlimited: it is its own task.
     task = np.empty(n_operators, np.int32)
     for i in range(n_operators):
         task[i] = n_calls + i if call[i] < 0 else call[i]
@@ -119,6 +124,8 @@ def run_calls(
         duration[task[i]] += program.ms[i, place[i]]
         members[task[i]] += 1
         device[task[i]] = place[i]
+    # A tensor that crosses a call's border is paid for once on each side, however many operators
+    # read it there.
     paid = np.full(n_tasks, -1, np.int32)
     for t in range(len(program.source)):
         maker = task[program.source[t]]
@@ -126,6 +133,7 @@ def run_calls(
             reader = task[program.readers[r]]
             if reader == maker:
                 continue
+            # Counted once for each reading, as it is counted down below.
             missing[reader] += 1
             if paid[reader] != t:
                 paid[reader] = t
@@ -133,9 +141,11 @@ def run_calls(
             if paid[maker] != t:
                 paid[maker] = t
                 duration[maker] += program.boundary_ms[t, device[maker]]
+    # Calls are numbered by device: one waits for the device's previous one, as for an input.
     for k in range(1, n_calls):
         missing[k] += device[k] == device[k - 1]
     first, order = list_members(task, members)
+    # Kahn's order over tasks, because calls need not be numbered topologically.
     waiting = np.empty(n_tasks, np.int32)
     n_waiting, done = 0, 0
     for k in range(n_tasks):
@@ -146,6 +156,7 @@ def run_calls(
         k = waiting[done]
         done += 1
         end = ready[k] + duration[k]
+        # The device is free for its next call.
         follower = k + 1 if k + 1 < n_calls and device[k + 1] == device[k] else -1
         if follower >= 0:
             ready[follower] = max(ready[follower], end)
@@ -155,6 +166,7 @@ def run_calls(
                 n_waiting += 1
         for position in range(first[k], first[k + 1]):
             i = order[position]
+            # A call returns everything at its end, whichever operator made it.
             start[i], finish[i] = ready[k], end
             for t in range(program.first_tensor[i], program.first_tensor[i + 1]):
                 for r in range(program.first_reader[t], program.first_reader[t + 1]):
@@ -165,6 +177,7 @@ def run_calls(
                         if missing[reader] == 0:
                             waiting[n_waiting] = reader
                             n_waiting += 1
+    # Tasks that never became ready wait for each other in a cycle.
     return done == np.count_nonzero(members)
 
 

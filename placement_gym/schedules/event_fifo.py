@@ -56,14 +56,18 @@ def event_fifo(
     place = np.empty(n_operators, np.uint8)
     missing = np.empty(n_operators, np.int32)
     start = np.empty(n_operators)
+    # An extra item that is never due ends every list, so that an empty one needs no case.
     due, after = np.empty(n_items + 1), np.empty(n_items + n_servers, np.uint32)
     due[n_items] = np.inf
     tail = (n_items + np.arange(n_servers)).astype(np.uint32)
     after[n_items:] = n_items
     next_ms, free = np.full(n_servers, np.inf), np.zeros(n_servers)
+    # As in `event_heap`: tensors that several readers share move once.
     sent, last = np.full(n_devices, NOTHING, np.int32), np.empty(n_devices, np.int32)
     shares = np.full(len(readers), NOTHING, np.int32)
 
+    # A server finishes items in the order in which they came: adding at the tail keeps lists
+    # sorted.
     def append(server: int, item: int, done: float) -> None:
         due[item] = done
         after[item] = n_items
@@ -86,10 +90,13 @@ def event_fifo(
     for i in range(n_operators):
         place[i] = placement[unit[i]]
         missing[i] = inputs[i]
+    # Nothing has happened before operators that read nothing.
     for i in range(n_operators):
         if missing[i] == 0:
             begin(i, 0.0)
     while True:
+        # The earliest of all servers' next events; of equal times, that of the lowest server.
+        # Selects, not branches: because no processor predicts which server is next.
         server, now = 0, next_ms[0]
         for other in range(1, n_servers):
             sooner = next_ms[other] < now
@@ -97,17 +104,22 @@ def event_fifo(
             now = next_ms[other] if sooner else now
         if now == np.inf:
             return free.max(), start, due[:n_operators]
+        # The event leaves its server's list. The tail goes back to the head of a list that is
+        # empty.
         item = after[n_items + server]
         following = after[item]
         after[n_items + server] = following
         next_ms[server] = due[following]
         tail[server] = n_items + server if following == n_items else tail[server]
+        # A transfer that serves several readers on its device arrives for all of them.
         if item >= n_operators:
             arrived = item - n_operators
             while arrived != NOTHING:
                 release(readers[arrived], now)
                 arrived = shares[arrived]
             continue
+        # A finished operator: what stays on the device is there at once, the rest queues for a
+        # channel.
         here = place[item]
         for t in range(first_tensor[item], first_tensor[item + 1]):
             for r in range(first_reader[t], first_reader[t + 1]):
@@ -117,6 +129,7 @@ def event_fifo(
                     release(reader, now)
                     continue
                 duration = transfer_ms[t, here, there]
+                # "output" has one transfer for all devices: it is filed under its source.
                 if transfer == OUTPUT:
                     there = here
                 if transfer != EDGE:
@@ -125,9 +138,12 @@ def event_fifo(
                         last[there] = r
                         continue
                     sent[there], last[there] = t, r
+                # That one transfer lasts until the farthest reader has the tensor.
                 if transfer == OUTPUT:
                     for other in range(first_reader[t], first_reader[t + 1]):
                         duration = max(duration, transfer_ms[t, here, place[readers[other]]])
+                # "both" occupies the channel of the sender, then that of the receiver, each in
+                # turn.
                 server = leaves[here, there]
                 begins = max(now, free[server])
                 free[server] = begins + duration + link_gap_ms

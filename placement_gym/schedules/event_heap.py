@@ -51,11 +51,17 @@ def event_heap(
     place, missing = placement[program.unit], program.inputs.copy()
     start, finish = np.empty(n_operators), np.empty(n_operators)
     free, channel_free = np.zeros(n_devices), np.zeros(n_channels)
+    # A tensor that several readers share moves once ("dest": to each device; "output": at all):
+    # `sent` is the tensor that each device was sent last, `last` the latest reader of it there, and
+    # `shares` links each reading to the next one that the same transfer serves.
     sent, last = np.full(n_devices, NOTHING, np.int32), np.empty(n_devices, np.int32)
     shares = np.full(len(readers), NOTHING, np.int32)
+    # numba takes the type of a list from an element, so that an empty one needs a first to remove
     waiting = [[(0.0, 0)] for _ in range(n_devices)]
     for queue in waiting:
         queue.clear()
+    # Of equal times the lower server is first, then what was added first, as in `event_fifo`. The
+    # first event, which has no item, lets devices choose once all sources are ready.
     events: list[Any] = [(0.0, 0, 0, n_items)]
     order, now = 1, 0.0
 
@@ -64,6 +70,8 @@ def event_heap(
         start[operator] = max(now, free[here])
         finish[operator] = start[operator] + program.ms[operator, here]
         free[here] = finish[operator] + op_gap_ms
+        # An operator keeps its device until `op_gap_ms` after its finish, but its readers do not
+        # wait.
         heappush(events, (finish[operator], n_channels + here, order, np.int64(operator)))
 
     def release(reader: int, now: float, order: int) -> None:
@@ -74,6 +82,7 @@ def event_heap(
             else:
                 begin(reader, now, order)
 
+    # Operators that read nothing wait for one input, which arrives at 0.
     for i in range(n_operators):
         if missing[i] == 0:
             missing[i] = 1
@@ -82,12 +91,15 @@ def event_heap(
     while len(events) > 0:
         now, _, _, item = heappop(events)
         order += 1
+        # The last input may be any of those that arrive together: each reader counts down for
+        # itself.
         if n_operators <= item < n_items:
             arrived = item - n_operators
             while arrived != NOTHING:
                 release(readers[arrived], now, order)
                 arrived = shares[arrived]
                 order += 1
+        # What stays on the device is there at once; what leaves it queues for a channel.
         elif item < n_operators:
             here = place[item]
             for t in range(first_tensor[item], first_tensor[item + 1]):
@@ -99,6 +111,8 @@ def event_heap(
                         release(reader, now, order)
                         continue
                     duration = program.transfer_ms[t, here, there]
+                    # With "output", one transfer serves readers on all devices: it is filed under
+                    # its source.
                     if transfer == OUTPUT:
                         there = here
                     if transfer != EDGE:
@@ -107,10 +121,13 @@ def event_heap(
                             last[there] = r
                             continue
                         sent[there], last[there] = t, r
+                    # That one transfer lasts until the farthest reader has the tensor.
                     if transfer == OUTPUT:
                         for other in range(first_reader[t], first_reader[t + 1]):
                             to = place[readers[other]]
                             duration = max(duration, program.transfer_ms[t, here, to])
+                    # "both" occupies the channel of the sender, then that of the receiver, each in
+                    # turn.
                     begins, server = now, np.int64(0)
                     if not links_are_free:
                         server = np.int64(channels.send[here, there])
@@ -121,10 +138,12 @@ def event_heap(
                             begins = max(begins, channel_free[server])
                             channel_free[server] = begins + duration + link_gap_ms
                     heappush(events, (begins + duration, server, order, np.int64(n_operators + r)))
+        # A device that chooses by rank must see all operators that become ready at this moment.
         if by_rank and (len(events) == 0 or events[0][0] > now):
             for here in range(n_devices):
                 if free[here] <= now and len(waiting[here]) > 0:
                     order += 1
                     begin(heappop(waiting[here])[1], now, order)
+                    # After the gap nothing else would wake the device.
                     heappush(events, (free[here], n_channels + here, order, n_items))
     return max(free.max(), channel_free.max()), start, finish

@@ -37,6 +37,8 @@ def group_operators(
     group = np.empty(n, np.int32)
     level, home = np.zeros(n, np.int32), np.zeros(n, np.uint8)
     for i in range(n):
+        # Only a single highest group is safe: joining a lower one, or one of two, would lead an
+        # edge from a higher level to a lower one, which could close a cycle.
         top, latest, alone = -1, NOTHING, True
         for r in range(first[i], first[i + 1]):
             other = group[producer[r]]
@@ -44,6 +46,8 @@ def group_operators(
                 top, latest, alone = level[other], other, True
             elif level[other] == top and other != latest:
                 alone = False
+        # The user's decision counts for the edge itself: being on a path to the group is not
+        # enough.
         joins = False
         if latest != NOTHING and alone and home[latest] == place[i]:
             for r in range(first[i], first[i + 1]):
@@ -87,18 +91,21 @@ def time_groups(
     """
     n = len(place)
     saved, inside = np.zeros(n), np.zeros(len(program.source), np.int32)
+    # Eliding a tensor saves its reading by a fused reader.
     for i in range(n):
         for r in range(readings.first[i], readings.first[i + 1]):
             if edge[r] >= 0 and chosen[edge[r]] and group[readings.producer[r]] == group[i]:
                 tensor = readings.tensor[r]
                 saved[i] += costs.tensor_ms[tensor, place[i]]
                 inside[tensor] += 1
+    # The tensor is written all the same if anyone outside of the group needs it.
     for tensor in range(len(program.source)):
         if inside[tensor] == n_readers[tensor]:
             maker = program.source[tensor]
             saved[maker] += costs.tensor_ms[tensor, place[maker]]
     size, launch = np.zeros(count, np.int32), np.zeros(count)
     working, alone = np.zeros(count), np.zeros(count)
+    # The launch is paid for once. Operators do not overlap, so that each keeps its own roofline.
     for i in range(n):
         here, mine = place[i], group[i]
         size[mine] += 1
@@ -106,6 +113,7 @@ def time_groups(
         traffic = max(costs.traffic_ms[i, here] - saved[i], 0.0)
         working[mine] += max(costs.arithmetic_ms[i, here], traffic)
         alone[mine] = program.ms[i, here]
+    # An operator alone keeps its time in the table, which need not be the sum of its parts.
     for one in range(count):
         if size[one] > 1:
             alone[one] = launch[one] + working[one]

@@ -46,9 +46,11 @@ def list_schedule(
     place = np.empty(n_operators, np.uint8)
     free, channel_free = np.zeros(n_devices), np.zeros(channels.n)
     start, finish = np.zeros(n_operators), np.empty(n_operators)
+    # A tensor that several readers on a device share moves there once: they wait for one arrival.
     sent, arrival = np.full(n_devices, NOTHING, np.int32), np.empty(n_devices)
     for i in range(n_operators):
         place[i] = placement[unit[i]]
+    # The order is topological, so that everything that an operator waits for is known here.
     for i in sequence:
         here = place[i]
         start[i] = max(start[i], free[here])
@@ -59,10 +61,13 @@ def list_schedule(
             for r in range(first_reader[t], first_reader[t + 1]):
                 reader = readers[r]
                 there = place[reader]
+                # What stays on the device is there at once.
                 if there == here:
                     start[reader] = max(start[reader], end)
                     continue
                 duration = transfer_ms[t, here, there]
+                # "output" has one transfer for all devices, as long as that to the farthest reader:
+                # it is filed under its source.
                 if transfer == OUTPUT:
                     there = here
                 if transfer == EDGE or sent[there] != t:
@@ -70,6 +75,8 @@ def list_schedule(
                     if transfer == OUTPUT:
                         for other in range(first_reader[t], first_reader[t + 1]):
                             duration = max(duration, transfer_ms[t, here, place[readers[other]]])
+                    # Transfers queue in the order of the operators that send them, not in that of
+                    # time: this is what makes the schedule a list.
                     begins = end
                     if not links_are_free:
                         channel = leaves[here, there]
@@ -81,6 +88,7 @@ def list_schedule(
                             channel_free[channel] = begins + duration + link_gap_ms
                     arrival[there] = begins + duration
                 start[reader] = max(start[reader], arrival[there])
+    # The latency includes gaps and transfers that nothing waits for.
     return max(free.max(), channel_free.max()), start, finish
 
 
@@ -99,6 +107,8 @@ def list_makespan(
     It takes only the arrays that it needs of a ``Program``: unpacking one from Python takes as long
     as a hundred operators.
     """
+    # Without contention an arrival depends on its sender alone, so that each operator can pull its
+    # inputs: no transfer is ever stored.
     first, tensor, producer = readings
     n_operators, n_devices = ms.shape
     finish, free = np.empty(n_operators), np.zeros(n_devices)
@@ -131,6 +141,8 @@ def list_batch(
     n_operators, n_devices = ms.shape
     k = placements.shape[1]
     makespans = np.empty(k)
+    # Lanes beyond the last placement compute too, but are not read: loops of a fixed length are
+    # what the compiler vectorises.
     place = np.zeros((n_operators, LANES), np.int64)
     finish, free = np.zeros((n_operators, LANES)), np.empty((n_devices, LANES))
     ready = np.empty(LANES)
@@ -147,6 +159,8 @@ def list_batch(
                 maker = producer[r]
                 for lane in range(LANES):
                     ready[lane] = max(ready[lane], finish[maker, lane])
+                # The cost is a scalar for each pair of devices and lanes select it: a look-up by
+                # lane would be a gather, which is slower than all pairs of two or three devices.
                 for here in range(n_devices):
                     for there in range(n_devices):
                         if here != there:
@@ -155,6 +169,7 @@ def list_batch(
                                 moves = (place[maker, lane] == here) & (place[i, lane] == there)
                                 arrival = finish[maker, lane] + (cost if moves else 0.0)
                                 ready[lane] = max(ready[lane], arrival)
+            # Every device is tried for the same reason; only the operator's own one is updated.
             for device in range(n_devices):
                 duration = ms[i, device]
                 for lane in range(LANES):

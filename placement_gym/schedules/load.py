@@ -21,9 +21,11 @@ def load_schedule(program: Program, placement: UInt8) -> FloatArray:
     """
     n_operators, n_devices = program.ms.shape
     load = np.zeros(n_devices)
+    # In a steady pipeline a device works for every request, so that its time for one is a sum.
     for i in range(n_operators):
         here = placement[program.unit[i]]
         load[here] += program.ms[i, here]
+    # Devices as bits: a tensor counts once on each, however many readers it has there.
     for t in range(len(program.source)):
         here = placement[program.unit[program.source[t]]]
         reached = 1 << here

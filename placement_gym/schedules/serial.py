@@ -24,12 +24,15 @@ def serial(program: Program, placement: UInt8) -> float:
     for i in range(n_operators):
         place[i] = placement[program.unit[i]]
         total += program.ms[i, place[i]]
+    # Devices as bits: a tensor is sent once to each other device, however many readers it has
+    # there.
     for t in range(len(program.source)):
         here = place[program.source[t]]
         reached = 1 << here
         for r in range(program.first_reader[t], program.first_reader[t + 1]):
             reached |= 1 << place[program.readers[r]]
         if reached != 1 << here:
+            # The diagonal costs nothing, so that the maker's own device needs no case.
             for there in range(n_devices):
                 if reached >> there & 1:
                     total += program.transfer_ms[t, here, there]
@@ -47,6 +50,7 @@ def serial_batch(program: Program, placements: UInt8) -> FloatArray:
     n_operators, n_devices = ms.shape
     k = placements.shape[1]
     totals = np.empty(k)
+    # Lanes beyond the last placement compute, but are not read: loops keep a fixed length.
     place = np.zeros((n_operators, LANES), np.int64)
     total, reached = np.empty(LANES), np.empty(LANES, np.int64)
     for begin in range(0, k, LANES):
@@ -55,11 +59,14 @@ def serial_batch(program: Program, placements: UInt8) -> FloatArray:
         for i in range(n_operators):
             for lane in range(width):
                 place[i, lane] = placements[unit[i], begin + lane]
+            # A select by device instead of a look-up by lane, which would not be vectorised.
             for device in range(n_devices):
                 duration = ms[i, device]
                 for lane in range(LANES):
                     total[lane] += duration if place[i, lane] == device else 0.0
         for t in range(len(source)):
+            # One destination after another, in the order of `serial`, so that sums are bitwise
+            # equal.
             for there in range(n_devices):
                 reached[:] = 0
                 for r in range(first_reader[t], first_reader[t + 1]):

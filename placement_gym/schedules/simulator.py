@@ -47,7 +47,7 @@ class Simulator:
         self.channels = Channels.of(semantics.contention, len(costs.devices))
         self.transfer = CHOICES["transfer"].index(semantics.transfer)
         self.counts_submodels = bool(costs.submodel_ms.any())
-        # kernels would be compiled anew for whole numbers
+        # kernels would be compiled again for whole numbers
         self.gaps_ms = float(semantics.op_gap_ms), float(semantics.link_gap_ms)
 
     @cached_property
@@ -128,7 +128,7 @@ class Simulator:
 
     @property
     def uses_lanes(self) -> bool:
-        """Whether a batch is evaluated in the lanes of vector instructions."""
+        """True if batches are evaluated in the lanes of vector instructions."""
         if len(self.costs.devices) > MAX_LANE_DEVICES:
             return False
         if self.semantics.schedule == "serial":
@@ -137,13 +137,13 @@ class Simulator:
 
     @property
     def is_uncontended_list(self) -> bool:
-        """Whether this is a list schedule in which no transfer waits for another."""
+        """True for a list schedule in which no transfer waits for another."""
         axes = self.semantics
         return axes.schedule == "list" and axes.contention == "none" and axes.transfer != "output"
 
     @property
     def needs_heap(self) -> bool:
-        """Whether events of one server may overtake each other, so that a heap must sort them."""
+        """True if events of one server may overtake each other, so that a heap must sort them."""
         return self.semantics.contention == "none" or self.semantics.order == "priority"
 
     def schedule(self, placement: UInt8) -> tuple[float, FloatArray, FloatArray]:

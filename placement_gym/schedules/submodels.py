@@ -86,6 +86,9 @@ def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) 
             operator = root[operator]
         return operator
 
+    # Levels count the changes of devices on a path: operators of a level and device that are
+    # connected can run as one submodel without a cycle. `find` halves paths, which keeps trees
+    # flat.
     for i in range(n):
         place[i], root[i] = placement[unit[i]], i
         for e in range(first[i], first[i + 1]):
@@ -97,6 +100,7 @@ def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) 
             if place[producer] == place[i] and level[producer] == level[i]:
                 root[find(i)] = find(producer)
 
+    # Operators sorted by level, by counting: the next loop visits levels from the top.
     begin = np.zeros(n_levels + 1, np.uint32)
     for i in range(n):
         root[i] = find(i)
@@ -108,6 +112,8 @@ def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) 
         order[position[level[i]]] = i
         position[level[i]] += 1
 
+    # A component need not run as early as it can. At its latest level it may meet a consumer on its
+    # device, which saves a submodel; consumers move first, so that theirs is final.
     height = level.copy()
     latest, meets = np.full(n, n, np.int32), np.full(n, n, np.int32)
     for lowest in range(n_levels - 1, -1, -1):
@@ -122,10 +128,12 @@ def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) 
                 there = root[producers[e]]
                 if there != root[i]:
                     apart = place[there] != place[i]
+                    # One level lower for each change of devices on the way to a consumer.
                     latest[there] = min(latest[there], high - apart)
                     if not apart:
                         meets[there] = min(meets[there], high)
 
+    # Components of the final levels, from the beginning: some of the old ones have merged.
     for i in range(n):
         level[i] = height[root[i]]
     for i in range(n):
@@ -135,6 +143,7 @@ def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) 
             producer = producers[e]
             if place[producer] == place[i] and level[producer] == level[i]:
                 root[find(i)] = find(producer)
+    # Readers of one Parameter are connected by it, if they have the device and level of the first.
     for p in range(len(first_input) - 1):
         owner = NO_OWNER
         for at in range(first_input[p], first_input[p + 1]):
@@ -146,6 +155,7 @@ def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) 
             if place[reader] == place[owner] and level[reader] == level[owner]:
                 root[find(reader)] = find(owner)
 
+    # What follows (Constants, Parameters and Results) makes no submodel of its own.
     counts, seen = np.zeros(n_devices, np.int64), np.zeros(n, np.bool_)
     for i in leaders:
         top = find(i)

@@ -20,6 +20,7 @@ def traffic(program: Program, placement: UInt8, size_bytes: IntArray) -> tuple[i
     unit, source, readers = program.unit, program.source, program.readers
     first_reader, n_devices = program.first_reader, program.ms.shape[1]
     transfers, moved = 0, 0
+    # Devices as bits: one transfer to each other device, however many readers it has there.
     for t in range(len(source)):
         here = placement[unit[source[t]]]
         reached = 1 << here

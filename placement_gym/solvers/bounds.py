@@ -51,6 +51,8 @@ def lower_bound(
         time_limit_s: Time limit of the programs.
         upper_ms: A latency that some placement reaches; the bound does not exceed it.
     """
+    # Limits that a schedule ignores, or only charges for, may be exceeded: a bound must not use
+    # them.
     if semantics.memory not in HARD_LIMITS or semantics.memory_penalty_ms_per_gb is not None:
         problem = without_limits(problem)
     if semantics.schedule == "serial":
@@ -58,6 +60,7 @@ def lower_bound(
     if semantics.schedule == "calls":
         least_ms = float(earliest_finish_ms(problem, call_tasks(problem, costs)).max())
         return Solution(None, least_ms, proven=False)
+    # The simple bounds take milliseconds, hold at once and let the rest be cut off.
     started = perf_counter()
     simple_ms = load_ms(problem, costs, time_limit_s)
     overlaps = semantics.schedule in ("event", "list")
@@ -65,6 +68,7 @@ def lower_bound(
         simple_ms = max(simple_ms, path_ms(problem, costs))
     bound_ms = min(simple_ms, upper_ms)
     left_s = time_limit_s - (perf_counter() - started)
+    # A program of so many readings would not be built within the limit.
     many = len(problem.units.graph.moved.readers) > MAX_READINGS
     if left_s < 0.0 or (many and not overlaps):
         return Solution(None, bound_ms, proven=False)

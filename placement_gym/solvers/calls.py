@@ -89,8 +89,12 @@ def call_program(
     latency_ms, starts_ms, _ = schedule(start)
     best, best_ms = (start, latency_ms) if feasible else (None, np.inf)
     tasks = call_tasks(problem, costs)
+    # Running everything one after another, each tensor in and out, is slower than any schedule; it
+    # takes the place of a latency while none is known.
     slowest_ms = float(costs.operator_ms.max(axis=1).sum() + 2 * costs.boundary_ms.sum())
     while True:
+        # Every time in the program is at most `limit_ms`, which multiplies decisions in its rows:
+        # the closer it is to the optimum, the tighter is the relaxation.
         limit_ms = min(best_ms, slowest_ms)
         program, x, y = build_call_program(problem, costs, tasks, limit_ms, calls_each)
         begin = None
@@ -103,6 +107,8 @@ def call_program(
             if latency_ms < best_ms and not problem.infeasibility(assignment):
                 best, best_ms, starts_ms = assignment, latency_ms, starts
         bound_ms = min(found.bound, best_ms)
+        # Only a much better placement makes it worth building the program again with a tighter
+        # limit.
         proven = reaches(best_ms, bound_ms)
         if proven or perf_counter() > end or best_ms * FAR > limit_ms:
             return Solution(best, bound_ms, proven)
@@ -165,12 +171,14 @@ def build_call_program(
     border_ms = costs.boundary_ms[tasks.tensor][:, owner]
     early = earliest_finish_ms(problem, tasks)
     program = Linear(about_ms=float(early.max()))
+    # y says which call runs a task; a unit on an accelerator is in exactly one of its calls.
     x = add_placement(program, problem)
     calling = program.variables(n, a, upper=1.0, whole=True)
     on = x[tasks.unit]
     hosted, accelerated = on[:, hosts], on[:, accelerators]
     mine = calling.reshape(n, len(accelerators), calls_each)
     program.require((mine, 1.0), (accelerated, -1.0), rows=accelerated.size, low=0.0)
+    # For each tensor and call: it comes in, it goes out; for each reading: it comes back for it.
     enters, leaves, fetches = (program.variables(size, a, upper=1.0) for size in (t, t, r))
     late = limit_ms - remaining_ms(problem, tasks)
     done = program.variables(n, lower=early, upper=limit_ms, in_ms=True)
@@ -178,10 +186,13 @@ def build_call_program(
     start, finish = (program.variables(a, upper=limit_ms, in_ms=True) for _ in range(2))
     total = program.variables(1, cost=1.0, upper=limit_ms, in_ms=True)
 
+    # A call that reads a tensor without making it fetches it, one that makes it and is not the only
+    # one to read it returns it.
     made, read = calling[maker[tensor]], calling[reader]
     program.require((read, 1.0), (made, -1.0), (enters[tensor], -1.0), rows=r * a)
     program.require((read, 1.0), (made, -1.0), (fetches, -1.0), rows=r * a)
     program.require((made, 1.0), (read, -1.0), (leaves[tensor], -1.0), rows=r * a)
+    # A call lasts as long as its tasks and the tensors that cross its border.
     program.require(
         (start, 1.0),
         (finish, -1.0),
@@ -191,19 +202,23 @@ def build_call_program(
         rows=a,
         low=0.0,
     )
+    # It starts when what enters it is done: a row that binds only where the tensor enters.
     waits = repeat_across(done[maker], a), 1.0
     program.require(
         waits, (repeat_down(start, t), -1.0), (enters, limit_ms), rows=t * a, high=limit_ms
     )
+    # All its outputs exist when it ends: binding only for its own tasks.
     ends, slack = (repeat_down(finish, n), 1.0), np.repeat(limit_ms - early, a)
     program.require(
         ends, (repeat_across(done, a), -1.0), (calling, slack.reshape(n, a)), rows=n * a, high=slack
     )
+    # Tasks of hosts run as soon as their inputs are done, as cores are unlimited.
     host_ms = tasks.ms[:, hosts]
     program.require((hosted, host_ms), (done, -1.0), rows=n)
     program.require(
         (done[maker[tensor]], 1.0), (hosted[reader], host_ms[reader]), (done[reader], -1.0), rows=r
     )
+    # `path` has no large factors, unlike the rows above: it is what gives the relaxation its value.
     program.require((on, tasks.ms), (path, -1.0), rows=n)
     program.require(
         (path[maker[tensor]], 1.0),
@@ -213,12 +228,15 @@ def build_call_program(
         (path[reader], -1.0),
         rows=r,
     )
+    # The latency is the end of everything.
     program.require((path, 1.0), (done, -1.0), rows=n)
     program.require((done, 1.0), (np.repeat(total, n), -1.0), rows=n)
     program.require((finish, 1.0), (np.repeat(total, a), -1.0), rows=a)
+    # Calls of one accelerator run one after another.
     begins, ends_of = (block.reshape(-1, calls_each) for block in (start, finish))
     following = begins[:, 1:]
     program.require((ends_of[:, :-1], 1.0), (following, -1.0), rows=following.size)
+    # Devices that are interchangeable would repeat every solution: their first calls are ordered.
     position = {device: i for i, device in enumerate(accelerators.tolist())}
     for group in interchangeable_devices(problem, costs):
         alike = begins[[position[device] for device in group if device in position], 0]

@@ -40,6 +40,7 @@ def minimum_cut(units: Units, costs: CostTable) -> Solution:
     tensors, transfer_ms = tasks.tensors, tasks.transfer_ms
     source, readers = tensors.source, tensors.readers
     n, n_tensors = len(units), len(source)
+    # Two nodes for each tensor: one for readers across the cut from device 0, one from device 1.
     there = n + np.arange(n_tensors)
     back = there + n_tensors
     read = np.repeat(np.arange(n_tensors), np.diff(tensors.offsets))
@@ -50,6 +51,8 @@ def minimum_cut(units: Units, costs: CostTable) -> Solution:
         (back, source, transfer_ms[:, 1, 0]),
         (readers, back[read], endless),
     ]
+    # A flow is computed in integers, scaled by the best value known: as that falls, the scale
+    # becomes finer, until another round could gain less than half.
     best = np.full(n, tasks.ms.sum(axis=0).argmin())
     best_ms, scaled_ms, rounding_ms = tasks.serial_ms(best), np.inf, 0.0
     while 0.0 < best_ms < scaled_ms / 2:
@@ -57,6 +60,8 @@ def minimum_cut(units: Units, costs: CostTable) -> Solution:
         found, rounding_ms = cut_network(n + 2 * n_tensors, tasks.ms, edges, scaled_ms)
         best = min(best, found, key=tasks.serial_ms)
         best_ms = tasks.serial_ms(best)
+    # The cut is optimal for the rounded costs, so that the true optimum may be lower by the
+    # rounding.
     bound_ms = max(best_ms - rounding_ms, 0.0)
     return Solution(best, bound_ms, reaches(best_ms, bound_ms))
 
@@ -169,7 +174,7 @@ def cut_network(
     Args:
         s: The source; the sink is the node after it. Units are the first nodes.
         side_ms: (n, 2) cost of each unit on the source side and on the sink side.
-        edges: Tails, heads and capacities of further edges.
+        edges: Tails, heads and capacities of the other edges.
         scaled_ms: Cost of any cut, by which capacities are scaled to integers.
 
     Returns:

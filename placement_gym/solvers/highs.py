@@ -27,7 +27,7 @@ NOTHING_FEASIBLE = (
 
 @dataclass(frozen=True)
 class Optimum:
-    """What HiGHS found, times in ms.
+    """Result of HiGHS, times in ms.
 
     Attributes:
         values: (n_columns,) of the best feasible point found; None if there is none.

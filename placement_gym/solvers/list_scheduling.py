@@ -20,7 +20,7 @@ MANY_UNITS = 2_000
 """Above, m-ETF takes longer than the search that starts from it."""
 
 
-class Board:
+class PartialSchedule:
     """A partial schedule: when and where the tasks placed so far run.
 
     Args:
@@ -107,14 +107,16 @@ def heft(problem: Problem, costs: CostTable) -> IntArray:
 
     Topcuoglu et al. 2002. Returns (n_units,) devices.
     """
-    board = Board(problem, Tasks.in_topological_order(problem.units, costs))
-    ms = board.tasks.ms
-    for task in board.tasks.rank_order().tolist():
-        ready = board.ready_ms(task)
-        starts = {d: board.start_ms(d, ready[d], ms[task, d]) for d in board.choices(task).tolist()}
+    partial = PartialSchedule(problem, Tasks.in_topological_order(problem.units, costs))
+    ms = partial.tasks.ms
+    for task in partial.tasks.rank_order().tolist():
+        ready = partial.ready_ms(task)
+        starts = {
+            d: partial.start_ms(d, ready[d], ms[task, d]) for d in partial.choices(task).tolist()
+        }
         device = min(starts, key=lambda d: starts[d] + ms[task, d])
-        board.place(task, device, starts[device])
-    return board.device
+        partial.place(task, device, starts[device])
+    return partial.device
 
 
 def critical_path(problem: Problem, costs: CostTable) -> IntArray:
@@ -123,14 +125,14 @@ def critical_path(problem: Problem, costs: CostTable) -> IntArray:
     As ``heft``, but a device runs its tasks in that order and leaves gaps unfilled. Returns
     (n_units,) devices.
     """
-    board = Board(problem, Tasks.in_topological_order(problem.units, costs))
-    ms = board.tasks.ms
-    for task in board.tasks.rank_order().tolist():
-        ready = board.ready_ms(task)
-        starts = {d: max(ready[d], board.free_ms(d)) for d in board.choices(task).tolist()}
+    partial = PartialSchedule(problem, Tasks.in_topological_order(problem.units, costs))
+    ms = partial.tasks.ms
+    for task in partial.tasks.rank_order().tolist():
+        ready = partial.ready_ms(task)
+        starts = {d: max(ready[d], partial.free_ms(d)) for d in partial.choices(task).tolist()}
         device = min(starts, key=lambda d: starts[d] + ms[task, d])
-        board.place(task, device, starts[device])
-    return board.device
+        partial.place(task, device, starts[device])
+    return partial.device
 
 
 def m_etf(problem: Problem, costs: CostTable) -> IntArray:
@@ -138,29 +140,29 @@ def m_etf(problem: Problem, costs: CostTable) -> IntArray:
 
     Ties go to the task with the highest upward rank. Returns (n_units,) devices.
     """
-    board = Board(problem, Tasks.in_topological_order(problem.units, costs))
-    tasks = board.tasks
+    partial = PartialSchedule(problem, Tasks.in_topological_order(problem.units, costs))
+    tasks = partial.tasks
     rank = tasks.upward_rank()
     tensor, reader = tasks.tensors.readings()
     missing = np.bincount(reader, minlength=len(tasks))
     maker = tasks.tensors.source[tensor]
     followers = reader[np.argsort(maker, kind="stable")]
     first = np.searchsorted(np.sort(maker), np.arange(len(tasks) + 1))
-    ready = {task: board.ready_ms(task) for task in np.flatnonzero(missing == 0).tolist()}
+    ready = {task: partial.ready_ms(task) for task in np.flatnonzero(missing == 0).tolist()}
     while ready:
         options = [
-            (max(inputs[d], board.free_ms(d)), -rank[task], task, d)
+            (max(inputs[d], partial.free_ms(d)), -rank[task], task, d)
             for task, inputs in ready.items()
-            for d in board.choices(task).tolist()
+            for d in partial.choices(task).tolist()
         ]
         start, _, task, device = min(options)
-        board.place(task, device, start)
+        partial.place(task, device, start)
         del ready[task]
         for follower in followers[first[task] : first[task + 1]].tolist():
             missing[follower] -= 1
             if missing[follower] == 0:
-                ready[follower] = board.ready_ms(follower)
-    return board.device
+                ready[follower] = partial.ready_ms(follower)
+    return partial.device
 
 
 def m_topo(problem: Problem, costs: CostTable) -> IntArray:

@@ -50,6 +50,7 @@ def serial_program(
         found = minimize(program, max(end - perf_counter(), 0.1), gap=gap, max_nodes=max_nodes)
         bound_ms = min(found.bound, best_ms)
         in_time = perf_counter() < end and max_nodes is None
+        # No placement outside of those excluded is better: the best one is the optimum.
         if found.values is None or bound_ms >= best_ms * (1 - gap):
             return Solution(best, bound_ms, reaches(best_ms, bound_ms, 2 * GAP))
         assignment = read_assignment(found.values, x)
@@ -58,10 +59,13 @@ def serial_program(
             continue
         if problem.infeasibility(assignment):
             return Solution(best, bound_ms, proven=False)
+        # The program counts one submodel per device: the true latency may be higher.
         latency_ms = tasks.serial_ms(assignment) + submodel_ms(problem, costs, assignment)
         if latency_ms < best_ms:
             best, best_ms = assignment, latency_ms
         bound_ms = min(found.bound, best_ms)
+        # Without costs of submodels the program is exact; else it is solved again without this
+        # placement.
         near = bound_ms >= best_ms * (1 - gap)
         if not costs.submodel_ms.any() or not found.proven or near or not in_time:
             return Solution(best, bound_ms, reaches(best_ms, bound_ms, 2 * GAP))

@@ -1,4 +1,4 @@
-"""What solvers need to know to place units, without the graph that they come from."""
+"""The part of a problem that solvers need, without the graph that its units come from."""
 
 from __future__ import annotations
 

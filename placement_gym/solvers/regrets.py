@@ -55,13 +55,14 @@ def regret_ms(
     other: IntArray,
     link_ms: FloatArray,
 ) -> float:
-    """What it costs to move adjacent units: their price and transfers to all other units, in ms."""
+    """Cost in ms of moving adjacent units: their price and transfers to all other units."""
     regret = 0.0
     for u in range(begin, end):
         here = place[u]
         regret += price[u, there] - price[u, here]
         for link in range(first[u], first[u + 1]):
             v = other[link]
+            # Transfers inside of the run move with it.
             if v < begin or v >= end:
                 regret += link_ms[link, there, place[v]] - link_ms[link, here, place[v]]
     return regret
@@ -88,6 +89,8 @@ def choose_run(
     """
     best = (0, 0, -1, np.inf)
     begin = 0
+    # A run is a range of adjacent numbers on one device. Units are numbered in topological order,
+    # so that it is mostly connected.
     while begin < len(place):
         end = begin + 1
         while end < len(place) and place[end] == place[begin]:
@@ -96,6 +99,8 @@ def choose_run(
         if excess > 0.0 and end - begin > 1:
             for part in range(3):
                 i, j, held = cut_run(begin, end, part, excess, may_leave, size)
+                # A whole run that holds more than the excess would move more than is needed: an end
+                # does.
                 too_much = part == 0 and held > excess
                 if held == 0.0 or held < RUN_SHARE * excess or too_much:
                     continue

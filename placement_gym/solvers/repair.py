@@ -16,7 +16,7 @@ from placement_gym.solvers.tasks import Tasks
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """What it costs to have two units on different devices, stored at both of them.
+    """Costs of having two units on different devices, stored at both of them.
 
     Attributes:
         first: (n_units + 1,) where each unit's links begin.
@@ -63,7 +63,7 @@ class Links:
 
 @dataclass(frozen=True, eq=False)
 class RepairPrices:
-    """What a repair minimises.
+    """Costs that a repair minimises.
 
     Attributes:
         unit_ms: (n_units, n_devices) time of each unit; None without a cost table.
@@ -106,8 +106,8 @@ def repair(
     device holds more than its limit, the unit, the run of adjacent units, or the shortest end of a
     run with the least regret per byte leaves it for its next best device with room. The regret is
     the difference in prices and in transfers to where its neighbours are now. Units without bytes
-    stay unless their run moves. If nothing more fits, units are placed anew, largest first, as long
-    as that lowers the overload; so the result is feasible wherever such a greedy filling is.
+    stay unless their run moves. If nothing more fits, all units are placed again, largest first, as
+    long as that lowers the overload; so the result is feasible wherever such a greedy filling is.
 
     A feasible placement is returned unchanged, and so is the result of an earlier repair. One that
     cannot be repaired is returned with the least overload that was found, never more than it had.
@@ -129,17 +129,20 @@ def repair(
 
     problem.check(assignments)
     links = links or Links.none(problem)
+    # Without prices only support and bytes count.
     price = np.zeros(problem.supported.shape) if prices is None else prices
     terms = RepairTerms(
         problem.unit_bytes,
         problem.limits_bytes,
         problem.memory.owner,
+        # An unsupported device is infinitely expensive, so that the kernel needs no other test.
         np.ascontiguousarray(np.where(problem.supported, price, np.inf)),
         links.first,
         links.other,
         links.ms,
         np.argsort(-problem.unit_bytes, kind="stable"),
     )
+    # One row of False serves all placements.
     none = np.zeros((1, problem.n_units), dtype=np.bool_)
     placements = np.ascontiguousarray(assignments, dtype=np.int64)
     return repair_batch(terms, placements, none if keep is None else keep)

@@ -13,7 +13,7 @@ from placement_gym.solvers.regrets import choose_run, choose_target
 
 
 class RepairTerms(NamedTuple):
-    """What decides which unit goes where.
+    """Arrays that decide which unit goes where.
 
     Attributes:
         size: (n_units,) bytes.
@@ -58,6 +58,9 @@ def repair_one(terms: RepairTerms, place: IntArray, keep: BoolArray) -> None:
     if room.min() >= 0:
         return
     empty_full_devices(terms, place, room, keep)
+    # Moves of single units can get stuck where units of other sizes block each other. Filling
+    # devices from the beginning, largest first, can go on; it is kept only while it lowers the
+    # overload.
     while room.min() < 0:
         other = place.copy()
         other_room = refill(terms, other)
@@ -72,6 +75,7 @@ def overload(room: FloatArray, owner: IntArray) -> float:
     """Bytes that devices hold beyond their limits, those of a pool counted once."""
     total = 0.0
     for d in range(len(room)):
+        # All devices of a pool have the same room: its first one speaks for it.
         if owner[d] == d:
             total -= min(room[d], 0.0)
     return total
@@ -90,6 +94,7 @@ def move_to_supported(terms: RepairTerms, place: IntArray) -> FloatArray:
     """Move units that their device does not support; returns the (n_devices,) room left."""
     room = terms.limit.copy()
     n = len(place)
+    # Units that stay take their room first, or those that must move would choose full devices.
     for u in range(n):
         if np.isfinite(terms.price[u, place[u]]):
             take_room(room, terms.owner, place[u], terms.size[u])
@@ -115,9 +120,10 @@ def choose_device(terms: RepairTerms, u: int, room: FloatArray) -> int:
 
 @njit(cache=True, nogil=True)
 def refill(terms: RepairTerms, place: IntArray) -> FloatArray:
-    """Place units anew, largest first: where they are if they fit, else as ``choose_device``."""
+    """Place all units again, largest first: where they are, or as ``choose_device`` if full."""
     room = terms.limit.copy()
     for u in terms.by_size:
+        # A unit without bytes frees nothing where it is.
         if terms.size[u] > 0.0 and terms.size[u] > room[place[u]]:
             place[u] = choose_device(terms, u, room)
         take_room(room, terms.owner, place[u], terms.size[u])
@@ -142,6 +148,7 @@ def empty_full_devices(
         terms.other,
         terms.link_ms,
     )
+    # What the caller wants to keep leaves only in the second round, when nothing else can.
     for everyone in range(2):
         may_leave = (size > 0.0) & ((everyone == 1) | ~keep)
         waiting = list_units(place, room, may_leave, size, price, first, other, link_ms)
@@ -149,6 +156,8 @@ def empty_full_devices(
             begin, end, there, rank = choose_run(
                 place, room, may_leave, size, price, first, other, link_ms
             )
+            # A run that moves as a whole pays for no transfer inside: one may be better than its
+            # best unit.
             if there >= 0 and rank <= waiting[0][0]:
                 for u in range(begin, end):
                     move(u, there, place, room, owner, size)
@@ -201,8 +210,10 @@ def move_units(
     while len(waiting):
         rank, u = heappop(waiting)
         now, there = choose_target(u, place, room, size, price, first, other, link_ms)
+        # Another unit may have filled its target, or made its own device feasible, meanwhile.
         if there < 0 or room[place[u]] >= 0.0:
             continue
+        # A stale rank is a lower bound: the unit goes back with its true one.
         if now > rank:
             heappush(waiting, (now, u))
             continue
@@ -210,6 +221,7 @@ def move_units(
         move(u, there, place, room, owner, size)
         if room[here] >= 0.0:
             return
+        # Only a neighbour's move can lower a rank, so that these alone are ranked again.
         for link in range(first[u], first[u + 1]):
             v = other[link]
             if may_leave[v] and room[place[v]] < 0.0:

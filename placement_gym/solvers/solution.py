@@ -29,5 +29,5 @@ class Solution:
 
 
 def reaches(latency_ms: float, bound_ms: float, gap: float = TOLERANCE) -> bool:
-    """Whether a latency is finite and at most this share above a bound."""
+    """Return whether a latency is finite and at most this share above a bound."""
     return isfinite(latency_ms) and latency_ms <= bound_ms * (1.0 + gap)

@@ -26,5 +26,5 @@ def choose_unit(about_ms: float) -> float:
 
 
 def is_accurate(optimum_ms: float, unit_ms: float) -> bool:
-    """Whether a program in this unit finds this optimum accurately, which is not negative."""
+    """Return whether a program in this unit finds this nonnegative optimum accurately."""
     return optimum_ms == 0.0 or LEAST <= optimum_ms / unit_ms < MOST

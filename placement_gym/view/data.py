@@ -1,4 +1,4 @@
-"""What a page shows, as values that JSON can hold."""
+"""Contents of a page as values that JSON can hold."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from placement_gym.view.scene import Scene, Shown
 
 Values = dict[str, Any]
 DIGITS, START_DIGITS = 4, 8
-"""Of times on the page: those of a start tell it from the next one."""
+"""Of times on the page: those of starts distinguish consecutive ones."""
 
 
 def make_view_data(scene: Scene) -> Values:

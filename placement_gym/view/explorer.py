@@ -1,4 +1,4 @@
-"""What Google's Model Explorer reads: a graph, and the time and device of each of its nodes."""
+"""Files for Google's Model Explorer: a graph, and the time and device of each of its nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from placement_gym.view.scene import Scene
 def make_node_data(scene: Scene, data: Values, index: int = 0) -> Values:
     """Each node's time, and its device as a colour, to be added to the model or its graph.
 
-    A unit's time stands at the node that names it; further nodes of the unit have none, so that
+    A unit's time stands at the node that names it; other nodes of the unit have none, so that
     sums over layers are right.
 
     Args:
@@ -56,6 +56,7 @@ def make_graph(scene: Scene, data: Values, index: int = 0) -> Values:
     for operator, name in enumerate(graph.names):
         unit = int(units.of_operator[operator])
         device = devices[placement["device"][unit]]
+        # Times are those of the whole unit, because only units are placed.
         about = {
             "name": make_printable(name),
             "unit": data["units"]["name"][unit],

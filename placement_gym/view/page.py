@@ -51,7 +51,7 @@ def read(name: str) -> str:
 
 
 def hash_source(script: str) -> str:
-    """How a content security policy names a script within the page."""
+    """Return the hash by which a content security policy names a script within the page."""
     digest = hashlib.sha256(script.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 

@@ -36,7 +36,7 @@ def draw_shown(scene: Scene, path: str | Path) -> None:
 
 
 def make_title(scene: Scene) -> str:
-    """What is saved; then model, placement, latency and why it is infeasible, as on the page."""
+    """Make a title: what is saved, model, placement, latency and what makes it infeasible."""
     shown, backend = scene.placements[0], scene.backend
     latency_ms = backend.evaluate_ignoring_limits(shown.assignment).latency_ms
     title = f"{backend.problem.units.graph.model}, {shown.label}: {latency_ms:.4g} ms (simulated)"

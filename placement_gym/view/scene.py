@@ -1,4 +1,4 @@
-"""What a page of the view shows: placements of one model, and what simulates them."""
+"""Scenes: placements of one model, and the backend that simulates them."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class Shown:
 
 @dataclass(frozen=True)
 class Scene:
-    """What a page shows.
+    """Placements of one model that a page shows.
 
     Attributes:
         backend: Simulates the placements.
-        placements: The first is the one that was asked for.
+        placements: The first is the one shown at the beginning.
         one_device_holds_the_model: Whether some device may run the model alone.
     """
 
@@ -100,7 +100,7 @@ def make_scene(found: Sequence[Found]) -> Scene:
 
 
 def state_result(found: Found, one_device_holds_the_model: bool) -> str:
-    """What is known of a placement, with its gain if there is a single device to compare with."""
+    """Describe a placement, with its gain if there is a single device to compare with."""
     if found.speedup is None or not one_device_holds_the_model:
         return found.result
     return f"{found.result}, {found.speedup:.3f} x the best single device"

@@ -10,7 +10,7 @@ import pytest
 from placement_gym.base.arrays import FloatArray
 from placement_gym.solvers.highs import minimize
 from placement_gym.solvers.linear import Linear
-from placement_gym.solvers.programs.growing import GrowingSolver
+from placement_gym.solvers.programs.cutting_planes import CuttingPlaneSolver
 from placement_gym.solvers.time_unit import LEAST, MOST, choose_unit, is_accurate
 
 MS = np.array([[3.0, 1.0], [2.0, 5.0], [4.0, 2.0]])
@@ -55,7 +55,7 @@ def test_prices_are_per_unit_of_the_right_side_at_any_scale(exponent: int) -> No
 def test_rows_that_are_added_are_in_the_same_unit(exponent: int) -> None:
     scale = 10.0**exponent
     program = balanced(scale, whole=False)
-    solver = GrowingSolver(program)
+    solver = CuttingPlaneSolver(program)
     before = solver.minimize(10.0).bound
     program.require((np.array([6]), 1.0), rows=1, low=7.0 * scale, high=np.inf)
     assert before < solver.minimize(10.0).bound == pytest.approx(7.0 * scale, rel=1e-9, abs=0.0)

@@ -15,7 +15,14 @@ from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
-from placement_gym.solvers.list_scheduling import Board, critical_path, heft, m_etf, m_topo, merge
+from placement_gym.solvers.list_scheduling import (
+    PartialSchedule,
+    critical_path,
+    heft,
+    m_etf,
+    m_topo,
+    merge,
+)
 from placement_gym.solvers.tasks import Tasks
 
 Solver = Callable[[Problem, CostTable], IntArray]
@@ -58,14 +65,14 @@ def test_heft_moves_an_operator_to_a_much_faster_device() -> None:
     assert heft(problem, costs).tolist() == [0, 1, 0]
 
 
-def test_a_board_starts_a_task_in_the_first_gap_that_holds_it() -> None:
+def test_a_task_starts_in_the_first_gap_that_holds_it() -> None:
     problem, costs = small([], [[2, 2]] * 4, [])
-    board = Board(problem, Tasks.in_topological_order(problem.units, costs))
-    board.blocks[0] = [(0.0, 2.0), (3.0, 5.0), (9.0, 11.0)]
-    assert board.start_ms(0, 0.0, 1.0) == 2.0
-    assert board.start_ms(0, 0.0, 2.0) == 5.0
-    assert board.start_ms(0, 6.0, 3.0) == 6.0
-    assert board.start_ms(0, 6.0, 4.0) == 11.0
+    partial = PartialSchedule(problem, Tasks.in_topological_order(problem.units, costs))
+    partial.blocks[0] = [(0.0, 2.0), (3.0, 5.0), (9.0, 11.0)]
+    assert partial.start_ms(0, 0.0, 1.0) == 2.0
+    assert partial.start_ms(0, 0.0, 2.0) == 5.0
+    assert partial.start_ms(0, 6.0, 3.0) == 6.0
+    assert partial.start_ms(0, 6.0, 4.0) == 11.0
 
 
 def test_work_that_touches_becomes_one_block() -> None:
@@ -79,11 +86,11 @@ def test_work_that_touches_becomes_one_block() -> None:
 
 def test_a_task_without_time_fits_between_two_that_touch() -> None:
     problem, costs = small([], [[2, 2]] * 4, [])
-    board = Board(problem, Tasks.in_topological_order(problem.units, costs))
-    board.place(0, 0, 0.0)
-    board.place(1, 0, 2.0)
-    assert board.start_ms(0, 1.0, 0.0) == 2.0
-    assert board.start_ms(0, 1.0, 0.5) == 4.0
+    partial = PartialSchedule(problem, Tasks.in_topological_order(problem.units, costs))
+    partial.place(0, 0, 0.0)
+    partial.place(1, 0, 2.0)
+    assert partial.start_ms(0, 1.0, 0.0) == 2.0
+    assert partial.start_ms(0, 1.0, 0.5) == 4.0
 
 
 @ALL

@@ -65,7 +65,7 @@ class MeasuredBackend(MeasuringBackend):
         make_costs: Profiles the backend when its cost table is first needed.
         remeasure_elsewhere: Measures finalists in a new process; None measures them in this one.
         session: What earlier measurements have shown.
-        reporter: Is told of every step.
+        reporter: Receives every step.
         tolerance: See ``MeasuredEnv``.
 
     Raises:
@@ -109,7 +109,7 @@ class MeasuredBackend(MeasuringBackend):
         """
         raise UserError(
             "an environment made with isolate=False measures in this process and cannot be "
-            "pickled: make it with isolate=True, or anew in the other process"
+            "pickled: make it with isolate=True, or in the other process"
         )
 
     def lock(self) -> AbstractContextManager[None]:
@@ -245,7 +245,7 @@ class MeasuredBackend(MeasuringBackend):
         return self.stated_tolerance or find_tolerance(self.model, devices, self.measure_rounding)
 
     def measure_rounding(self) -> float | None:
-        """What rounding costs the model on the reference device; None for one with state."""
+        """Measure the error of rounding on the reference device; None for a model with state."""
         if self.stateful:
             return None
         self.reporter.beat("measuring what rounding costs")

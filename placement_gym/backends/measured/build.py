@@ -45,7 +45,7 @@ def build_measured_backend(
     timeout_s: float = TIMEOUT_S,
     tolerance: float | None = None,
 ) -> MeasuringBackend:
-    """The backend of ``MeasuredEnv``; see there for further arguments and errors.
+    """The backend of ``MeasuredEnv``; see there for other arguments and errors.
 
     Args:
         spec: The model.
@@ -60,6 +60,7 @@ def build_measured_backend(
 
     if tolerance is not None:
         check_positive("tolerance", tolerance)
+    # What crashes OpenVINO as it reads or compiles must not end this process.
     if isolate:
         loaded, found = load_and_inspect(spec, devices, timeout_s)
     else:
@@ -67,9 +68,12 @@ def build_measured_backend(
         found = inspect(loaded, devices, spec.fused)
     units = group(extract_spec(loaded, spec), spec.granularity, found.primitives)
     problem = Problem(units, devices, find_supported(units, found.operators))
+    # The worker builds the problem again from the spec and the recipe, also after a crash.
     engine = Engine(spec.holding(loaded), Recipe.of(problem, split, tolerance), timeout_s)
     if isolate:
         return IsolatedBackend(engine, problem, protocol, load_or_measure_costs)
+    # Without isolation a doubtful measurement is repeated in a new process, to tell the machine's
+    # state from this process's.
     elsewhere = partial(remeasure_in_new_process, engine, problem)
     core = ov.Core()
     return MeasuredBackend(

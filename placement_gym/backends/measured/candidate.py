@@ -46,14 +46,14 @@ class Candidate:
         self.inferences.run()
 
     def forget(self) -> None:
-        """Begin to time phases anew."""
+        """Restart the timing of phases."""
         self.inferences.forget()
 
     def outputs(self) -> list[NDArray[Any]]:
         return self.inferences.outputs()
 
     def summarize(self) -> Compilation:
-        """What is known of it now that it has been timed."""
+        """Return its compilation, with the times of its phases once it has been timed."""
         phases = self.inferences.phases_ms()
         return replace(self.compilation, **phases._asdict()) if phases else self.compilation
 

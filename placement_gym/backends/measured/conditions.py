@@ -1,4 +1,4 @@
-"""What latencies of this machine depend on beside the placement, and where it keeps them."""
+"""Conditions of this machine that latencies depend on, and the folder of what is kept of them."""
 
 from __future__ import annotations
 

@@ -46,6 +46,7 @@ def measure_operator_times(
         inferences: Number of inferences, or scenarios, whose counters are read.
         beat: Called with the name of each step as it begins.
     """
+    # Counters cost time: no latency is ever measured by a model compiled like this.
     properties = device.compile_properties() | {"PERF_COUNT": True}
     beat("compiling with counters")
     compiled = core.compile_model(model, device.name, properties)
@@ -53,10 +54,13 @@ def measure_operator_times(
     request = compiled.create_infer_request()
     request.infer(dict(enumerate(steps[0])))
     samples: dict[str, list[float]] = {}
+    # The first runs warm caches up, as before any measurement.
     for run in range(WARMUP + inferences):
         for name, ms in run_with_counters(request, steps if stateful else [[]], beat).items():
             if run >= WARMUP:
                 samples.setdefault(name, []).append(ms)
+    # Counters name primitives as executed. They are led back to operators by the nodes that they
+    # fuse.
     operators = {name: i for i, name in enumerate(graph.names)}
     owner = {name: i for i, names in enumerate(graph.members) for name in names}
     fused = members_of_primitives(compiled)
@@ -66,6 +70,8 @@ def measure_operator_times(
         # A primitive also fuses what rounds its output, and that belongs to the next operator.
         owners = [operators[name] for name in names if name in operators]
         owners = owners or [owner[name] for name in names if name in owner]
+        # The operator with most work is why the primitive exists; of equal ones the first, so that
+        # the result does not depend on the order of names.
         if owners:
             times[max(owners, key=lambda i: (graph.flops[i], -i))] += float(np.median(ms_list))
     return times

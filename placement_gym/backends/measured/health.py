@@ -19,12 +19,12 @@ BUSY = 1.5
 WINDOW = 31
 """Measurements after which a session has forgotten: drift over hours is not a fault."""
 FEW = 3
-"""Fewer references do not tell what is usual."""
+"""Fewer references do not show what is usual."""
 
 
 @dataclass
 class Session:
-    """What the measurements of one backend have shown so far.
+    """Findings of one backend's measurements so far.
 
     Attributes:
         references: The latest medians of the reference device, ms.
@@ -61,13 +61,13 @@ class Session:
         return f"the reference moved by {moved:+.0%}" if abs(moved) > MOVED else ""
 
     def is_worth_repeating(self, measurement: Measurement) -> bool:
-        """Whether the reference moved, on a machine that is not busy anyway."""
+        """Return whether the reference moved, on a machine that is not busy anyway."""
         moved = measurement.doubt or self.describe_move(measurement)
         return bool(moved) and not describe_load()
 
 
 def settle_reference(measurement: Measurement) -> Measurement:
-    """The measurement of the reference beside itself: its speed-up is 1 by definition.
+    """The measurement of the reference against itself: its speed-up is 1 by definition.
 
     What its two samples differ by is an error, and too large a one makes it doubtful.
     """
@@ -76,7 +76,7 @@ def settle_reference(measurement: Measurement) -> Measurement:
         measurement,
         latency_ms=measurement.reference_ms,
         latency_p90_ms=max(measurement.latency_p90_ms, measurement.reference_ms),
-        doubt=f"the reference beside itself differs by {off:+.0%}"
+        doubt=f"the reference differs from itself by {off:+.0%}"
         if abs(off) > max(MOVED, measurement.noise)
         else "",
     )
@@ -91,13 +91,13 @@ def mark_busy(measurement: Measurement) -> Measurement:
 
 
 def describe_tail(measurement: Measurement) -> str:
-    """How long the tail of latencies is, or an empty string."""
+    """Describe a long tail of latencies; empty if it is short."""
     tail = measurement.latency_p90_ms / measurement.latency_ms
     return f"the 90th percentile is {tail:.2f} x the median" if tail > LONG_TAIL else ""
 
 
 def describe_load() -> str:
-    """How busy the machine is beside the measurement, or an empty string."""
+    """Describe what else keeps the machine busy; empty if nothing does."""
     try:
         load, cores = os.getloadavg()[0], os.cpu_count() or 1
     except OSError:

@@ -86,7 +86,7 @@ def alias_device(spec: DeviceSpec, colour: int, taken: Collection[str] = ()) -> 
 
 
 def uses_aliases(split: str, specs: Sequence[DeviceSpec]) -> bool:
-    """Whether a split mode gives alias names to the devices that can have them.
+    """Return whether a split mode gives alias names to the devices that can have them.
 
     Raises:
         ValueError: Unknown mode, or aliases of a plugin that cannot be registered twice.
@@ -144,7 +144,7 @@ def compile_partition(
 
 
 def collect_properties(partition: Partition) -> dict[str, Any]:
-    """What HETERO is given to compile a partition, every device with its own settings.
+    """Return HETERO's properties for a partition, every device with its own settings.
 
     HETERO turns exclusive requests on when it splits, and the CPU plugin then ignores its thread
     limit.

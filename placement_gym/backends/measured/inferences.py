@@ -1,4 +1,4 @@
-"""What one run of a compiled placement is: an inference, or a whole scenario."""
+"""Runs of a compiled placement: one inference, or a whole scenario."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PhaseTimes(NamedTuple):
 
 
 class Inferences(Protocol):
-    """What a candidate runs each time that it is timed."""
+    """Inferences that a candidate runs each time it is timed."""
 
     def run(self) -> None:
         """Run once."""
@@ -52,12 +52,12 @@ class Inferences(Protocol):
         ...
 
     def forget(self) -> None:
-        """Begin to time anew."""
+        """Restart timing."""
         ...
 
 
 class Request(Protocol):
-    """What running a scenario needs of ``ov.InferRequest``."""
+    """The part of ``ov.InferRequest`` that running a scenario needs."""
 
     @property
     def output_tensors(self) -> list[ov.Tensor]:
@@ -136,7 +136,8 @@ class ScenarioRun:
 
     def phases_ms(self) -> PhaseTimes:
         times = np.stack(self.times)
-        prefill_ms, token_ms = np.median(times[:, 0]), np.median(times[:, 1:].mean(axis=1))
+        prompt, tokens = times[:, 0], times[:, 1:]
+        prefill_ms, token_ms = np.median(prompt), np.median(tokens.mean(axis=1))
         return PhaseTimes(float(prefill_ms), float(token_ms))
 
     def forget(self) -> None:

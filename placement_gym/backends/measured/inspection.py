@@ -1,7 +1,7 @@
-"""What OpenVINO says of a model before it is placed.
+"""Inspection of a model by OpenVINO before it is placed.
 
-``python -m placement_gym.backends.measured.inspection`` asks in a process of its own: plugins may
-crash as they look at a model, or never end.
+``python -m placement_gym.backends.measured.inspection`` inspects in a process of its own: plugins
+may crash as they look at a model, or never end.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Inspection:
-    """What OpenVINO says of a model.
+    """Operators and primitives of a model, as OpenVINO reports them.
 
     Attributes:
         operators: For each device, the names of the operators that it supports.
-        primitives: Operator to the primitive that the CPU executes; None if not asked for.
+        primitives: Operator to the primitive that the CPU executes; None if not requested.
     """
 
     operators: list[list[str]]
@@ -51,8 +51,8 @@ def inspect(
     Args:
         model: As ``models.load`` returns it.
         devices: Devices that this machine has.
-        fused: Whether to ask for the primitives, which compiles the model for the CPU.
-        reporter: Is told of every step.
+        fused: Whether to list the primitives, which compiles the model for the CPU.
+        reporter: Receives every step.
         alone: Whether to compile only while no other process measures.
     """
     import openvino as ov

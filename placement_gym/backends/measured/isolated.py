@@ -101,7 +101,7 @@ class Engine:
 
 
 def describe_worker() -> str:
-    """What others that wait for the lock read of a worker of this process."""
+    """Describe a worker of this process, for others that wait for the lock."""
     return f"worker of process {os.getpid()}: {describe_command(sys.argv)}"
 
 

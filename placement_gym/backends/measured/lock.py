@@ -53,7 +53,7 @@ def measurement_lock(reporter: Reporter | None = None) -> Iterator[None]:
     for whom.
 
     Args:
-        reporter: Is told of the wait; by default on standard error.
+        reporter: Receives news of the wait; by default on standard error.
 
     Raises:
         EngineError: One holder did not free it in ``LONGEST_S``; the message names it. Or the
@@ -100,6 +100,8 @@ def wait_for(lock: FileLock, reporter: Reporter) -> None:
     """
     began = since = monotonic()
     turn, announced, stopped_since = "", False, float("inf")
+    # Waiting in slices: the heartbeat shows that this process lives, and a change of holders is
+    # noticed.
     while True:
         reporter.beat("waiting for the lock")
         try:
@@ -121,8 +123,11 @@ def wait_for(lock: FileLock, reporter: Reporter) -> None:
             reporter.print_message(f"waiting for {describe_holder()} to finish measuring")
             announced = True
         reporter.wait(f"waiting {monotonic() - began:.0f} s for {describe_holder()}")
+        # The limit is for one holder, not for a queue of many.
         if turn != (turn := identify_turn()):
             since = monotonic()
+        # A stopped process would keep the lock for ever, and does not measure: after a while it is
+        # passed.
         stopped_since = min(stopped_since, monotonic()) if is_stopped(holder()) else float("inf")
         if monotonic() - stopped_since >= STOPPED_S:
             reporter.print_message(
@@ -215,7 +220,7 @@ def describe_holder() -> str:
 
 
 def is_alive(process: int) -> bool:
-    """Whether a process of this number exists, whoever owns it."""
+    """Return whether a process of this number exists, of any owner."""
     try:
         os.kill(process, 0)
     except PermissionError:
@@ -226,7 +231,7 @@ def is_alive(process: int) -> bool:
 
 
 def is_stopped(process: int) -> bool:
-    """Whether a process is stopped by a signal or a debugger; False where that is not known."""
+    """Return whether a process is stopped by a signal or debugger; False where that is unknown."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:

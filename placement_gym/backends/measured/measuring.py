@@ -1,4 +1,4 @@
-"""What every measuring backend does around one measurement: it tries again, doubts, remembers."""
+"""The base of measuring backends: repeated attempts, doubts, and what a session has shown."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class MeasuringBackend(ABC):
 
     @abstractmethod
     def measure_once(self, assignment: IntArray) -> Measurement:
-        """Compile, check and time a placement beside the reference; limits are ignored.
+        """Compile, check and time a placement alongside the reference; limits are ignored.
 
         Raises:
             EngineFailureError: It failed; its kind says what follows.
@@ -142,7 +142,7 @@ class MeasuringBackend(ABC):
         return None
 
     def evaluate(self, assignment: IntArray) -> Measurement:
-        """Compile and time a placement beside the reference; see ``Backend.evaluate``."""
+        """Compile and time a placement alongside the reference; see ``Backend.evaluate``."""
         error = self.infeasibility(assignment)
         if error:
             return self.failure(error, assignment)

@@ -77,7 +77,7 @@ def sample_input(port: ov.Output, shape: tuple[int, ...], rng: np.random.Generat
 def compare_outputs(
     outputs: Sequence[NDArray[Any]], expected: Sequence[NDArray[Any]], limit: float
 ) -> str:
-    """How outputs differ from those of the reference device, or an empty string.
+    """Describe how outputs differ from those of the reference device; empty if they do not.
 
     Args:
         outputs: Of a placement.

@@ -1,4 +1,4 @@
-"""Where OpenVINO places operators by itself."""
+"""Placement that OpenVINO chooses by itself."""
 
 from __future__ import annotations
 

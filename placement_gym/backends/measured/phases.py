@@ -93,7 +93,7 @@ class PhasedRequest:
 
 
 class PhasedRun(ScenarioRun):
-    """As ``ScenarioRun``; what handing the state over takes is no part of a token's time."""
+    """As ``ScenarioRun``; handing the state over does not count as a token's time."""
 
     def __init__(self, request: PhasedRequest, steps: Sequence[Inputs], beat: Beat) -> None:
         self.phased = request
@@ -114,7 +114,7 @@ class PhasedRun(ScenarioRun):
 
 
 def join_phases(problem: Problem, pair: IntArray, compiled: Sequence[Compilation]) -> Compilation:
-    """What two compiled placements need together.
+    """Join the compilations of two placements into what both need together.
 
     Args:
         problem: Of both.

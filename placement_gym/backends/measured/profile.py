@@ -77,7 +77,7 @@ def load_or_measure(
     with keep_if_possible("the profile"):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file():
-            raise OSError(f"{path} is no file")
+            raise OSError(f"{path} is not a file")
         table.save(path)
     return table
 
@@ -105,7 +105,7 @@ def kept_profile(backend: MeasuringBackend, quick: bool = False) -> Path | None:
 
 
 def cache_path(backend: MeasuringBackend, quick: bool = False) -> Path:
-    """Where this machine keeps the profile of a backend's problem and way of splitting."""
+    """Return the path of this machine's profile of a backend's problem and way of splitting."""
     digest = compute_digest(describe_conditions(backend) | {"method": METHOD})
     name = safe_name(backend.problem.units.graph.model)
     kind = "quick-profile" if quick else "profile"
@@ -147,7 +147,7 @@ def measure_profile(
     """Measure a cost table, calling ``step`` after each measurement.
 
     Operators get the times of OpenVINO's counters on each device alone, times one factor per
-    device. These factors, the fixed and per-megabyte costs of transfers and the cost of a further
+    device. These factors, the fixed and per-megabyte costs of transfers and the cost of each other
     submodel are a non-negative least-squares fit, on relative errors, to the latencies of every
     device alone and of ``sample_fit_placements``.
 
@@ -192,7 +192,7 @@ def check_several(names: Sequence[str]) -> None:
 
 
 def holds_model(problem: Problem, device: int) -> bool:
-    """Whether a device can run the whole model; the limits of a test bed are only counted."""
+    """Return whether a device can run the whole model; limits of test beds are only counted."""
     return problem.testbed or not problem.over_limit(problem.memory_bytes(problem.single(device)))
 
 
@@ -264,6 +264,7 @@ def fit_costs(
     """
     measured = list(zip(placements, measurements, strict=True))
     pairs = [(a, m) for a, m in measured if m.feasible]
+    # Fewer measurements than unknowns would leave some of them to chance.
     if len(pairs) < n_needed(problem):
         reasons = Counter(m.error for _, m in measured if m.error).most_common(1)
         why = f": {reasons[0][0]}" if reasons else ""
@@ -276,8 +277,10 @@ def fit_costs(
     n_devices = len(problem.devices)
     links = list(combinations(range(n_devices), 2))
     reference_ms = float(np.median([m.reference_ms for _, m in pairs]))
-    # Each latency relative to the reference beside it, so that the machine's drift drops out.
+    # Each latency relative to its own reference, so that the machine's drift drops out.
     latency_ms = np.array([reference_ms / m.speedup for _, m in pairs])
+    # A latency is a sum: scaled work of each device, crossings and megabytes of each link,
+    # submodels.
     design = np.array(
         [
             [
@@ -288,9 +291,12 @@ def fit_costs(
             for assignment, m in pairs
         ]
     )
+    # No link is free, and none saves time: else the fit explains noise by negative or zero
+    # transfers, and solvers split everywhere.
     lowest = np.zeros(design.shape[1])
     lowest[n_devices : n_devices + len(links)] = MIN_TRANSFER_MS * problem.units.graph.n_inferences
     relative = design / latency_ms[:, None]
+    # A device alone is the best known of all latencies: its work must explain most of it.
     for row in relative[np.count_nonzero(design[:, :n_devices], axis=1) == 1, :n_devices]:
         device = int(row.argmax())
         lowest[device] = max(lowest[device], LEAST_ALONE / row[device])

@@ -1,4 +1,4 @@
-"""What another process needs to make a measured backend again."""
+"""Recipe by which another process makes a measured backend again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a measuring backend tells while it works."""
+"""Signs of life and messages of a measuring backend."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def print_to_stderr(message: str) -> None:
 
 @dataclass(frozen=True)
 class Reporter:
-    """Where signs of life and messages go.
+    """Receiver of signs of life and messages.
 
     Attributes:
         beat: Called with the name of each step as it begins.

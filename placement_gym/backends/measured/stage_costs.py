@@ -1,8 +1,8 @@
-"""What a stage of a pipeline costs beside its operators: the profile that throughput needs.
+"""Costs of a pipeline's stages beyond their operators: the profile that throughput needs.
 
 A stage is a compiled model of its own. Each of its inferences is called, gets its inputs and begins
 with caches that another stage has used; a model with state pays that for every token. What no
-operator is charged with by its counters lies in one half of the model more than in the other.
+operator is charged with by its counters is in one half of the model more than in the other.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def load_or_measure_costs(
 
 
 def cache_path(backend: MeasuringBackend, costs: CostTable) -> Path:
-    """Where this machine keeps what a profile becomes once the costs of stages are known."""
+    """Return the path of this machine's profile with the costs of stages."""
     conditions = {"profile": costs.fingerprint, "method": METHOD}
     digest = compute_digest(describe_conditions(backend) | conditions)
     return cache_folder() / f"stages-{safe_name(backend.problem.units.graph.model)}-{digest}.json"
@@ -105,7 +105,7 @@ def charge_stages(
 def measure_stage_costs(
     backend: MeasuringBackend, costs: CostTable
 ) -> tuple[FloatArray, FloatArray]:
-    """What stages cost, and where in the model a device spends its time.
+    """Measure what stages cost, and where in the model a device spends its time.
 
     The model is cut in two, either half on the device and the other one on its partner. What the
     device takes for both halves, less what it takes for the whole, is the cost of one stage: two
@@ -114,7 +114,7 @@ def measure_stage_costs(
     half weigh what the half takes over what the profile says.
 
     Returns:
-        (n_devices,) ms that each stage of a request costs beside its operators; and
+        (n_devices,) ms that each stage of a request costs on top of its operators; and
         (n_operators, n_devices) weights, see ``charge_stages``.
     """
     problem = backend.problem

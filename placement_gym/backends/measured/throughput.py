@@ -172,8 +172,8 @@ def time_stages(
 def time_devices(pipeline: InFlight, devices: Sequence[DeviceSpec]) -> list[float]:
     """(n_devices,) ms of each device's stages in a request that has the pipeline to itself.
 
-    Of a device in the host's memory it is the processor time of the thread that asks, which takes
-    part in the work: waiting for a core that others use does not count.
+    Of a device in the host's memory it is the processor time of the thread that submits, which
+    takes part in the work: waiting for a core that others use does not count.
     """
     host = {spec.name: spec.host for spec in devices}
 

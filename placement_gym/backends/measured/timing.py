@@ -75,7 +75,7 @@ def half_width(observations: Samples) -> float:
 
 
 def is_unsteady(reference: Samples, candidate: Samples) -> bool:
-    """Whether the run should be repeated: a long tail, or a reference that moved halfway."""
+    """Return whether to repeat the run: a long tail, or a reference that moved halfway."""
     half = reference.shape[0] // 2
     before, after = np.median(reference[:half]), np.median(reference[half:])
     tail = np.percentile(candidate, 90) / np.median(candidate)

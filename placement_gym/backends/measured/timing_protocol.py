@@ -1,4 +1,4 @@
-"""What is measured of a placement, and how often things run."""
+"""The timing protocol: what is measured of a placement, and how often things run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TimingProtocol:
 
     @property
     def in_flight(self) -> bool:
-        """Whether the objective is throughput."""
+        """True if the objective is throughput."""
         return self.objective == "throughput"
 
 

@@ -1,4 +1,4 @@
-"""How far the outputs of a placement may be from those of the reference device.
+"""Tolerances: how far outputs of a placement may be from those of the reference device.
 
 A split that computes in f32 adds next to nothing. A device of lower precision, and a quantised
 model, in which a difference of any size may round an activation to the next level, add more. So do

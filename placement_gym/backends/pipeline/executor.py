@@ -134,7 +134,7 @@ class StageExecutor:
         ]
 
     def shutdown(self, wait: bool = True, cancel_futures: bool = False) -> None:
-        """Take no further requests; threads end when those in flight have.
+        """Take no more requests; threads end when those in flight have.
 
         An executor that is dropped is shut down without waiting. At the end of the program all are
         shut down, and requests that no stage has begun are cancelled.

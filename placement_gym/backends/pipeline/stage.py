@@ -51,7 +51,7 @@ class Stage:
         turn: Held during an inference where the device has several stages.
         runs: Inferences so far.
         busy_s: Seconds that they took, with handing over what earlier stages computed.
-        processor_s: Seconds of processor time of the threads that asked for them.
+        processor_s: Seconds of processor time of the threads that submitted them.
     """
 
     name: str
@@ -118,12 +118,16 @@ def compile_stages(
     Raises:
         CompileError: OpenVINO refused a stage.
     """
+    # Stages follow from the placement alone, so that the simulated pipeline has the same.
     stage_of = pipeline_stages(graph, operator_devices)
     on = submodel_devices(graph, operator_devices, stage_of).tolist()
     parts = model.clone()
     drafts, outputs = cut(parts, separate_parts(parts, graph, stage_of))
     register(core, specs)
+    # Stages of one device share its streams: they take turns, or each would take all cores.
     turns = {device: take_turns(specs[device], on.count(device)) for device in set(on)}
+    # One request more than stages keeps all of them busy; a device alone needs enough for its
+    # streams.
     alone = len(drafts) == 1
     slots = requests or (2 * count_streams(specs[on[0]]) if alone else len(drafts) + 1)
     stages = []
@@ -168,7 +172,7 @@ def make_requests(compiled: ov.CompiledModel, count: int) -> list[ov.InferReques
 
 
 def take_turns(spec: DeviceSpec, n_stages: int) -> AbstractContextManager[Any]:
-    """What keeps a device from running more inferences of its stages than it has streams.
+    """Make the lock that keeps a device from running more inferences than it has streams.
 
     Each stage is a compiled model with threads of its own, so that two of them would have twice the
     threads that the device was given.

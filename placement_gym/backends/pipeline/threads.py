@@ -37,7 +37,7 @@ class Job:
         slot: The infer requests that it uses.
         future: Gets its outputs.
         inputs: Of the inference that runs.
-        rest: Gives the inputs of further inferences; None for a request of a single one.
+        rest: Gives the inputs of more inferences; None for a request of a single one.
         done: Outputs of its inferences so far.
     """
 

@@ -24,7 +24,7 @@ GENERATED = (
     (is_family, build_family),
     (is_planted, build_planted),
 )
-"""Whether a model is the name of a generated graph, and what builds it."""
+"""Kinds of generated graphs: a test of a model's name, and what builds the graph."""
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ class RemoteError(EngineError):
     """The request failed in the child.
 
     Attributes:
-        values: What the child tells of it: ``types``, ``message`` and what else it adds.
+        values: What the child reports of it: ``types``, ``message`` and what else it adds.
     """
 
     def __init__(self, values: Json) -> None:
@@ -137,7 +137,7 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        """Whether the process accepts requests."""
+        """True if the process accepts requests."""
         return self._finalizer.alive and self.process.poll() is None
 
     def call(self, request: Mapping[str, Any], timeout_s: float) -> Any:
@@ -224,7 +224,7 @@ class Child:
         """Seconds left until the child counts as hung, at least some milliseconds.
 
         Raises:
-            ChildHungError: None are left, and nothing lies in the pipe; the child is terminated.
+            ChildHungError: None are left, and nothing is in the pipe; the child is terminated.
         """
         silent_s, _, stage = self.heartbeat.read()
         if stage == STARTING:
@@ -302,7 +302,7 @@ def end_process(process: subprocess.Popen[bytes], owner: int) -> None:
 
 
 def is_ready(pipe: IO[bytes], events: int, longest_s: float) -> bool:
-    """Whether a pipe can be read or written, or has broken, in ``longest_s`` or an hour."""
+    """Wait ``longest_s`` or an hour until a pipe can be read or written, or has broken."""
     poller = select.poll()  # unlike select, it takes descriptors of any number
     poller.register(pipe, events)
     return bool(poller.poll(1e3 * min(longest_s, 3600.0)))

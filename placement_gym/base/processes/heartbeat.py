@@ -1,6 +1,6 @@
 """Signs of life of a child process, in memory that it shares with its parent.
 
-A sign costs a store of some bytes: no system call wakes the parent beside a measurement.
+A sign costs a store of some bytes: no system call wakes the parent during a measurement.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ PR_SET_PDEATHSIG = 1
 class Parent:
     """Requests of the parent and messages to it, one JSON document a line.
 
-    They have descriptors that nothing else knows: what anything prints to standard output goes to
+    They have descriptors of their own: what anything prints to standard output goes to
     standard error, and standard input is empty.
 
     Attributes:

@@ -1,1 +1,1 @@
-"""What files may contain: bounds, types and messages. Imported only where a file is parsed."""
+"""Schemas of files: bounds, types and messages. Imported only where a file is parsed."""

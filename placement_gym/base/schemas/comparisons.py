@@ -1,4 +1,4 @@
-"""What a comparison's file and a report's references hold, as far as they are read again."""
+"""Schemas of comparisons and of a report's references, as far as they are read again."""
 
 from __future__ import annotations
 

@@ -59,12 +59,12 @@ def check_seeds(value: Any) -> Any:
 
 
 def is_seed(value: Any, least: int) -> bool:
-    """Whether a value is a whole number from ``least`` on that a generator takes."""
+    """Return whether a value is a whole number from ``least`` on that a generator takes."""
     return is_whole(value) and least <= value <= MAX_SEED
 
 
 def is_whole(value: Any) -> bool:
-    """Whether a value is an integer, and not True or False."""
+    """Return whether a value is an integer, and not True or False."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -85,7 +85,7 @@ class AgentFields(Fields):
 
 
 class EffortFields(Fields):
-    """How often and how long each agent runs."""
+    """Seeds and budget of each agent."""
 
     budget: Annotated[int, Field(ge=1, le=MAX_BUDGET)]
     seeds: Seeds

@@ -12,7 +12,7 @@ from placement_gym.base.errors import UserError
 from placement_gym.base.schemas.reading import list_parts
 
 PLACE = re.compile('in "<[^>"]*>", ')
-"""What the YAML library calls a text that was in memory."""
+"""Part of the YAML library's messages that names text in memory."""
 
 
 class UniqueKeyLoader(yaml.SafeLoader):

@@ -53,12 +53,12 @@ class BestKnown:
 
     @property
     def proven(self) -> bool:
-        """Whether the latency exceeds the bound by no more than rounding."""
+        """True if the latency exceeds the bound by no more than rounding."""
         return reaches(self.latency_ms, self.bound_ms)
 
     @property
     def trivial(self) -> bool:
-        """Whether one device alone is as fast, so that there is nothing to place."""
+        """True if one device alone is as fast, so that there is nothing to place."""
         return is_trivial(self.latency_ms, self.best_single_ms)
 
     @property
@@ -118,7 +118,7 @@ def encode_assignment(assignment: IntArray) -> str:
 
 
 def is_trivial(latency_ms: float, best_single_ms: float | None) -> bool:
-    """Whether one device alone is as fast as a latency, but for rounding."""
+    """Return whether one device alone is as fast as a latency, but for rounding."""
     return best_single_ms is not None and best_single_ms <= latency_ms * (1 + TOLERANCE)
 
 

@@ -1,4 +1,4 @@
-"""What the simulator says of a problem: a placement's latency, single devices, a lower bound."""
+"""Simulated values of a problem: a placement's latency, single devices, a lower bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes two simulated problems the same one, wherever their files lie."""
+"""Identity of simulated problems, independent of where their files are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How best known values and their changes are printed."""
+"""Tables of best known values and their changes."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ SOLVER = "solver of the bound"
 
 @dataclass(frozen=True)
 class Change:
-    """What became of one problem.
+    """Outcome of one problem.
 
     Attributes:
         problem: As in ``BestKnown``.

@@ -1,1 +1,1 @@
-"""What is read: tables, statistics, plots and reports."""
+"""Tables, statistics, plots and reports."""

@@ -49,7 +49,7 @@ def format_greedy(results: StudyResults, agent: str) -> str:
 
 
 def format_chance(results: StudyResults, agent: str) -> str:
-    """How often a run beats one of the floor; nothing for the floor itself."""
+    """Format how often a run beats one of the floor; nothing for the floor itself."""
     floor = choose_floor(results)
     if floor is None or floor == agent:
         return "-"

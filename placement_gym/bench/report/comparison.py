@@ -78,7 +78,7 @@ MEANINGS = {
     "wall s": "seconds of the search",
 }
 TITLE_LETTERS = 92
-"""Of a note that stands on the pictures; longer ones are beside the table."""
+"""Of a note that stands on the pictures; longer ones are next to the table."""
 LEGEND = "; ".join(f"{name}: {meaning}" for name, meaning in MEANINGS.items())
 
 
@@ -107,7 +107,7 @@ def compare_with_single(row: Json) -> list[str]:
 
 
 def format_verdict(row: Json) -> str:
-    """Whether a row beats the best single device, which is never faster than itself."""
+    """Format whether a row beats the best single device, which is never faster than itself."""
     undecided = row["doubt"] and row["beats_best_single"] == WITHIN_NOISE
     return "doubtful" if undecided else str(row["beats_best_single"])
 
@@ -272,7 +272,7 @@ def draw_runs(document: Document, folder: Path, pictures: str) -> list[str]:
 
 
 def list_limits(document: Document, base_ms: float | None) -> dict[str, float]:
-    """What no placement exceeds, by name, as speed-ups over a latency."""
+    """Return what no placement exceeds, by name, as speed-ups over a latency."""
     if not base_ms:
         return {}
     values = {"optimum": document["optimum_ms"], "bound": document["bound_ms"]}

@@ -1,4 +1,4 @@
-"""A report as blocks, written as Markdown with pictures beside it and as one HTML page."""
+"""A report as blocks, written as Markdown with pictures next to it and as one HTML page."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class Picture:
         name: Of its file, without an ending.
         caption: What it shows.
         agents: The labels of its lines, which the page can hide, the first in colour.
-        kind: Of the file beside the Markdown: ``"png"``, ``"svg"`` or ``"pdf"``.
+        kind: Of the files next to the Markdown: ``"png"``, ``"svg"`` or ``"pdf"``.
     """
 
     figure: Figure

@@ -16,7 +16,7 @@ from placement_gym.bench.run.rows import Json
 
 NOTE = (
     "Latencies were measured at different moments and are corrected for drift: each is the median "
-    "of the device it was measured beside, over all runs, divided by its speed-up over that device."
+    "of the device it was measured with, over all runs, divided by its speed-up over that device."
 )
 
 

@@ -1,4 +1,4 @@
-"""How reports write a speed-up and a gap."""
+"""Formats of speed-ups and gaps in reports."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def format_ratio(speedup: float, noise: float) -> str:
 
 
 def format_gap(latency_ms: float, known: KnownLatencies) -> str:
-    """How far a latency is above the optimum, or with ``≤`` how far at most."""
+    """Format how far a latency is above the optimum, or with ``≤`` how far at most."""
     least = known.optimum_ms or known.bound_ms
     if not least:
         return "-"

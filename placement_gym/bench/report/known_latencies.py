@@ -1,4 +1,4 @@
-"""What the latencies of a problem are compared with: devices alone, the optimum, a bound."""
+"""Latencies to compare results of a problem with: devices alone, the optimum, a bound."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ References = dict[str, dict[str, float | None]]
 
 @dataclass(frozen=True)
 class KnownLatencies:
-    """What latencies of a problem are compared with, in ms; None where it is not known.
+    """Latencies that a problem's results are compared with, in ms; None where unknown.
 
     Attributes:
         best_single_ms: The fastest device alone, its memory limit considered.
@@ -54,7 +54,7 @@ class KnownLatencies:
 
     @classmethod
     def of(cls, value: BestKnown) -> KnownLatencies:
-        """What a best known value says."""
+        """Return the latencies of a best known value."""
         return cls(
             best_single_ms=value.best_single_ms,
             optimum_ms=value.latency_ms if value.proven else None,
@@ -131,7 +131,7 @@ def load_known_latencies(
 
 
 def find_recorded(rows: Sequence[Json]) -> dict[str, KnownLatencies]:
-    """What best known values say of the problems of rows.
+    """Look up the best known values of the problems of rows.
 
     Problems that have none are left out, and so are those whose rows belong to several models or
     cost tables of the same name: no value is that of all of them.

@@ -136,7 +136,7 @@ def draw_line(
 
 
 def add_legend(figure: Figure, axes: Axes) -> None:
-    """Name the lines of one part of a figure beside it, the grey ones once."""
+    """Name the lines of one part of a figure next to it, the grey ones once."""
     handles, names = axes.get_legend_handles_labels()
     first = {name: names.index(name) for name in names}
     shown = [handles[index] for index in first.values()]

@@ -69,6 +69,8 @@ def report_problem(
         views: Folder of the report, for an interactive page of the placements; None writes none.
     """
     known = results.known[problem]
+    # Agents, published latencies, devices alone and optima are one list, so that each is next to
+    # what it is compared with.
     lines = [summarize_agent(results, problem, agent) for agent in results.agents]
     for label, values in published.items():
         if results.model(problem) in values:

@@ -55,12 +55,12 @@ def describe_start(start: str) -> str:
 
 
 def count_share(part: int, all_runs: int) -> str:
-    """How many of several runs, in parentheses; nothing for all of them."""
+    """Format how many of several runs, in parentheses; nothing for all of them."""
     return "" if part == all_runs else f" ({part} of {all_runs} runs)"
 
 
 def remark_on(row: Mapping[str, Any]) -> str:
-    """What is remarkable of one run, to follow its result; or an empty string."""
+    """Return what is remarkable about a run, to follow its result; empty if nothing is."""
     stopped = f"; stopped by itself, the budget was {row['budget']}" if row.get("stopped") else ""
     start = row.get("start", "")
     return stopped + (f"; the answer is its start, {describe_start(start)}" if start else "")

@@ -1,4 +1,4 @@
-"""What the scores of a problem are relative to, and whether it says anything about agents."""
+"""References of a problem's scores, and whether it says anything about agents."""
 
 from __future__ import annotations
 

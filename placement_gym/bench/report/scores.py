@@ -120,12 +120,12 @@ class StudyResults:
 
     @cached_property
     def scored_elsewhere(self) -> bool:
-        """Whether finalists were scored a second time, in another environment."""
+        """True if finalists were scored a second time, in another environment."""
         return any(row["scored_ms"] for row in self.rows)
 
     @cached_property
     def score_references(self) -> dict[str, ScoreReference]:
-        """What the scores of each problem are relative to."""
+        """References of each problem's scores."""
         return {
             rows[0]["problem"]: choose_score_reference(
                 self.known.get(rows[0]["problem"], KnownLatencies()), rows

@@ -40,6 +40,8 @@ def compare_folders(results: StudyResults, study: Study, other: str | Path) -> l
     rows = load_runs(Path(other))
     if not rows:
         raise UserError(f"{other} has no results to compare with")
+    # Both sides are prepared in the same way: valid rows, corrected for drift, labels of this
+    # study.
     rows = [row | {"label": study.label(row)} for row in correct_drift(keep_valid_rows(rows))]
     here, there = median_latencies(results.rows), median_latencies(rows)
     both = [pair for pair in here if pair in there]
@@ -47,6 +49,7 @@ def compare_folders(results: StudyResults, study: Study, other: str | Path) -> l
         raise UserError(
             f"{other} has no agent on a problem of this study: name a folder of the same study"
         )
+    # A geometric mean needs finite latencies: what failed on a side is counted instead.
     ended = [pair for pair in both if np.isfinite(here[pair]) and np.isfinite(there[pair])]
     lines = [
         [

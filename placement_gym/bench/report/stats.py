@@ -44,7 +44,7 @@ def mean_of_medians(scores: FloatArray) -> FloatArray:
 
 
 def probability_of_improvement(scores: FloatArray, others: FloatArray) -> FloatArray:
-    """How often a run of the first beats one of the second on a problem, ties counting half.
+    """Compute how often a run of the first beats one of the second on a problem; ties count half.
 
     A failed run loses against any other. The mean over the problems on which both have runs; nan
     without any.

@@ -71,7 +71,7 @@ def report_study(
         folder: Where its results are.
         command: The command that made the results, to be printed.
         quiet: Show no progress.
-        pictures: Kind of the pictures beside the Markdown: ``"png"``, ``"svg"`` or ``"pdf"``.
+        pictures: Kind of the pictures next to the Markdown: ``"png"``, ``"svg"`` or ``"pdf"``.
         views: Write interactive pages of the placements into the folder ``views``.
         other: Folder of results to compare with.
 
@@ -83,11 +83,13 @@ def report_study(
     """
     folder, tasks = Path(folder), study.tasks()
     order = {task.key: place for place, task in enumerate(tasks)}
+    # The folder may hold rows of other studies, or of problems that have changed since.
     runs = [row for row in load_runs(folder) if row["key"] in order]
     usable = keep_valid_rows(runs, {task.key: task.problem for task in tasks})
     rows = [row | {"label": study.label(row)} for row in usable]
     if not rows:
         raise UserError(f"{folder} has no results of this study: run it first")
+    # The study's order, not that in which runs ended: the report of a repeated study is the same.
     rows.sort(key=lambda row: order[row["key"]])
     rows = correct_drift(rows)
     task_of = {task.problem: task for task in tasks}

@@ -36,7 +36,7 @@ def summarize_study(results: StudyResults, role: str) -> str:
 
 
 def compare_with_floor(results: StudyResults, ranked: list[str]) -> str:
-    """How many of the agents beat the best one that needs no learning, beyond chance."""
+    """State how many agents beat the best one that needs no learning, beyond chance."""
     floor = choose_floor(results)
     others = [agent for agent in ranked if agent != floor]
     if floor is None or not others:

@@ -46,6 +46,8 @@ def run_agent(
         of the agent, ``sys.exit`` included, is an ``error`` in the row, which then holds the best
         placement that was evaluated.
     """
+    # The budget is counted at the backend: no wrapper, vector or callback of an agent evaluates
+    # past it.
     base = bench_env.base
     counted = BudgetedBackend(base.backend, budget, on_evaluation)
     row = start_row(bench_env, agent, seed, budget)
@@ -67,7 +69,7 @@ def run_agent(
 
 
 def decide_repair(bench_env: BenchEnv, agent: AgentSpec) -> bool:
-    """Whether an agent's placements are repaired.
+    """Decide whether an agent's placements are repaired.
 
     As its option says, or else as the environment was made; by default where limits are hard,
     unless the agent is a fixed choice.

@@ -58,7 +58,7 @@ class AgentSpec:
 
     @property
     def repair(self) -> bool | None:
-        """Whether its placements are to be repaired; None if it does not say.
+        """True if its placements are to be repaired; None if it does not say.
 
         Raises:
             UserError: The option is neither True nor False.
@@ -141,7 +141,7 @@ class AgentSpec:
             )
         parameters = inspect.signature(found).parameters
         if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
-            return  # its own algorithm knows them
+            return  # its own algorithm has them
         known = [REPAIR, *(name for name in parameters if name not in ("env", "seed", "self"))]
         for option in self.kwargs:
             if option not in known:
@@ -149,7 +149,7 @@ class AgentSpec:
 
     @property
     def learns(self) -> bool:
-        """Whether its ``learn`` is called, if it has one; one given as an object only predicts."""
+        """True if its ``learn`` is called, where it has one; an object only predicts."""
         return not is_agent(self.load())
 
     def make(self, env: Any, seed: int) -> Any:
@@ -167,7 +167,7 @@ class AgentSpec:
 
 
 def is_agent(agent: Any) -> bool:
-    """Whether something is an agent and not the factory of one."""
+    """Return whether something is an agent and not the factory of one."""
     return hasattr(agent, "predict") and not isinstance(agent, type)
 
 

@@ -74,7 +74,7 @@ class BenchEnv:
 
     @property
     def measured(self) -> bool:
-        """Whether latencies are noisy measurements, not simulated ones."""
+        """True if latencies are noisy measurements, not simulated ones."""
         return self.env.spec is not None and self.env.spec.nondeterministic
 
     @property
@@ -88,7 +88,7 @@ class BenchEnv:
         """The fastest device that may run the model alone; None if none may.
 
         Where latencies are noisy, and the search has seen several that may be it, these are
-        measured beside each other as finalists are; once more if that was doubtful. A finalist
+        measured together as finalists are; once more if that was doubtful. A finalist
         that beats a device which only looked fastest would be a false win.
         """
         problem, speeds = self.base.problem, self.base.singles.speedups()
@@ -105,7 +105,7 @@ class BenchEnv:
 
     @property
     def one_device_holds_the_model(self) -> bool:
-        """Whether some device may run the model alone, its memory limit considered."""
+        """True if some device may run the model alone within its memory limit."""
         problem, backend = self.base.problem, self.base.backend
         return any(
             runs_all and not backend.infeasibility(problem.single(device))

@@ -1,4 +1,4 @@
-"""A placement measured beside the fastest single device."""
+"""A placement measured alongside the fastest single device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from placement_gym.bench.run.verdict import compare_with_best_single
 
 @dataclass(frozen=True)
 class Finalist:
-    """A placement measured beside the fastest single device.
+    """A placement measured alongside the fastest single device.
 
     Attributes:
         assignment: (n_units,) device indices.
@@ -19,7 +19,7 @@ class Finalist:
         speedup: Over the reference device, which is measured with the first finalists.
         handicap: Factor of the speed-up over the single device: 1 where some device may run the
             model alone, else the penalty of an infeasible placement.
-        rechecked: Whether this is its measurement after it was chosen, with no rival beside it.
+        rechecked: Whether this is its measurement after it was chosen, without rivals.
     """
 
     assignment: IntArray

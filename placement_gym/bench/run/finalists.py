@@ -1,4 +1,4 @@
-"""Finalists are measured again, in a new process, beside the best single device."""
+"""Finalists are measured again, in a new process, alongside the best single device."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def choose_finalist(bench_env: BenchEnv, candidates: Sequence[IntArray]) -> Fina
     The fastest of several noisy measurements is biased. So a candidate that beats the best single
     device is measured once more, alone, and that measurement counts; so is one whose measurement
     is doubtful, and if it still is, it decides nothing. This happens once to a placement, also if
-    an earlier run measured it beside others.
+    an earlier run measured it alongside others.
 
     Args:
         bench_env: The environment that they were found in.
@@ -39,7 +39,7 @@ def choose_finalist(bench_env: BenchEnv, candidates: Sequence[IntArray]) -> Fina
 
 
 def remeasure(bench_env: BenchEnv, candidates: Sequence[IntArray]) -> None:
-    """Measure placements beside the best single device and keep them in ``bench_env.finals``.
+    """Measure placements alongside the best single device and keep them in ``bench_env.finals``.
 
     The reference device is measured with the first of them.
     """
@@ -70,7 +70,7 @@ def choose_faster_single(
     """Measurements relative to the reference device if that is the faster single device.
 
     The reference is a single device, so that the best of these is not slower. If the one that was
-    taken for the best is, the reference takes its place; all were measured beside each other.
+    taken for the best is, the reference takes its place; all were measured together.
 
     Args:
         bench_env: Takes note of it.

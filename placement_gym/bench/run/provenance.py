@@ -1,4 +1,4 @@
-"""What a result depends on besides its arguments: versions, machine, commit."""
+"""Provenance of a result besides its arguments: versions, machine, commit."""
 
 from __future__ import annotations
 
@@ -49,6 +49,6 @@ def find_commit(file: Path) -> str | None:
 
 
 def run_git(folder: Path, *words: str) -> str:
-    """What git prints; an empty string if it fails."""
+    """Return what git prints; an empty string if it fails."""
     command = ["git", "-C", str(folder), *words]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()

@@ -59,7 +59,7 @@ class Row:
         latency_ms: Median of the finalist, measured again.
         latency_p90_ms: 90th percentile of the same.
         greedy_latency_ms: Median of ``predict(deterministic=True)`` after learning.
-        greedy_speedup: Its speed-up over the reference device, measured beside it.
+        greedy_speedup: Its speed-up over the reference device, measured with it.
         speedup: Over the reference device.
         speedup_vs_best_single: Over the fastest feasible single device.
         noise: Half-width of the uncertainty of ``speedup_vs_best_single``, as a fraction.
@@ -241,7 +241,7 @@ def parse_row(line: bytes) -> Json:
 
 
 def set_damaged_lines_aside(path: Path) -> None:
-    """Move damaged lines, with their numbers, into ``DAMAGED`` beside the file.
+    """Move damaged lines, with their numbers, into ``DAMAGED`` next to the file.
 
     Raises:
         FileError: A file cannot be written; the lines are still where they were then.

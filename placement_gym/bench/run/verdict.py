@@ -13,7 +13,7 @@ UNDECIDED = (
 
 
 def compare_with_best_single(ratio: float, noise: float, doubt: str = "") -> str:
-    """``"yes"`` or ``"no"``, or ``"within noise"`` where the measurement cannot tell.
+    """``"yes"`` or ``"no"``, or ``"within noise"`` where the measurement cannot decide.
 
     Args:
         ratio: Speed-up over the fastest feasible single device.

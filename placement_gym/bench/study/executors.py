@@ -1,4 +1,4 @@
-"""Where the runs of a study happen: in this process; see also ``processes`` and ``ray_cluster``."""
+"""The serial executor of a study's runs; see also ``processes`` and ``ray_cluster``."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from placement_gym.bench.study.task import Task
 
 
 def run_in_worker(task: Task, folder: str, timeout_s: float) -> Json:
-    """Run a task beside a worker of Ray, in a process that stays for the next one.
+    """Run a task next to a worker of Ray, in a process that stays for the next one.
 
     So a task that crashes or hangs ends as it does on one machine, with a row that says why.
 

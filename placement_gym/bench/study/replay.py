@@ -134,7 +134,7 @@ def task_of(row: Json) -> Task:
 
 
 def compare_measurements(row: Json, again: Finalist) -> str:
-    """How two noisy measurements of a placement disagree, or an empty string."""
+    """Describe how two noisy measurements of a placement disagree; empty if they agree."""
     before, now = row["speedup_vs_best_single"], again.speedup_vs_best_single
     allowed = N_INTERVALS * (again.noise + (row["noise"] or 0.0))
     if abs(now / before - 1.0) <= allowed:

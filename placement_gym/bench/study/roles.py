@@ -1,4 +1,4 @@
-"""What each problem of a study is for: training, choosing settings, or testing."""
+"""Roles of a study's problems: training, choosing settings, or testing."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def check_entries(role: str, entries: Any) -> Sequence[Any]:
 
 
 def fits(entry: Any, task: Task) -> bool:
-    """Whether an entry of a role means the problem of a task."""
+    """Return whether an entry of a role means the problem of a task."""
     if isinstance(entry, Mapping):
         return entry["devices"] == task.devices and fits(entry["model"], task)
     parts = Path(task.model).with_suffix("").parts if Path(task.model).suffix else (task.model,)

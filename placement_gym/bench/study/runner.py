@@ -73,11 +73,13 @@ def run_study(
         KeyboardInterrupt: The run was interrupted; finished rows are kept, the message says how
             many.
     """
+    # What would fail in every run fails now, before hours of them.
     check_names(study)
     kind, workers = choose_executor(study, executor, workers, address, timeout_s)
     tasks, folder = study.tasks(), make_output_folder(out)
     missing = find_missing(tasks, folder, retry_failed)
     with BenchEnvs() as envs:
+        # Ray's workers make their own: this process need not have the devices.
         if kind != "ray":
             make_every_environment(missing, envs)
         new = run_tasks(
@@ -136,6 +138,7 @@ def run_tasks(
     ):
         bar = progress.tasks[0]
         progress.update(bar.id, completed=n_done)
+        # A process that was killed may have left half a line, which would spoil the next one.
         cut_torn_line(folder / ROWS)
         set_damaged_lines_aside(folder / ROWS)
         if not missing:
@@ -143,6 +146,8 @@ def run_tasks(
         n_evaluations, waiting = 0, list[Json]()
         executor = make(partial(count_evaluation, bar))
         try:
+            # Rows that could not be written wait for the next attempt: a full disk may be cleared
+            # meanwhile.
             for task, row in run_all(missing, executor):
                 rows.append(row)
                 waiting.append(row)
@@ -221,7 +226,7 @@ def first_of_each_problem(tasks: Sequence[Task]) -> list[Task]:
 
 
 def is_measured(study: Study) -> bool:
-    """Whether any of its latencies are measured.
+    """Return whether any of its latencies are measured.
 
     Raises:
         UserError: An environment is unknown.
@@ -285,7 +290,7 @@ def make_executor(
 
 
 def describe_study(study: Study, out: str | Path, retry_failed: bool = False) -> str:
-    """What running the study would do, in a few lines."""
+    """Describe in a few lines what running the study would do."""
     tasks = study.tasks()
     n_done = len(tasks) - len(find_missing(tasks, Path(out), retry_failed))
     agents = ", ".join(spec.label for spec in study.specs)

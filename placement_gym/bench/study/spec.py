@@ -165,7 +165,7 @@ class Study:
 
 
 def same_agent(spec: AgentSpec, row: Mapping[str, Any]) -> bool:
-    """Whether a row is from that agent."""
+    """Return whether a row is from that agent."""
     return spec.name == row["agent"] and dict(spec.kwargs) == row["kwargs"]
 
 

@@ -1,4 +1,4 @@
-"""What a worker does: one task, one row."""
+"""The worker: one task, one row."""
 
 from __future__ import annotations
 

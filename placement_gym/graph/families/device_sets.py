@@ -11,12 +11,12 @@ from placement_gym.hardware.devices import NATIVE_PRECISION, DeviceSpec
 
 LARGEST_SET = 5
 SHARES_OF_COUNTS = (0.02, 0.33, 0.29, 0.18, 0.18)
-"""How often a set has one device, two, and so on."""
+"""Shares of sets that have one device, two, and so on."""
 ACCELERATORS = ("iGPU", "GPU", "GPU-PCIe5", "GPU-NVLink", "NPU")
 """Rooflines, whose links range from an integrated GPU's and PCIe to NVLink."""
 THREADS = (2, 4, 8)
 UNLIMITED, LIMITED_HOST = 0.15, 0.3
-"""How often no device has a limit, and how often the host has one, too."""
+"""Shares of sets in which no device has a limit, and in which the host has one, too."""
 LOOSER = 1.1
 
 

@@ -54,7 +54,7 @@ FAMILIES: dict[str, Build] = {
 
 
 def is_family(model: object) -> bool:
-    """Whether a model argument is meant to name a graph of a family."""
+    """Return whether a model argument is meant to name a graph of a family."""
     return isinstance(model, str) and model.startswith(PREFIX)
 
 

@@ -30,7 +30,7 @@ DRAWN = (
     "branching",
     "experts",
 )
-"""Families of sampled problems where no others are asked for: with more of them, every seed would
+"""Families of sampled problems where no others are given: with more of them, every seed would
 mean another problem than before."""
 HELD_OUT = ("branching", "experts")
 """Families of the test split alone."""

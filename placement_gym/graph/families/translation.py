@@ -12,7 +12,7 @@ BATCHES = (8, 32, 64)
 LAYERS = (2, 4, 8)
 VOCABULARY = 32_000
 CELL, BESIDE_CELLS = 8, 8
-"""Operators of a cell, and those of a step beside its cells."""
+"""Operators of a cell, and those of a step outside its cells."""
 FEWEST_STEPS = 4
 
 State = tuple[int, int]

@@ -1,4 +1,4 @@
-"""What a fused operator costs: one launch, and no traffic for what stays inside of it."""
+"""Costs of fused operators: one launch, and no traffic for what stays inside."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def paper_factors(
 
 
 def is_calibrated(graph: OpGraph, devices: Sequence[DeviceSpec]) -> bool:
-    """Whether the model's times on some device are scaled to a published latency."""
+    """Return whether the model's times on some device are scaled to a published latency."""
     stated = published_ms(graph)
     return any(device.roofline in stated for device in devices)
 

@@ -30,6 +30,6 @@ def planted_ms(model: str, costs: CostTable) -> float:
     if longest > SLACK * times[0, 0]:
         raise UserError(
             f"the optimum of {model!r} is known if a transfer takes at most {SLACK} times as long "
-            f"as an operator, not {longest:.3g} ms beside {times[0, 0]:.3g} ms"
+            f"as an operator, not {longest:.3g} ms next to {times[0, 0]:.3g} ms"
         )
     return float(plan.slots * times[0, 0])

@@ -30,7 +30,7 @@ FREE = frozenset(("Constant", "Parameter", "Result", "Reshape", "Squeeze", "Unsq
 
 @dataclass(frozen=True)
 class Roofline:
-    """What bounds an operator's time: arithmetic or memory traffic, after a fixed launch.
+    """Bounds of an operator's time: arithmetic or memory traffic, after a fixed launch.
 
     Attributes:
         gflops: Rate of each operator class in f32.

@@ -21,7 +21,7 @@ CHOICES = {
 
 @dataclass(frozen=True)
 class Semantics:
-    """How a placement's latency follows from its costs.
+    """Rules by which a placement's latency follows from its costs.
 
     Attributes:
         schedule: ``"serial"``: one operator or transfer at a time, and a cost for each submodel,

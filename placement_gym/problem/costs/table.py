@@ -46,7 +46,7 @@ class CostTable:
         transfer_unit: ``"MB"``: megabytes; or ``"ms"``: milliseconds between an accelerator and
             the host's memory, as published workloads state them.
         link_ms: (n_devices, n_devices) fixed time of a transfer; the diagonal is zero.
-        link_ms_per_size: (n_devices, n_devices) further time for each unit of
+        link_ms_per_size: (n_devices, n_devices) additional time for each unit of
             ``transfer_size``; likewise.
         submodel_ms: (n_devices,) cost of every submodel that runs on the device, or of every stage
             where requests are in flight.
@@ -260,7 +260,7 @@ class CostTable:
 
 
 def costs_beside(placement_file: str | Path) -> Path:
-    """Where the costs are kept that a placement was solved for: beside its file."""
+    """Path of the costs that a placement was solved for, next to its file."""
     path = Path(placement_file)
     return path.with_name(f"{path.stem}-costs.json")
 

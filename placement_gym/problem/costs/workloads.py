@@ -235,5 +235,5 @@ def colour_classes(colours: Sequence[int | None]) -> IntArray:
 
 
 def is_workload(model: object) -> bool:
-    """Whether a model argument names a workload file."""
+    """Return whether a model argument names a workload file."""
     return isinstance(model, (str, Path)) and Path(model).suffix == ".json"

@@ -44,11 +44,13 @@ def expand_block(
     Returns:
         The number of extended placements, and arrays whose first entries they are.
     """
+    # Columns of values, as listed above.
     free_at, d = tail.shape[1], tail.shape[2]
     price_at = free_at + d
     cut_at = price_at + 1
     done_at = cut_at + potentials.cut.shape[2]
     width, last = len(layer.code), len(frontier.order) - 1
+    # Whatever follows, the exit must run on some device.
     leave = (frontier.ms[last] + beyond).min()
     code = np.empty(width * d, np.uint64)
     values = np.empty((width * d, layer.values.shape[1]))
@@ -59,12 +61,14 @@ def expand_block(
     count = 0
     for i in range(width):
         for here in range(d):
+            # The block before has set the entry's device: `alike` does not apply to it.
             if k > 0 and not is_allowed(frontier, k, layer.code[i], here, alike):
                 continue
             if k == 0 and frontier.ms[0, here] == np.inf:
                 continue
             row = values[count]
             row[:] = layer.values[i]
+            # The exit ends the block: what follows starts only when all devices are free.
             if k == last:
                 row[free_at + here] = row[free_at:price_at].max()
             after, finish = place_task(
@@ -78,6 +82,7 @@ def expand_block(
                 cut_at,
                 ordered or k == last,
             )
+            # Memory has a price here, so that a cost is a latency plus what the bytes cost.
             row[price_at] += price[k, here]
             index = np.int64(0)
             least = finish + beyond[here] if k == last else row[free_at:price_at].max() + leave
@@ -86,11 +91,14 @@ def expand_block(
                 index = index * d + there
                 least = max(least, row[live[at]] + tail[k + 1, live[at], there])
             least += row[price_at]
+            # The same bounds by prices as in `expand`, without those of memory, which the price
+            # has.
             for j in range(len(potentials.last)):
                 row[done_at + j] += potentials.last[j, k] * finish
                 total = row[price_at] + row[done_at + j]
                 total += weigh_times(potentials, j, k + 1, live, index, row, free_at, d, cut_at)
                 least = max(least, total)
+            # A parent's bound holds for its children.
             least = max(least, layer.bound[i])
             if least >= upper:
                 continue

@@ -15,7 +15,7 @@ from placement_gym.solvers.beams.frontier import Frontier
 from placement_gym.solvers.beams.growth import MAX_STATES, find_tails
 from placement_gym.solvers.beams.potentials import Potentials
 from placement_gym.solvers.beams.prices import RowPrices
-from placement_gym.solvers.programs.growing import GrowingSolver
+from placement_gym.solvers.programs.cutting_planes import CuttingPlaneSolver
 from placement_gym.solvers.programs.load_cuts import LoadCuts
 from placement_gym.solvers.programs.path_program import PathProgram
 
@@ -74,7 +74,7 @@ class BlockSearch:
         leaving = tasks.unit[-1]
         total[leaving] += self.beyond
         built = PathProgram.build(self.block, tasks, whole=False, windows=False, price=total)
-        solver, cuts, found = GrowingSolver(built.program), LoadCuts(built), None
+        solver, cuts, found = CuttingPlaneSolver(built.program), LoadCuts(built), None
         for _ in range(ROUNDS):
             solved = solver.minimize(max(self.end - perf_counter(), 0.0))
             if not solved.proven or solved.values is None or solved.prices is None:
@@ -135,10 +135,12 @@ class BlockSearch:
             np.zeros(1, np.int32),
             np.zeros(1, np.int8),
         )
+        # No slack: a block's bound must hold for all placements that are merged, not for most.
         compared, slack, memory = np.arange(n_times + 1), np.zeros(n_values), np.zeros((0, 0))
         layers, dropped = [layer], np.inf
         last = len(frontier.order) - 1
         for k in range(last + 1):
+            # A search that stops here has dropped everything that is left: its bound is theirs.
             if perf_counter() > self.end:
                 return layers, min(dropped, float(layer.bound.min()))
             count, grown = expand_block(
@@ -154,11 +156,13 @@ class BlockSearch:
                 upper,
             )
             layer = grown.take(slice(count))
+            # Nothing is merged in the last layer, whose best placement is read.
             if not count or k == last:
                 layers.append(layer)
                 break
             by_code = np.lexsort((layer.bound, layer.code))
             kept = np.flatnonzero(merge_alike(layer, by_code, compared, slack, memory, n_times))
+            # What the width cuts off limits the bound of the whole search.
             if len(kept) > width:
                 kept = kept[np.argsort(layer.bound[kept], kind="stable")]
                 dropped = min(dropped, float(layer.bound[kept[width]]))

@@ -11,6 +11,9 @@ from placement_gym.solvers.beams.frontier import NOTHING, Frontier
 from placement_gym.solvers.beams.prices import RowPrices
 from placement_gym.solvers.programs.load_cuts import END, START, LoadCuts
 
+SLOT, DEVICE = 0, 1
+"""Columns of ``CutSlots.inside``."""
+
 
 class CutSlots(NamedTuple):
     """A slot holds the finish of a cut's first task, plus the time of its tasks placed since.
@@ -85,7 +88,7 @@ class CutSlots(NamedTuple):
 def find_spans(frontier: Frontier, cuts: IntArray) -> tuple[IntArray, IntArray]:
     """(n_cuts,) first step that counts for each of (n_cuts, 3) cuts, and first that does not."""
     n = len(frontier.order)
-    first, last = cuts[:, 0], cuts[:, 1]
+    first, last, _ = cuts.T
     begins = np.where(first == START, 0, frontier.step[first] + 1)
     ends = np.where(last == END, n + 1, frontier.step[last] + 1)
     return begins, ends

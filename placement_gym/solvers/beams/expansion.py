@@ -9,6 +9,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.solvers.beams.cut_slots import DEVICE, SLOT
 from placement_gym.solvers.beams.frontier import Frontier
 from placement_gym.solvers.beams.potentials import Potentials, weigh_times
 
@@ -45,7 +46,7 @@ class Layer(NamedTuple):
 
 @njit(cache=True, nogil=True, inline="always")
 def is_allowed(frontier: Frontier, k: int, code: np.uint64, here: int, alike: IntArray) -> bool:
-    """Whether step k may use a device.
+    """Return whether step k may use a device.
 
     The device must support the task, run the rest of its unit if that is placed, and not have an
     unused device of equal properties before it.
@@ -59,9 +60,11 @@ def is_allowed(frontier: Frontier, k: int, code: np.uint64, here: int, alike: In
     """
     if frontier.ms[k, here] == np.inf:
         return False
+    # Operators of a unit that follow its first one have no choice.
     chain = frontier.chain[k]
     if chain >= 0:
         return np.int64(code >> np.uint64(BITS * chain)) & 7 == here
+    # Of equal devices the first unused one stands for all: others would repeat the same placements.
     if alike[here] < 0:
         return True
     return code >> np.uint64(BITS * MAX_SLOTS + alike[here]) & np.uint64(1) != 0
@@ -101,6 +104,9 @@ def place_task(
         s = frontier.read_slot[r]
         there = np.int64(code >> np.uint64(BITS * s)) & 7
         ready = max(ready, row[s] + frontier.read_ms[r, there, here])
+    # What takes almost no time does not wait for its device, as such tasks would multiply the
+    # orders in which a device can run; without an order, a device's time is only the sum of its
+    # tasks.
     if frontier.tiny[k]:
         finish = ready
     elif ordered:
@@ -109,20 +115,26 @@ def place_task(
     else:
         finish = ready + ms
         row[free_at + here] += ms
+    # The device is used now, which `is_allowed` reads of devices that are alike.
     code |= np.uint64(1) << np.uint64(BITS * MAX_SLOTS + here)
+    # The task stays in view until its last reader is placed.
     if slot >= 0:
         row[slot] = finish
         code &= ~(np.uint64(7) << np.uint64(BITS * slot))
         code |= np.uint64(here) << np.uint64(BITS * slot)
+    # A slot that nobody reads any more becomes zero: partial placements that differ only there are
+    # then equal, and one of them can be removed.
     kept = ~np.uint64(0) << np.uint64(BITS * MAX_SLOTS)
     for s in frontier.live[frontier.first_live[k + 1] : frontier.first_live[k + 2]]:
         kept |= np.uint64(7) << np.uint64(BITS * s)
     for s in frontier.live[frontier.first_live[k] : frontier.first_live[k + 1]]:
         if not kept >> np.uint64(BITS * s) & np.uint64(7):
             row[s] = 0.0
+    # Interval load cuts: the finish of the first task, plus the work on the cut's device since
+    # then.
     for at in range(potentials.first_inside[k], potentials.first_inside[k + 1]):
-        if potentials.inside[at, 1] == here and not frontier.tiny[k]:
-            row[cut_at + potentials.inside[at, 0]] += ms
+        if potentials.inside[at, DEVICE] == here and not frontier.tiny[k]:
+            row[cut_at + potentials.inside[at, SLOT]] += ms
     for at in range(potentials.first_begin[k], potentials.first_begin[k + 1]):
         row[cut_at + potentials.begin[at]] = finish
     return code & kept, finish
@@ -159,11 +171,14 @@ def expand(
     """
     n_slots, d = tail.shape[1], tail.shape[2]
     n_sets, n_cuts = potentials.last.shape[0], potentials.cut.shape[2]
+    # Columns of `Layer.values`, in their order.
     free_at, memory_at = n_slots, n_slots + d
     latest_at = n_slots + 2 * d
     cut_at = latest_at + 1
     done_at = cut_at + n_cuts
     width, n_values = layer.values.shape
+    # Room for the most that there can be: the caller cuts the arrays to the number that is
+    # returned.
     code = np.empty(width * d, np.uint64)
     values = np.empty((width * d, n_values))
     bound = np.empty(width * d)
@@ -179,14 +194,18 @@ def expand(
                 continue
             if layer.values[i, memory_at + here] + held > limits[here]:
                 continue
+            # The row is written before it is known whether the placement is kept; the next one
+            # overwrites it.
             row = values[count]
             row[:] = layer.values[i]
             after, finish = place_task(
                 frontier, potentials, k, before, here, row, free_at, cut_at, ordered
             )
             row[memory_at + here] += held
+            # A task that nothing reads has no slot, but the latency includes its finish.
             if slot < 0:
                 row[latest_at] = max(row[latest_at], finish)
+            # First bound: the longest remaining path from each task that is still to be read.
             least = row[latest_at]
             index = np.int64(0)
             for at in range(len(live) - 1, -1, -1):
@@ -194,8 +213,11 @@ def expand(
                 there = np.int64(after >> np.uint64(BITS * s)) & 7
                 index = index * d + there
                 least = max(least, row[s] + tail[k + 1, s, there])
+            # Second: no device ends before its own work.
             for other in range(d):
                 least = max(least, row[free_at + other])
+            # Third: each set of prices of the path-load program weighs these times into one bound,
+            # which adds what is left to do.
             for j in range(n_sets):
                 row[done_at + j] += potentials.last[j, k] * finish
                 total = potentials.constant[j] + row[done_at + j]
@@ -203,9 +225,11 @@ def expand(
                 for other in range(d):
                     total += potentials.memory[j, other] * row[memory_at + other]
                 least = max(least, total)
+            # A bound of the parent holds for its children, and may be higher than theirs.
             least = max(least, layer.bound[i])
             if least >= upper:
                 continue
+            # Raising the times makes more placements equal; it is only valid where all tasks wait.
             if ordered and frontier.waits[k + 1] and len(live):
                 delay_devices(row, live, free_at, d)
             code[count], bound[count] = after, least
@@ -255,6 +279,7 @@ def merge_alike(
         (k,) bool, the partial placements that remain.
     """
     code, values, n_devices = layer.code, layer.values, memory.shape[1]
+    # Slack is measured against the values as they were, or it would add up along a chain of merges.
     latest = n_times + n_devices
     before = values.copy() if slack.any() else values
     kept = np.ones(len(code), np.bool_)
@@ -262,8 +287,10 @@ def merge_alike(
     count = 0
     for position in range(len(order)):
         i = order[position]
+        # Only placements of one code (the same devices of live tasks) have the same completions.
         if position == 0 or code[i] != code[order[position - 1]]:
             count = 0
+        # Comparing with all would take quadratic time; placements with low bounds come first.
         for c in range(min(count, COMPARED)):
             j = chosen[c]
             better = True
@@ -271,6 +298,8 @@ def merge_alike(
                 if before[j, v] > before[i, v] + slack[v]:
                     better = False
                     break
+            # The one that stays must be no worse than either in any value, to stand for the
+            # completions of both.
             if better:
                 kept[i] = False
                 for v in compared:
@@ -279,12 +308,14 @@ def merge_alike(
         if kept[i]:
             chosen[count] = i
             count += 1
+    # A bound falls by at most as much as the largest of the times that it is made of.
     for i in range(len(code)):
         lowered = before[i, latest] - values[i, latest]
         for v in range(n_times):
             lowered = max(lowered, before[i, v] - values[i, v])
         for v in range(latest + 1, values.shape[1]):
             values[i, v] -= lowered
+        # Memory counts in the bound by its price: the set with the largest change decides.
         most = 0.0
         for j in range(len(memory)):
             less = 0.0

@@ -73,6 +73,8 @@ class Frontier(NamedTuple):
         n = len(tasks)
         tensor, reader = tasks.tensors.readings()
         maker = tasks.tensors.source[tensor]
+        # A slot is held from a task's step to the last that reads it. Tasks of one unit count as
+        # reading each other, because the next one needs its device.
         order = move_tiny(order, maker, reader, *tiny)
         step = np.empty(n, dtype=np.int64)
         step[order] = np.arange(n)
@@ -82,6 +84,8 @@ class Frontier(NamedTuple):
         chained = np.flatnonzero(previous >= 0)
         np.maximum.at(last, previous[chained], chained)
         slot, first_live, live = assign_slots(last)
+        # Devices may be delayed to the first live finish only once nothing can start at time 0 any
+        # more.
         by_reader = np.argsort(step[reader], kind="stable")
         waits_for_nothing = np.bincount(reader[~tiny[0][maker]], minlength=n) == 0
         late = np.flatnonzero((waits_for_nothing & ~tiny[0])[order]).max(initial=NOTHING)

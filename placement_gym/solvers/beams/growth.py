@@ -73,7 +73,7 @@ class Grower:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether few enough tasks are live at a time, on few enough devices, to be searched."""
+        """True if few enough tasks are live at a time, on few enough devices, to be searched."""
         n_devices, most = len(self.problem.devices), int(np.diff(self.frontier.first_live).max())
         fits = self.frontier.n_slots <= MAX_SLOTS and n_devices <= CODED_DEVICES
         return fits and n_devices**most <= MAX_STATES and len(self.tasks) <= MAX_TASKS

@@ -70,16 +70,21 @@ class Potentials(NamedTuple):
             price: (n, n_devices) additional price of the task of each step on each device.
         """
         d = frontier.ms.shape[1]
+        # Zero where a device cannot run the task, as infinity times a price of zero is not a
+        # number; the price itself is made infinite below.
         ms = np.where(np.isfinite(frontier.ms), frontier.ms, 0.0)
         intervals = CutSlots.of(frontier, cuts, sets)
         reading = np.stack([one.reading[frontier.read_index] for one in sets])
         unary = intervals.price_ms(frontier, ms)
         for j, one in enumerate(sets):
+            # By the program's rows, a task pays for its first constraint, what it reads, its
+            # device's load and its memory.
             entering = one.first[frontier.order] + sum_readings(frontier, reading[j])
             unary[j] += (entering[:, None] + one.load) * ms
             unary[j] += one.memory * frontier.held[:, None] + price
         unary[:, ~np.isfinite(frontier.ms)] = np.inf
         limits = np.where(np.isfinite(problem.limits_bytes), problem.limits_bytes, 0.0)
+        # A value for each assignment of devices to the live slots: few slots keep this small.
         sizes = d ** np.diff(frontier.first_live)
         first_rest = np.concatenate([[0], np.cumsum(sizes)])
         return cls(
@@ -130,23 +135,28 @@ def find_rest(
     n_sets = len(unary)
     rest = np.zeros((n_sets, first_rest[n + 1]))
     device = np.zeros(max(frontier.n_slots, 1), np.int64)
+    # Backwards: the rest of a step is its own price plus the rest of the next one.
     for k in range(n - 1, -1, -1):
         live = frontier.live[frontier.first_live[k] : frontier.first_live[k + 1]]
         following = frontier.live[frontier.first_live[k + 1] : frontier.first_live[k + 2]]
         for code in range(first_rest[k + 1] - first_rest[k]):
             digits = code
+            # The assignment in base n_devices, the first slot's digit the lowest.
             for s in live:
                 device[s] = digits % d
                 digits //= d
             for j in range(n_sets):
                 least = np.inf
                 for here in range(d):
+                    # Operators of a unit that follow its first one have no choice.
                     if frontier.chain[k] >= 0 and device[frontier.chain[k]] != here:
                         continue
                     cost = unary[j, k, here]
                     for r in range(frontier.first_read[k], frontier.first_read[k + 1]):
                         there = device[frontier.read_slot[r]]
                         cost += reading[j, r] * frontier.read_ms[r, there, here]
+                    # Slots that stay live keep their device, and the step's own slot gets its new
+                    # one.
                     after = 0
                     for i in range(len(following) - 1, -1, -1):
                         s = following[i]
@@ -181,6 +191,7 @@ def weigh_times(
         n_devices: Number of devices.
         cut_at: Column of the first cut slot.
     """
+    # The price of all that follows given the slots' devices, then what the placement itself weighs.
     total: float = potentials.rest[j, potentials.first_rest[k] + code]
     for s in live:
         total += potentials.finish[j, k, s] * row[s]

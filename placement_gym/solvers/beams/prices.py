@@ -11,7 +11,7 @@ from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.highs import Optimum
 from placement_gym.solvers.placeable import Placeable
-from placement_gym.solvers.programs.growing import GrowingSolver
+from placement_gym.solvers.programs.cutting_planes import CuttingPlaneSolver
 from placement_gym.solvers.programs.load_cuts import MAX_TASKS, LoadCuts
 from placement_gym.solvers.programs.path_program import PathProgram
 from placement_gym.solvers.tasks import Tasks
@@ -77,7 +77,7 @@ def find_prices(
         the true limit in ms: infinite if nothing is feasible.
     """
     built = PathProgram.build(problem, tasks, whole=False, windows=False)
-    solver, cuts = GrowingSolver(built.program), LoadCuts(built)
+    solver, cuts = CuttingPlaneSolver(built.program), LoadCuts(built)
     rows, limited = memory_rows(problem)
     scale = max(problem.unit_bytes.max(), 1.0)
     points: list[Optimum] = []

@@ -21,9 +21,12 @@ from numpy.typing import NDArray
 from placement_gym.base.arrays import FloatArray, Int32, IntArray
 from placement_gym.solvers.pipelines.stages import Stages
 
+STATE, KIND = 0, 1
+"""Columns of the moves that ``open_moves`` lists."""
+
 
 class Plan(NamedTuple):
-    """What chains may use, and what they have to leave.
+    """Limits of chains: what they may use, and what they must leave.
 
     Attributes:
         used: (n_states, n_kinds) number of devices of each kind in use.
@@ -86,6 +89,7 @@ def extend_chains(
         stop: Behind the last one.
         step: Distance between ideals.
     """
+    # Single arrays: a tuple of them would be counted as referenced at every inner call.
     words, solid, extent, work_ms, refused, held, limit = stages[:7]
     border_ms, begin, tensor, part, boundary_ms, stage_ms = stages[7:]
     best, link, lowest = chains
@@ -95,10 +99,14 @@ def extend_chains(
         moves = open_moves(plan, best, i)
         if not len(moves):
             continue
+        # A stage heavier than the worst value of this row improves nothing: `highest` falls with
+        # it.
         highest = plan.cutoff_ms
         mark_border(here, begin, tensor, part, i, True)
         for place in range(len(reached) - 1, first_light(work_ms, heaviest_ms, i, highest) - 1, -1):
             j = reached[place]
+            # Cheapest tests first: most pairs of ideals fail the first two, and only few are
+            # nested.
             if (
                 lowest[j] < highest
                 and subtract_work(load, work_ms, stage_ms, i, j) < highest
@@ -106,6 +114,8 @@ def extend_chains(
                 and refuse(load, refused, held, limit, i, j)
                 and add_borders(load, border_ms, i, j) < highest
             ):
+                # Tensors on both borders were added twice: once is right if the stage holds another
+                # part of the touch set than before, none if it holds the same.
                 for entry in range(begin[j], begin[j + 1]):
                     if here[tensor[entry]]:
                         both = 1 + (here[tensor[entry]] == part[entry])
@@ -113,6 +123,7 @@ def extend_chains(
                             load[k] -= both * boundary_ms[tensor[entry], k]
                 if append_stage(best, link, moves, load, plan.stride, i, j):
                     highest = find_highest(best, moves, i)
+        # Unmarking costs as much as the border is long, clearing `here` as much as all tensors.
         mark_border(here, begin, tensor, part, i, False)
         close_row(best, link, lowest, i)
 
@@ -125,6 +136,7 @@ def open_moves(plan: Plan, best: FloatArray, i: int) -> IntArray:
     """
     moves = np.empty((plan.used.size, 2), np.int64)
     count = 0
+    # A state whose unused devices cannot do the remaining work below the cut-off leads nowhere.
     for s in range(1, len(plan.used)):
         if plan.left[i] <= plan.room[s]:
             best[i, s] = plan.cutoff_ms
@@ -177,7 +189,7 @@ def subtract_work(
 
 @njit(cache=True, nogil=True)
 def is_nested(words: NDArray[np.uint64], solid: IntArray, extent: IntArray, i: int, j: int) -> bool:
-    """Whether ideal i contains ideal j, by the words that are neither full in i nor empty in j."""
+    """Return whether ideal i contains ideal j; words full in i or empty in j are skipped."""
     outside = np.uint64(0)
     for w in range(solid[i], extent[j]):
         outside |= words[j, w] & ~words[i, w]
@@ -221,7 +233,7 @@ def append_stage(
     """Let the stage from ideal j to ideal i follow the chains of j; whether that improves any."""
     improved = False
     for move in range(len(moves)):
-        s, k = moves[move, 0], moves[move, 1]
+        s, k = moves[move, STATE], moves[move, KIND]
         largest = max(best[j, s - stride[k]], load[k])
         if largest < best[i, s]:
             best[i, s] = largest
@@ -235,5 +247,5 @@ def find_highest(best: FloatArray, moves: IntArray, i: int) -> float:
     """The largest value of ideal i that can still be improved."""
     highest = 0.0
     for move in range(len(moves)):
-        highest = max(highest, best[i, moves[move, 0]])
+        highest = max(highest, best[i, moves[move, STATE]])
     return highest

@@ -34,7 +34,7 @@ from placement_gym.solvers.pipelines.sweep import Report, find_chains
 ROUNDING = 1e-9
 """Relative error of loads, at most."""
 FAR = 1e6
-"""How far times may be above a load that is a difference of their sums."""
+"""Excess of times over a load that is a difference of their sums, as a share."""
 FEW = 256
 """So few ideals need less time for all pairs than a cut-off takes to find."""
 GUESSES = (1.25, 2.0, 4.0)
@@ -165,7 +165,7 @@ class Search:
         return len(ideals) * (12 * self.kinds.n_states + 16 * n_words + 48 * n_kinds + 80)
 
     def plan(self, forward: Forward, ideals: Ideals, cutoff_ms: float) -> Plan:
-        """What chains below the cut-off may use, and what they have to leave."""
+        """Return what chains below the cut-off may use and must leave."""
         used = self.kinds.used
         left, room = np.zeros(len(ideals)), np.zeros(len(used))
         if np.isfinite(cutoff_ms):

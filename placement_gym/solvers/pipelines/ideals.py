@@ -108,11 +108,14 @@ def grow_ideals(
     last[0] = -1
     offsets = np.zeros(n + 2, np.int64)
     offsets[1] = count = 1
+    # Adding only nodes behind the last one finds each ideal once, in the order of sizes, so that no
+    # set of seen ones is needed.
     for size in range(n):
         for ideal in range(offsets[size], offsets[size + 1]):
             for node in range(last[ideal] + 1, n):
                 if not contains(words, ideal, needs, begin[node], begin[node + 1]):
                     continue
+                # The last offset stays zero, which tells the caller that there are more.
                 if count == max_ideals:
                     return words, smaller, last, offsets
                 words[count] = words[ideal]
@@ -125,7 +128,7 @@ def grow_ideals(
 
 @njit(cache=True, nogil=True)
 def contains(words: NDArray[np.uint64], ideal: int, nodes: IntArray, first: int, stop: int) -> bool:
-    """Whether an ideal has all of some nodes."""
+    """Return whether an ideal has all of some nodes."""
     for place in range(first, stop):
         node = nodes[place]
         if not words[ideal, node // 64] >> np.uint64(node % 64) & np.uint64(1):

@@ -1,4 +1,4 @@
-"""What the difference of two ideals costs on each kind of device: one stage of a pipeline.
+"""Costs of the difference of two ideals on each kind of device: one stage of a pipeline.
 
 A stage pays for a tensor if it holds some of its touch set, but not all. So of an ideal only the
 *border* matters: the tensors of whose touch set it holds a part. Between an ideal and a larger one
@@ -51,7 +51,7 @@ class Stages(NamedTuple):
         tensor: (n_entries,) int32, tensors of borders.
         part: (n_entries,) int32, size of the part of the touch set in the ideal.
         boundary_ms: (n_tensors, n_kinds) time when the tensor leaves or enters the device.
-        stage_ms: (n_kinds,) cost of a stage beside its units and tensors.
+        stage_ms: (n_kinds,) cost of a stage on top of its units and tensors.
     """
 
     words: NDArray[np.uint64]
@@ -111,6 +111,8 @@ def compute_stages(
         PipelineMemoryError: Borders are longer.
     """
     position = np.argsort(ideals.order)[forward.node]
+    # A unit that is slower than any acceptable load is refused like an unsupported one, and counts
+    # no work: sums of very large times would lose the digits of small ones.
     work = costs.unit_ms(problem.units)[:, devices]
     refused = (~problem.supported[:, devices] | (work > most_ms)).astype(np.float64)
     touches = find_touches(problem, costs, position, devices)
@@ -190,6 +192,8 @@ def follow_borders(
     begin = np.zeros(n_ideals + 1, np.int64)
     room = 1024
     tensor, part = np.empty(room, np.int32), np.empty(room, np.int32)
+    # The border of an ideal is that of the next smaller one with the tensors of its last node: both
+    # are sorted, so that they are merged.
     for i in range(1, n_ideals):
         entry, stop = begin[smaller[i]], begin[smaller[i] + 1]
         touch, end = touches.begin[last[i]], touches.begin[last[i] + 1]
@@ -210,6 +214,7 @@ def follow_borders(
                     part[at] += part[entry]
                     entry += 1
                 touch += 1
+            # A touch set that is complete now has left the border: its entry is overwritten.
             at += part[at] < touches.size[tensor[at]]
         begin[i + 1] = at
     return begin, tensor[: begin[-1]].copy(), part[: begin[-1]].copy()

@@ -58,6 +58,8 @@ def grouped_load(
     least_ms = least_loads_of_kinds(problem, costs, groups, perf_counter() + time_limit_s / 4)
     bound_ms = lower_ms
     while True:
+        # A program that is not exact gets half of the time left, so that a finer one still has
+        # some.
         exact = max(len(group.devices) for group in groups) == 1
         left_s = end - perf_counter()
         program, x = build_program(problem, costs, groups, bound_ms, upper_ms, least_ms)
@@ -122,18 +124,23 @@ def build_program(
     upper_ms = max(upper_ms * (1.0 + ROUNDING), lower_ms)
     total = program.variables(1, cost=1.0, lower=lower_ms, upper=upper_ms, in_ms=True)
     program.require((x, 1.0), rows=n, low=1.0, high=1.0)
+    # Bytes as shares of the largest unit, or the solver's tolerances would be far larger than one.
     limit = problem.limits_bytes[device] * size
     limited = np.flatnonzero(np.isfinite(limit))
     scale = max(problem.unit_bytes.max(), 1.0)
     held = problem.unit_bytes / scale
     program.require((x.T[limited], held), rows=len(limited), high=limit[limited] / scale)
+    # The members' loads together are at most as many times the largest: this is what grouping
+    # relaxes.
     work = tasks.ms[:, device]
     terms = [(x.T, work.T), (np.repeat(total, g), -size.astype(np.float64))]
     border_ms = costs.boundary_ms[tasks.tensor][:, device]
     program.require(*terms, (add_borders(program, x, tasks, border_ms).T, border_ms.T), rows=g)
+    # Rows of single units: a device that has the unit has at least this load.
     if least_ms is not None:
         kind = [group.kind for group in groups]
         program.require((x, least_ms[:, kind]), (np.repeat(total, n), -1.0), rows=n)
+    # Groups of one kind are interchangeable but for their sizes: an order removes mirror images.
     for first in range(g - 1):
         if groups[first].kind == groups[first + 1].kind:
             pair = x[:, [first, first + 1]].T, work[:, [first, first + 1]].T

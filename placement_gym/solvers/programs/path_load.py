@@ -11,7 +11,7 @@ from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.highs import GAP, minimize
 from placement_gym.solvers.milp import read_assignment
-from placement_gym.solvers.programs.growing import GrowingSolver
+from placement_gym.solvers.programs.cutting_planes import CuttingPlaneSolver
 from placement_gym.solvers.programs.load_cuts import MAX_TASKS, LoadCuts
 from placement_gym.solvers.programs.order_rows import add_order_rows
 from placement_gym.solvers.programs.path_program import PathProgram
@@ -65,6 +65,7 @@ def solve(
         built.fix(~free, start)
     if order is not None:
         add_order_rows(built, order, free, start)
+    # With divided units first: fast, and often enough to show that nothing is below the limit.
     values, bound_ms = tighten(built, end)
     if not whole or values is None or bound_ms >= upper_ms * (1.0 - GAP):
         return Solution(None, min(bound_ms, upper_ms), proven=False)
@@ -77,7 +78,7 @@ def tighten(built: PathProgram, end: float) -> tuple[FloatArray | None, float]:
     Returns:
         (n_columns,) the last point, None if there is none, and a bound in ms.
     """
-    divided = GrowingSolver(built.program)
+    divided = CuttingPlaneSolver(built.program)
     found = divided.minimize(max(end - perf_counter(), 0.1))
     if found.values is None or not found.proven or len(built.tasks) > MAX_TASKS:
         return found.values, found.bound

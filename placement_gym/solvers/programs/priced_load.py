@@ -1,7 +1,7 @@
 """Lower bounds on the load of a pipeline: prices of units at which no devices hold them all.
 
 Below a load each device runs only certain sets of units. If units can be priced so that all devices
-together, each with the dearest set that it can run, hold less than all units are worth, no
+together, each with the costliest subset that it can run, hold less than all units are worth, no
 placement has that load. Equal devices count once, however many there are.
 """
 
@@ -17,7 +17,7 @@ from placement_gym.problem.problem import Problem
 from placement_gym.solvers.highs import Solver
 from placement_gym.solvers.kinds import interchangeable_devices
 from placement_gym.solvers.linear import Linear
-from placement_gym.solvers.programs.dearest_set import DearestSet
+from placement_gym.solvers.programs.costliest_subset import CostliestSubset
 from placement_gym.solvers.programs.grouped_load import ROUNDING
 from placement_gym.solvers.solution import TOLERANCE
 from placement_gym.solvers.tasks import Tasks
@@ -82,12 +82,12 @@ class Refuter:
         self.sets: list[dict[bytes, tuple[BoolArray, float]]] = [{} for _ in kinds]
 
     def refute(self, load_ms: float, end: float) -> bool:
-        """Whether prices were found before the time is up that show that no placement has a load.
+        """Return whether prices found in time show that no placement has a load.
 
         Where units could be divided among the sets, there are none.
         """
-        dearest = [
-            DearestSet(self.problem, self.tasks, self.border_ms[:, device], device, load_ms)
+        costliest = [
+            CostliestSubset(self.problem, self.tasks, self.border_ms[:, device], device, load_ms)
             for device in self.devices
         ]
         program = PriceProgram(self.counts, len(self.prices))
@@ -101,14 +101,16 @@ class Refuter:
             if share >= 1.0 - ROUNDING:
                 return False
             prices = normalize(centre * self.prices + (1.0 - centre) * latest)
-            found = [one.find(prices, end) for one in dearest]
+            found = [one.find(prices, end) for one in costliest]
             held = float(self.counts @ [one.share for one in found])
             if held < least:
                 least, self.prices = held, prices
             if held < 1.0 - MARGIN:
                 return True
             new = [
-                self.learn(program, kind, one.units, min(dearest[kind].load_ms(one.units), load_ms))
+                self.learn(
+                    program, kind, one.units, min(costliest[kind].load_ms(one.units), load_ms)
+                )
                 for kind, one in enumerate(found)
                 if one.units is not None
             ]
@@ -133,17 +135,17 @@ class PriceProgram:
     def __init__(self, counts: IntArray, n_units: int) -> None:
         self.program = Linear()
         self.price = self.program.variables(n_units)
-        self.dearest = self.program.variables(len(counts), cost=counts)
+        self.costliest = self.program.variables(len(counts), cost=counts)
         self.program.require((self.price[None], 1.0), rows=1, low=1.0, high=1.0)
         self.solver = Solver(self.program, 1.0)
 
     def add(self, kind: int, units: BoolArray) -> None:
-        """Let the dearest set of a kind be worth at least these units."""
-        terms = (self.dearest[[kind]], 1.0), (self.price[units], -1.0)
+        """Let the costliest subset of a kind be worth at least these units."""
+        terms = (self.costliest[[kind]], 1.0), (self.price[units], -1.0)
         self.program.require(*terms, rows=1, low=0.0, high=np.inf)
 
     def solve(self, end: float) -> tuple[float, FloatArray]:
-        """What all devices hold, as a share of all units' worth, and (n_units,) prices."""
+        """Return the share of all units' worth that all devices hold, and (n_units,) prices."""
         self.solver.pass_new_rows()
         found = self.solver.run(max(end - perf_counter(), 0.0))
         if found.values is None:

@@ -1,4 +1,4 @@
-"""Where a picture draws the units of a graph: layers in rows of a page."""
+"""Arrangement of a graph's units in a picture: layers in rows of a page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FEW_LAYERS = 12
 
 @dataclass(frozen=True)
 class Arrangement:
-    """Where units are drawn and where edges bend, in inches to the right and upwards.
+    """Positions of units and bends of edges, in inches to the right and upwards.
 
     Attributes:
         points: (n_units, 2) units.

@@ -16,7 +16,7 @@ from placement_gym.view.figures.lines import REST, choose_looks
 from placement_gym.view.figures.style import COLOURS
 
 LOSS_PER_GAIN, SMALLEST_LOSS = 2.0, 0.25
-"""How far losses are shown: relative to the largest gain, and at least."""
+"""Extent of losses that are shown: relative to the largest gain, and at least."""
 FEW_DECADES = 2e3
 LIMIT_DASHES: dict[str, Any] = {"color": COLOURS[7], "ls": ":", "lw": 1.2}
 
@@ -32,7 +32,7 @@ def draw_comparison(
     Bars begin at the best single device: what is right of it is gained, what is left of it lost.
     Speed-ups are drawn, not latencies: each was taken in one interleaved run with the device it
     is compared with, latencies of different rows were not. Large losses are cut, or gains could
-    not be seen beside them.
+    not be seen next to them.
 
     Args:
         rows: Result rows; those without a latency are left out.
@@ -44,6 +44,7 @@ def draw_comparison(
     """
     key = "speedup" if over_reference else "speedup_vs_best_single"
     base = "the reference device, its limit ignored" if over_reference else "the best single device"
+    # The fastest on top.
     measured = [row for row in rows if row["latency_ms"] is not None]
     measured.sort(key=lambda row: -row[key])
     figure = Figure(figsize=(9, 1.7 + 0.36 * len(measured)), layout="constrained")
@@ -53,18 +54,21 @@ def draw_comparison(
     noise = speedup * np.array([row["noise"] for row in measured])
     won = [not over_reference and row["beats_best_single"] == "yes" for row in measured]
     colours = [COLOURS[2] if yes else COLOURS[0] for yes in won]
+    # The axis holds every gain and limit, but of losses only as much as leaves gains readable.
     furthest = max([1.0, *(speedup + noise), *(limits or {}).values()])
     shown = max(LOSS_PER_GAIN * (furthest - 1.0), SMALLEST_LOSS)
     least = min(1.0, float((speedup - noise).min())) - 0.06 * shown
     nearest = max(0.0, 1.0 - shown, least)
     room = max(furthest - nearest, SMALLEST_LOSS / 2)
     axes.barh(position, speedup - 1.0, left=1.0, color=colours, height=0.7)
+    # What is cut off gets an arrow at the edge instead of a point.
     inside = speedup >= nearest
     axes.plot(speedup[inside], position[inside], "o", ms=4, color=COLOURS[7])
     axes.plot(np.full((~inside).sum(), nearest), position[~inside], "<", ms=7, color=COLOURS[7])
     axes.errorbar(speedup, position, xerr=noise, fmt="none", ecolor=COLOURS[7], capsize=3)
     axes.axvline(1.0, color=COLOURS[7], lw=1.2)
     draw_limits(axes, limits or {})
+    # Figures at the right edge, where no bar covers them.
     beside = axes.get_yaxis_transform()
     for row, place in zip(measured, position.tolist(), strict=True):
         text = f"{row[key]:.3f} x, {format_ms(row['latency_ms'])} ms"
@@ -84,7 +88,7 @@ def draw_comparison(
 
 
 def add_key(figure: Figure, undecided: bool) -> None:
-    """What the colours of bars mean, where some agent has won."""
+    """Add a key of the bars' colours, where some agent has won."""
     kinds = {"beats the best single device": COLOURS[2], "could not be decided": COLOURS[0]}
     patches = [Patch(color=colour, label=kind) for kind, colour in kinds.items()]
     figure.legend(

@@ -13,7 +13,7 @@ from placement_gym.view.figures.style import COLOURS
 
 
 def draw_fidelity(document: Mapping[str, Any]) -> Figure:
-    """Predicted over measured latency, and beside it the share of slow work over the same.
+    """Predicted over measured latency, and next to it the share of slow work over the same.
 
     Args:
         document: What ``deployment.fidelity.fidelity`` returns.
@@ -23,6 +23,7 @@ def draw_fidelity(document: Mapping[str, Any]) -> Figure:
     rows, twin, share = document["rows"], document["twin"], document["slow_share"]
     measured = np.array([row["measured_ms"] for row in rows])
     predicted = np.array([row["predicted_ms"] for row in rows])
+    # Equal scales of both axes: the diagonal is a perfect prediction.
     ends = [
         min(measured.min(), predicted.min()) * 0.95,
         max(measured.max(), predicted.max()) * 1.05,
@@ -44,6 +45,7 @@ def draw_fidelity(document: Mapping[str, Any]) -> Figure:
         fontsize=10,
         loc="left",
     )
+    # Next to it what no twin is needed for: a prediction has to agree better than this.
     beside.plot(measured, [row["slow_share"] for row in rows], "o", ms=4, color=COLOURS[1])
     beside.set(xlabel="measured, ms", ylabel="share of work on slower devices", ylim=(-0.03, 1.03))
     beside.set_title(

@@ -12,7 +12,7 @@ from placement_gym.view.figures.large_placement import draw_large_placement
 from placement_gym.view.figures.placement import MAX_EDGES, PlacementPicture
 from placement_gym.view.figures.style import render_pixels
 
-WHITE = 255
+WHITE, ALPHA = 255, 3
 
 
 class Film:
@@ -63,7 +63,7 @@ class Stage:
         for artist in self.moving:
             artist.set_visible(True)
         above = np.asarray(self.canvas.buffer_rgba()).astype(np.uint16)
-        self.at = np.nonzero(above[..., 3])
+        self.at = np.nonzero(above[..., ALPHA])
         self.share = above[self.at][:, 3:]
         self.colour = above[self.at][:, :3] * self.share
 
@@ -84,7 +84,7 @@ class Stage:
 def lay_over_white(drawn: UInt8) -> UInt8:
     """(height, width, 3) pixels of (height, width, 4) ones that may be transparent."""
     pixels = np.full((*drawn.shape[:2], 3), WHITE, dtype=np.uint8)
-    at = np.nonzero(drawn[..., 3])
+    at = np.nonzero(drawn[..., ALPHA])
     found = drawn[at].astype(np.uint16)
     colour, share = found[:, :3], found[:, 3:]
     pixels[at] = (colour * share + WHITE * (WHITE - share) + WHITE // 2) // WHITE

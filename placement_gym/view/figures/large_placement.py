@@ -28,6 +28,7 @@ def draw_large_placement(problem: Problem, assignment: IntArray, title: str) -> 
         assignment: (n_units,) device of each unit.
         title: Heading of the figure.
     """
+    # Columns in the place of levels: thousands of levels cannot be told apart on a page.
     n_devices, depth = len(problem.devices), assign_layers(problem.units.quotient)
     column = split_into_columns(depth)
     n_levels, n_columns = int(depth.max()) + 1, int(column.max()) + 1

@@ -1,4 +1,4 @@
-"""How lines of several agents look: the first ones in colour, the rest in grey."""
+"""Styles of the lines of several agents: the first ones in colour, the rest in grey."""
 
 from __future__ import annotations
 

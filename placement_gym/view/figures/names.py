@@ -16,11 +16,14 @@ LETTER_IN, LINE_IN = 0.056, 0.1
 SHORTEST, LONGEST = 8, 24
 """Letters of a name."""
 WIDE_IN, FEW = 0.33, 40
-"""Where layers are closer than this, only so many units with most work are named."""
+"""Distance of layers below which only so many units, those with most work, are named."""
 BEHIND = {"facecolor": GROUND, "alpha": 0.75, "pad": 0.2, "linewidth": 0.0}
 """Keeps lines from running through a name."""
 INCH = 72.0
 """Points of an inch, in which areas of circles are measured."""
+
+LEFT, BOTTOM, RIGHT, TOP = range(4)
+"""Columns of boxes."""
 
 
 def add_names(
@@ -75,11 +78,11 @@ def find_box(point: FloatArray, letters: int) -> FloatArray:
 
 
 def overlaps(box: FloatArray, others: FloatArray) -> bool:
-    """Whether a box of left, bottom, right and top overlaps one of (n, 4) others."""
+    """Return whether a box of left, bottom, right and top overlaps one of (n, 4) others."""
     apart = (
-        (others[:, 0] >= box[2])
-        | (others[:, 2] <= box[0])
-        | (others[:, 1] >= box[3])
-        | (others[:, 3] <= box[1])
+        (others[:, LEFT] >= box[RIGHT])
+        | (others[:, RIGHT] <= box[LEFT])
+        | (others[:, BOTTOM] >= box[TOP])
+        | (others[:, TOP] <= box[BOTTOM])
     )
     return not apart.all()

@@ -34,8 +34,8 @@ def draw_placement(problem: Problem, assignment: IntArray, title: str) -> Figure
     """Draw the units of a graph layer by layer, coloured by device.
 
     A unit's area grows with its work, an edge's width with its bytes; units are named where there
-    is room. Long graphs continue in further rows, which run to the right and back, and wide layers
-    in further columns; graphs of more than ``MAX_EDGES`` edges are drawn by
+    is room. Long graphs continue in more rows, which run to the right and back, and wide layers
+    in more columns; graphs of more than ``MAX_EDGES`` edges are drawn by
     ``draw_large_placement``.
 
     Args:

@@ -1,4 +1,4 @@
-"""What all figures share: the colours, and how a figure is written."""
+"""Style of all figures: their colours, and the settings of the files."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def test_the_reference_beside_itself_has_speed_up_one() -> None:
     alone = assignment([0, 0, 0, 0])
     measured = engine.measure(alone)
     assert (measured.latency_ms, measured.speedup) == (183.8, 1.0)
-    assert measured.doubt == "the reference beside itself differs by +21%"
+    assert measured.doubt == "the reference differs from itself by +21%"
     steady = ScriptedEngine([Measurement(10.2, 10.0, 10.3, noise=0.03)]).evaluate(alone)
     assert (steady.speedup, steady.doubt) == (1.0, "")
 
@@ -158,4 +158,4 @@ def test_the_best_single_device_is_not_behind_the_reference() -> None:
     for info in (env.reset()[1], env.step(MIXED)[-1]):
         assert info["best_single_ms"] <= info["reference_ms"]
         assert info["speedup_vs_best_single"] <= info["speedup"]
-        assert "the reference beside itself differs by +21%" in info["doubt"]
+        assert "the reference differs from itself by +21%" in info["doubt"]

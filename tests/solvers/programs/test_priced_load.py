@@ -16,7 +16,7 @@ from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.problem.costs.workloads import Workload
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.bounds import load_ms, lower_bound
-from placement_gym.solvers.programs.dearest_set import DearestSet
+from placement_gym.solvers.programs.costliest_subset import CostliestSubset
 from placement_gym.solvers.programs.priced_load import Refuter, priced_load
 from placement_gym.solvers.tasks import Tasks
 
@@ -55,14 +55,14 @@ def test_no_set_that_a_device_can_run_is_dearer(seed: int, limited: bool) -> Non
     prices = rng.dirichlet(np.ones(problem.n_units))
     most_ms = float(tasks.ms[:, device].sum()) * (0.5 if limited else 10.0)
     border_ms = costs.boundary_ms[tasks.tensor][:, device]
-    dearest = DearestSet(problem, tasks, border_ms, device, most_ms)
+    costliest = CostliestSubset(problem, tasks, border_ms, device, most_ms)
     sets = np.array(list(product([False, True], repeat=problem.n_units)))
     fits = (sets @ problem.unit_bytes <= problem.limits_bytes[device]) & ~(
         sets & ~problem.supported[:, device]
     ).any(axis=1)
-    light = np.array([dearest.load_ms(units) <= most_ms for units in sets])
+    light = np.array([costliest.load_ms(units) <= most_ms for units in sets])
     best = (sets[fits & light] @ prices).max()
-    found = dearest.find(prices, perf_counter() + SOON)
+    found = costliest.find(prices, perf_counter() + SOON)
     assert found.units is not None
     assert best - 1e-9 <= found.share <= best + 1e-3
     assert found.units @ prices == pytest.approx(best, abs=1e-3)

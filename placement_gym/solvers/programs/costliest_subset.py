@@ -1,4 +1,4 @@
-"""The dearest set of units that a device can run within a load: a program."""
+"""The costliest subset of units that a device can run within a load: a program."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ GAP = 1e-4
 ROUNDING = 1e-9
 
 
-class Dearest(NamedTuple):
-    """What was found at some prices.
+class Costliest(NamedTuple):
+    """Result at some prices.
 
     Attributes:
         share: No set of units is worth a larger share of all.
@@ -32,7 +32,7 @@ class Dearest(NamedTuple):
     units: BoolArray | None
 
 
-class DearestSet:
+class CostliestSubset:
     """Finds the set of units, at most ``most_ms`` on a device, that is worth most.
 
     Args:
@@ -64,14 +64,14 @@ class DearestSet:
         self.solver = Solver(program, program.first_unit_ms)
         self.solver.limit(GAP, None)
 
-    def find(self, prices: FloatArray, end: float) -> Dearest:
-        """The dearest set at (n_units,) prices that add up to 1, as far as time permits."""
+    def find(self, prices: FloatArray, end: float) -> Costliest:
+        """The costliest subset at (n_units,) prices that add up to 1, as far as time permits."""
         self.solver.highs.changeColsCost(len(prices), self.outside.astype(np.int32), prices * WORTH)
         found = self.solver.run(max(end - perf_counter(), 0.0))
         if found.values is None:
-            return Dearest(1.0, None)
+            return Costliest(1.0, None)
         share = 1.0 - found.bound / (WORTH * self.solver.unit_ms)
-        return Dearest(share, found.values[self.inside] > 0.5)
+        return Costliest(share, found.values[self.inside] > 0.5)
 
     def load_ms(self, units: BoolArray) -> float:
         """The load of a set."""

@@ -10,7 +10,7 @@ from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.time_unit import choose_unit, is_accurate
 
 
-class GrowingSolver:
+class CuttingPlaneSolver:
     """Solves a program and, after rows were added to it, solves it again.
 
     Args:
