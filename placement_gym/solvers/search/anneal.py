@@ -22,6 +22,8 @@ from placement_gym.solvers.search.model import (
     MOVES,
     N_CRITICAL,
     NOW,
+    OVER,
+    PENALTY,
     SERIAL,
     SIMULATED,
     UPDATES,
@@ -42,7 +44,7 @@ CRITICAL = 0.5
 """Share of moves whose first unit is on a longest chain of the schedule, or on the device with the
 largest load."""
 REFRESH = 64
-"""Moves after which these chains are found again."""
+"""Moves after which these chains are found again, and the penalty of exceeding a limit changes."""
 SQUARINGS = 5
 """Loads are summed with the exponent 2 to this power."""
 TRIED = 16
@@ -59,6 +61,13 @@ NEAR = 64
 """Units that are looked at for a candidate."""
 EJECTIONS = 12
 """Attempts to make room on a full device."""
+EJECTING = 0.3
+"""Share of moves that make room; the others may exceed a limit, at a penalty."""
+MOST_USED = 1.1
+"""Use of a limit, as a share of it, from which on a move is refused."""
+RAISED, LOWERED = 1.25, 0.8
+"""Factors of the penalty where a limit is exceeded, and where none is: a chain stays near the
+limits, on either side half of the time."""
 LARGEST_REGION = 512
 POWER = 8
 signed: Any = np.int64
@@ -267,8 +276,13 @@ def anneal(
         counts[kind, TRIES] += 1.0
         n_moved = 0
 
+        # a penalty with which the limits are exceeded half of the time
+        due = numbers[MOVES] % REFRESH == 0.0
+        if due:
+            numbers[PENALTY] *= RAISED if numbers[OVER] > 0.0 else LOWERED
+
         # the units of longest chains of the schedule
-        if kind_of_model == LIST and step % REFRESH == 0:
+        if kind_of_model == LIST and (due or numbers[N_CRITICAL] == 0.0):
             count, total_ms = 0, kept_free[final].max()
             for i in range(n):
                 length = kept[i] - ms[i, on[i]] + tail[i]
@@ -329,11 +343,12 @@ def anneal(
                     n_moved = move(n_moved, order[at], here)
                     break
 
-        # where a limit is exceeded, units leave for a device with room: of some, the one that loses
-        # least for each of its bytes, and perhaps its neighbours in the order
+        # in some moves units leave a device that is full now for one with room: of some units, the
+        # one that loses least for each of its bytes, and perhaps its neighbours in the order
+        most_attempts = EJECTIONS if kind_of_model == SIMULATED or rng.random() < EJECTING else 0
         for g in range(n_groups):
             attempts = 0
-            while used[g] > limit[g] and attempts < EJECTIONS:
+            while used[g] > limit[g] and attempts < most_attempts:
                 attempts += 1
                 target = here if rng.random() < RETURN else draw(n_devices)
                 if member[g, target] > 0.0:
@@ -375,12 +390,12 @@ def anneal(
                     if not fits:
                         break
                     n_moved = move(n_moved, v, target)
-            if used[g] > limit[g]:
-                break
-        exceeds = False
+        # in the others a limit may be exceeded by some bytes, or by fewer than before
+        over, much = 0.0, False
         for g in range(n_groups):
-            exceeds = exceeds or used[g] > limit[g]
-        if exceeds:
+            over += max(used[g] - limit[g], 0.0)
+            much = much or used[g] > MOST_USED * limit[g]
+        if (much and over > numbers[OVER]) or (over > 0.0 and kind_of_model == SIMULATED):
             put_back(n_moved)
             n_moved = 0
         if n_moved == 0:
@@ -391,7 +406,9 @@ def anneal(
         # how much worse it may be
         left = 1.0 - step / n_moves
         temperature = cold + (hot - cold) * left * left
-        limit_ms = numbers[NOW] * (1.0 + temperature * draw_allowance(rng))
+        limit_ms = numbers[NOW] + numbers[PENALTY] * numbers[OVER]
+        limit_ms *= 1.0 + temperature * draw_allowance(rng)
+        limit_ms -= numbers[PENALTY] * over
 
         # what it costs now: of a list schedule, what the change reaches is run again; sums are
         # updated
@@ -422,10 +439,10 @@ def anneal(
                         for r in range(first[i], first[i + 1]):
                             reach = min(reach, signed(maker[r]))
                 measure_tails(model, state, last, reach)
-            numbers[NOW] = cost
+            numbers[NOW], numbers[OVER] = cost, over
             if kind_of_model == LOAD:
                 cost = load.max()
-            if cost < numbers[BEST]:
+            if over == 0.0 and cost < numbers[BEST]:
                 if numbers[BEST] < np.inf:
                     counts[kind, GAIN] += numbers[BEST] - cost
                 numbers[BEST] = cost

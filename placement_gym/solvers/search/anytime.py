@@ -22,14 +22,15 @@ from placement_gym.solvers.repair import RepairPrices, repair
 from placement_gym.solvers.search.chains import Chains, Elite
 from placement_gym.solvers.search.model import BEST, LIST, LOAD, PRICE, SIMULATED, State
 
-CHAINS = 8
+CHAINS = 4
 """Chains of a bracket; after each of its rungs the better half goes on (successive halving)."""
-FIRST_MOVES = 50
+FIRST_MOVES = 200
 """Moves of each chain on the first rung of the first bracket; every bracket has twice as many."""
-HEATS = (0.003, 0.0015, 0.0007, 0.0003, 0.0001)
+HEATS = (0.001, 0.0006, 0.0003, 0.0001)
 """Temperatures between which the rungs of a bracket cool, as a share of the cost."""
 SAMPLES = 16
 """Placements that are built one unit after another before the first bracket."""
+GROWTH = 2
 RETURNING = 2
 """Chains of a bracket that start from the best placements so far."""
 ELITES = 8
@@ -179,7 +180,7 @@ class AnytimeSearch:
         length = FIRST_MOVES
         while True:
             yield from self.run_bracket(length)
-            length *= 2
+            length *= GROWTH
 
     def propose_simple(self) -> Iterator[IntArray]:
         """Every device alone, and devices filled in order; what does not fit moves elsewhere.

@@ -23,6 +23,7 @@ from placement_gym.solvers.search.anneal import (
 from placement_gym.solvers.search.model import (
     BEST,
     NOW,
+    OVER,
     PRICE,
     SIMULATED,
     Layout,
@@ -32,7 +33,7 @@ from placement_gym.solvers.search.model import (
 )
 from placement_gym.solvers.search.rebuild import rebuild
 
-COSTS = np.array([0.4, 1.0, 1.5, 1.0, 0.5, 2.0])
+COSTS = np.array([0.8, 0.9, 1.2, 1.0, 0.8, 2.5])
 """Relative time of each kind of move."""
 LEAST_SHARE = 0.05
 """Of each kind among all moves."""
@@ -75,7 +76,7 @@ class Chains:
         self.kinds = Kinds()
 
     def start(self, place: IntArray | UInt8, price: float = 0.0) -> State:
-        """A chain at an (n_units,) placement; its cost is infinite if it exceeds a limit.
+        """A chain at an (n_units,) placement, which is its best one if it keeps the limits.
 
         Args:
             place: Devices.
@@ -85,9 +86,9 @@ class Chains:
         cost = estimate(self.model, self.layout, state)
         if self.model.kind == SIMULATED:
             cost = cost_ms(self.problem, self.simulator, state.place)
-        if (state.used > self.layout.limit).any():
-            cost = np.inf
-        state.numbers[NOW] = state.numbers[BEST] = cost
+        over = np.maximum(state.used - self.layout.limit, 0.0).sum()
+        state.numbers[NOW], state.numbers[OVER] = cost, over
+        state.numbers[BEST] = np.inf if over else cost
         return state
 
     def build(self, place: UInt8, price: float = 0.0) -> State:

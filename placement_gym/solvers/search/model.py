@@ -212,7 +212,7 @@ class State(NamedTuple):
         stamp: (n_tensors,) int32 the last update of the loads that each tensor took part in.
         critical: (n_units,) int32 units of longest chains of a list schedule.
         best: (n_units,) uint8 the cheapest placement so far.
-        numbers: (6,) see the indices below.
+        numbers: (8,) see the indices below.
     """
 
     place: UInt8
@@ -234,9 +234,10 @@ class State(NamedTuple):
     numbers: FloatArray
 
 
-NOW, BEST, PRICE, MOVES, N_CRITICAL, UPDATES = range(6)
+NOW, BEST, PRICE, MOVES, N_CRITICAL, UPDATES, OVER, PENALTY = range(8)
 """In ``State.numbers``: cost now and of the best placement in ms, the price of memory as a multiple
-of ``Layout.gain``, moves that were proposed, units in ``critical``, and updates of the loads."""
+of ``Layout.gain``, moves that were proposed, units in ``critical``, updates of the loads, bytes
+above limits, and the penalty of each in ms."""
 BLOCK = 32
 """Operators between two positions from which a list schedule can go on."""
 
@@ -262,5 +263,5 @@ def make_state(model: Model, layout: Layout, place: IntArray | UInt8, price: flo
         stamp=np.full(len(model.source), -1, np.int32),
         critical=np.empty(n_units, np.int32),
         best=np.ascontiguousarray(place, dtype=np.uint8).copy(),
-        numbers=np.array([np.inf, np.inf, price, 0.0, 0.0, 0.0]),
+        numbers=np.array([np.inf, np.inf, price, 0.0, 0.0, 0.0, 0.0, 2.0 * layout.gain]),
     )
