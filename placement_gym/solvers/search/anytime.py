@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, pairwise
@@ -10,7 +10,7 @@ from time import perf_counter
 
 import numpy as np
 
-from placement_gym.base.arrays import IntArray
+from placement_gym.base.arrays import IntArray, UInt8
 from placement_gym.base.errors import UserError
 from placement_gym.problem.costs.semantics import Semantics, parse_schedule
 from placement_gym.problem.costs.table import CostTable
@@ -20,7 +20,17 @@ from placement_gym.solvers.fill import fill_in_order
 from placement_gym.solvers.pipelines.pipeline import linear_pipeline
 from placement_gym.solvers.repair import RepairPrices, repair
 from placement_gym.solvers.search.chains import Chains, Elite
-from placement_gym.solvers.search.model import BEST, LIST, LOAD, PRICE, SIMULATED, State
+from placement_gym.solvers.search.model import (
+    BEST,
+    LINE,
+    LIST,
+    LOAD,
+    NOW,
+    OVER,
+    PRICE,
+    SIMULATED,
+    State,
+)
 
 CHAINS = 4
 """Chains of a bracket; after each of its rungs the better half goes on (successive halving)."""
@@ -30,11 +40,12 @@ HEATS = (0.001, 0.0006, 0.0003, 0.0001)
 """Temperatures between which the rungs of a bracket cool, as a share of the cost."""
 SAMPLES = 16
 """Placements that are built one unit after another before the first bracket."""
-GROWTH = 2
 RETURNING = 2
-"""Chains of a bracket that start from the best placements so far."""
+"""Chains of a bracket that continue the best lines so far."""
 ELITES = 8
-"""Placements to which the search may return."""
+"""Placements to which the search may return, each the best of a line of chains."""
+CROSSED, PARENTS = 0.5, 4
+"""Share of the other chains that start from a cross of two elites, once there are so many."""
 STEP = 200_000
 """Operators that are scheduled between two looks at the clock, about a millisecond."""
 WORK = 4_000_000
@@ -114,9 +125,10 @@ class AnytimeSearch:
     """Proposes placements, better ones as time goes on.
 
     Placements are built one unit after another, with random tastes and prices of memory. Chains of
-    moves start from what was built and from the best so far, in brackets: after each rung the
-    better half of the chains goes on, colder and for longer. Each bracket is twice as long as the
-    one before, so that whatever the budget, a fair share of it went to one long chain.
+    moves start from what was built, from the best so far and from crosses of two of these, in
+    brackets: after each rung the better half of the chains goes on, colder and for longer. Each
+    bracket is twice as long as the one before, so that whatever the budget, a fair share of it went
+    to one long chain.
 
     Args:
         problem: Units, devices and limits.
@@ -132,7 +144,7 @@ class AnytimeSearch:
         self.problem, self.rng = problem, rng
         self.chains = Chains(problem, simulator, rng)
         reference = problem.single(problem.reference_device).astype(np.uint8)
-        self.best = Elite(np.inf, reference, 0.0)
+        self.best = Elite(np.inf, reference, 0.0, -1.0)
         self.elites: list[Elite] = []
         self.proposed = 0
         self.seen: set[str] = set()
@@ -163,8 +175,8 @@ class AnytimeSearch:
     def find_new(self, state: State) -> IntArray | None:
         """The best placement that has not been proposed, of all, of a chain, or a built one."""
         elites = (elite.place for elite in self.elites)
-        built = (self.build().place for _ in range(ATTEMPTS))
-        for place in chain(elites, (state.best, state.place), built):
+        states = chain([state], (self.build() for _ in range(ATTEMPTS)))
+        for place in chain(elites, feasible_places(states)):
             key = assignment_hash(place)
             if key not in self.seen:
                 self.seen.add(key)
@@ -180,7 +192,7 @@ class AnytimeSearch:
         length = FIRST_MOVES
         while True:
             yield from self.run_bracket(length)
-            length *= GROWTH
+            length *= 2
 
     def propose_simple(self) -> Iterator[IntArray]:
         """Every device alone, and devices filled in order; what does not fit moves elsewhere.
@@ -203,6 +215,13 @@ class AnytimeSearch:
             with suppress(UserError):
                 yield linear_pipeline(self.problem, self.chains.simulator.costs)
 
+    def begin(self) -> State:
+        """A chain that begins a line: at a cross of two elites, or at what is built."""
+        if len(self.elites) < PARENTS or self.rng.random() >= CROSSED:
+            return self.build()
+        one, other = self.rng.choice(len(self.elites), 2, replace=False)
+        return self.chains.cross(self.elites[one], self.elites[other])
+
     def build(self) -> State:
         """A chain at a placement that is built from nothing, near an elite's price of memory."""
         if not self.elites:
@@ -212,10 +231,9 @@ class AnytimeSearch:
 
     def run_bracket(self, length: int) -> Iterator[tuple[State, int]]:
         """Yield chains while they go on; see the class."""
-        returning = self.elites[:RETURNING]
-        states = [self.chains.start(elite.place, elite.price) for elite in returning]
+        states = [self.chains.resume(elite) for elite in self.elites[:RETURNING]]
         while len(states) < CHAINS:
-            states.append(self.build())
+            states.append(self.begin())
             yield states[-1], 3 * self.move_work
         for rung, (hot, cold) in enumerate(pairwise(HEATS)):
             for state in states:
@@ -235,12 +253,24 @@ class AnytimeSearch:
             yield state, n * self.move_work
 
     def note(self, state: State) -> None:
-        """Keep a chain's best placement if it is among the best."""
-        ms = float(state.numbers[BEST])
-        if len(self.elites) == ELITES and ms >= self.elites[-1].ms:
+        """Keep a chain's best placement if it is the best of its line and among the best of all."""
+        ms, line = float(state.numbers[BEST]), float(state.numbers[LINE])
+        beaten = [elite.ms for elite in self.elites if elite.line == line]
+        if len(self.elites) == ELITES:
+            beaten.append(self.elites[-1].ms)
+        known = any((state.best == elite.place).all() for elite in self.elites)
+        if known or ms >= min(beaten, default=np.inf):
             return
-        if ms < np.inf and all((state.best != elite.place).any() for elite in self.elites):
-            self.elites.append(Elite(ms, state.best.copy(), float(state.numbers[PRICE])))
-            self.elites.sort(key=lambda elite: elite.ms)
-            del self.elites[ELITES:]
-            self.best = self.elites[0]
+        others = [elite for elite in self.elites if elite.line != line]
+        elite = Elite(ms, state.best.copy(), float(state.numbers[PRICE]), line)
+        self.elites = sorted([*others, elite], key=lambda one: one.ms)[:ELITES]
+        self.best = self.elites[0]
+
+
+def feasible_places(states: Iterable[State]) -> Iterator[UInt8]:
+    """Yield the best and the current (n_units,) placement of each chain if limits allow them."""
+    for state in states:
+        if state.numbers[BEST] < np.inf:
+            yield state.best
+        if state.numbers[NOW] < np.inf and state.numbers[OVER] <= 0.0:
+            yield state.place

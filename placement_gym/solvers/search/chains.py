@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from placement_gym.solvers.search.anneal import (
 )
 from placement_gym.solvers.search.model import (
     BEST,
+    LINE,
     NOW,
     OVER,
     PRICE,
@@ -74,6 +76,7 @@ class Chains:
         self.model = Model.of(simulator)
         self.layout = Layout.of(problem, self.model, self.limited)
         self.kinds = Kinds()
+        self.lines = count()
 
     def start(self, place: IntArray | UInt8, price: float = 0.0) -> State:
         """A chain at an (n_units,) placement, which is its best one if it keeps the limits.
@@ -89,7 +92,26 @@ class Chains:
         over = np.maximum(state.used - self.layout.limit, 0.0).sum()
         state.numbers[NOW], state.numbers[OVER] = cost, over
         state.numbers[BEST] = np.inf if over else cost
+        state.numbers[LINE] = next(self.lines)
         return state
+
+    def resume(self, elite: Elite) -> State:
+        """A chain at the placement of an elite, whose line it continues."""
+        state = self.start(elite.place, elite.price)
+        state.numbers[LINE] = elite.line
+        return state
+
+    def cross(self, one: Elite, other: Elite) -> State:
+        """A chain at a placement that agrees with ``other`` on a stretch of the order.
+
+        Half of the stretches go on to the end.
+        """
+        n_units = len(one.place)
+        first, last = np.sort(self.rng.integers(n_units, size=2))
+        stretch = self.layout.order[first : n_units if self.rng.random() < 0.5 else last]
+        place = one.place.copy()
+        place[stretch] = other.place[stretch]
+        return self.start(place, one.price)
 
     def build(self, place: UInt8, price: float = 0.0) -> State:
         """A chain at a placement that is built one unit after another, or at the given one."""
@@ -146,8 +168,10 @@ class Elite(NamedTuple):
         ms: What it costs.
         place: (n_units,) uint8 devices.
         price: Of memory, with which it was built.
+        line: Number of the chain that began the line of chains it comes from.
     """
 
     ms: float
     place: UInt8
     price: float
+    line: float

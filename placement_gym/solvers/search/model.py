@@ -234,10 +234,10 @@ class State(NamedTuple):
     numbers: FloatArray
 
 
-NOW, BEST, PRICE, MOVES, N_CRITICAL, UPDATES, OVER, PENALTY = range(8)
+NOW, BEST, PRICE, MOVES, N_CRITICAL, UPDATES, OVER, PENALTY, LINE = range(9)
 """In ``State.numbers``: cost now and of the best placement in ms, the price of memory as a multiple
 of ``Layout.gain``, moves that were proposed, units in ``critical``, updates of the loads, bytes
-above limits, and the penalty of each in ms."""
+above limits, the penalty of each in ms, and the line of the chain (see ``Elite``)."""
 BLOCK = 32
 """Operators between two positions from which a list schedule can go on."""
 
@@ -263,5 +263,5 @@ def make_state(model: Model, layout: Layout, place: IntArray | UInt8, price: flo
         stamp=np.full(len(model.source), -1, np.int32),
         critical=np.empty(n_units, np.int32),
         best=np.ascontiguousarray(place, dtype=np.uint8).copy(),
-        numbers=np.array([np.inf, np.inf, price, 0.0, 0.0, 0.0, 0.0, 2.0 * layout.gain]),
+        numbers=np.array([np.inf, np.inf, price, 0.0, 0.0, 0.0, 0.0, 2.0 * layout.gain, 0.0]),
     )
