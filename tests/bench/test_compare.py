@@ -258,11 +258,6 @@ def test_one_agent_under_two_labels_runs_once(tmp_path: Path) -> None:
     assert len(load_rows(tmp_path / "results.jsonl")) == 3
 
 
-def test_two_agents_of_one_name_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="random"):
-        compare(tmp_path, ["random", "random"])
-
-
 @pytest.mark.usefixtures("no_pictures")
 def test_an_agent_in_memory_takes_no_name_of_another_one(tmp_path: Path) -> None:
     def heft(env: Any, seed: int) -> Greedy:
