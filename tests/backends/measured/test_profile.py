@@ -260,7 +260,7 @@ def test_the_twin_takes_this_machines_profile_on_request() -> None:
     assert info["latency_ms"] > 0
 
 
-def test_profiles_of_other_devices_units_or_splits_are_kept_apart() -> None:
+def test_profiles_of_other_devices_units_and_splits_are_apart() -> None:
     limited = resolve_devices("cpu-testbed-limited", "measured")
     backends = [
         build_measured_backend(ModelSpec("tiny", granularity), devices, split, isolate=False)
