@@ -24,7 +24,7 @@ from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import PlacementGymWarning, UserError
 from placement_gym.graph.submodels import acyclic_submodels
 from placement_gym.hardware.device_requests import resolve_devices
-from placement_gym.hardware.devices import TESTBED
+from placement_gym.hardware.devices import TESTBED, DeviceSpec
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.costs.analytic import analytic
 from placement_gym.problem.costs.table import CostTable
@@ -230,6 +230,12 @@ def test_a_profile_that_cannot_be_kept_is_returned(measured: list[TimingProtocol
     assert costs.source == "profiled"
     assert profile.kept_profile(backend) is None
     assert measured == [FOR_FITTING]
+
+
+def test_one_device_is_refused_with_the_remedy() -> None:
+    problem = diamond_problem((DeviceSpec("CPU"),))
+    with pytest.raises(UserError, match=r"one device, 'CPU'.*'cpu-testbed'"):
+        profile.check_can_be_profiled(problem)
 
 
 def test_devices_that_run_a_part_are_refused_by_name() -> None:
