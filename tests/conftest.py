@@ -39,9 +39,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 SCHEDULES = (
     ("search", "dp", "serial", "list", "exprimo", "placeto"),
-    ("hill-climb", "event", "giph", "tarnawski-latency", "tarnawski-throughput", "balance"),
+    (
+        *("hill-climb", "event", "giph", "tarnawski-latency", "tarnawski-throughput", "balance"),
+        "bounds",
+    ),
 )
-"""Schedules, and agents whose solvers are compiled, for each of two processes.
+"""Schedules, agents and bounds whose kernels are compiled, for each of two processes.
 
 What both need comes first in one and last in the other.
 """

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from processes import run_python
 
 import placement_gym
 
@@ -162,53 +161,27 @@ def test_the_package_imports_neither_agents_nor_torch(module: str) -> None:
     assert not roots & {"agents", "torch"}
 
 
-def run_python(code: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+LEARNING = ("torch", "stable_baselines3", "torch_geometric")
+HEAVY = (*LEARNING, "agents", "numba", "openvino", "scipy", "matplotlib", "pydantic")
+SIMULATE = "import gymnasium; gymnasium.make('placement_gym:DevicePlacementSim-v0', model='tiny')"
 
 
-def test_importing_the_package_stays_light() -> None:
-    heavy = (
-        "torch",
-        "stable_baselines3",
-        "numba",
-        "openvino",
-        "torch_geometric",
-        "agents",
-        "scipy",
-        "matplotlib",
-        "pydantic",
-    )
-    assert (
-        run_python(f"import sys, placement_gym; print([m for m in {heavy} if m in sys.modules])")
-        == "[]"
-    )
-
-
-def test_a_simulated_env_needs_no_learning_library() -> None:
-    heavy = ("torch", "stable_baselines3", "torch_geometric", "agents")
-    assert (
-        run_python(
-            "import sys, gymnasium\n"
-            "gymnasium.make('placement_gym:DevicePlacementSim-v0', model='tiny').reset()\n"
-            f"print([m for m in {heavy} if m in sys.modules])"
-        )
-        == "[]"
-    )
-
-
-def test_agents_that_do_not_learn_need_no_torch() -> None:
-    heavy = ("torch", "stable_baselines3", "torch_geometric")
-    assert (
-        run_python(
-            "import sys, agents.static, agents.search, agents.solvers\n"
-            f"print([m for m in {heavy} if m in sys.modules])"
-        )
-        == "[]"
-    )
+@pytest.mark.parametrize(
+    ("code", "absent"),
+    [
+        pytest.param("import placement_gym", HEAVY, id="package"),
+        pytest.param(
+            "import placement_gym.cli.main as command; command.make_parser()",
+            (*HEAVY, "rich", "networkx"),
+            id="command",
+        ),
+        pytest.param(f"{SIMULATE}.reset()", (*LEARNING, "agents"), id="simulated"),
+        pytest.param("import agents.static, agents.search, agents.solvers", LEARNING, id="agents"),
+    ],
+)
+def test_what_starts_imports_nothing_heavy(code: str, absent: tuple[str, ...]) -> None:
+    told = run_python(f"{code}\nimport sys; print([m for m in {absent} if m in sys.modules])")
+    assert told.strip() == "[]"
 
 
 def test_the_public_names_can_be_imported() -> None:

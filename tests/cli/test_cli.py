@@ -122,19 +122,6 @@ def test_single_device_that_cannot_hold_the_model_is_no_failure(tmp_path: Path) 
     assert main([*words, "--budget", "2", "--out", str(tmp_path)]) == 0
 
 
-def test_a_failed_run_of_a_study_gives_exit_status_1(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    study = tmp_path / "study.yaml"
-    study.write_text(
-        "env: DevicePlacementSim-v0\nmodels: [tiny]\nbudget: 2\nseeds: 1\n"
-        "devices: [cpu+igpu]\nagents: [random, saved]\n"
-    )
-    words = ["bench", "run", str(study), "--out", str(tmp_path), "--executor", "serial"]
-    assert main(words) == 1
-    assert "2 rows" in capsys.readouterr().out
-
-
 def test_a_study_gets_the_timeout_of_its_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -32,21 +30,6 @@ SAME = {
 }
 """Options and all their spellings."""
 EVERYWHERE = ("--json", "--quiet", "--verbose")
-
-
-def test_the_commands_are_those_that_the_documents_name() -> None:
-    assert {
-        "plan",
-        "view",
-        "compare",
-        "evaluate",
-        "profile",
-        "fidelity",
-        "bench",
-        "devices",
-        "models",
-        "agents",
-    } <= set(make_parser().commands)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.prog)
@@ -129,16 +112,6 @@ def test_help_names_the_defaults_of_compare(capsys: pytest.CaptureFixture[str]) 
     printed = " ".join(capsys.readouterr().out.split())
     assert f"(default: {compare.DEFAULT_ENV})" in printed
     assert ", ".join(compare.SEARCH_AGENTS) in printed
-
-
-def test_the_command_starts_without_heavy_modules() -> None:
-    heavy = ("openvino", "torch", "matplotlib", "scipy", "numba", "rich", "pydantic", "networkx")
-    code = (
-        "import sys\nimport placement_gym.cli.main as command\ncommand.make_parser()\n"
-        f"print([name for name in {heavy} if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.strip() == "[]", done.stderr
 
 
 def test_out_is_a_file_or_its_folder(tmp_path: Path) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import numpy as np
 import openvino as ov
 import pytest
 from fakes import diamond_problem
+from processes import run_python
 from testbed import worst_relative
 
 from placement_gym.backends.measured.outputs import sample_steps
@@ -58,10 +57,7 @@ def run_alone(
     named = {f"{i}-{port}": x for i, step in enumerate(steps) for port, x in enumerate(step)}
     np.savez(folder / "inputs.npz", **named)
     code = program.format(folder=folder, steps=len(steps))
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    printed = run_python(code, "-I")
     plain = ov.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     request = plain.create_infer_request()
     found = np.load(folder / "outputs.npz")
@@ -71,7 +67,7 @@ def run_alone(
         expected = [tensor.data for tensor in request.output_tensors]
         outputs = [found[f"{i}-{port}"] for port in range(len(expected))]
         worst = max(worst, worst_relative(outputs, expected))
-    return int(done.stdout), worst
+    return int(printed), worst
 
 
 @pytest.mark.parametrize("model", ["tiny", "cnn-int8"])

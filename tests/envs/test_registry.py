@@ -3,8 +3,6 @@ from __future__ import annotations
 import inspect
 import json
 import re
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable, Iterable
 from importlib import import_module
@@ -18,6 +16,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 from openvino import opset13 as ops
+from processes import run_python
 from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
 
 import placement_gym  # noqa: F401  registers the ids
@@ -201,14 +200,6 @@ def test_simulated_infos_are_finite_and_repeat(make: Make, env_id: str) -> None:
         }
         numbers = [value for value in first.values() if isinstance(value, int | float)]
         assert np.isfinite(numbers).all()
-
-
-def run_python(code: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_the_prefixed_id_works_in_a_fresh_process(make: Make) -> None:

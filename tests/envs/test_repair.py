@@ -27,14 +27,6 @@ def all_on(device: int) -> np.ndarray:
     return np.full(37, device)
 
 
-def test_an_infeasible_placement_stays_infeasible_by_default() -> None:
-    env = make()
-    env.reset(seed=0)
-    observation, _, _, _, info = env.step(all_on(1))
-    assert (info["feasible"], info["repaired"]) == (False, False)
-    assert observation["placement"].tolist() == [1] * 37
-
-
 def test_the_repaired_placement_is_evaluated_and_observed() -> None:
     env = make(repair=True)
     env.reset(seed=0)
@@ -48,21 +40,23 @@ def test_the_repaired_placement_is_evaluated_and_observed() -> None:
     assert not info["repaired"]
 
 
-def test_what_fits_is_not_repaired() -> None:
-    env = make(repair=True)
+@pytest.mark.parametrize(
+    ("device", "options", "feasible"),
+    [
+        pytest.param(1, {}, False, id="by default"),
+        pytest.param(0, {"repair": True}, True, id="what fits"),
+        pytest.param(1, {"repair": True, "schedule": SOFT}, True, id="soft limits"),
+        pytest.param(1, {"repair": True, "schedule": {"memory": "off"}}, True, id="no limits"),
+    ],
+)
+def test_a_placement_that_needs_no_repair_stays(
+    device: int, options: dict[str, Any], feasible: bool
+) -> None:
+    env = make(**options)
     env.reset(seed=0)
-    observation, _, _, _, info = env.step(all_on(0))
-    assert not info["repaired"]
-    assert observation["placement"].tolist() == [0] * 37
-
-
-@pytest.mark.parametrize("schedule", [SOFT, {"memory": "off"}])
-def test_where_limits_are_not_hard_nothing_moves(schedule: dict[str, str]) -> None:
-    env = make(repair=True, schedule=schedule)
-    env.reset(seed=0)
-    observation, *_, info = env.step(all_on(1))
-    assert not info["repaired"]
-    assert observation["placement"].tolist() == [1] * 37
+    observation, *_, info = env.step(all_on(device))
+    assert (info["feasible"], info["repaired"]) == (feasible, False)
+    assert observation["placement"].tolist() == [device] * 37
 
 
 def test_unsupported_units_move_without_limits_too() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from fakes import diamond_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from vector_play import Vector, same_play
+from workload_files import edge, node, write_workload
 
 import placement_gym  # noqa: F401  registers the ids
 from placement_gym.base.errors import UserError
@@ -76,17 +76,10 @@ def test_any_number_of_environments_plays_as_single_ones_do(k: int) -> None:
 
 
 def test_workload_with_limits_plays_as_single_ones_do(tmp_path: Path) -> None:
-    nodes = [
-        {"id": i, "cpuLatency": 9.0, "fpgaLatency": 1.0 + i, "size": 10 * i, "isBackwardNode": 0}
-        for i in range(6)
-    ]
-    for item in nodes:
-        item["supportedOnFpga"] = item["id"] != 4
-    edges = [{"sourceId": i, "destId": i + 1, "cost": 0.3, "size": 9} for i in range(5)]
-    values = {"maxSizePerFPGA": 90, "maxFPGAs": 2, "nodes": nodes, "edges": edges}
-    path = tmp_path / "row.json"
-    path.write_text(json.dumps(values))
-    ours, theirs = (kind(8, model=str(path), horizon=2) for kind in (batched, side_by_side))
+    nodes = [node(i, 9.0, 1.0 + i, size=28.0 * i, supportedOnFpga=i != 4) for i in range(6)]
+    edges = [edge(i, i + 1, 0.3) for i in range(5)]
+    path = write_workload(tmp_path / "row.json", nodes, edges)
+    ours, theirs = (kind(8, model=path, horizon=2) for kind in (batched, side_by_side))
     same_play(ours, theirs, 6, seed=5)
 
 

@@ -250,12 +250,12 @@ def test_unknown_start_and_reward_are_refused(argument: dict[str, Any], remedy: 
 
 
 def test_every_argument_of_the_wrapper_goes_through_make() -> None:
-    env = gym.make(
-        "DevicePlacementPerUnitSim-v0", model="tiny", start="random", reward="final", max_nodes=9
-    )
-    rewards, observations, _ = play_episode(env, [0] * 7, seed=0)
+    own = {"start": "random", "reward": "final", "final_reward": "inverse_latency"}
+    env = gym.make("DevicePlacementPerUnitSim-v0", model="tiny", max_nodes=9, **own)
+    rewards, observations, infos = play_episode(env, [0] * 7, seed=0)
     assert observations[0]["placement"].any()
     assert rewards[:-1] == [0.0] * 6
+    assert rewards[-1] == pytest.approx(1e3 / infos[-1]["latency_ms"])
     assert observations[0]["visited"].shape == (9,)
 
 
@@ -307,16 +307,6 @@ def test_graph_observations_work_with_every_id_and_its_spec(env_id: str) -> None
 def test_a_graph_observation_needs_the_graph() -> None:
     with pytest.raises(ValueError, match="observe_graph=True"):
         GraphObservation(DevicePlacementEnv(diamond_backend(), observe_graph=False))
-
-
-def test_the_final_reward_is_the_inner_environments() -> None:
-    kwargs = {"model": "tiny", "reward": "final", "final_reward": "inverse_latency"}
-    env = gym.make("DevicePlacementPerUnitSim-v0", **kwargs)
-    env.reset()
-    done, reward, info = False, 0.0, {}
-    while not done:
-        _, reward, done, _, info = env.step(0)
-    assert reward == pytest.approx(1e3 / info["latency_ms"])
 
 
 def test_a_seed_forgets_the_best_placement() -> None:

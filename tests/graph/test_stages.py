@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from by_hand import made_graph
+from by_hand import draw_made, made_graph
 
 from placement_gym.graph.stages import count_stages, pipeline_stages
 from placement_gym.graph.submodels import acyclic_submodels, submodel_devices
@@ -41,8 +41,7 @@ def test_stages_are_numbered_in_the_order_of_data_not_of_devices() -> None:
 def test_stages_hold_one_device_and_edges_never_descend(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 14))
-    made = [(a, np.flatnonzero(rng.random(n) < 0.3)) for a in range(n)]
-    graph = made_graph(n, [(a, later) for a, r in made if len(later := r[r > a].tolist())])
+    graph = made_graph(n, draw_made(rng, n, share=0.3))
     devices = rng.integers(0, int(rng.integers(1, 4)), n)
     stages = pipeline_stages(graph, devices)
     source, target = graph.edge_index

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
-from by_hand import cost_table, made_graph
+from by_hand import cost_table, every_placement, made_graph
 from fakes import diamond_backend, diamond_costs, diamond_problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -57,10 +56,6 @@ def fits(problem: Problem, placements: IntArray) -> BoolArray:
     return np.array(feasible)
 
 
-def every(problem: Problem) -> IntArray:
-    return np.array(list(product(range(len(problem.devices)), repeat=problem.n_units)))
-
-
 @st.composite
 def backends(draw: st.DrawFn) -> SimulatedBackend:
     """A chain on three or four devices, some of which share memory; the last one has no limit."""
@@ -91,7 +86,7 @@ def backends(draw: st.DrawFn) -> SimulatedBackend:
 @settings(max_examples=40, deadline=None)
 @given(backends())
 def test_what_fits_is_what_an_oracle_counts(backend: SimulatedBackend) -> None:
-    problem, placements = backend.problem, every(backend.problem)
+    problem, placements = backend.problem, every_placement(backend.problem)
     expected = fits(problem, placements)
     assert (backend.evaluate_batch_exactly(placements)[1] == expected).all()
     for one in range(0, len(placements), 7):
@@ -106,7 +101,7 @@ def test_heuristics_keep_the_limits_of_pools(backend: SimulatedBackend) -> None:
     found = [solve(problem, costs) for solve in (heft, critical_path, m_etf, greedy_fill)]
     start = find_start(problem, costs)
     found += [start, balance_loads(problem, costs, start, n_moves=2_000)]
-    found += list(repair(problem, every(problem)))
+    found += list(repair(problem, every_placement(problem)))
     assert fits(problem, np.array(found)).all()
 
 
@@ -115,7 +110,7 @@ def test_heuristics_keep_the_limits_of_pools(backend: SimulatedBackend) -> None:
 def test_a_repair_in_pools_is_that_of_the_slow_oracle(backend: SimulatedBackend) -> None:
     problem = backend.problem
     prices = RepairPrices.of(problem, backend.costs)
-    slow, placements = SlowRepair(problem, prices), every(problem)[::5]
+    slow, placements = SlowRepair(problem, prices), every_placement(problem)[::5]
     repaired = repair(problem, placements, prices.unit_ms, prices.links)
     assert (repaired == np.array([slow(one) for one in placements])).all()
 
@@ -123,7 +118,7 @@ def test_a_repair_in_pools_is_that_of_the_slow_oracle(backend: SimulatedBackend)
 @settings(max_examples=25, deadline=None)
 @given(backends())
 def test_programs_find_the_optimum_within_pools(backend: SimulatedBackend) -> None:
-    problem, costs, placements = backend.problem, backend.costs, every(backend.problem)
+    problem, costs, placements = backend.problem, backend.costs, every_placement(backend.problem)
     feasible = fits(problem, placements)
     latency_ms = backend.evaluate_batch_exactly(placements)[0][feasible]
     solved = serial_program(problem, costs)

@@ -17,7 +17,7 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
 from placement_gym.hardware.devices import PRESETS
-from placement_gym.models import UnsupportedModelError, load, prepare
+from placement_gym.models import load, prepare
 from placement_gym.problem.costs.analytic import analytic
 
 MODELS = ("tiny", "resnet", "inception", "bert-8")
@@ -50,9 +50,9 @@ def stateful() -> ov.Model:
     return ov.Model([ops.result(total)], [ops.assign(total, "state")], [x], "stateful")
 
 
-def onnx_mlp(batch: int | str) -> onnx.ModelProto:
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 3])
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [batch, 2])
+def onnx_mlp() -> onnx.ModelProto:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 2])
     weight = helper.make_tensor("w", TensorProto.FLOAT, [3, 2], np.arange(6, dtype=np.float32))
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["product"], name="matmul"),
@@ -159,11 +159,6 @@ def test_unknown_name_is_refused_with_the_names_there_are(name: str) -> None:
     assert name in str(error.value)
 
 
-def test_dynamic_shape_is_refused_with_the_inputs_to_reshape() -> None:
-    with pytest.raises(UnsupportedModelError, match=r"reshape.*'x'.*\?"):
-        load(two_relus("relu", [-1, 4]))
-
-
 def test_dynamic_model_loads_once_it_is_reshaped() -> None:
     model = two_relus("relu", [-1, 4])
     model.reshape({"x": [2, 4]})
@@ -185,15 +180,9 @@ def test_ir_file_loads_as_the_graph_that_was_saved(
 
 
 def test_onnx_file_loads(tmp_path: Path) -> None:
-    onnx.save(onnx_mlp(batch=1), tmp_path / "mlp.onnx")
+    onnx.save(onnx_mlp(), tmp_path / "mlp.onnx")
     graph = extract(load(tmp_path / "mlp.onnx"))
     assert graph.types == ("MatMul", "Relu")
-
-
-def test_onnx_file_with_a_free_batch_is_refused(tmp_path: Path) -> None:
-    onnx.save(onnx_mlp(batch="batch"), tmp_path / "mlp.onnx")
-    with pytest.raises(UnsupportedModelError, match="reshape"):
-        load(tmp_path / "mlp.onnx")
 
 
 def test_duplicate_friendly_names_become_unique() -> None:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
-from typing import Any
 
 import numpy as np
 import pytest
-from by_hand import cost_table, grouped, made_graph, random_backend
+from by_hand import (
+    cost_table,
+    feasible_placements,
+    grouped,
+    made_graph,
+    problem_of,
+    random_backend,
+    row_of_two,
+)
 from overlapping import LIST, diamonds
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.bench.compare import compare
 from placement_gym.bench.report.known_latencies import find_optimum_or_bound
 from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem.costs.semantics import PRESETS, Semantics
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
@@ -32,14 +36,6 @@ from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.milp import add_placement
 from placement_gym.solvers.programs.paths import earliest_finish_ms, remaining_ms
 from placement_gym.solvers.tasks import Tasks
-
-
-def all_latencies(backend: SimulatedBackend) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Of every feasible placement."""
-    problem = backend.problem
-    every = np.array(list(product(range(len(problem.devices)), repeat=problem.n_units)))
-    latency_ms, feasible = backend.evaluate_batch_exactly(every)
-    return latency_ms[feasible]
 
 
 def in_units(backend: SimulatedBackend, rng: np.random.Generator) -> SimulatedBackend:
@@ -61,7 +57,7 @@ def test_no_placement_is_below_the_bound(name: str, seed: int) -> None:
     costs = replace(drawn.costs, host=host, submodel_ms=np.full(len(host), 0.3 * (seed % 2)))
     backend = SimulatedBackend(drawn.problem, costs, PRESETS[name])
     bound_ms = lower_bound(backend.problem, costs, PRESETS[name]).bound_ms
-    assert 0.0 < bound_ms <= all_latencies(backend).min() * (1 + 1e-9)
+    assert 0.0 < bound_ms <= feasible_placements(backend)[1].min() * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("seed", [0, 2])
@@ -71,15 +67,7 @@ def test_a_large_graph_is_bounded_by_its_blocks(seed: int, monkeypatch: pytest.M
     problem, costs = backend.problem, backend.costs
     found_ms = lower_bound(problem, costs, LIST).bound_ms
     simple_ms = max(load_ms(problem, costs), path_ms(problem, costs))
-    assert simple_ms < found_ms <= all_latencies(backend).min() * (1 + 1e-9)
-
-
-def row_of_two(**limits: Any) -> tuple[Problem, Any]:
-    """Two operators in a row: 4 and 2 ms on one device, 1 and 3 ms on the other; 1 ms between."""
-    units = grouped(made_graph(2, [(0, [1])]), np.arange(2))
-    costs = cost_table(units.graph, [[4, 1], [2, 3]], [1])
-    devices = (DeviceSpec("device0"), DeviceSpec("device1", **limits))
-    return Problem(units, devices, np.ones((2, 2), dtype=np.bool_), np.array([10, 10])), costs
+    assert simple_ms < found_ms <= feasible_placements(backend)[1].min() * (1 + 1e-9)
 
 
 def test_bounds_by_hand() -> None:
@@ -88,7 +76,7 @@ def test_bounds_by_hand() -> None:
     assert path_ms(problem, costs) == 4.0
     # the first operator on the second device, which also takes a fifth of the second operator
     assert load_ms(problem, costs) == pytest.approx(1.6)
-    limited, _ = row_of_two(memory_bytes=0)
+    limited, _ = row_of_two(memory_bytes=[None, 0])
     assert load_ms(limited, costs) == pytest.approx(6.0)
 
 
@@ -98,8 +86,8 @@ def test_loads_divide_equal_units_together_as_each_by_itself() -> None:
     possible = np.ones((6, 2), dtype=np.bool_)
     possible[1, 1] = False
     size = np.array([10, 10, 10, 10, 30, 10])
-    devices = (DeviceSpec("device0"), DeviceSpec("device1", memory_bytes=25))
-    problem, tasks = Problem(units, devices, possible, size), Tasks.of_units(units, costs)
+    problem = problem_of(units, costs, size, possible, memory_bytes=[None, 25])
+    tasks = Tasks.of_units(units, costs)
     program = Linear()
     x = add_placement(program, problem, whole=False)
     largest = program.variables(1, cost=1.0, in_ms=True)
@@ -112,8 +100,7 @@ def fork_and_join() -> tuple[Problem, CostTable]:
     units = grouped(made_graph(4, [(0, [1, 2]), (1, [3]), (2, [3])]), np.arange(4))
     costs = cost_table(units.graph, [[4, 2], [9, 3], [5, 1], [2, 6]], [1, 1, 1])
     supported = np.array([[True, True], [True, True], [True, False], [True, True]])
-    devices = (DeviceSpec("device0"), DeviceSpec("device1"))
-    return Problem(units, devices, supported), costs
+    return problem_of(units, costs, supported=supported), costs
 
 
 def test_earliest_finish_by_hand() -> None:
@@ -133,7 +120,7 @@ def test_remaining_time_is_the_longest_path_of_minimum_times() -> None:
 
 
 def test_soft_limits_and_none_are_no_limits_of_a_bound() -> None:
-    problem, costs = row_of_two(memory_bytes=0)
+    problem, costs = row_of_two(memory_bytes=[None, 0])
     hard = Semantics("list", contention="none")
     for axes in ({"memory": "off"}, {"memory_penalty_ms_per_gb": 1.0}, {"memory": "outputs"}):
         soft = replace(hard, **axes)
@@ -144,43 +131,13 @@ def test_soft_limits_and_none_are_no_limits_of_a_bound() -> None:
 def test_a_unit_may_start_before_all_its_inputs_are_there() -> None:
     units = grouped(made_graph(3, [(0, [2]), (1, [2])]), np.array([0, 1, 1]))
     costs = cost_table(units.graph, [[10, 10], [10, 10], [1, 1]], [0, 0])
-    devices = tuple(DeviceSpec(name) for name in costs.devices)
-    problem = Problem(units, devices, np.ones((2, 2), dtype=np.bool_))
-    assert path_ms(problem, costs) == 11.0
+    assert path_ms(problem_of(units, costs), costs) == 11.0
 
 
 def test_the_price_of_soft_limits_counts_in_the_optimum() -> None:
     units = grouped(made_graph(3, []), np.arange(3))
     costs = cost_table(units.graph, [[9, 1]] * 3, [])
-    devices = (DeviceSpec("device0"), DeviceSpec("device1", memory_bytes=10))
-    problem = Problem(units, devices, np.ones((3, 2), dtype=np.bool_), np.full(3, 10**9))
+    problem = problem_of(units, costs, np.full(3, 10**9), memory_bytes=[None, 10])
     soft = Semantics(memory_penalty_ms_per_gb=2000.0)
     found = find_optimum_or_bound(DevicePlacementEnv(SimulatedBackend(problem, costs, soft)), [])
     assert found == {"optimum_ms": None, "bound_ms": pytest.approx(3.0)}
-
-
-def test_a_comparison_names_the_optimum_where_it_is_proven(tmp_path: Any) -> None:
-    document = compare(
-        "tiny", ["min-cut", "random"], "DevicePlacementSim-v0", "cpu+dgpu", 2, out=tmp_path,
-        quiet=True,
-    )  # fmt: skip
-    latencies = {row["label"]: row["latency_ms"] for row in document["rows"]}
-    assert document["optimum_ms"] == latencies["min-cut"]
-    assert document["bound_ms"] <= document["optimum_ms"] <= latencies["random"]
-    table = (tmp_path / "table.md").read_text()
-    assert f"| proven optimum |   | {document['optimum_ms']:.2f} |" in table
-    assert "| min-cut | 0 |" in table
-    assert "| 0.0 % |" in table
-
-
-def test_a_comparison_gives_a_bound_where_nothing_is_proven(tmp_path: Any) -> None:
-    document = compare(
-        "tiny", ["heft"], "DevicePlacementSim-v0", "cpu+dgpu", 1, out=tmp_path,
-        env_kwargs={"schedule": "event"}, quiet=True,
-    )  # fmt: skip
-    fastest = min(row["latency_ms"] for row in document["rows"])
-    assert 0 < document["bound_ms"] < fastest
-    assert document["optimum_ms"] is None
-    table = (tmp_path / "table.md").read_text()
-    assert f"| bound below all placements |   | {document['bound_ms']:.2f} |" in table
-    assert "| ≤ " in table

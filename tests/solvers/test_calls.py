@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
-from by_hand import cost_table, grouped, ints, made_graph
-from published import DATA
+from by_hand import (
+    cost_table,
+    draw_made,
+    every_placement,
+    grouped,
+    ints,
+    made_graph,
+    problem_of,
+)
+from published import published
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.graph.units import group
-from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem.costs.semantics import PRESETS
-from placement_gym.problem.costs.workloads import Workload
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.calls import call_indices, call_program, greedy_fill
 from placement_gym.solvers.forward import Forward
 
 LATENCY = PRESETS["tarnawski-latency"]
-
-
-def published(name: str) -> SimulatedBackend:
-    workload = Workload.load(DATA / "latency-inputs" / f"{name}.json")
-    devices, units = workload.devices(), workload.units()
-    costs = workload.costs(devices)
-    problem = Problem(units, devices, costs.units_supported(units), costs.memory_bytes)
-    return SimulatedBackend(problem, costs, LATENCY)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +38,7 @@ def published(name: str) -> SimulatedBackend:
 def test_greedy_filling_is_the_published_and_better_in_our_order(
     name: str, greedy_ms: float
 ) -> None:
-    backend = published(name)
+    backend = published(f"latency-inputs/{name}", LATENCY)
     problem, costs = backend.problem, backend.costs
     forward = Forward.of(problem.units)
     order = forward.order_units(forward.depth_first(from_ends=True))
@@ -54,15 +51,15 @@ def test_greedy_filling_is_the_published_and_better_in_our_order(
 def test_unit_that_fits_nowhere_goes_where_most_room_is_left() -> None:
     graph = made_graph(2, [(0, [1])])
     costs = cost_table(graph, np.ones((2, 3)), [0.0], host=[True, False, False])
-    devices = tuple(DeviceSpec(name, memory_bytes=1) for name in costs.devices)
     supported = np.array([[True, True, True], [True, False, False]])
-    problem = Problem(group(graph, "op"), devices, supported, np.array([10, 10]))
+    units, held = group(graph, "op"), np.array([10, 10])
+    problem = problem_of(units, costs, held, supported, memory_bytes=[1, 1, 1])
     assert problem.supported[[0, 1], greedy_fill(problem, costs)].all()
 
 
 @pytest.mark.slow
 def test_the_greedy_placement_of_bert24_is_proven_to_be_optimal() -> None:
-    backend = published("LayerGraphs/bert24_inference")
+    backend = published("latency-inputs/LayerGraphs/bert24_inference", LATENCY)
     problem, costs = backend.problem, backend.costs
     solution = call_program(problem, costs, greedy_fill(problem, costs), backend.schedule, 120.0)
     assert solution.assignment is not None
@@ -79,21 +76,16 @@ def random_backend(seed: int, whole: bool = False) -> SimulatedBackend:
     """
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 7))
-    read = [(source, np.flatnonzero(rng.random(n) < 0.4)) for source in range(n)]
-    made = [(source, readers[readers > source].tolist()) for source, readers in read]
-    graph = made_graph(n, [(source, readers) for source, readers in made if readers])
+    graph = made_graph(n, draw_made(rng, n))
     costs = cost_table(
         graph,
         rng.integers(1, 9, (n, 3)) * np.array([3.0, 1.0, 1.0]),
         rng.random(len(graph.tensors.source)),
         host=[True, False, False],
     )
-    names = costs.devices
-    devices = (DeviceSpec(names[0]), *(DeviceSpec(name, weight_share=0.6) for name in names[1:]))
     labels = np.unique(rng.integers(0, n, n), return_inverse=True)[1] if whole else np.arange(n)
-    units = grouped(graph, labels)
-    supported = np.ones((len(units), 3), dtype=np.bool_)
-    problem = Problem(units, devices, supported, rng.integers(0, 100, n))
+    held, limits = rng.integers(0, 100, n), [None, 0.6, 0.6]
+    problem = problem_of(grouped(graph, labels), costs, held, weight_share=limits)
     return SimulatedBackend(problem, costs, LATENCY)
 
 
@@ -112,8 +104,7 @@ def test_program_finds_the_fastest_of_one_call_each(
 ) -> None:
     backend = random_backend(seed, whole)
     problem = backend.problem
-    every = [ints(one) for one in product(range(3), repeat=problem.n_units)]
-    feasible = [one for one in every if not backend.infeasibility(one)]
+    feasible = [one for one in every_placement(problem) if not backend.infeasibility(one)]
     few = [one for one in feasible if n_calls(backend, one) <= calls_each]
     fastest = min(backend.evaluate_ignoring_limits(one).latency_ms for one in few)
     start = problem.single(0)
@@ -128,13 +119,14 @@ def test_program_finds_the_fastest_of_one_call_each(
         assert found.proven
 
 
-def row(ms: list[list[float]], host: list[bool], **limits: Any) -> SimulatedBackend:
+def row(
+    ms: list[list[float]], host: list[bool], limit_bytes: int | None = None
+) -> SimulatedBackend:
     """Operators in a row, 5 ms between host and accelerator, 10 bytes each."""
     n, d = np.shape(ms)
     units = grouped(made_graph(n, [(i, [i + 1]) for i in range(n - 1)]), np.arange(n))
     costs = cost_table(units.graph, ms, [5] * (n - 1), host=host)
-    devices = tuple(DeviceSpec(name, **limits) for name in costs.devices)
-    problem = Problem(units, devices, np.ones((n, d), dtype=np.bool_), np.full(n, 10))
+    problem = problem_of(units, costs, np.full(n, 10), memory_bytes=[limit_bytes] * d)
     return SimulatedBackend(problem, costs, LATENCY)
 
 
@@ -147,7 +139,7 @@ def test_operators_of_one_call_are_done_together() -> None:
 
 
 def test_what_fits_nowhere_is_not_proven() -> None:
-    backend = row([[1, 1]] * 3, [False, False], memory_bytes=15)
+    backend = row([[1, 1]] * 3, [False, False], limit_bytes=15)
     start = greedy_fill(backend.problem, backend.costs)
     found = call_program(backend.problem, backend.costs, start, backend.schedule, 10.0)
     assert found.assignment is None
@@ -156,7 +148,7 @@ def test_what_fits_nowhere_is_not_proven() -> None:
 
 
 def test_greedy_filling_asks_for_support_and_room_everywhere() -> None:
-    backend = row([[9, 1, 1]] * 4, [True, False, False], memory_bytes=20)
+    backend = row([[9, 1, 1]] * 4, [True, False, False], limit_bytes=20)
     problem = backend.problem
     refused = problem.supported.copy()
     refused[0, 1] = False

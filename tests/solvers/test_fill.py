@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from by_hand import cost_table, made_graph
+from by_hand import cost_table, made_graph, problem_of
 
 from placement_gym.graph.units import group
-from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.fill import SHARES, fill_in_order, pipeline_parallel
@@ -20,12 +19,8 @@ def chain(
     n = len(held)
     graph = made_graph(n, [(unit, [unit + 1]) for unit in range(n - 1)])
     costs = cost_table(graph, [ms] * n, [1.0] * (n - 1), host=host)
-    devices = tuple(
-        DeviceSpec(name, memory_bytes=limit)
-        for name, limit in zip(costs.devices, limits, strict=True)
-    )
-    supported = np.ones((n, len(ms)), dtype=np.bool_)
-    return Problem(group(graph, "op"), devices, supported, np.array(held)), costs
+    units = group(graph, "op")
+    return problem_of(units, costs, np.array(held), memory_bytes=limits), costs
 
 
 CPU_AND_TWO = {"ms": [9.0, 2.0, 1.0], "host": [True, False, False]}

@@ -4,25 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from by_hand import cost_table, grouped, made_graph
+from by_hand import row_of_two
 
 from placement_gym.base.arrays import IntArray
-from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem.costs.semantics import Semantics
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.problem import Problem
 from placement_gym.solvers.gap import optimum_or_bound
 
 SERIAL, CALLS = Semantics(), Semantics("calls")
 LIST = Semantics("list", contention="none")
-
-
-def row_of_two() -> tuple[Problem, CostTable]:
-    """Two operators in a row: 4 and 2 ms on one device, 1 and 3 ms on the other; 1 ms between."""
-    units = grouped(made_graph(2, [(0, [1])]), np.arange(2))
-    costs = cost_table(units.graph, [[4, 1], [2, 3]], [1])
-    devices = (DeviceSpec("device0"), DeviceSpec("device1"))
-    return Problem(units, devices, np.ones((2, 2), dtype=np.bool_)), costs
 
 
 def never_called(assignment: IntArray) -> float:
@@ -74,7 +63,5 @@ def test_relaxed_placement_is_optimal_if_it_reaches_the_bound() -> None:
 
 
 def test_where_nothing_is_feasible_nothing_is_optimal() -> None:
-    problem, costs = row_of_two()
-    tight = tuple(DeviceSpec(device.name, memory_bytes=0) for device in problem.devices)
-    held = Problem(problem.units, tight, problem.supported, np.array([10, 10]))
-    assert optimum_or_bound(held, costs, SERIAL, [], never_called) == (None, np.inf)
+    tight = row_of_two(memory_bytes=[0, 0])
+    assert optimum_or_bound(*tight, SERIAL, [], never_called) == (None, np.inf)

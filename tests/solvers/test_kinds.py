@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pytest
-from by_hand import cost_table, made_graph
+from by_hand import cost_table, every_placement, made_graph, problem_of
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.graph.units import group
-from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem.costs.semantics import Semantics
-from placement_gym.problem.problem import Problem
 from placement_gym.solvers.bounds import lower_bound
 from placement_gym.solvers.kinds import interchangeable_devices
 from placement_gym.solvers.tasks import Tasks
@@ -27,9 +23,7 @@ def unequal_links(semantics: Semantics) -> SimulatedBackend:
     link_ms[1, 3] = link_ms[3, 1] = 0.1
     ms = np.tile([50.0, 3.0, 3.0, 3.0], (6, 1))
     costs = cost_table(graph, ms, np.zeros(5), link_ms, 0.0, host=[True, False, False, False])
-    devices = tuple(DeviceSpec(name) for name in costs.devices)
-    problem = Problem(group(graph, "op"), devices, np.ones((6, 4), dtype=np.bool_))
-    return SimulatedBackend(problem, costs, semantics)
+    return SimulatedBackend(problem_of(group(graph, "op"), costs), costs, semantics)
 
 
 def test_equal_devices_with_unequal_links_are_not_exchanged() -> None:
@@ -43,7 +37,6 @@ def test_equal_devices_with_unequal_links_are_not_exchanged() -> None:
 @pytest.mark.parametrize("semantics", OVERLAPPING, ids=["list", "event"])
 def test_no_placement_is_below_the_bound_where_links_are_unequal(semantics: Semantics) -> None:
     backend = unequal_links(semantics)
-    every = np.array(list(product(range(4), repeat=6)))
-    latency_ms, _ = backend.evaluate_batch_exactly(every)
+    latency_ms, _ = backend.evaluate_batch_exactly(every_placement(backend.problem))
     bound = lower_bound(backend.problem, backend.costs, semantics, 20.0)
     assert bound.bound_ms <= latency_ms.min() * (1 + 1e-6)

@@ -6,12 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from by_hand import Made, cost_table, made_graph
+from by_hand import Made, cost_table, made_graph, problem_of
 
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.graph.units import Units, contract, group
-from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
@@ -38,12 +37,8 @@ def small(
     graph = made_graph(len(ms), made)
     costs = cost_table(graph, ms, transfer_size)
     limits = shares or (None,) * ms.shape[1]
-    devices = tuple(
-        DeviceSpec(name, weight_share=share)
-        for name, share in zip(costs.devices, limits, strict=True)
-    )
-    supported = np.ones(ms.shape, dtype=np.bool_)
-    return Problem(group(graph, "op"), devices, supported, np.full(len(ms), 10)), costs
+    units, held = group(graph, "op"), np.full(len(ms), 10)
+    return problem_of(units, costs, held, weight_share=limits), costs
 
 
 def test_heft_spreads_independent_operators_over_equal_devices() -> None:
@@ -110,9 +105,7 @@ def test_units_in_a_circle_are_placed_whole(solver: Solver) -> None:
     labels = np.array([0, 1, 0])
     units = Units("by hand", graph, labels, contract(graph, labels))
     costs = cost_table(graph, [[1, 2], [2, 1], [1, 2]], [1.0, 1.0])
-    devices = tuple(DeviceSpec(name) for name in costs.devices)
-    problem = Problem(units, devices, np.ones((2, 2), dtype=np.bool_))
-    assert solver(problem, costs).shape == (2,)
+    assert solver(problem_of(units, costs), costs).shape == (2,)
 
 
 @ALL

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import product
 from time import perf_counter
 
 import numpy as np
 import pytest
-from by_hand import cost_table, made_graph, random_backend
+from by_hand import cost_table, feasible_placements, made_graph, problem_of, random_backend
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.graph.units import group
-from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.problem.problem import Problem
 from placement_gym.solvers.milp import serial_program
 
 
@@ -33,9 +30,7 @@ def check(backend: SimulatedBackend) -> None:
     """The program's placement is the fastest of all, and its bound says so."""
     problem = backend.problem
     solution = serial_program(problem, backend.costs)
-    every = np.array(list(product(range(len(problem.devices)), repeat=problem.n_units)))
-    latency_ms, feasible = backend.evaluate_batch_exactly(every)
-    fastest = latency_ms[feasible].min()
+    fastest = feasible_placements(backend)[1].min()
     assert solution.assignment is not None
     assert problem.infeasibility(solution.assignment) == ""
     assert backend.evaluate_ignoring_limits(solution.assignment).latency_ms == pytest.approx(
@@ -47,10 +42,10 @@ def check(backend: SimulatedBackend) -> None:
 
 def test_problem_that_fits_nowhere_has_an_infinite_bound() -> None:
     backend = random_backend(3)
-    problem = backend.problem
-    tight = tuple(DeviceSpec(device.name, memory_bytes=0) for device in problem.devices)
-    held = np.full(len(problem.units.graph), 10)
-    solution = serial_program(Problem(problem.units, tight, problem.supported, held), backend.costs)
+    units, costs = backend.problem.units, backend.costs
+    none = [0] * len(costs.devices)
+    tight = problem_of(units, costs, np.full(len(units.graph), 10), memory_bytes=none)
+    solution = serial_program(tight, costs)
     assert solution.assignment is None
     assert solution.bound_ms == np.inf
     assert not solution.proven
@@ -59,13 +54,11 @@ def test_problem_that_fits_nowhere_has_an_infinite_bound() -> None:
 def test_limits_hold_to_the_byte() -> None:
     units = group(made_graph(3, []), "op")
     costs = cost_table(units.graph, [[9, 1], [9, 1], [9, 9]], [])
-    devices = (DeviceSpec("device0"), DeviceSpec("device1", memory_bytes=0))
-    supported, held = np.ones((3, 2), dtype=np.bool_), np.array([10, 10, 10**9])
-    solution = serial_program(Problem(units, devices, supported, held), costs)
+    held = np.array([10, 10, 10**9])
+    solution = serial_program(problem_of(units, costs, held, memory_bytes=[None, 0]), costs)
     assert solution.assignment is not None
     assert solution.assignment.tolist() == [0, 0, 0]
-    close = (DeviceSpec("device0"), DeviceSpec("device1", memory_bytes=10**9 + 5))
-    problem = Problem(units, close, supported, held)
+    problem = problem_of(units, costs, held, memory_bytes=[None, 10**9 + 5])
     solution = serial_program(problem, costs)
     assert solution.assignment is not None
     assert problem.infeasibility(solution.assignment) == ""
@@ -84,8 +77,7 @@ def test_placements_that_fit_but_for_rounding_stay_in_the_limit() -> None:
     graph = made_graph(60, [(i, [i + 1]) for i in range(59)])
     held = np.array([10**9, *[15] * 59])
     costs = cost_table(graph, np.tile([1.0, 100.0], (60, 1)), np.zeros(59))
-    devices = (DeviceSpec("device0", memory_bytes=10**9 + 5), DeviceSpec("device1"))
-    problem = Problem(group(graph, "op"), devices, np.ones((60, 2), dtype=np.bool_), held)
+    problem = problem_of(group(graph, "op"), costs, held, memory_bytes=[10**9 + 5, None])
     started = perf_counter()
     found = serial_program(problem, costs, time_limit_s=1.0)
     assert perf_counter() - started < 30.0

@@ -1,14 +1,11 @@
-"""Problems of a few units on equal accelerators, and the loads of all their placements."""
+"""Problems of a few units on equal accelerators."""
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
-from by_hand import grouped, made_graph
+from by_hand import draw_made, grouped, made_graph
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.arrays import FloatArray
 from placement_gym.hardware.device_requests import make_devices
 from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.problem.costs.workloads import Workload
@@ -21,9 +18,7 @@ def draw_alike(seed: int) -> SimulatedBackend:
     """A few units in colour classes, one or two cores and two or three equal accelerators."""
     rng = np.random.default_rng(seed)
     n, cores, accelerators = int(rng.integers(3, 7)), int(rng.integers(1, 3)), 2 + seed % 2
-    made = [(a, np.flatnonzero(rng.random(n) < 0.5)) for a in range(n)]
-    tensors = [(a, readers[readers > a].tolist()) for a, readers in made]
-    graph = made_graph(n, [(a, readers) for a, readers in tensors if readers])
+    graph = made_graph(n, draw_made(rng, n, share=0.5))
     workload = Workload(
         graph,
         np.arange(n),
@@ -41,10 +36,3 @@ def draw_alike(seed: int) -> SimulatedBackend:
     return SimulatedBackend(
         Problem(units, devices, costs.units_supported(units), held), costs, LOAD
     )
-
-
-def all_loads(backend: SimulatedBackend) -> FloatArray:
-    problem = backend.problem
-    every = np.array(list(product(range(len(problem.devices)), repeat=problem.n_units)))
-    latency_ms, feasible = backend.evaluate_batch_exactly(every)
-    return latency_ms[feasible]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.arrays import IntArray
+from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.graph.operators import OpGraph, Tensors, distinct_edges
 from placement_gym.graph.units import Units, contract, group
 from placement_gym.hardware.devices import DeviceSpec
@@ -83,14 +84,64 @@ def ints(values: Iterator[int] | Sequence[int]) -> IntArray:
     return np.array(list(values), dtype=np.int64)
 
 
+def draw_made(rng: np.random.Generator, n: int, share: float = 0.4, each: int = 1) -> Made:
+    """``each`` tensors an operator, which any later operator reads by chance; unread ones go."""
+    made = []
+    for source in np.repeat(np.arange(n), each).tolist():
+        readers = np.flatnonzero(rng.random(n) < share)
+        made.append((source, readers[readers > source].tolist()))
+    return [(source, readers) for source, readers in made if readers]
+
+
+def problem_of(
+    units: Units,
+    costs: CostTable,
+    operator_bytes: IntArray | None = None,
+    supported: BoolArray | None = None,
+    **limits: Sequence[float | None],
+) -> Problem:
+    """A problem on the devices of a table.
+
+    Args:
+        units: What is placed.
+        costs: Names the devices.
+        operator_bytes: Those of the graph by default.
+        supported: By default every device runs every unit.
+        **limits: Of ``DeviceSpec``, one value for each device.
+    """
+    devices = tuple(
+        DeviceSpec(name, **{key: values[i] for key, values in limits.items()})
+        for i, name in enumerate(costs.devices)
+    )
+    if supported is None:
+        supported = np.ones((len(units), len(devices)), dtype=np.bool_)
+    return Problem(units, devices, supported, operator_bytes)
+
+
+def row_of_two(**limits: Sequence[float | None]) -> tuple[Problem, CostTable]:
+    """Two operators in a row: 4 and 2 ms on one device, 1 and 3 ms on the other; 1 ms between."""
+    units = grouped(made_graph(2, [(0, [1])]), np.arange(2))
+    costs = cost_table(units.graph, [[4, 1], [2, 3]], [1])
+    return problem_of(units, costs, np.array([10, 10]), **limits), costs
+
+
+def every_placement(problem: Problem) -> IntArray:
+    return np.array(list(product(range(len(problem.devices)), repeat=problem.n_units)))
+
+
+def feasible_placements(backend: SimulatedBackend) -> tuple[IntArray, FloatArray]:
+    """Every feasible placement and its latency in ms."""
+    every = every_placement(backend.problem)
+    latency_ms, feasible = backend.evaluate_batch_exactly(every)
+    return every[feasible], latency_ms[feasible]
+
+
 def random_backend(seed: int, submodel_ms: float = 0.0, most: int = 8) -> SimulatedBackend:
     """A few operators on two or three devices, some refused, some limits tight."""
     rng = np.random.default_rng(seed)
     n, d = int(rng.integers(1, most + 1)), int(rng.integers(2, 4))
     d = d if n <= 9 else 2
-    read = [(source, np.flatnonzero(rng.random(n) < 0.4)) for source in range(n) for _ in range(2)]
-    made = [(source, readers[readers > source].tolist()) for source, readers in read]
-    graph = made_graph(n, [(source, readers) for source, readers in made if readers])
+    graph = made_graph(n, draw_made(rng, n, each=2))
     units = group(graph, "op")
     costs = cost_table(
         graph,
@@ -101,11 +152,7 @@ def random_backend(seed: int, submodel_ms: float = 0.0, most: int = 8) -> Simula
         submodel_ms=submodel_ms,
     )
     limits = [None, *(float(share) for share in rng.choice([0.2, 0.5, 1.0], d - 1))]
-    devices = [
-        DeviceSpec(name, weight_share=share)
-        for name, share in zip(costs.devices, limits, strict=True)
-    ]
     supported = rng.random((n, d)) < 0.8
     supported[:, 0] = True
-    operator_bytes = rng.integers(0, 100, n)
-    return SimulatedBackend(Problem(units, tuple(devices), supported, operator_bytes), costs)
+    held = rng.integers(0, 100, n)
+    return SimulatedBackend(problem_of(units, costs, held, supported, weight_share=limits), costs)

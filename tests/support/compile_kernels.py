@@ -1,4 +1,4 @@
-"""Compile the kernels of some schedules and agents, so that numba's cache holds them in time."""
+"""Compile kernels of schedules, agents and bounds, so that numba's cache holds them in time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import sys
 
 import gymnasium as gym
 import numpy as np
+
+from placement_gym.problem.costs.semantics import Semantics
 
 SEARCHES = ("search", "hill-climb", "dp", "balance")
 LIMITED = ("CPU", {"name": "GPU", "weight_share": 0.5})
@@ -20,6 +22,17 @@ def compile_schedule(schedule: str) -> None:
     backend.evaluate(assignment)
     backend.evaluate_batch(np.stack([assignment, assignment]))
     backend.start_ms(assignment)
+
+
+def compile_bounds() -> None:
+    from placement_gym.solvers.beams.beam import Beam
+    from placement_gym.solvers.beams.block_prices import bound_by_blocks
+
+    env = gym.make("placement_gym:DevicePlacementSim-v0", model="tiny", schedule="list")
+    backend = env.unwrapped.backend  # type: ignore[attr-defined]
+    terms = backend.problem, backend.costs, Semantics("list", contention="none")
+    Beam(*terms, np.inf).search(4, np.inf, np.inf)
+    bound_by_blocks(*terms)
 
 
 def compile_agent(name: str) -> None:
@@ -42,5 +55,7 @@ if __name__ == "__main__":
     for name in sys.argv[1:]:
         if name in SEARCHES:
             compile_agent(name)
+        elif name == "bounds":
+            compile_bounds()
         else:
             compile_schedule(name)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
 from time import perf_counter
 
 import numpy as np
-from by_hand import cost_table, grouped, made_graph, random_backend
+from by_hand import (
+    cost_table,
+    every_placement,
+    grouped,
+    made_graph,
+    problem_of,
+    random_backend,
+)
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.graph.units import group
-from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem.costs.semantics import Semantics
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.beams.beam import WIDTHS, Beam, widen
@@ -63,17 +68,14 @@ def diamonds(seed: int) -> SimulatedBackend:
     costs = cost_table(
         graph, ms, rng.integers(1, 5, len(made)), link_ms_per_size=rng.random() + 0.1
     )
-    specs = [DeviceSpec(name, weight_share=share) for name, share in
-             zip(costs.devices, [None, 0.4, 0.4], strict=False)]  # fmt: skip
-    every = np.ones((n, d), dtype=np.bool_)
-    problem = Problem(group(graph, "op"), tuple(specs), every, rng.integers(1, 30, n))
+    held, limits = rng.integers(1, 30, n), [None, 0.4, 0.4]
+    problem = problem_of(group(graph, "op"), costs, held, weight_share=limits)
     return SimulatedBackend(problem, costs, LIST)
 
 
 def all_placements(backend: SimulatedBackend) -> tuple[IntArray, FloatArray, BoolArray]:
     """Every placement, its latency in ms, and whether it is feasible."""
-    problem = backend.problem
-    every = np.array(list(product(range(len(problem.devices)), repeat=problem.n_units)))
+    every = every_placement(backend.problem)
     return every, *backend.evaluate_batch_exactly(every)
 
 

@@ -5,32 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from itertools import product
-from pathlib import Path
 
 import networkx as nx
 import numpy as np
-from by_hand import cost_table, grouped, ints, made_graph
+from by_hand import cost_table, draw_made, every_placement, grouped, made_graph, problem_of
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
-from placement_gym.hardware.device_requests import make_devices
-from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem.costs.semantics import PRESETS
-from placement_gym.problem.costs.workloads import Workload
-from placement_gym.problem.problem import Problem
 from placement_gym.solvers.forward import Forward
 
 THROUGHPUT = PRESETS["tarnawski-throughput"]
-
-
-def published(path: Path) -> SimulatedBackend:
-    """A published workload on one CPU core and the published accelerators."""
-    workload = Workload.load(path)
-    limit = {"memory_bytes": workload.accelerator_bytes}
-    devices = make_devices(1, workload.n_accelerators, **limit)
-    units, costs = workload.units(), workload.costs(devices)
-    problem = Problem(units, devices, costs.units_supported(units), costs.memory_bytes)
-    return SimulatedBackend(problem, costs, THROUGHPUT)
 
 
 def draw_backend(
@@ -56,10 +41,9 @@ def draw_backend(
         idle: Share of operators that take no time.
     """
     rng = np.random.default_rng(seed)
-    readers = [np.flatnonzero(rng.random(n) < 0.3) for _ in range(n)]
-    made = [(v, r[r > v].tolist()) for v, r in enumerate(readers)]
+    made = draw_made(rng, n, share=0.3)
     types = ["Backward" if training and 2 * v >= n else "Forward" for v in range(n)]
-    graph = made_graph(n, [(v, r) for v, r in made if r], types=types)
+    graph = made_graph(n, made, types=types)
     labels = rng.integers(0, n, n) if coloured else np.arange(n)
     units = grouped(graph, np.unique(labels, return_inverse=True)[1])
     letters = sorted(set(kinds))
@@ -67,14 +51,11 @@ def draw_backend(
     ms = rng.integers(1, 9, (n, len(letters))) * (rng.random((n, 1)) >= idle)
     host = [kind == "A" for kind in kinds]
     costs = cost_table(graph, ms[:, column], 3 * rng.random(len(graph.tensors.source)), host=host)
-    share = 0.5 if limited else None
-    devices = tuple(
-        DeviceSpec(name, weight_share=None if is_host else share)
-        for name, is_host in zip(costs.devices, host, strict=True)
-    )
+    limits = [0.5 if limited and not is_host else None for is_host in host]
     supported = rng.random((len(units), len(letters))) >= refused
     supported[:, 0] = True
-    problem = Problem(units, devices, supported[:, column], rng.integers(0, 100, n))
+    held = rng.integers(0, 100, n)
+    problem = problem_of(units, costs, held, supported[:, column], weight_share=limits)
     return SimulatedBackend(problem, costs, THROUGHPUT)
 
 
@@ -101,9 +82,10 @@ def is_pipeline(backend: SimulatedBackend, assignment: IntArray) -> bool:
 def least_load_ms(backend: SimulatedBackend) -> float:
     """The smallest maximum load of all assignments that are pipelines; infinite without one."""
     problem = backend.problem
-    every = (ints(one) for one in product(range(len(problem.devices)), repeat=problem.n_units))
     possible = (
-        one for one in every if not problem.infeasibility(one) and is_pipeline(backend, one)
+        one
+        for one in every_placement(problem)
+        if not problem.infeasibility(one) and is_pipeline(backend, one)
     )
     return min(
         (backend.evaluate_ignoring_limits(one).latency_ms for one in possible), default=np.inf

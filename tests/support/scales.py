@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
-from by_hand import cost_table, grouped, made_graph
+from by_hand import cost_table, draw_made, feasible_placements, grouped, made_graph, problem_of
 from overlapping import solve_by_beams
 from pipelines import least_load_ms
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.graph.units import group
-from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem.costs.semantics import PRESETS, Semantics
 from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.problem import Problem
 from placement_gym.solvers import gap
 from placement_gym.solvers.bounds import load_ms, lower_bound
 from placement_gym.solvers.calls import call_indices, call_program
@@ -59,9 +56,7 @@ def draw(
     """
     rng = np.random.default_rng(seed)
     n, d = int(rng.integers(2, 8)), devices or int(rng.integers(2, 4))
-    read = [(source, np.flatnonzero(rng.random(n) < 0.4)) for source in range(n)]
-    made = [(source, readers[readers > source].tolist()) for source, readers in read]
-    graph = made_graph(n, [(source, readers) for source, readers in made if readers])
+    graph = made_graph(n, draw_made(rng, n))
     n_tensors = len(graph.tensors.source)
     costs = cost_table(
         graph,
@@ -75,15 +70,12 @@ def draw(
     drawn = rng.integers(-12, 13) if exponent is None else exponent
     costs = spread(costs, rng, kind, 10.0 ** float(drawn))
     limits = [None, *(None if free else float(share) for share in rng.choice([0.2, 0.5, 1], d - 1))]
-    specs = [
-        DeviceSpec(name, weight_share=share)
-        for name, share in zip(costs.devices, limits, strict=True)
-    ]
     labels = np.unique(rng.integers(0, n, n), return_inverse=True)[1]
     units = grouped(graph, labels) if seed % 4 == 1 else group(graph, "op")
     supported = rng.random((len(units), d)) < (1.0 if free else 0.8)
     supported[:, 0] = True
-    problem = Problem(units, tuple(specs), supported, rng.integers(0, 100, n))
+    held = rng.integers(0, 100, n)
+    problem = problem_of(units, costs, held, supported, weight_share=limits)
     return SimulatedBackend(problem, costs, semantics)
 
 
@@ -113,14 +105,6 @@ def spread(costs: CostTable, rng: np.random.Generator, kind: str, scale: float) 
         link_ms=costs.link_ms * link,
         submodel_ms=costs.submodel_ms * scale,
     )
-
-
-def feasible_placements(backend: SimulatedBackend) -> tuple[IntArray, FloatArray]:
-    """Every feasible placement and its latency in ms."""
-    problem = backend.problem
-    every = np.array(list(product(range(len(problem.devices)), repeat=problem.n_units)))
-    latency_ms, feasible = backend.evaluate_batch_exactly(every)
-    return every[feasible], latency_ms[feasible]
 
 
 def relaxed_ms(backend: SimulatedBackend, place: IntArray) -> float:

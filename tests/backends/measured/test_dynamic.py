@@ -13,6 +13,7 @@ import openvino as ov
 import pytest
 from foreign_models import make_encoder, make_token_classifier
 from numpy.typing import NDArray
+from processes import run_python
 
 import placement_gym
 from placement_gym.backends.measured.backend import MeasuredBackend
@@ -148,9 +149,7 @@ def test_an_export_stays_dynamic_and_runs_with_two_sizes(tmp_path: Path) -> None
     assert str(ov.Core().read_model(file).inputs[0].get_partial_shape()) == "[?,?]"
     named = {f"{a}-{b}": tokens((a, b)) for a, b in OTHERS}
     np.savez(tmp_path / "inputs.npz", **named)
-    code = PROGRAM.format(folder=tmp_path)
-    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
+    run_python(PROGRAM.format(folder=tmp_path), "-I")
     found = np.load(tmp_path / "outputs.npz")
     for a, b in OTHERS:
         assert relative_error([found[f"{a}-{b}"]], [expected((a, b))]) < 1e-5

@@ -266,25 +266,15 @@ def test_the_twin_takes_this_machines_profile_on_request() -> None:
     assert info["latency_ms"] > 0
 
 
-def test_profiles_of_other_devices_or_units_are_kept_apart() -> None:
-    paths = {
-        profile.cache_path(
-            build_measured_backend(
-                ModelSpec("tiny", granularity), resolve_devices(devices, "measured"), isolate=False
-            )
-        )
-        for devices in ("cpu-testbed", "cpu-testbed-limited")
-        for granularity in ("op", "colocated")
-    }
-    assert len(paths) == 4
-
-
-def test_profiles_of_other_ways_of_splitting_are_kept_apart() -> None:
+def test_profiles_of_other_devices_units_and_splits_are_apart() -> None:
+    limited = resolve_devices("cpu-testbed-limited", "measured")
     backends = [
-        build_measured_backend(ModelSpec("tiny"), TESTBED, split, isolate=False)
+        build_measured_backend(ModelSpec("tiny", granularity), devices, split, isolate=False)
+        for devices in (TESTBED, limited)
+        for granularity in ("op", "colocated")
         for split in ("alias", "hetero")
     ]
-    assert len({profile.cache_path(backend) for backend in backends}) == 2
+    assert len({profile.cache_path(backend) for backend in backends}) == 8
 
 
 def small_gpu(share: float = 0.5) -> Problem:

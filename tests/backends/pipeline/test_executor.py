@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from textwrap import dedent
@@ -12,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from processes import run_python
 
 from placement_gym.backends.pipeline.executor import StageExecutor
 from placement_gym.backends.pipeline.stage import Stage, StageError
@@ -275,7 +274,4 @@ def test_a_program_may_end_with_requests_in_flight() -> None:
         futures = [pipeline.submit(np.zeros(list(shape), np.float32)) for _ in range(3)]
         print("end")
     """
-    ran = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", dedent(code)], capture_output=True, text=True
-    )
-    assert (ran.returncode, ran.stdout.strip()) == (0, "end"), ran.stderr
+    assert run_python(dedent(code), "-W", "ignore").strip() == "end"

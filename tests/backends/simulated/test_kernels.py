@@ -30,7 +30,7 @@ def kernel_and_oracle(case: Case) -> tuple[Simulator, Oracle]:
 @pytest.mark.parametrize("contention", CHOICES["contention"])
 @pytest.mark.parametrize("schedule", ["event", "list"])
 def test_event_and_list_schedules_are_exactly_the_oracles(schedule: str, contention: str) -> None:
-    for case in cases(400, schedule, contention):
+    for case in cases(200, schedule, contention):
         kernel, oracle = kernel_and_oracle(case)
         latency, start, finish = kernel.schedule(case.placement)
         expected = oracle.schedule(case.placement.tolist())
@@ -39,21 +39,21 @@ def test_event_and_list_schedules_are_exactly_the_oracles(schedule: str, content
 
 
 def test_loads_are_exactly_the_oracles() -> None:
-    for case in cases(400, "load"):
+    for case in cases(200, "load"):
         kernel, oracle = kernel_and_oracle(case)
         expected = oracle.latency_ms(case.placement.tolist())
         assert kernel.latency_ms(case.placement) == expected, case
 
 
 def test_serial_latencies_are_the_oracles() -> None:
-    for case in cases(400, "serial"):
+    for case in cases(200, "serial"):
         kernel, oracle = kernel_and_oracle(case)
         expected = oracle.latency_ms(case.placement.tolist())
         assert kernel.latency_ms(case.placement) == pytest.approx(expected, rel=1e-12), case
 
 
 def test_schedules_of_calls_are_the_oracles() -> None:
-    for case in cases(600, "calls"):
+    for case in cases(300, "calls"):
         kernel, oracle = kernel_and_oracle(case)
         latency, start, finish = oracle.schedule(case.placement.tolist())
         found = kernel.schedule(case.placement)
@@ -75,7 +75,7 @@ def test_a_batch_is_bitwise_its_single_placements(schedule: str) -> None:
 
 
 def test_submodels_are_counted_as_the_graph_is_cut() -> None:
-    for size, rng in generators(600):
+    for size, rng in generators(300):
         graph, n_devices = draw_typed_graph(rng, 4 * size), int(rng.integers(1, 5))
         units = draw_units(rng, graph)
         placement = rng.integers(0, n_devices, len(units), dtype=np.uint8)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from fakes import CPU_GPU, assignment, diamond_costs, diamond_problem
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import check_env
 from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
+from workload_files import edge, node, write_workload
 
 import placement_gym  # noqa: F401  registers the ids
 from placement_gym.backends.simulated.backend import SimulatedBackend
@@ -49,14 +49,12 @@ def latencies(env: Any, n: int = 5, seed: int | None = 0) -> list[float]:
 @pytest.fixture(params=["synthetic", "workload"])
 def model(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A synthetic graph; and a workload of a fork that joins, with one colour class."""
-    fields = {"cpuLatency": 5.0, "supportedOnFpga": True, "isBackwardNode": False, "size": 10}
-    nodes = [{"id": i, "fpgaLatency": 1.0 + i} | fields for i in range(4)]
+    if request.param == "synthetic":
+        return MODEL
+    nodes = [node(i, 5.0, 1.0 + i, size=80.0) for i in range(4)]
     nodes[1]["colorClass"] = nodes[2]["colorClass"] = 1
-    pairs = [(0, 1), (0, 2), (1, 3), (2, 3)]
-    edges = [{"sourceId": a, "destId": b, "cost": 0.5, "size": 100} for a, b in pairs]
-    values = {"maxSizePerFPGA": 30, "maxFPGAs": 2, "nodes": nodes, "edges": edges}
-    (tmp_path / "fork.json").write_text(json.dumps(values))
-    return MODEL if request.param == "synthetic" else str(tmp_path / "fork.json")
+    edges = [edge(a, b) for a, b in [(0, 1), (0, 2), (1, 3), (2, 3)]]
+    return write_workload(tmp_path / "fork.json", nodes, edges)
 
 
 @pytest.mark.filterwarnings("ignore:.*Box observation space (min|max)imum value is")
@@ -108,7 +106,6 @@ def test_throughput_is_the_time_of_the_busiest_device() -> None:
     ("arguments", "remedy"),
     [
         ({"objective": "energy"}, "one of latency, throughput, not 'energy'"),
-        ({"noise": -0.1}, "noise must be a number of at least 0"),
         ({"noise": float("nan")}, "noise"),
         ({"costs": "guessed"}, "one of analytic, profiled or"),
         ({"schedule": "random"}, "tarnawski-latency"),
@@ -141,20 +138,6 @@ def test_a_wrong_value_is_refused_with_the_remedy(
         made(**({"model": model} | arguments))
 
 
-def test_a_model_that_computes_nothing_is_refused() -> None:
-    import openvino as ov
-    from openvino import opset13 as ops
-
-    given = ops.parameter([1, 8], np.float32)
-    with pytest.raises(ValueError, match="nothing to place"):
-        made(model=ov.Model([ops.result(given)], [given], "empty"))
-
-
-def test_an_unknown_argument_is_a_type_error() -> None:
-    with pytest.raises(TypeError, match="semantics"):
-        made(semantics="event")
-
-
 def test_noise_follows_the_seed_of_reset() -> None:
     env = made(noise=0.1)
     first, again, other, further = (latencies(env, seed=seed) for seed in (3, 3, 4, None))
@@ -168,7 +151,9 @@ def test_noise_multiplies_the_latency_and_is_stated_in_the_info() -> None:
     start = env.reset(seed=0)[1]
     assert (start["noise"], start["latency_ms"]) == (0.0, exact.reset()[1]["latency_ms"])
     infos = [env.step(action)[4] for _ in range(2000)]
-    ratios = np.log([info["latency_ms"] / exact.step(action)[4]["latency_ms"] for info in infos])
+    ratios = np.log([info["latency_ms"] for info in infos]) - np.log(
+        exact.step(action)[4]["latency_ms"]
+    )
     assert ratios.std() == pytest.approx(0.1, rel=0.1)
     assert abs(ratios.mean()) < 0.01
     assert [info["noise"] for info in infos] == pytest.approx([1.96 * 0.1] * 2000)

@@ -12,6 +12,7 @@ import pytest
 from graphs import is_topological
 from gymnasium.utils.env_checker import check_env
 from published import DATA
+from workload_files import Json, contents, edge, node
 
 import placement_gym  # noqa: F401  registers the ids
 from placement_gym.base.arrays import IntArray
@@ -24,27 +25,6 @@ from placement_gym.schedules.simulator import Simulator
 SIX_DIGITS = 5e-6
 ACC, ACCS = DeviceSpec("ACC"), (DeviceSpec("ACC.0"), DeviceSpec("ACC.1"))
 CPU = DeviceSpec("CPU")
-Json = dict[str, Any]
-
-
-def node(key: int, cpu_ms: float = 10.0, acc_ms: float = 1.0, **fields: Any) -> Json:
-    return {
-        "id": key,
-        "supportedOnFpga": True,
-        "cpuLatency": cpu_ms,
-        "fpgaLatency": acc_ms,
-        "isBackwardNode": False,
-        "size": 100.0,
-        **fields,
-    }
-
-
-def edge(source: int, target: int, cost: float = 0.5, size: float = 1000.0) -> Json:
-    return {"sourceId": source, "destId": target, "cost": cost, "size": size}
-
-
-def contents(nodes: list[Json], edges: list[Json]) -> Json:
-    return {"maxSizePerFPGA": 250.0, "maxFPGAs": 2, "maxCPUs": 1, "nodes": nodes, "edges": edges}
 
 
 def row_of_three() -> Json:

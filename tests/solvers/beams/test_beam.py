@@ -7,13 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from overlapping import OVERLAPPING, all_placements, diamonds, drawn, solve_by_beams
-from published import DATA
+from published import published
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.hardware.device_requests import parse_counts
 from placement_gym.problem.costs.semantics import Semantics
-from placement_gym.problem.costs.workloads import Workload
-from placement_gym.problem.problem import Problem
 from placement_gym.solvers.beams.beam import Beam
 
 EXACT = 1.0 + 1e-6
@@ -98,18 +95,14 @@ def test_merged_placements_of_diamonds_keep_the_bound_below_all(seed: int) -> No
         assert beam.search(width, least * 1.02, np.inf).bound_ms <= least * EXACT
 
 
-def published(name: str, devices: str) -> SimulatedBackend:
-    workload = Workload.load(DATA / f"latency-inputs/{name}.json")
-    specs = parse_counts(devices)
-    assert specs is not None
-    costs, units = workload.costs(specs), workload.units("op")
-    problem = Problem(units, specs, costs.units_supported(units), costs.memory_bytes)
-    return SimulatedBackend(problem, costs, LISTS[1])
+def resnet50(graphs: str) -> SimulatedBackend:
+    name = f"latency-inputs/{graphs}/resnet50_inference"
+    return published(name, LISTS[1], "1cpu+1acc@0.5", "op")
 
 
 @pytest.mark.slow
 def test_a_published_workload_is_solved_in_moments() -> None:
-    backend = published("LayerGraphs/resnet50_inference", "1cpu+1acc@0.5")
+    backend = resnet50("LayerGraphs")
     found = solve_by_beams(backend, widths=(1_000,))
     assert found.proven
     assert found.assignment is not None
@@ -118,7 +111,7 @@ def test_a_published_workload_is_solved_in_moments() -> None:
 
 
 def test_few_tasks_are_live_at_a_time_in_operator_graphs() -> None:
-    backend = published("OperatorGraphs/resnet50_inference", "1cpu+1acc@0.5")
+    backend = resnet50("OperatorGraphs")
     beam = Beam(backend.problem, backend.costs, LISTS[1], np.inf)
     assert beam.is_narrow
     assert beam.frontier.n_slots <= 5

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from by_hand import cost_table, grouped, made_graph
+from by_hand import cost_table, grouped, made_graph, problem_of
 from overlapping import LIST, diamonds
 
-from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.beams.beam import Beam
 from placement_gym.solvers.beams.frontier import MANY, find_tiny
@@ -23,9 +22,7 @@ def chain_of_tasks(operator_ms: list[list[float]]) -> tuple[Problem, Tasks]:
     graph = made_graph(3, CHAIN)
     costs = cost_table(graph, operator_ms, [1.0, 1.0])
     units = grouped(graph, np.arange(3))
-    devices = tuple(DeviceSpec(name) for name in costs.devices)
-    problem = Problem(units, devices, np.ones((3, 2), dtype=np.bool_))
-    return problem, Tasks.of_operators(units, costs)
+    return problem_of(units, costs), Tasks.of_operators(units, costs)
 
 
 @pytest.mark.parametrize("factor", [1e-9, 1.0, 1e9])

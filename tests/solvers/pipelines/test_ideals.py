@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from by_hand import grouped, made_graph
-from pipelines import all_ideals, draw_backend, published
-from published import DATA
+from pipelines import THROUGHPUT, all_ideals, draw_backend
+from published import published
 
 from placement_gym.solvers.forward import Forward
 from placement_gym.solvers.pipelines.ideals import (
@@ -15,7 +15,6 @@ from placement_gym.solvers.pipelines.ideals import (
     enumerate_prefixes,
 )
 
-INPUTS = DATA / "throughput-inputs"
 COUNTS = {
     "LayerGraphs/bert24_inference": 39,
     "LayerGraphs/bert24_training": 39,
@@ -32,7 +31,7 @@ COUNTS = {
 
 @pytest.mark.parametrize(("name", "count"), COUNTS.items())
 def test_published_graphs_have_the_published_number_of_ideals(name: str, count: int) -> None:
-    units = published(INPUTS / f"{name}.json").problem.units
+    units = published(f"throughput-inputs/{name}", THROUGHPUT).problem.units
     assert len(enumerate_ideals(Forward.of(units))) == count
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from by_hand import cost_table, grouped, made_graph
-from pipelines import draw_backend, plain_pipeline_ms, published
-from published import DATA
+from by_hand import cost_table, grouped, made_graph, problem_of
+from pipelines import THROUGHPUT, draw_backend, plain_pipeline_ms
+from published import published
 
 from placement_gym.base.arrays import BoolArray
-from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.problem.problem import Problem
 from placement_gym.solvers.forward import Forward
 from placement_gym.solvers.pipelines.ideals import enumerate_ideals
 from placement_gym.solvers.pipelines.leaves import merge_leaves
@@ -24,18 +22,14 @@ def merge(
     n = len(ms)
     graph = made_graph(n, made)
     costs = cost_table(graph, np.repeat(np.array(ms)[:, None], 2, axis=1), np.ones(len(made)))
-    devices = tuple(DeviceSpec(name) for name in costs.devices)
-    everywhere = np.ones((n, 2), dtype=np.bool_)
-    problem = Problem(
-        grouped(graph, np.arange(n)), devices, everywhere if supported is None else supported
-    )
+    problem = problem_of(grouped(graph, np.arange(n)), costs, supported=supported)
     merged, joined = merge_leaves(Forward.of(problem.units), problem, costs)
     return merged, joined.tolist()
 
 
 @pytest.mark.parametrize("name", ["bert24_inference", "bert24_training"])
 def test_bert24_has_the_publications_30_ideals(name: str) -> None:
-    backend = published(DATA / "throughput-inputs/LayerGraphs" / f"{name}.json")
+    backend = published(f"throughput-inputs/LayerGraphs/{name}", THROUGHPUT)
     merged, _ = merge_leaves(Forward.of(backend.problem.units), backend.problem, backend.costs)
     assert len(enumerate_ideals(merged)) == 30
 

@@ -13,9 +13,8 @@ from pipelines import (
     is_pipeline,
     least_load_ms,
     plain_pipeline_ms,
-    published,
 )
-from published import DATA
+from published import published
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
@@ -70,14 +69,14 @@ def solve_ms(backend: SimulatedBackend, **kwargs: Any) -> float:
 
 @pytest.mark.parametrize(("name", "dp_ms", "dpl_ms"), VALUES)
 def test_pipelines_reach_the_published_loads(name: str, dp_ms: float, dpl_ms: float) -> None:
-    backend = published(DATA / "throughput-inputs" / f"{name}.json")
+    backend = published(f"throughput-inputs/{name}", THROUGHPUT)
     problem, costs = backend.problem, backend.costs
     assert load_ms(backend, linear_pipeline(problem, costs)) == pytest.approx(dpl_ms, rel=1e-4)
     assert load_ms(backend, exact_pipeline(problem, costs)) == pytest.approx(dp_ms, rel=5e-6)
 
 
 def test_inception_training_is_solved_unlike_by_the_published() -> None:
-    backend = published(DATA / "throughput-inputs/LayerGraphs/inceptionv3_training.json")
+    backend = published("throughput-inputs/LayerGraphs/inceptionv3_training", THROUGHPUT)
     problem, costs = backend.problem, backend.costs
     assert load_ms(backend, linear_pipeline(problem, costs)) == pytest.approx(123.9301, rel=1e-6)
     assert load_ms(backend, exact_pipeline(problem, costs)) == pytest.approx(122.7616, rel=1e-6)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pytest
-from alike import all_loads, draw_alike
-from by_hand import random_backend
-from published import DATA
+from alike import draw_alike
+from by_hand import every_placement, feasible_placements, random_backend
+from published import published
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.problem.costs.semantics import PRESETS
-from placement_gym.problem.costs.workloads import Workload
-from placement_gym.problem.problem import Problem
 from placement_gym.solvers.bounds import load_ms
 from placement_gym.solvers.highs import minimize
 from placement_gym.solvers.kinds import interchangeable_devices
@@ -32,7 +28,7 @@ LOAD = PRESETS["tarnawski-throughput"]
 def test_every_division_into_groups_lies_below_all_loads(seed: int) -> None:
     backend = draw_alike(seed)
     problem, costs = backend.problem, backend.costs
-    least = all_loads(backend).min(initial=np.inf)
+    least = feasible_placements(backend)[1].min(initial=np.inf)
     groups = first_groups(problem, costs)
     least_ms = least_loads_of_kinds(problem, costs, groups, np.inf) if seed % 2 else None
     while True:
@@ -49,7 +45,7 @@ def test_every_division_into_groups_lies_below_all_loads(seed: int) -> None:
 def test_the_load_of_the_placement_is_the_proven_one(seed: int) -> None:
     backend = draw_alike(seed) if seed % 2 else random_backend(seed)
     backend = SimulatedBackend(backend.problem, backend.costs, LOAD)
-    least = all_loads(backend).min(initial=np.inf)
+    least = feasible_placements(backend)[1].min(initial=np.inf)
     found = grouped_load(backend.problem, backend.costs)
     assert found.bound_ms == pytest.approx(least)
     if np.isfinite(least):
@@ -62,18 +58,14 @@ def test_the_load_of_the_placement_is_the_proven_one(seed: int) -> None:
 @pytest.mark.parametrize("share", [0.5, 1.0, 2.0])
 def test_a_known_load_limits_the_bound_and_the_search(share: float) -> None:
     backend = draw_alike(1)
-    least = all_loads(backend).min()
+    least = feasible_placements(backend)[1].min()
     found = grouped_load(backend.problem, backend.costs, upper_ms=least * share)
     assert found.bound_ms == pytest.approx(min(least, least * share))
 
 
 def test_the_bound_of_a_published_pipeline_is_its_optimum() -> None:
-    path = DATA / "throughput-inputs/OperatorGraphs/bert_l-3_inference.json"
-    workload = Workload.load(path)
-    devices, units = workload.devices(), workload.units()
-    costs = workload.costs(devices)
-    problem = Problem(units, devices, costs.units_supported(units), costs.memory_bytes)
-    found = grouped_load(problem, costs, 30.0, upper_ms=21.9076)
+    backend = published("throughput-inputs/OperatorGraphs/bert_l-3_inference", LOAD)
+    found = grouped_load(backend.problem, backend.costs, 30.0, upper_ms=21.9076)
     assert found.bound_ms >= 21.9
 
 
@@ -82,7 +74,7 @@ def test_no_device_with_a_unit_has_less_than_its_least_load(seed: int) -> None:
     backend = draw_alike(seed)
     problem, costs = backend.problem, backend.costs
     least_ms = least_loads_of_kinds(problem, costs, first_groups(problem, costs), np.inf)
-    every = np.array(list(product(range(len(problem.devices)), repeat=problem.n_units)))
+    every = every_placement(problem)
     latency_ms, feasible = backend.evaluate_batch_exactly(every)
     kinds = interchangeable_devices(problem, costs)
     kind = np.array(
