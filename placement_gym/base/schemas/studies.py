@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -18,8 +17,6 @@ from pydantic import (
 from placement_gym.base.schemas.reading import Fields, Name, check_plain, shorten
 
 MAX_RUNS = 100_000
-MAX_TASK_TEXT = 2**30
-"""Characters of the settings of all runs, which are hashed for their keys."""
 MAX_BUDGET = 1_000_000_000
 MAX_SEED = 2**32 - 1
 
@@ -114,11 +111,4 @@ class StudyFields(EffortFields):
         n_runs = len(self.models) * len(self.agents) * len(self.devices) * n_seeds
         if n_runs > MAX_RUNS:
             raise ValueError(f"{n_runs} runs, more than {MAX_RUNS}: leave out models or seeds")
-        shared = len(json.dumps([dict(self.env_kwargs), dict(self.score_on)]))
-        varied = sum(
-            len(json.dumps(each, default=str)) / len(each)
-            for each in (self.models, self.agents, self.devices)
-        )
-        if n_runs * (shared + varied) > MAX_TASK_TEXT:
-            raise ValueError(f"its settings are too long for {n_runs} runs: leave out seeds")
         return self

@@ -9,7 +9,6 @@ from typing import Any
 import yaml
 
 from placement_gym.base.errors import UserError
-from placement_gym.base.schemas.reading import list_parts
 
 PLACE = re.compile('in "<[^>"]*>", ')
 """What the YAML library calls a text that was in memory."""
@@ -32,14 +31,11 @@ def parse_yaml(content: bytes) -> Any:
     """Plain values from one YAML document without tags.
 
     Raises:
-        UserError: It is not valid YAML, and the message has the line; or it is too deep, or too
-            large with its aliases.
+        UserError: It is not valid YAML, and the message has the line; or it is too deep.
     """
     try:
-        values = yaml.load(content, UniqueKeyLoader)
-        list_parts(values)
+        return yaml.load(content, UniqueKeyLoader)
     except RecursionError as error:
         raise UserError("not valid YAML: it has too many levels") from error
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # 2001-99-99 is a ValueError
         raise UserError(f"not valid YAML: {PLACE.sub('in ', str(error))}") from error
-    return values

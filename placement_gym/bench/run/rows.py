@@ -27,12 +27,6 @@ LOCK = ".lock"
 DAMAGED = "results.damaged.txt"
 """Beside the results: lines that were no rows, each under its number and its fault."""
 MAX_BYTES = 2**34
-MAX_DAMAGED = 1000
-"""Lines that may be damaged in a file whose other lines are still read."""
-MAX_UNPACKED_BYTES = 2**29
-"""Of a compressed file, which may be small and hold much more."""
-MAX_UNPACKING_BYTES = 2**28
-"""Memory for decompressing; the strongest preset needs a quarter."""
 
 
 @dataclass(frozen=True)
@@ -214,11 +208,6 @@ def read_lines(path: Path) -> tuple[list[Json], list[tuple[int, bytes, str]]]:
             rows.append(parse_row(line))
         except UserError as error:
             damaged.append((number, line, str(error)))
-        if len(damaged) > MAX_DAMAGED:
-            raise UserError(
-                f"{path} has more than {MAX_DAMAGED} damaged lines, up to line {number}: it is no "
-                f"file of results; {damaged[0][2]} in line {damaged[0][0]}"
-            )
     return rows, damaged
 
 
@@ -268,22 +257,15 @@ def unpack(path: Path) -> bytes:
 
     Raises:
         FileError: The file cannot be read.
-        UserError: A compressed file is damaged or too large.
+        UserError: A compressed file is damaged.
     """
-    packed = path.suffix == ".xz"
-    content = read_bytes(path, MAX_UNPACKED_BYTES if packed else MAX_BYTES)
-    if not packed:
+    content = read_bytes(path, MAX_BYTES)
+    if path.suffix != ".xz":
         return content
-    unpacking = lzma.LZMADecompressor(memlimit=MAX_UNPACKING_BYTES)
     try:
-        unpacked = unpacking.decompress(content, max_length=MAX_UNPACKED_BYTES)
+        return lzma.decompress(content)
     except lzma.LZMAError as error:
         raise UserError(f"{path} is damaged or not compressed by xz: {error}") from error
-    if not unpacking.eof:
-        raise UserError(
-            f"{path} is damaged: it is cut off, or has more than {MAX_UNPACKED_BYTES} bytes"
-        )
-    return unpacked
 
 
 def load_runs(folder: Path) -> list[Json]:
