@@ -26,7 +26,6 @@ from placement_gym.bench.report.stats import (
     interquartile_mean,
     mean_of_medians,
 )
-from placement_gym.bench.report.valid_rows import keep_valid_rows
 from placement_gym.bench.run.rows import Json, load_runs
 from placement_gym.bench.study.roles import TEST
 from placement_gym.bench.study.task import describe_devices
@@ -58,7 +57,7 @@ class StudyResults:
         rows = load_runs(Path(folder))
         if not rows:
             raise UserError(f"{folder} has no results: run a study or a comparison first")
-        rows = correct_drift(keep_valid_rows(rows))
+        rows = correct_drift(rows)
         return cls(rows, find_recorded(rows))
 
     def only(self, problems: Collection[str]) -> StudyResults:
