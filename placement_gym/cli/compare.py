@@ -10,7 +10,6 @@ from placement_gym.cli.options import (
     add_data_shapes,
     add_devices,
     add_granularity,
-    add_json,
     add_model,
     add_out,
     add_pictures,
@@ -79,7 +78,6 @@ def add_compare(command: Command) -> None:
     )
     add_out(command)
     add_pictures(command)
-    add_json(command)
     set_command(
         command, run_compare, "finished runs are kept in {out}/; rerun the command to continue"
     )

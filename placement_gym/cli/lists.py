@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from placement_gym.cli.options import add_json, set_command
+from placement_gym.cli.options import set_command
 from placement_gym.cli.parser import Command, describe
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ def add_list_devices(command: Command) -> None:
         "measured here and what only simulated.",
         "devices",
     )
-    add_json(command)
     set_command(command, run_devices, NOTHING_RUNS)
 
 
@@ -54,7 +53,6 @@ def add_models(command: Command) -> None:
         "have no operators to measure.",
         "models",
     )
-    add_json(command)
     set_command(command, run_models, NOTHING_RUNS)
 
 
@@ -68,7 +66,6 @@ def add_agents(command: Command) -> None:
         "agents hsdag",
     )
     command.add_argument("name", nargs="?", metavar="AGENT", help="show the options of this one")
-    add_json(command)
     set_command(command, run_agents, NOTHING_RUNS)
 
 

@@ -9,7 +9,6 @@ from placement_gym.cli.options import (
     add_data_shapes,
     add_devices,
     add_granularity,
-    add_json,
     add_model,
     add_objective,
     add_out,
@@ -51,7 +50,6 @@ def add_evaluate(command: Command) -> None:
     add_split(command)
     add_tolerance(command)
     add_objective(command)
-    add_json(command)
     set_command(command, run_evaluate, REPEAT)
 
 
@@ -95,7 +93,6 @@ def add_plan(command: Command) -> None:
     )
     add_out(command)
     add_pictures(command)
-    add_json(command)
     set_command(command, run_plan, PROFILE_KEPT)
 
 
@@ -119,7 +116,6 @@ def add_profile(command: Command) -> None:
     command.add_argument(
         "--out", metavar="PATH", help="also write the cost table: its file, or a folder for it"
     )
-    add_json(command)
     set_command(command, run_profile, REPEAT)
 
 
@@ -149,7 +145,6 @@ def add_fidelity(command: Command) -> None:
     command.add_argument("--refresh", action="store_true", help=REFRESH)
     add_out(command)
     add_pictures(command)
-    add_json(command)
     set_command(command, run_fidelity, PROFILE_KEPT)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -167,12 +168,6 @@ def add_pictures(command: Command) -> None:
     )
 
 
-def add_json(command: Command) -> None:
-    command.add_argument(
-        "--json", action="store_true", help="print one JSON document to standard output, no table"
-    )
-
-
 def set_command(command: Command, run: Callable[[argparse.Namespace], int], kept: str) -> None:
     """Set what a command runs, and what it prints after Ctrl-C; add what all commands take.
 
@@ -181,6 +176,9 @@ def set_command(command: Command, run: Callable[[argparse.Namespace], int], kept
         run: Runs it; returns the exit status.
         kept: What is kept and how to continue; ``{name}`` is the value of an argument.
     """
+    command.add_argument(
+        "--json", action="store_true", help="print one JSON document to standard output, no table"
+    )
     much = command.add_mutually_exclusive_group()
     much.add_argument(
         "-q", "--quiet", action="store_true", help="show no progress, only results and warnings"
@@ -192,6 +190,13 @@ def set_command(command: Command, run: Callable[[argparse.Namespace], int], kept
         help="show all columns of tables, and the traceback of an error",
     )
     command.set_defaults(run=run, kept=kept)
+
+
+def print_json(options: argparse.Namespace, document: Any) -> bool:
+    """Print a document if JSON is asked for, and say whether it is."""
+    if options.json:
+        print(json.dumps(document))
+    return bool(options.json)
 
 
 def env_settings(options: argparse.Namespace) -> dict[str, Any]:
