@@ -24,7 +24,6 @@ from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import positive_integer, positive_seconds
 
 REPEAT = "nothing is kept; the same command measures again"
-REFRESH = "measure a new profile, even if one is kept"
 PROFILE_KEPT = "a profile that was complete is kept; rerun the command to continue from there"
 
 
@@ -65,13 +64,7 @@ def add_plan(command: Command) -> None:
         "plan -m my_model.xml -d GPU,CPU",
         'plan -m model.onnx --shape "input_ids[1,64]"',
     )
-    add_model(command)
-    add_shapes(command)
-    add_data_shapes(command)
-    add_scenario(command)
-    add_devices(command)
-    add_granularity(command)
-    add_tolerance(command)
+    add_problem(command)
     command.add_argument(
         "--time-limit",
         type=positive_seconds,
@@ -80,7 +73,6 @@ def add_plan(command: Command) -> None:
         help="for the solver (default: %(default)s)",
     )
     add_objective(command)
-    command.add_argument("--refresh", action="store_true", help=REFRESH)
     command.add_argument(
         "--phases",
         action="store_true",
@@ -101,18 +93,11 @@ def add_profile(command: Command) -> None:
     describe(
         command,
         "Measure what each operator costs on each device, and what transfers cost. The profile is "
-        "kept for `plan`, `place`, `view` and simulated environments with costs=profiled. It takes "
+        "kept for `plan`, `view` and simulated environments with costs=profiled. It takes "
         "some minutes.",
         "profile -m my_model.xml -d GPU,CPU",
     )
-    add_model(command)
-    add_shapes(command)
-    add_data_shapes(command)
-    add_scenario(command)
-    add_devices(command)
-    add_granularity(command)
-    add_tolerance(command)
-    command.add_argument("--refresh", action="store_true", help=REFRESH)
+    add_problem(command)
     command.add_argument(
         "--out", metavar="PATH", help="also write the cost table: its file, or a folder for it"
     )
@@ -128,6 +113,21 @@ def add_fidelity(command: Command) -> None:
         "some minutes.",
         "fidelity --model resnet --placements 40",
     )
+    add_problem(command)
+    command.add_argument(
+        "--placements",
+        type=positive_integer,
+        default=40,
+        metavar="N",
+        help="how many placements to measure (default: %(default)s)",
+    )
+    add_out(command)
+    add_pictures(command)
+    set_command(command, run_fidelity, PROFILE_KEPT)
+
+
+def add_problem(command: Command) -> None:
+    """Add what says which problem is measured."""
     add_model(command)
     add_shapes(command)
     add_data_shapes(command)
@@ -136,16 +136,8 @@ def add_fidelity(command: Command) -> None:
     add_granularity(command)
     add_tolerance(command)
     command.add_argument(
-        "--placements",
-        type=positive_integer,
-        default=40,
-        metavar="N",
-        help="how many placements to measure (default: %(default)s)",
+        "--refresh", action="store_true", help="measure a new profile, even if one is kept"
     )
-    command.add_argument("--refresh", action="store_true", help=REFRESH)
-    add_out(command)
-    add_pictures(command)
-    set_command(command, run_fidelity, PROFILE_KEPT)
 
 
 def run_evaluate(options: argparse.Namespace) -> int:

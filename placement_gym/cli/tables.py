@@ -1,4 +1,4 @@
-"""What ``plan``, ``place``, ``profile``, ``fidelity`` and ``evaluate`` print."""
+"""Tables that ``plan``, ``profile``, ``fidelity`` and ``evaluate`` print."""
 
 from __future__ import annotations
 
