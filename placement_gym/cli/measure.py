@@ -38,14 +38,7 @@ def add_evaluate(command: Command) -> None:
     )
     add_model(command, required=False, default="the placement's own, if it is built in")
     add_shapes(command)
-    command.add_argument(
-        "placement",
-        nargs="?",
-        default=argparse.SUPPRESS,
-        metavar="PLACEMENT",
-        help="a placement file",
-    )
-    command.add_argument("--placement", metavar="FILE", help="the same")
+    command.add_argument("placement", metavar="PLACEMENT", help="a placement file")
     add_split(command)
     add_tolerance(command)
     add_objective(command)
@@ -141,12 +134,9 @@ def add_problem(command: Command) -> None:
 
 
 def run_evaluate(options: argparse.Namespace) -> int:
-    from placement_gym.base.errors import UserError
     from placement_gym.cli.tables import evaluation_table, print_result
     from placement_gym.deployment.evaluate import evaluate_placement
 
-    if options.placement is None:
-        raise UserError("name a placement file, as in evaluate results/plan-resnet.json")
     values = evaluate_placement(
         options.model,
         options.placement,
