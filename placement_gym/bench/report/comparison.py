@@ -211,8 +211,8 @@ def format_markdown(document: Document) -> str:
 
 def describe_replaced(document: Document, folder: Path) -> list[str]:
     """A sentence about the comparison whose table the folder holds, if it is another one."""
-    from placement_gym.base.schemas.comparisons import ComparisonFields
     from placement_gym.base.schemas.reading import check, load_json
+    from placement_gym.base.schemas.results import ComparisonFields
 
     if not (folder / FILE).is_file():
         return []

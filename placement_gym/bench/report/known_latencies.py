@@ -156,8 +156,8 @@ def load_references(path: Path) -> References:
     Raises:
         FileError: The file cannot be read.
     """
-    from placement_gym.base.schemas.comparisons import ReferencesFile
     from placement_gym.base.schemas.reading import check, load_json
+    from placement_gym.base.schemas.results import ReferencesFile
 
     if not path.is_file():
         return {}

@@ -218,7 +218,7 @@ def parse_row(line: bytes) -> Json:
         UserError: It is not valid JSON, or a field is missing or wrong.
     """
     from placement_gym.base.schemas.reading import check, parse_json
-    from placement_gym.base.schemas.rows import RowFields
+    from placement_gym.base.schemas.results import RowFields
 
     row = parse_json(line)
     check(RowFields, row)
