@@ -16,7 +16,13 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from placement_gym.base.errors import UserError, warn_user
-from placement_gym.base.files import FileError, read_bytes, write_bytes, write_text
+from placement_gym.base.files import (
+    FileError,
+    explain_write_errors,
+    read_bytes,
+    write_bytes,
+    write_text,
+)
 from placement_gym.bench.run.provenance import git_commit, host, versions
 
 Json = dict[str, Any]
@@ -149,13 +155,10 @@ def append_line(path: Path, line: bytes) -> None:
         FileError: It cannot be written; the lines before are kept.
     """
     cut_torn_line(path)
-    try:
-        with path.open("ab") as file:
-            file.write(line + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+    with explain_write_errors(path), path.open("ab") as file:
+        file.write(line + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def cut_torn_line(path: Path) -> None:
@@ -164,15 +167,12 @@ def cut_torn_line(path: Path) -> None:
     Raises:
         FileError: The file cannot be written.
     """
-    try:
-        with path.open("ab+") as file:
-            end = file.seek(0, os.SEEK_END)
-            file.seek(max(end - 1, 0))
-            if file.read() not in (b"", b"\n"):
-                file.seek(0)
-                file.truncate(file.read().rfind(b"\n") + 1)
-    except OSError as error:
-        raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+    with explain_write_errors(path), path.open("ab+") as file:
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(end - 1, 0))
+        if file.read() not in (b"", b"\n"):
+            file.seek(0)
+            file.truncate(file.read().rfind(b"\n") + 1)
 
 
 def load_rows(path: Path) -> list[Json]:
