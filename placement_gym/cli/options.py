@@ -8,12 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from placement_gym.base.arguments import OBJECTIVES
-from placement_gym.base.errors import UserError
 from placement_gym.cli.parser import Command
 from placement_gym.cli.values import (
     one_of,
     output_folder,
-    parse_setting,
     parse_shapes,
     positive_number,
 )
@@ -135,18 +133,6 @@ def add_out(
     )
 
 
-def add_settings(command: Command, meaning: str) -> None:
-    """Add ``--set KEY=VALUE``, which may be repeated; ``meaning`` is its help."""
-    command.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        type=parse_setting,
-        help=f"{meaning}; repeatable",
-    )
-
-
 def add_split(command: Command) -> None:
     command.add_argument(
         "--split",
@@ -197,19 +183,6 @@ def print_json(options: argparse.Namespace, document: Any) -> bool:
     if options.json:
         print(json.dumps(document))
     return bool(options.json)
-
-
-def env_settings(options: argparse.Namespace) -> dict[str, Any]:
-    """What ``--set`` gives to ``gym.make``.
-
-    Raises:
-        UserError: It is what an option of its own says.
-    """
-    settings = dict(options.set)
-    for key in ("model", "devices"):
-        if key in settings:
-            raise UserError(f"--set {key}=... would contradict --{key}: give that alone")
-    return settings
 
 
 def shape_arguments(options: argparse.Namespace) -> dict[str, Any]:
