@@ -12,7 +12,7 @@ import numpy as np
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.errors import UserError, warn_user
-from placement_gym.base.files import FileError, keep_if_possible, set_aside, write_text
+from placement_gym.base.files import FileError, keep_if_possible, write_text
 from placement_gym.bench.known.best_known import BestKnown, find_best_known
 from placement_gym.bench.known.evaluation import evaluate_ms
 from placement_gym.bench.known.identity import identify, identify_row
@@ -151,7 +151,7 @@ def find_recorded(rows: Sequence[Json]) -> dict[str, KnownLatencies]:
 
 
 def load_references(path: Path) -> References:
-    """Optima and bounds that a folder holds; a damaged file is renamed, and they are found again.
+    """Optima and bounds that a folder holds; those of a damaged file are found again.
 
     Raises:
         FileError: The file cannot be read.
@@ -166,8 +166,7 @@ def load_references(path: Path) -> References:
     except FileError:
         raise
     except UserError as error:
-        aside = set_aside(path)
-        warn_user(f"{path} is damaged ({error}): {f'it is now {aside}' if aside else 'ignored'}")
+        warn_user(f"{path} is damaged ({error}): optima and bounds are found again")
         return {}
 
 
