@@ -142,11 +142,11 @@ class StudyResults:
     @cached_property
     def least_elsewhere_ms(self) -> dict[str, float]:
         """The same where finalists are scored a second time."""
-        known = {problem: values.elsewhere_ms or np.inf for problem, values in self.known.items()}
-        return {
-            problem: float(np.fmin(self.least_of(problem, "scored_ms"), known.get(problem, np.inf)))
-            for problem in self.problems
-        }
+        nothing = KnownLatencies()
+        least = {p: self.known.get(p, nothing).elsewhere_ms or np.inf for p in self.problems}
+        for row in self.rows:
+            least[row["problem"]] = min(least[row["problem"]], row["scored_ms"] or np.inf)
+        return least
 
     @cached_property
     def reference_ms(self) -> dict[str, float]:
@@ -155,12 +155,6 @@ class StudyResults:
             rows[0]["problem"]: median_device_ms(rows, "latency_ms", "speedup")
             for rows in group_by_problem(self.rows)
         }
-
-    def least_of(self, problem: str, field: str) -> float:
-        """The least value of a field on a problem; nan if no run has one."""
-        mine = [row[field] for row in self.rows if row["problem"] == problem]
-        found = [value for value in mine if value]
-        return min(found, default=np.nan)
 
     def scores(self, agent: str, field: str = "latency_ms") -> FloatArray:
         """(n_seeds, n_problems) lowest known latency divided by the run's; see ``stats``.
