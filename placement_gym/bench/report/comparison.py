@@ -26,7 +26,6 @@ from placement_gym.bench.report.formats import (
 )
 from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.report.remarks import list_remarks, remark_on
-from placement_gym.bench.report.verdict import list_doubts
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.run.verdict import WITHIN_NOISE, YES
@@ -186,7 +185,6 @@ def comparison_table(document: Document) -> Group:
         *(FittedText(note, style="yellow") for note in notes),
         table,
         *(FittedText(line, style="red") for line in list_failures(document)),
-        *(FittedText(line, style="yellow") for line in list_doubts(document["rows"])),
         *(FittedText(line, style="yellow") for line in list_remarks(document["rows"])),
         FittedText(conclusion(document)),
     )
@@ -198,7 +196,7 @@ def format_markdown(document: Document) -> str:
 
     rows, known = document["rows"], known_latencies_of(document)
     lines = [format_row(row, known) for row in rows] + format_known(known)
-    remarks = [*list_failures(document), *list_doubts(rows), *list_remarks(rows)]
+    remarks = [*list_failures(document), *list_remarks(rows)]
     return render_markdown(
         [
             Heading(heading(document), 1),

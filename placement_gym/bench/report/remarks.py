@@ -1,4 +1,4 @@
-"""Lines on how agents came to results: searches that stopped, and answers that were starts."""
+"""Lines on results: measurements in doubt, searches that stopped, and answers that were starts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,22 @@ from placement_gym.bench.report.verdict import Rows, group_by_label
 
 
 def list_remarks(rows: Rows) -> list[str]:
-    """A line for each agent that stopped early, and for each start that is an answer.
+    """A line for each agent with doubtful runs, or that stopped early, and each start as an answer.
 
     Args:
         rows: All runs on one problem; those of earlier versions say neither.
     """
-    return [*list_stops(rows), *list_starts(rows)]
+    return [*list_doubts(rows), *list_stops(rows), *list_starts(rows)]
+
+
+def list_doubts(rows: Rows) -> list[str]:
+    """A line for each agent with doubtful runs, with the first reason."""
+    lines = []
+    for label, mine in group_by_label(rows).items():
+        doubtful = [row["doubt"] for row in mine if row.get("doubt")]
+        share = f" in {len(doubtful)} of {len(mine)} runs" if len(mine) > 1 else ""
+        lines += [f"{label} is doubtful{share}: {doubtful[0]}"] if doubtful else []
+    return lines
 
 
 def list_stops(rows: Rows) -> list[str]:

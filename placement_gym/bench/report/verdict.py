@@ -56,16 +56,6 @@ def count_doubtful(rows: Rows) -> int:
     return sum(bool(row["doubt"]) for row in rows)
 
 
-def list_doubts(rows: Rows) -> list[str]:
-    """A line for each agent with doubtful runs, with the first reason."""
-    lines = []
-    for label, mine in group_by_label(rows).items():
-        doubtful = [row["doubt"] for row in mine if row["doubt"]]
-        share = f" in {len(doubtful)} of {len(mine)} runs" if len(mine) > 1 else ""
-        lines += [f"{label} is doubtful{share}: {doubtful[0]}"] if doubtful else []
-    return lines
-
-
 def group_by_label(rows: Rows) -> dict[str, list[Mapping[str, Any]]]:
     """The rows of each agent."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
