@@ -15,7 +15,6 @@ from placement_gym.base.arrays import FloatArray
 from placement_gym.base.errors import UserError
 from placement_gym.bench.report.drift import (
     correct_drift,
-    group_by_problem,
     median_device_ms,
 )
 from placement_gym.bench.report.known_latencies import KnownLatencies, find_recorded
@@ -26,7 +25,7 @@ from placement_gym.bench.report.stats import (
     interquartile_mean,
     mean_of_medians,
 )
-from placement_gym.bench.run.rows import Json, load_runs
+from placement_gym.bench.run.rows import Json, group_by, load_runs
 from placement_gym.bench.study.roles import TEST
 from placement_gym.bench.study.task import describe_devices
 
@@ -126,10 +125,8 @@ class StudyResults:
     def score_references(self) -> dict[str, ScoreReference]:
         """What the scores of each problem are relative to."""
         return {
-            rows[0]["problem"]: choose_score_reference(
-                self.known.get(rows[0]["problem"], KnownLatencies()), rows
-            )
-            for rows in group_by_problem(self.rows)
+            problem: choose_score_reference(self.known.get(problem, KnownLatencies()), rows)
+            for problem, rows in group_by("problem", self.rows).items()
         }
 
     @cached_property
@@ -152,8 +149,8 @@ class StudyResults:
     def reference_ms(self) -> dict[str, float]:
         """The latency of each problem's reference device."""
         return {
-            rows[0]["problem"]: median_device_ms(rows, "latency_ms", "speedup")
-            for rows in group_by_problem(self.rows)
+            problem: median_device_ms(rows, "latency_ms", "speedup")
+            for problem, rows in group_by("problem", self.rows).items()
         }
 
     def scores(self, agent: str, field: str = "latency_ms") -> FloatArray:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from filelock import FileLock, Timeout
 
@@ -26,6 +26,7 @@ from placement_gym.base.files import (
 from placement_gym.bench.run.provenance import git_commit, host, versions
 
 Json = dict[str, Any]
+AnyRow = TypeVar("AnyRow", bound=Mapping[str, Any])
 ROWS = "results.jsonl"
 PACKED_ROWS = "results.jsonl.xz"
 """Published rows, compressed; they are only read."""
@@ -277,6 +278,14 @@ def load_runs(folder: Path) -> list[Json]:
     rows = [row for file in files for row in load_rows(file)]
     latest = {row["key"]: row for row in rows}
     return [row for row in rows if not row["error"] or row is latest[row["key"]]]
+
+
+def group_by(field: str, rows: Iterable[AnyRow]) -> dict[str, list[AnyRow]]:
+    """The rows of each value of a field, as of ``"problem"`` or ``"label"``, in their order."""
+    groups: dict[str, list[AnyRow]] = {}
+    for row in rows:
+        groups.setdefault(row[field], []).append(row)
+    return groups
 
 
 def remove_rows(folder: Path, keys: Collection[str]) -> None:
