@@ -304,5 +304,5 @@ def test_a_terminal_shows_forged_names_as_text(tmp_path: Path) -> None:
 
 
 def test_an_error_message_moves_no_cursor(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["evaluate", "--model", "tiny", "--placement", "\x1b[2Jplan.json"]) == 2
+    assert main(["evaluate", "--model", "tiny", "\x1b[2Jplan.json"]) == 2
     assert "\x1b" not in capsys.readouterr().err

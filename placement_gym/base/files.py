@@ -30,6 +30,21 @@ class FileError(UserError, OSError):
 
 
 @contextmanager
+def explain_write_errors(path: str | Path) -> Iterator[None]:
+    """Turn an error of the system within a block that writes a file into one for the user.
+
+    Raises:
+        FileError: It cannot be written; the message says why.
+    """
+    try:
+        yield
+    except FileError:
+        raise
+    except OSError as error:
+        raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+
+
+@contextmanager
 def replace_file(path: str | Path, follow: bool = False) -> Iterator[Path]:
     """Yield the path of a new file, which replaces ``path`` when the block ends without an error.
 
@@ -45,7 +60,7 @@ def replace_file(path: str | Path, follow: bool = False) -> Iterator[Path]:
         FileError: It cannot be written; the message says why.
     """
     target = Path(path)
-    try:
+    with explain_write_errors(path):
         if follow or not target.is_symlink():
             if target.exists() and not target.is_file():  # a pipe or a terminal
                 yield target
@@ -61,10 +76,6 @@ def replace_file(path: str | Path, follow: bool = False) -> Iterator[Path]:
             _sync(target.parent)
         finally:
             new.unlink(missing_ok=True)
-    except FileError:
-        raise
-    except OSError as error:
-        raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
 
 
 def write_bytes(path: str | Path, content: bytes, follow: bool = False) -> None:

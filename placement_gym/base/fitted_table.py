@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from textwrap import fill
 
@@ -147,6 +147,15 @@ class FittedTable:
             # rich breaks no header of such a column, and would cut its numbers for it
             return max(longest, *map(len, wrap_header(column.name).split("\n")))
         return min(longest, MIN_WORDS if column.spare else MAX_WORDS) if wide_words else None
+
+
+def word_table(names: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -> FittedTable:
+    """A table of words, in whose first column are names to be typed."""
+    columns = [Column(name, text=True, whole=not number) for number, name in enumerate(names)]
+    table = FittedTable(columns, title)
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def wrap_header(name: str) -> str:

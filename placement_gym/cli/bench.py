@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any, TextIO
 
-from placement_gym.cli.options import add_json, add_out, add_pictures, set_command
+from placement_gym.cli.options import add_out, add_pictures, print_json, set_command
 from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import one_of, positive_integer, positive_seconds
 
@@ -87,7 +86,6 @@ def add_run(command: Command) -> None:
         help="allow agents given as module:attribute to run, and agents to write logs where the "
         "study says; read the code first",
     )
-    add_json(command)
     set_command(
         command,
         run_run,
@@ -111,7 +109,6 @@ def add_report(command: Command) -> None:
     command.add_argument(
         "--no-views", action="store_true", help="write no interactive pages of the placements"
     )
-    add_json(command)
     set_command(
         command, run_report, "the results in {out}/ are kept; rerun the command to report them"
     )
@@ -126,7 +123,6 @@ def add_validate(command: Command) -> None:
         failure="a row is not valid",
     )
     add_out(command, None, folder=RESULTS)
-    add_json(command)
     set_command(
         command, run_validate, "the results in {out}/ are kept; rerun the command to start again"
     )
@@ -144,7 +140,6 @@ def add_publish(command: Command) -> None:
     command.add_argument(
         "--to", required=True, metavar="FOLDER", help="folder for results.jsonl.xz"
     )
-    add_json(command)
     set_command(command, run_publish, "the results in {out}/ are kept")
 
 
@@ -172,7 +167,6 @@ def add_known(command: Command) -> None:
         metavar="SECONDS",
         help="for one lower bound (default: %(default)s)",
     )
-    add_json(command)
     set_command(command, run_known, "every problem that was printed is kept")
 
 
@@ -320,13 +314,6 @@ def list_reasons(failed: list[dict[str, Any]]) -> list[str]:
     lines = [f"{row['label']}, {row['model']}: {error}" for error, row in reversed(first.items())]
     more = [f"and {len(lines) - MAX_REASONS} more reasons"] if len(lines) > MAX_REASONS else []
     return lines[:MAX_REASONS] + more
-
-
-def print_json(options: argparse.Namespace, document: dict[str, Any]) -> bool:
-    """Print a document with ``--json``; return whether it was given."""
-    if options.json:
-        print(json.dumps(document))
-    return bool(options.json)
 
 
 def output_of(options: argparse.Namespace) -> TextIO:

@@ -6,23 +6,21 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
+from placement_gym.base.errors import UserError
 from placement_gym.cli.options import (
     add_data_shapes,
     add_devices,
     add_granularity,
-    add_json,
     add_model,
     add_out,
     add_pictures,
     add_scenario,
-    add_settings,
     add_shapes,
-    env_settings,
     set_command,
     shape_arguments,
 )
 from placement_gym.cli.parser import Command, describe
-from placement_gym.cli.values import parse_names, parse_seeds, positive_integer
+from placement_gym.cli.values import parse_names, parse_seeds, parse_setting, positive_integer
 
 SINGLE_DEVICE = "single-device"
 
@@ -73,13 +71,16 @@ def add_compare(command: Command) -> None:
         help="a number of seeds, as in 5 for 0 to 4, or a list with ranges, as in 0,1,2 or 3-5 "
         "(default: %(default)s)",
     )
-    add_settings(
-        command,
-        "another argument of gym.make, as JSON or text",
+    command.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        type=parse_setting,
+        help="another argument of gym.make, as JSON or text; repeatable",
     )
     add_out(command)
     add_pictures(command)
-    add_json(command)
     set_command(
         command, run_compare, "finished runs are kept in {out}/; rerun the command to continue"
     )
@@ -113,6 +114,19 @@ def run_compare(options: argparse.Namespace) -> int:
             "rerun the command to continue"
         )
     return 1 if any(map(has_failed, document["rows"])) else 0
+
+
+def env_settings(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments that ``--set`` gives to ``gym.make``.
+
+    Raises:
+        UserError: It is what an option of its own says.
+    """
+    settings = dict(options.set)
+    for key in ("model", "devices"):
+        if key in settings:
+            raise UserError(f"--set {key}=... would contradict --{key}: give that alone")
+    return settings
 
 
 def has_failed(row: Mapping[str, Any]) -> bool:

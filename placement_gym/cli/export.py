@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from placement_gym.cli.options import (
-    add_json,
     add_model,
     add_out,
     add_shapes,
     add_split,
+    print_json,
     set_command,
 )
 from placement_gym.cli.parser import Command, describe
@@ -38,7 +37,6 @@ def add_export(command: Command) -> None:
         "as many requests (default: none)",
     )
     add_out(command, "deployed", folder="folder for the model and its script")
-    add_json(command)
     set_command(command, run_export, "files that were written are complete")
 
 
@@ -53,8 +51,6 @@ def run_export(options: argparse.Namespace) -> int:
         options.split,
         requests=options.requests,
     )
-    if options.json:
-        print(json.dumps([str(path) for path in files]))
-    else:
+    if not print_json(options, [str(path) for path in files]):
         print(*files, sep="\n")
     return 0

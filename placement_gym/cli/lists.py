@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from placement_gym.cli.options import add_json, set_command
+from placement_gym.cli.options import set_command
 from placement_gym.cli.parser import Command, describe
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ def add_list_devices(command: Command) -> None:
         "measured here and what only simulated.",
         "devices",
     )
-    add_json(command)
     set_command(command, run_devices, NOTHING_RUNS)
 
 
@@ -54,7 +53,6 @@ def add_models(command: Command) -> None:
         "have no operators to measure.",
         "models",
     )
-    add_json(command)
     set_command(command, run_models, NOTHING_RUNS)
 
 
@@ -68,7 +66,6 @@ def add_agents(command: Command) -> None:
         "agents hsdag",
     )
     command.add_argument("name", nargs="?", metavar="AGENT", help="show the options of this one")
-    add_json(command)
     set_command(command, run_agents, NOTHING_RUNS)
 
 
@@ -76,7 +73,7 @@ def run_devices(options: argparse.Namespace) -> int:
     import openvino as ov
     from rich.console import Group
 
-    from placement_gym.base.fitted_table import Column, FittedTable, FittedText
+    from placement_gym.base.fitted_table import FittedText, word_table
     from placement_gym.cli.tables import print_result
     from placement_gym.hardware.devices import PRESETS, usable_cores
 
@@ -93,23 +90,13 @@ def run_devices(options: argparse.Namespace) -> int:
 
     # Made only if the answer is not JSON.
     def make() -> Group:
-        machine = FittedTable(
-            [Column("device", text=True), Column("what it is", text=True)],
-            f"This machine, {usable_cores()} cores, OpenVINO {ov.__version__.split('-')[0]}",
-        )
-        for name, full_name in found.items():
-            machine.add_row(name, full_name)
-        table = FittedTable(
-            [
-                Column("preset", text=True, whole=True),
-                Column("devices", text=True),
-                Column("runs here", text=True),
-            ],
-            "Presets",
-        )
-        for row in presets:
-            specs = PRESETS[row["name"]]
-            table.add_row(row["name"], "; ".join(map(describe_spec, specs)), row["runs"])
+        title = f"This machine, {usable_cores()} cores, OpenVINO {ov.__version__.split('-')[0]}"
+        machine = word_table(("device", "what it is"), found.items(), title)
+        rows = [
+            (row["name"], "; ".join(map(describe_spec, PRESETS[row["name"]])), row["runs"])
+            for row in presets
+        ]
+        table = word_table(("preset", "devices", "runs here"), rows, "Presets")
         end = "Name devices as GPU,CPU or as a preset; a .json file states more (--devices)."
         return Group(machine, FittedText(""), table, FittedText(end, "dim"))
 
@@ -150,7 +137,7 @@ def describe_spec(spec: DeviceSpec) -> str:
 def run_models(options: argparse.Namespace) -> int:
     from rich.console import Group
 
-    from placement_gym.base.fitted_table import Column, FittedTable, FittedText
+    from placement_gym.base.fitted_table import FittedText, word_table
     from placement_gym.cli.tables import print_result
     from placement_gym.graph.families.names import FAMILIES
 
@@ -162,15 +149,8 @@ def run_models(options: argparse.Namespace) -> int:
     ]
 
     def make() -> Group:
-        table = FittedTable(
-            [
-                Column("model", text=True, whole=True),
-                Column("what it is", text=True),
-                Column("runs here", text=True),
-            ]
-        )
-        for row in rows:
-            table.add_row(row["name"], row["about"], row["runs"])
+        lines = [(row["name"], row["about"], row["runs"]) for row in rows]
+        table = word_table(("model", "what it is", "runs here"), lines)
         end = "Built-in models have random weights: good for latencies, not for predictions."
         return Group(table, FittedText(end, "dim"))
 
@@ -269,18 +249,12 @@ def options_table(document: dict[str, Any]) -> Any:
     """The options of one agent."""
     from rich.console import Group
 
-    from placement_gym.base.fitted_table import Column, FittedTable, FittedText
+    from placement_gym.base.fitted_table import FittedText, word_table
 
-    table = FittedTable(
-        [
-            Column("option", text=True, whole=True),
-            Column("default", text=True),
-            Column("meaning", text=True),
-        ],
-        document["name"],
-    )
-    for name, one in document["options"].items():
-        table.add_row(name, repr(one["default"]), one["meaning"])
+    rows = [
+        (name, repr(one["default"]), one["meaning"]) for name, one in document["options"].items()
+    ]
+    table = word_table(("option", "default", "meaning"), rows, document["name"])
     example = f"{{name: {document['name']}, kwargs: {{...}}}}"
     end = f"Options are given in a study or to placement_gym.compare, as in {example}."
     goal = [FittedText(document["goal"])] if document["goal"] else []

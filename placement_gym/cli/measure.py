@@ -9,7 +9,6 @@ from placement_gym.cli.options import (
     add_data_shapes,
     add_devices,
     add_granularity,
-    add_json,
     add_model,
     add_objective,
     add_out,
@@ -25,7 +24,6 @@ from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import positive_integer, positive_seconds
 
 REPEAT = "nothing is kept; the same command measures again"
-REFRESH = "measure a new profile, even if one is kept"
 PROFILE_KEPT = "a profile that was complete is kept; rerun the command to continue from there"
 
 
@@ -40,18 +38,10 @@ def add_evaluate(command: Command) -> None:
     )
     add_model(command, required=False, default="the placement's own, if it is built in")
     add_shapes(command)
-    command.add_argument(
-        "placement",
-        nargs="?",
-        default=argparse.SUPPRESS,
-        metavar="PLACEMENT",
-        help="a placement file",
-    )
-    command.add_argument("--placement", metavar="FILE", help="the same")
+    command.add_argument("placement", metavar="PLACEMENT", help="a placement file")
     add_split(command)
     add_tolerance(command)
     add_objective(command)
-    add_json(command)
     set_command(command, run_evaluate, REPEAT)
 
 
@@ -67,13 +57,7 @@ def add_plan(command: Command) -> None:
         "plan -m my_model.xml -d GPU,CPU",
         'plan -m model.onnx --shape "input_ids[1,64]"',
     )
-    add_model(command)
-    add_shapes(command)
-    add_data_shapes(command)
-    add_scenario(command)
-    add_devices(command)
-    add_granularity(command)
-    add_tolerance(command)
+    add_problem(command)
     command.add_argument(
         "--time-limit",
         type=positive_seconds,
@@ -82,7 +66,6 @@ def add_plan(command: Command) -> None:
         help="for the solver (default: %(default)s)",
     )
     add_objective(command)
-    command.add_argument("--refresh", action="store_true", help=REFRESH)
     command.add_argument(
         "--phases",
         action="store_true",
@@ -95,7 +78,6 @@ def add_plan(command: Command) -> None:
     )
     add_out(command)
     add_pictures(command)
-    add_json(command)
     set_command(command, run_plan, PROFILE_KEPT)
 
 
@@ -104,22 +86,14 @@ def add_profile(command: Command) -> None:
     describe(
         command,
         "Measure what each operator costs on each device, and what transfers cost. The profile is "
-        "kept for `plan`, `place`, `view` and simulated environments with costs=profiled. It takes "
+        "kept for `plan`, `view` and simulated environments with costs=profiled. It takes "
         "some minutes.",
         "profile -m my_model.xml -d GPU,CPU",
     )
-    add_model(command)
-    add_shapes(command)
-    add_data_shapes(command)
-    add_scenario(command)
-    add_devices(command)
-    add_granularity(command)
-    add_tolerance(command)
-    command.add_argument("--refresh", action="store_true", help=REFRESH)
+    add_problem(command)
     command.add_argument(
         "--out", metavar="PATH", help="also write the cost table: its file, or a folder for it"
     )
-    add_json(command)
     set_command(command, run_profile, REPEAT)
 
 
@@ -132,6 +106,21 @@ def add_fidelity(command: Command) -> None:
         "some minutes.",
         "fidelity --model resnet --placements 40",
     )
+    add_problem(command)
+    command.add_argument(
+        "--placements",
+        type=positive_integer,
+        default=40,
+        metavar="N",
+        help="how many placements to measure (default: %(default)s)",
+    )
+    add_out(command)
+    add_pictures(command)
+    set_command(command, run_fidelity, PROFILE_KEPT)
+
+
+def add_problem(command: Command) -> None:
+    """Add what says which problem is measured."""
     add_model(command)
     add_shapes(command)
     add_data_shapes(command)
@@ -140,26 +129,14 @@ def add_fidelity(command: Command) -> None:
     add_granularity(command)
     add_tolerance(command)
     command.add_argument(
-        "--placements",
-        type=positive_integer,
-        default=40,
-        metavar="N",
-        help="how many placements to measure (default: %(default)s)",
+        "--refresh", action="store_true", help="measure a new profile, even if one is kept"
     )
-    command.add_argument("--refresh", action="store_true", help=REFRESH)
-    add_out(command)
-    add_pictures(command)
-    add_json(command)
-    set_command(command, run_fidelity, PROFILE_KEPT)
 
 
 def run_evaluate(options: argparse.Namespace) -> int:
-    from placement_gym.base.errors import UserError
     from placement_gym.cli.tables import evaluation_table, print_result
     from placement_gym.deployment.evaluate import evaluate_placement
 
-    if options.placement is None:
-        raise UserError("name a placement file, as in evaluate results/plan-resnet.json")
     values = evaluate_placement(
         options.model,
         options.placement,

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable
 from typing import Any
 
 from placement_gym.base.arguments import OBJECTIVES
-from placement_gym.base.errors import UserError
 from placement_gym.cli.parser import Command
 from placement_gym.cli.values import (
     one_of,
     output_folder,
-    parse_setting,
     parse_shapes,
     positive_number,
 )
@@ -134,18 +133,6 @@ def add_out(
     )
 
 
-def add_settings(command: Command, meaning: str) -> None:
-    """Add ``--set KEY=VALUE``, which may be repeated; ``meaning`` is its help."""
-    command.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        type=parse_setting,
-        help=f"{meaning}; repeatable",
-    )
-
-
 def add_split(command: Command) -> None:
     command.add_argument(
         "--split",
@@ -167,12 +154,6 @@ def add_pictures(command: Command) -> None:
     )
 
 
-def add_json(command: Command) -> None:
-    command.add_argument(
-        "--json", action="store_true", help="print one JSON document to standard output, no table"
-    )
-
-
 def set_command(command: Command, run: Callable[[argparse.Namespace], int], kept: str) -> None:
     """Set what a command runs, and what it prints after Ctrl-C; add what all commands take.
 
@@ -181,6 +162,9 @@ def set_command(command: Command, run: Callable[[argparse.Namespace], int], kept
         run: Runs it; returns the exit status.
         kept: What is kept and how to continue; ``{name}`` is the value of an argument.
     """
+    command.add_argument(
+        "--json", action="store_true", help="print one JSON document to standard output, no table"
+    )
     much = command.add_mutually_exclusive_group()
     much.add_argument(
         "-q", "--quiet", action="store_true", help="show no progress, only results and warnings"
@@ -194,17 +178,11 @@ def set_command(command: Command, run: Callable[[argparse.Namespace], int], kept
     command.set_defaults(run=run, kept=kept)
 
 
-def env_settings(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments that ``--set`` gives to ``gym.make``.
-
-    Raises:
-        UserError: It is what an option of its own says.
-    """
-    settings = dict(options.set)
-    for key in ("model", "devices"):
-        if key in settings:
-            raise UserError(f"--set {key}=... would contradict --{key}: give that alone")
-    return settings
+def print_json(options: argparse.Namespace, document: Any) -> bool:
+    """Print a document with ``--json``; return whether it was given."""
+    if options.json:
+        print(json.dumps(document))
+    return bool(options.json)
 
 
 def shape_arguments(options: argparse.Namespace) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from placement_gym.base.fitted_table import Column, FittedTable, FittedText
 from placement_gym.base.texts import join_words
 from placement_gym.bench.report.formats import format_ratio
 from placement_gym.bench.run.verdict import NO, UNDECIDED, WITHIN_NOISE, YES
+from placement_gym.cli.options import print_json
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 
@@ -28,9 +28,7 @@ def print_result(
     options: argparse.Namespace, document: Document, make: Callable[[], RenderableType]
 ) -> None:
     """Print a document as JSON with ``--json``, else as what ``make`` makes of it."""
-    if options.json:
-        print(json.dumps(document))
-    else:
+    if not print_json(options, document):
         Console(width=WIDE if options.verbose else None).print(make())
 
 

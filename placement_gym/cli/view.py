@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from placement_gym.cli.options import add_json, add_model, add_out, add_shapes, set_command
+from placement_gym.cli.options import add_model, add_out, add_shapes, print_json, set_command
 from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import positive_integer
 
@@ -60,7 +60,6 @@ def add_view(command: Command) -> None:
         metavar="FILE",
         help="also write the graph for Model Explorer, which opens no file of OpenVINO",
     )
-    add_json(command)
     set_command(command, run_view, "nothing is kept; the same command writes the page")
 
 
@@ -107,9 +106,7 @@ def run_view(options: argparse.Namespace) -> int:
             write_text(options.graph, json.dumps(make_graph(scene, data)), follow=True)
         if options.picture:
             draw_shown(scene, options.picture)
-    if options.json:
-        print(json.dumps({"file": str(out), "files": [str(out), *further]}))
-    else:
+    if not print_json(options, {"file": str(out), "files": [str(out), *further]}):
         for file, use in {str(out): "open it in a browser", **further}.items():
             print(f"{file}: {use}")
     return 0

@@ -60,11 +60,7 @@ def propose_candidates(
 ) -> tuple[list[Candidate], float]:
     """Distinct placements worth measuring, and the latency that the twin says none can beat."""
     problem, costs = twin.problem, twin.costs
-    named = [
-        (f"{name} alone", problem.single(device))
-        for device, name in enumerate(problem.device_names)
-        if problem.runs_all[device]
-    ]
+    named = list_single_devices(problem)
     reported = within_reported(problem)
     solved = serial_program(problem, costs, time_limit_s)
     if solved.assignment is not None:
@@ -89,6 +85,15 @@ def propose_candidates(
         fit = (i for i in order if feasible[i] and not explain_excess(problem, placements[i]))
         named += [(label, placements[i]) for i in islice(fit, 1)]
     return collect(twin, named), solved.bound_ms
+
+
+def list_single_devices(problem: Problem) -> list[tuple[str, IntArray]]:
+    """Each device that can run the whole model, alone."""
+    return [
+        (f"{name} alone", problem.single(device))
+        for device, name in enumerate(problem.device_names)
+        if problem.runs_all[device]
+    ]
 
 
 def propose_by_search(twin: SimulatedBackend) -> list[tuple[str, IntArray]]:
@@ -119,16 +124,12 @@ def propose_pipelines(twin: SimulatedBackend, time_limit_s: float) -> tuple[list
     """As ``propose_candidates``, for throughput; devices alone are predicted with one stream."""
     problem, costs = twin.problem, twin.costs
     named = [
-        (f"{name} alone", problem.single(device))
-        for device, name in enumerate(problem.device_names)
-        if problem.runs_all[device]
+        *list_single_devices(problem),
+        *find_pipelines(problem, costs),
+        *propose_by_search(twin),
     ]
-    distinct: dict[bytes, Candidate] = {}
-    for label, assignment in [*named, *find_pipelines(problem, costs), *propose_by_search(twin)]:
-        predicted_ms = twin.evaluate_ignoring_limits(assignment).latency_ms
-        distinct.setdefault(assignment.tobytes(), Candidate(label, assignment, predicted_ms))
     bound_ms = lower_bound(problem, costs, twin.semantics, time_limit_s).bound_ms
-    return list(distinct.values()), bound_ms
+    return collect(twin, named), bound_ms
 
 
 def find_pipelines(problem: Problem, costs: CostTable) -> list[tuple[str, IntArray]]:

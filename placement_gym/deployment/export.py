@@ -93,7 +93,6 @@ def export_phases(
     out: str | Path,
     model: Any = None,
     shapes: Shapes | None = None,
-    split: str = "auto",
 ) -> list[Path]:
     """As ``export_placement``, of a placement for prompts and one for tokens.
 
@@ -108,7 +107,7 @@ def export_phases(
     files = [
         file
         for phase, placement in pairs
-        for file in export_placement(placement, folder / phase, model, shapes, split)
+        for file in export_placement(placement, folder / phase, model, shapes)
     ]
     about = f"Run {safe_name(prefill.model)}: prompts as in prefill/, tokens as in decode/."
     write_text(folder / SCRIPT, PHASES_SOURCE.format(about=quote(about)))

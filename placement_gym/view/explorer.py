@@ -11,19 +11,18 @@ from placement_gym.view.data import Values
 from placement_gym.view.scene import Scene
 
 
-def make_node_data(scene: Scene, data: Values, index: int = 0) -> Values:
+def make_node_data(scene: Scene, data: Values) -> Values:
     """Each node's time, and its device as a colour, to be added to the model or its graph.
 
-    A unit's time stands at the node that names it; other nodes of the unit have none, so that
-    sums over layers are right.
+    The placement is the first one. A unit's time stands at the node that names it; other nodes of
+    the unit have none, so that sums over layers are right.
 
     Args:
         scene: What is shown.
         data: What ``make_view_data`` returns of it.
-        index: Which placement.
     """
     units = scene.backend.problem.units
-    devices, placement = data["devices"], data["placements"][index]
+    devices, placement = data["devices"], data["placements"][0]
     results: dict[str, Values] = {}
     for operator, members in enumerate(units.graph.members):
         colour = devices[placement["device"][units.of_operator[operator]]]["colour"]
@@ -35,22 +34,21 @@ def make_node_data(scene: Scene, data: Values, index: int = 0) -> Values:
     return {"results": results}
 
 
-def make_graph(scene: Scene, data: Values, index: int = 0) -> Values:
+def make_graph(scene: Scene, data: Values) -> Values:
     """The operators of a model in Model Explorer's own form, as it opens no file of OpenVINO.
 
-    Layers, which open and close, are the parts of a name.
+    Layers, which open and close, are the parts of a name; the placement is the first one.
 
     Args:
         scene: What is shown.
         data: What ``make_view_data`` returns of it.
-        index: Which placement.
 
     Returns:
         A collection of one graph.
     """
     units = scene.backend.problem.units
     graph = units.graph
-    devices, placement = data["devices"], data["placements"][index]
+    devices, placement = data["devices"], data["placements"][0]
     sources = list_sources(graph)
     nodes = []
     for operator, name in enumerate(graph.names):

@@ -142,7 +142,7 @@ def test_a_simulated_placement_can_be_measured(
     main(["compare", *SIM, "--devices", "cpu-testbed", "--budget", "3", "--out", str(tmp_path)])
     capsys.readouterr()
     placement = str(tmp_path / "tiny-window-seed0.json")
-    assert main(["evaluate", "--model", "tiny", "--placement", placement, "--json"]) == 0
+    assert main(["evaluate", "--model", "tiny", placement, "--json"]) == 0
     values = json.loads(capsys.readouterr().out)
     assert values["n_submodels"] == values["n_submodels_expected"]
 

@@ -28,7 +28,7 @@ SIM = ["--env", "DevicePlacementSim-v0", "--model", "tiny"]
             "measures again",
         ),
         (
-            ["evaluate", "--placement", "x.json"],
+            ["evaluate", "x.json"],
             "deployment.evaluate.evaluate_placement",
             "nothing is kept",
         ),

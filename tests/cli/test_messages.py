@@ -104,10 +104,9 @@ REMEDIES = [
     ),
     ("bench run misspelt_key.yaml --out o", "misspelt_key.yaml is not a valid study file"),
     ("bench validate --out o", "run a study first"),
-    ("evaluate --placement empty.json", "empty.json is not a placement file: it needs an object"),
-    ("evaluate --placement gone.json", "gone.json"),
+    ("evaluate empty.json", "empty.json is not a placement file: it needs an object"),
     ("evaluate gone.json", "cannot read 'gone.json'"),
-    ("evaluate", "name a placement file, as in evaluate results/plan-resnet.json"),
+    ("evaluate", "PLACEMENT is missing"),
     ("view empty.json", "empty.json is not a placement file"),
     ("compare SIM --out empty.json", "--out: is a folder here, and 'empty.json' looks like a file"),
     ("compare SIM --out empty", "'empty': it is a file; name a folder"),
@@ -228,7 +227,7 @@ def test_another_models_placement_is_refused(
 ) -> None:
     main(["compare", *SIM, "--devices", "cpu-testbed", "--budget", "3", "--out", str(tmp_path)])
     placement = str(tmp_path / "tiny-window-seed0.json")
-    assert main(["evaluate", "--model", "bert-8", "--placement", placement]) == 2
+    assert main(["evaluate", "--model", "bert-8", placement]) == 2
     assert "'tiny'" in capsys.readouterr().err
 
 

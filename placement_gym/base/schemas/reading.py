@@ -16,10 +16,6 @@ from placement_gym.base.files import read_bytes
 MEGABYTE = 2**20
 MAX_BYTES = 2**62
 """Bytes of memory, in one number and in a sum."""
-MAX_NODES = 200_000
-"""Values in nested settings, each counted wherever it is repeated."""
-MAX_TEXT = 2**24
-"""Characters of all texts in nested settings, each counted wherever it is repeated."""
 MAX_DEPTH = 32
 SHOWN = 3
 """Errors that a message lists."""
@@ -124,41 +120,13 @@ def shorten(value: Any) -> str:
 
 
 def check_plain(value: Any) -> Any:
-    """Return a value that JSON can hold, with at most ``MAX_NODES`` values and keys.
+    """Return a value that JSON can hold.
 
     Raises:
         ValueError: It cannot; for schemas.
     """
-    for item in list_parts(value):
-        keys = item if isinstance(item, Mapping) else ()
-        strange = [key for key in keys if not isinstance(key, str)]
-        if strange:
-            raise ValueError(f"keys must be text, not {shorten(strange[0])}")
     try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError) as error:
+        json.dumps(value, allow_nan=False, sort_keys=True)
+    except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"JSON cannot hold it: {error}") from error
     return value
-
-
-def list_parts(value: Any) -> list[Any]:
-    """A value and all that it holds, as often as it is repeated.
-
-    Raises:
-        ValueError: It holds itself, or too much by repetition.
-    """
-    parts, left_text = [], MAX_TEXT
-    waiting: list[tuple[Any, int]] = [(value, 0)]
-    while waiting:
-        item, depth = waiting.pop()
-        parts.append(item)
-        left_text -= len(item) if isinstance(item, str) else 0
-        if len(parts) > MAX_NODES or left_text < 0 or depth > MAX_DEPTH:
-            raise ValueError(
-                f"it has more than {MAX_NODES} values, {MAX_TEXT} characters or {MAX_DEPTH} levels"
-            )
-        if isinstance(item, Mapping):
-            waiting += [(part, depth + 1) for part in (*item, *item.values())]
-        elif isinstance(item, (list, tuple)):
-            waiting += [(part, depth + 1) for part in item]
-    return parts

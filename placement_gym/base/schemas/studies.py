@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Annotated, Any
 
+import yaml
 from pydantic import (
     AfterValidator,
     BeforeValidator,
@@ -15,13 +16,14 @@ from pydantic import (
     model_validator,
 )
 
+from placement_gym.base.errors import UserError
 from placement_gym.base.schemas.reading import Fields, Name, check_plain, shorten
 
 MAX_RUNS = 100_000
-MAX_TASK_TEXT = 2**30
-"""Characters of the settings of all runs, which are hashed for their keys."""
 MAX_BUDGET = 1_000_000_000
 MAX_SEED = 2**32 - 1
+PLACE = re.compile('in "<[^>"]*>", ')
+"""What the YAML library calls a text that was in memory."""
 
 
 def check_list(value: Any) -> Any:
@@ -114,11 +116,31 @@ class StudyFields(EffortFields):
         n_runs = len(self.models) * len(self.agents) * len(self.devices) * n_seeds
         if n_runs > MAX_RUNS:
             raise ValueError(f"{n_runs} runs, more than {MAX_RUNS}: leave out models or seeds")
-        shared = len(json.dumps([dict(self.env_kwargs), dict(self.score_on)]))
-        varied = sum(
-            len(json.dumps(each, default=str)) / len(each)
-            for each in (self.models, self.agents, self.devices)
-        )
-        if n_runs * (shared + varied) > MAX_TASK_TEXT:
-            raise ValueError(f"its settings are too long for {n_runs} runs: leave out seeds")
         return self
+
+
+class UniqueKeyLoader(yaml.SafeLoader):
+    """Refuses a duplicate key, of which YAML would silently take the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen = set[str]()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if key.value in seen:
+                line = key.start_mark.line + 1
+                raise ValueError(f"duplicate key {key.value!r:.60} (line {line})")
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def parse_yaml(content: bytes) -> Any:
+    """Plain values from one YAML document without tags.
+
+    Raises:
+        UserError: It is not valid YAML, and the message has the line; or it is too deep.
+    """
+    try:
+        return yaml.load(content, UniqueKeyLoader)
+    except RecursionError as error:
+        raise UserError("not valid YAML: it has too many levels") from error
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # 2001-99-99 is a ValueError
+        raise UserError(f"not valid YAML: {PLACE.sub('in ', str(error))}") from error

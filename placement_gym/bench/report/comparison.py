@@ -16,7 +16,7 @@ from rich.console import Group
 from placement_gym.base.errors import UserError
 from placement_gym.base.files import keep_if_possible, safe_name, write_text
 from placement_gym.base.fitted_table import Column, FittedTable, FittedText
-from placement_gym.base.texts import escape_markdown, escape_paragraph, make_printable
+from placement_gym.base.texts import make_printable
 from placement_gym.bench.report.formats import (
     GAP_LEGEND,
     INFEASIBLE_LEGEND,
@@ -26,7 +26,6 @@ from placement_gym.bench.report.formats import (
 )
 from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.report.remarks import list_remarks, remark_on
-from placement_gym.bench.report.verdict import list_doubts
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.run.verdict import WITHIN_NOISE, YES
@@ -186,7 +185,6 @@ def comparison_table(document: Document) -> Group:
         *(FittedText(note, style="yellow") for note in notes),
         table,
         *(FittedText(line, style="red") for line in list_failures(document)),
-        *(FittedText(line, style="yellow") for line in list_doubts(document["rows"])),
         *(FittedText(line, style="yellow") for line in list_remarks(document["rows"])),
         FittedText(conclusion(document)),
     )
@@ -194,26 +192,25 @@ def comparison_table(document: Document) -> Group:
 
 def format_markdown(document: Document) -> str:
     """The same table as Markdown."""
-    known = known_latencies_of(document)
-    rows = [format_row(row, known) for row in document["rows"]] + format_known(known)
-    lines = [f"# {escape_markdown(heading(document))}", ""]
-    lines += [f"**{escape_markdown(note)}**\n" for note in document["notes"]]
-    lines += [_markdown_line(COLUMNS), "|" + " --- |" * len(COLUMNS)]
-    lines += [_markdown_line(cells) for cells in rows]
-    rows_of_runs = document["rows"]
-    remarks = [*list_failures(document), *list_doubts(rows_of_runs), *list_remarks(rows_of_runs)]
-    lines += ["", LEGEND, "", *(f"- {escape_paragraph(line)}" for line in remarks)]
-    return "\n".join([*lines, "", escape_paragraph(conclusion(document)), ""])
+    from placement_gym.bench.report.document import Heading, Table, Text, render_markdown
 
-
-def _markdown_line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(escape_markdown(cell) or ' ' for cell in cells)} |"
+    rows, known = document["rows"], known_latencies_of(document)
+    lines = [format_row(row, known) for row in rows] + format_known(known)
+    remarks = [*list_failures(document), *list_remarks(rows)]
+    return render_markdown(
+        [
+            Heading(heading(document), 1),
+            *(Text(note, "summary") for note in document["notes"]),
+            Table(COLUMNS, lines),
+            *map(Text, [LEGEND, *remarks, conclusion(document)]),
+        ]
+    )
 
 
 def describe_replaced(document: Document, folder: Path) -> list[str]:
     """A sentence about the comparison whose table the folder holds, if it is another one."""
-    from placement_gym.base.schemas.comparisons import ComparisonFields
     from placement_gym.base.schemas.reading import check, load_json
+    from placement_gym.base.schemas.results import ComparisonFields
 
     if not (folder / FILE).is_file():
         return []

@@ -176,9 +176,14 @@ def write_report(blocks: Sequence[Block], folder: Path, pictures: str = "png") -
     blocks = [
         replace(block, kind=pictures) if isinstance(block, Picture) else block for block in blocks
     ]
-    write_text(markdown, "\n\n".join(block.markdown(folder) for block in blocks) + "\n")
+    write_text(markdown, render_markdown(blocks, folder))
     write_text(page, render_page(blocks))
     return markdown, page
+
+
+def render_markdown(blocks: Sequence[Block], folder: Path = Path()) -> str:
+    """The blocks as Markdown; pictures are written into the folder."""
+    return "\n\n".join(block.markdown(folder) for block in blocks) + "\n"
 
 
 def render_page(blocks: Sequence[Block]) -> str:

@@ -8,11 +8,11 @@ divided by the row's own speed-up over it. Simulated latencies do not change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from placement_gym.bench.run.rows import Json
+from placement_gym.bench.run.rows import Json, group_by
 
 NOTE = (
     "Latencies were measured at different moments and are corrected for drift: each is the median "
@@ -25,15 +25,8 @@ def correct_drift(rows: Sequence[Json]) -> list[Json]:
 
     Corrected are ``latency_ms``, ``latency_p90_ms``, ``greedy_latency_ms`` and ``scored_ms``.
     """
-    return [row for group in group_by_problem(rows) for row in _correct_problem(group)]
-
-
-def group_by_problem(rows: Iterable[Json]) -> list[list[Json]]:
-    """The rows of each problem."""
-    groups: dict[str, list[Json]] = {}
-    for row in rows:
-        groups.setdefault(row["problem"], []).append(row)
-    return list(groups.values())
+    groups = group_by("problem", rows).values()
+    return [row for group in groups for row in _correct_problem(group)]
 
 
 def median_device_ms(rows: Sequence[Json], latency: str, speedup: str) -> float:

@@ -12,13 +12,13 @@ import numpy as np
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.errors import UserError, warn_user
-from placement_gym.base.files import FileError, keep_if_possible, set_aside, write_text
+from placement_gym.base.files import FileError, keep_if_possible, write_text
 from placement_gym.bench.known.best_known import BestKnown, find_best_known
 from placement_gym.bench.known.evaluation import evaluate_ms
 from placement_gym.bench.known.identity import identify, identify_row
-from placement_gym.bench.report.drift import group_by_problem, median_device_ms
+from placement_gym.bench.report.drift import median_device_ms
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
-from placement_gym.bench.run.rows import Json, to_plain
+from placement_gym.bench.run.rows import Json, group_by, to_plain
 from placement_gym.bench.study.task import Task
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.solvers import gap
@@ -117,8 +117,8 @@ def load_known_latencies(
     path = folder / FILE
     kept = load_references(path)
     known = find_recorded(rows)
-    for mine in group_by_problem(rows):
-        problem, found = mine[0]["problem"], [row for row in mine if row["latency_ms"]]
+    for problem, mine in group_by("problem", rows).items():
+        found = [row for row in mine if row["latency_ms"]]
         if problem not in known:
             bench_env = reopen_env(tasks[problem], found, envs)
             known[problem] = _known_of(found, bench_env, kept) if bench_env else KnownLatencies()
@@ -137,27 +137,26 @@ def find_recorded(rows: Sequence[Json]) -> dict[str, KnownLatencies]:
     cost tables of the same name: no value is that of all of them.
     """
     known = {}
-    for mine in group_by_problem(row for row in rows if row["placement"]):
+    placed = [row for row in rows if row["placement"]]
+    for problem, mine in group_by("problem", placed).items():
         row = mine[0]
         value = find_best_known(identify_row(row)) if len(_fingerprints(mine)) == 1 else None
         if value is None:
             continue
         elsewhere = find_best_known(identify_row(row, row["score_on"])) if row["score_on"] else None
         found = KnownLatencies.of(value).add_proof([row["latency_ms"] for row in mine])
-        known[row["problem"]] = replace(
-            found, elsewhere_ms=elsewhere.latency_ms if elsewhere else None
-        )
+        known[problem] = replace(found, elsewhere_ms=elsewhere.latency_ms if elsewhere else None)
     return known
 
 
 def load_references(path: Path) -> References:
-    """Optima and bounds that a folder holds; a damaged file is renamed, and they are found again.
+    """Optima and bounds that a folder holds; those of a damaged file are found again.
 
     Raises:
         FileError: The file cannot be read.
     """
-    from placement_gym.base.schemas.comparisons import ReferencesFile
     from placement_gym.base.schemas.reading import check, load_json
+    from placement_gym.base.schemas.results import ReferencesFile
 
     if not path.is_file():
         return {}
@@ -166,8 +165,7 @@ def load_references(path: Path) -> References:
     except FileError:
         raise
     except UserError as error:
-        aside = set_aside(path)
-        warn_user(f"{path} is damaged ({error}): {f'it is now {aside}' if aside else 'ignored'}")
+        warn_user(f"{path} is damaged ({error}): optima and bounds are found again")
         return {}
 
 

@@ -19,7 +19,6 @@ from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.verdict import (
     count_doubtful,
     count_wins,
-    list_doubts,
     state_verdict,
 )
 from placement_gym.bench.run.environment import BenchEnvs
@@ -90,7 +89,7 @@ def report_problem(
         ),
         Table(columns, cells),
         Text(state_verdict(rows, known.one_device_holds_the_model)),
-        *map(Text, [*list_doubts(rows), *list_remarks(rows)]),
+        *map(Text, list_remarks(rows)),
         *draw_best_placement(results, problem, task, envs, views),
     ]
 

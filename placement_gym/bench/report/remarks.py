@@ -1,26 +1,37 @@
-"""Lines on how agents came to results: searches that stopped, and answers that were starts."""
+"""Lines on results: measurements in doubt, searches that stopped, and answers that were starts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from placement_gym.bench.report.verdict import Rows, group_by_label
+from placement_gym.bench.report.verdict import Rows
+from placement_gym.bench.run.rows import group_by
 
 
 def list_remarks(rows: Rows) -> list[str]:
-    """A line for each agent that stopped early, and for each start that is an answer.
+    """A line for each agent with doubtful runs, or that stopped early, and each start as an answer.
 
     Args:
         rows: All runs on one problem; those of earlier versions say neither.
     """
-    return [*list_stops(rows), *list_starts(rows)]
+    return [*list_doubts(rows), *list_stops(rows), *list_starts(rows)]
+
+
+def list_doubts(rows: Rows) -> list[str]:
+    """A line for each agent with doubtful runs, with the first reason."""
+    lines = []
+    for label, mine in group_by("label", rows).items():
+        doubtful = [row["doubt"] for row in mine if row.get("doubt")]
+        share = f" in {len(doubtful)} of {len(mine)} runs" if len(mine) > 1 else ""
+        lines += [f"{label} is doubtful{share}: {doubtful[0]}"] if doubtful else []
+    return lines
 
 
 def list_stops(rows: Rows) -> list[str]:
     """A line for each agent whose search ended by itself before its budget."""
     lines = []
-    for label, mine in group_by_label(rows).items():
+    for label, mine in group_by("label", rows).items():
         stopped = [row for row in mine if row.get("stopped")]
         if stopped:
             spent = sorted({row["evaluations"] for row in stopped})
@@ -37,7 +48,7 @@ def list_stops(rows: Rows) -> list[str]:
 def list_starts(rows: Rows) -> list[str]:
     """A line for each start of a search that is the answer of some agents."""
     agents: dict[str, list[str]] = {}
-    for label, mine in group_by_label(rows).items():
+    for label, mine in group_by("label", rows).items():
         starts = [row.get("start", "") for row in mine]
         for start in dict.fromkeys(filter(None, starts)):
             share = count_share(starts.count(start), len(mine))

@@ -15,7 +15,6 @@ from placement_gym.base.arrays import FloatArray
 from placement_gym.base.errors import UserError
 from placement_gym.bench.report.drift import (
     correct_drift,
-    group_by_problem,
     median_device_ms,
 )
 from placement_gym.bench.report.known_latencies import KnownLatencies, find_recorded
@@ -26,8 +25,7 @@ from placement_gym.bench.report.stats import (
     interquartile_mean,
     mean_of_medians,
 )
-from placement_gym.bench.report.valid_rows import keep_valid_rows
-from placement_gym.bench.run.rows import Json, load_runs
+from placement_gym.bench.run.rows import Json, group_by, load_runs
 from placement_gym.bench.study.roles import TEST
 from placement_gym.bench.study.task import describe_devices
 
@@ -58,7 +56,7 @@ class StudyResults:
         rows = load_runs(Path(folder))
         if not rows:
             raise UserError(f"{folder} has no results: run a study or a comparison first")
-        rows = correct_drift(keep_valid_rows(rows))
+        rows = correct_drift(rows)
         return cls(rows, find_recorded(rows))
 
     def only(self, problems: Collection[str]) -> StudyResults:
@@ -127,10 +125,8 @@ class StudyResults:
     def score_references(self) -> dict[str, ScoreReference]:
         """References of each problem's scores."""
         return {
-            rows[0]["problem"]: choose_score_reference(
-                self.known.get(rows[0]["problem"], KnownLatencies()), rows
-            )
-            for rows in group_by_problem(self.rows)
+            problem: choose_score_reference(self.known.get(problem, KnownLatencies()), rows)
+            for problem, rows in group_by("problem", self.rows).items()
         }
 
     @cached_property
@@ -143,25 +139,19 @@ class StudyResults:
     @cached_property
     def least_elsewhere_ms(self) -> dict[str, float]:
         """The same where finalists are scored a second time."""
-        known = {problem: values.elsewhere_ms or np.inf for problem, values in self.known.items()}
-        return {
-            problem: float(np.fmin(self.least_of(problem, "scored_ms"), known.get(problem, np.inf)))
-            for problem in self.problems
-        }
+        nothing = KnownLatencies()
+        least = {p: self.known.get(p, nothing).elsewhere_ms or np.inf for p in self.problems}
+        for row in self.rows:
+            least[row["problem"]] = min(least[row["problem"]], row["scored_ms"] or np.inf)
+        return least
 
     @cached_property
     def reference_ms(self) -> dict[str, float]:
         """The latency of each problem's reference device."""
         return {
-            rows[0]["problem"]: median_device_ms(rows, "latency_ms", "speedup")
-            for rows in group_by_problem(self.rows)
+            problem: median_device_ms(rows, "latency_ms", "speedup")
+            for problem, rows in group_by("problem", self.rows).items()
         }
-
-    def least_of(self, problem: str, field: str) -> float:
-        """The least value of a field on a problem; nan if no run has one."""
-        mine = [row[field] for row in self.rows if row["problem"] == problem]
-        found = [value for value in mine if value]
-        return min(found, default=np.nan)
 
     def scores(self, agent: str, field: str = "latency_ms") -> FloatArray:
         """(n_seeds, n_problems) lowest known latency divided by the run's; see ``stats``.

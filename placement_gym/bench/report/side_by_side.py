@@ -13,7 +13,6 @@ from placement_gym.base.texts import format_ms
 from placement_gym.bench.report.document import Block, Heading, Table, Text
 from placement_gym.bench.report.drift import correct_drift
 from placement_gym.bench.report.scores import StudyResults
-from placement_gym.bench.report.valid_rows import keep_valid_rows
 from placement_gym.bench.run.rows import Json, load_runs
 from placement_gym.bench.study.spec import Study
 
@@ -40,9 +39,8 @@ def compare_folders(results: StudyResults, study: Study, other: str | Path) -> l
     rows = load_runs(Path(other))
     if not rows:
         raise UserError(f"{other} has no results to compare with")
-    # Both sides are prepared in the same way: valid rows, corrected for drift, labels of this
-    # study.
-    rows = [row | {"label": study.label(row)} for row in correct_drift(keep_valid_rows(rows))]
+    # Both sides are prepared in the same way: corrected for drift, labels of this study.
+    rows = [row | {"label": study.label(row)} for row in correct_drift(rows)]
     here, there = median_latencies(results.rows), median_latencies(rows)
     both = [pair for pair in here if pair in there]
     if not both:

@@ -31,7 +31,6 @@ from placement_gym.bench.report.problem_table import describe_roles, list_proble
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.side_by_side import compare_folders
 from placement_gym.bench.report.summary import summarize_study
-from placement_gym.bench.report.valid_rows import keep_valid_rows
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json, load_runs
 from placement_gym.bench.study.roles import ROLES
@@ -83,10 +82,9 @@ def report_study(
     """
     folder, tasks = Path(folder), study.tasks()
     order = {task.key: place for place, task in enumerate(tasks)}
-    # The folder may hold rows of other studies, or of problems that have changed since.
-    runs = [row for row in load_runs(folder) if row["key"] in order]
-    usable = keep_valid_rows(runs, {task.key: task.problem for task in tasks})
-    rows = [row | {"label": study.label(row)} for row in usable]
+    # The folder may hold rows of other studies.
+    rows = [row for row in load_runs(folder) if row["key"] in order]
+    rows = [row | {"label": study.label(row)} for row in rows]
     if not rows:
         raise UserError(f"{folder} has no results of this study: run it first")
     # The study's order, not that in which runs ended: the report of a repeated study is the same.

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from placement_gym.bench.run.rows import group_by
 from placement_gym.bench.run.verdict import UNDECIDED, WITHIN_NOISE, YES
 
 Rows = Sequence[Mapping[str, Any]]
@@ -29,7 +30,7 @@ def state_verdict(rows: Rows, one_device_holds_the_model: bool = True) -> str:
     fastest = max(splits, key=lambda row: row["speedup_vs_best_single"])
     if not one_device_holds_the_model:
         return f"No single device holds the model; {fastest['label']} is the fastest split."
-    gains = {label: _median_gain(mine) for label, mine in group_by_label(rows).items()}
+    gains = {label: _median_gain(mine) for label, mine in group_by("label", rows).items()}
     winners = {label: gain for label, gain in gains.items() if gain is not None}
     if winners:
         best_first = sorted(winners, key=lambda label: -winners[label])
@@ -54,24 +55,6 @@ def count_wins(rows: Rows) -> int:
 def count_doubtful(rows: Rows) -> int:
     """Runs whose finalist's measurement decides nothing."""
     return sum(bool(row["doubt"]) for row in rows)
-
-
-def list_doubts(rows: Rows) -> list[str]:
-    """A line for each agent with doubtful runs, with the first reason."""
-    lines = []
-    for label, mine in group_by_label(rows).items():
-        doubtful = [row["doubt"] for row in mine if row["doubt"]]
-        share = f" in {len(doubtful)} of {len(mine)} runs" if len(mine) > 1 else ""
-        lines += [f"{label} is doubtful{share}: {doubtful[0]}"] if doubtful else []
-    return lines
-
-
-def group_by_label(rows: Rows) -> dict[str, list[Mapping[str, Any]]]:
-    """The rows of each agent."""
-    groups: dict[str, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        groups.setdefault(row["label"], []).append(row)
-    return groups
 
 
 def _median_gain(rows: Rows) -> float | None:

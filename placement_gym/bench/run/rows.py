@@ -11,15 +11,22 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from filelock import FileLock, Timeout
 
 from placement_gym.base.errors import UserError, warn_user
-from placement_gym.base.files import FileError, read_bytes, write_bytes, write_text
+from placement_gym.base.files import (
+    FileError,
+    explain_write_errors,
+    read_bytes,
+    write_bytes,
+    write_text,
+)
 from placement_gym.bench.run.provenance import git_commit, host, versions
 
 Json = dict[str, Any]
+AnyRow = TypeVar("AnyRow", bound=Mapping[str, Any])
 ROWS = "results.jsonl"
 PACKED_ROWS = "results.jsonl.xz"
 """Published rows, compressed; they are only read."""
@@ -27,12 +34,6 @@ LOCK = ".lock"
 DAMAGED = "results.damaged.txt"
 """Beside the results: lines that were no rows, each under its number and its fault."""
 MAX_BYTES = 2**34
-MAX_DAMAGED = 1000
-"""Lines that may be damaged in a file whose other lines are still read."""
-MAX_UNPACKED_BYTES = 2**29
-"""Of a compressed file, which may be small and hold much more."""
-MAX_UNPACKING_BYTES = 2**28
-"""Memory for decompressing; the strongest preset needs a quarter."""
 
 
 @dataclass(frozen=True)
@@ -155,13 +156,10 @@ def append_line(path: Path, line: bytes) -> None:
         FileError: It cannot be written; the lines before are kept.
     """
     cut_torn_line(path)
-    try:
-        with path.open("ab") as file:
-            file.write(line + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+    with explain_write_errors(path), path.open("ab") as file:
+        file.write(line + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def cut_torn_line(path: Path) -> None:
@@ -170,15 +168,12 @@ def cut_torn_line(path: Path) -> None:
     Raises:
         FileError: The file cannot be written.
     """
-    try:
-        with path.open("ab+") as file:
-            end = file.seek(0, os.SEEK_END)
-            file.seek(max(end - 1, 0))
-            if file.read() not in (b"", b"\n"):
-                file.seek(0)
-                file.truncate(file.read().rfind(b"\n") + 1)
-    except OSError as error:
-        raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+    with explain_write_errors(path), path.open("ab+") as file:
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(end - 1, 0))
+        if file.read() not in (b"", b"\n"):
+            file.seek(0)
+            file.truncate(file.read().rfind(b"\n") + 1)
 
 
 def load_rows(path: Path) -> list[Json]:
@@ -214,11 +209,6 @@ def read_lines(path: Path) -> tuple[list[Json], list[tuple[int, bytes, str]]]:
             rows.append(parse_row(line))
         except UserError as error:
             damaged.append((number, line, str(error)))
-        if len(damaged) > MAX_DAMAGED:
-            raise UserError(
-                f"{path} has more than {MAX_DAMAGED} damaged lines, up to line {number}: it is no "
-                f"file of results; {damaged[0][2]} in line {damaged[0][0]}"
-            )
     return rows, damaged
 
 
@@ -229,7 +219,7 @@ def parse_row(line: bytes) -> Json:
         UserError: It is not valid JSON, or a field is missing or wrong.
     """
     from placement_gym.base.schemas.reading import check, parse_json
-    from placement_gym.base.schemas.rows import RowFields
+    from placement_gym.base.schemas.results import RowFields
 
     row = parse_json(line)
     check(RowFields, row)
@@ -268,22 +258,15 @@ def unpack(path: Path) -> bytes:
 
     Raises:
         FileError: The file cannot be read.
-        UserError: A compressed file is damaged or too large.
+        UserError: A compressed file is damaged.
     """
-    packed = path.suffix == ".xz"
-    content = read_bytes(path, MAX_UNPACKED_BYTES if packed else MAX_BYTES)
-    if not packed:
+    content = read_bytes(path, MAX_BYTES)
+    if path.suffix != ".xz":
         return content
-    unpacking = lzma.LZMADecompressor(memlimit=MAX_UNPACKING_BYTES)
     try:
-        unpacked = unpacking.decompress(content, max_length=MAX_UNPACKED_BYTES)
+        return lzma.decompress(content)
     except lzma.LZMAError as error:
         raise UserError(f"{path} is damaged or not compressed by xz: {error}") from error
-    if not unpacking.eof:
-        raise UserError(
-            f"{path} is damaged: it is cut off, or has more than {MAX_UNPACKED_BYTES} bytes"
-        )
-    return unpacked
 
 
 def load_runs(folder: Path) -> list[Json]:
@@ -295,6 +278,14 @@ def load_runs(folder: Path) -> list[Json]:
     rows = [row for file in files for row in load_rows(file)]
     latest = {row["key"]: row for row in rows}
     return [row for row in rows if not row["error"] or row is latest[row["key"]]]
+
+
+def group_by(field: str, rows: Iterable[AnyRow]) -> dict[str, list[AnyRow]]:
+    """The rows of each value of a field, as of ``"problem"`` or ``"label"``, in their order."""
+    groups: dict[str, list[AnyRow]] = {}
+    for row in rows:
+        groups.setdefault(row[field], []).append(row)
+    return groups
 
 
 def remove_rows(folder: Path, keys: Collection[str]) -> None:

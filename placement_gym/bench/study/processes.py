@@ -16,7 +16,7 @@ from placement_gym.bench.study.task import Task
 from placement_gym.bench.study.worker import make_failed_row
 from placement_gym.hardware.devices import usable_cores
 
-TASK_PROCESS = "placement_gym.bench.study.task_process"
+WORKER = "placement_gym.bench.study.worker"
 TASK_TIMEOUT_S = 3600.0
 """Seconds without an evaluation after which a task counts as hung."""
 POLL_S = 0.5
@@ -79,7 +79,7 @@ class Processes:
         """A new process."""
         path = [entry or str(Path.cwd()) for entry in sys.path]
         with limit_threads():
-            return Child(TASK_PROCESS, {"path": path}, keep_log=False)
+            return Child(WORKER, {"path": path}, keep_log=False)
 
     def wait(self, handles: Sequence[Running]) -> Iterable[Running]:
         while True:

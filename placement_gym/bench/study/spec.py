@@ -75,7 +75,7 @@ class Study:
             UserError: There is no such study, it is not valid YAML, or a field is wrong or
                 missing; the message names the file and the field or line.
         """
-        from placement_gym.base.schemas.yaml import parse_yaml
+        from placement_gym.base.schemas.studies import parse_yaml
 
         file = find_study(path)
         content = read_bytes(file, MAX_FILE_BYTES)

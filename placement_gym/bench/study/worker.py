@@ -1,13 +1,16 @@
-"""The worker: one task, one row."""
+"""The worker: one task, one row; also as ``python -m placement_gym.bench.study.worker``."""
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from placement_gym.base.processes.serving import Parent, serve
 from placement_gym.bench.run.agent_run import describe_error, run_agent
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnvs
@@ -96,3 +99,27 @@ def make_failed_row(task: Task, error: str) -> Json:
         error=error,
     )
     return complete_task_row(task, row)
+
+
+class TaskProcess:
+    """Answers a task with its row; environments stay open for the next one.
+
+    Args:
+        start: ``path``: where the parent imports modules from; it comes last here, so that it
+            hides no module of this package.
+        parent: Gets a sign of life with each evaluation.
+    """
+
+    def __init__(self, start: Json, parent: Parent) -> None:
+        sys.path += [entry for entry in start["path"] if entry not in sys.path]
+        self.envs = BenchEnvs()
+        self.heartbeat = parent.heartbeat
+
+    def __call__(self, request: Json) -> Any:
+        self.heartbeat.count = 0
+        beat = partial(self.heartbeat.touch_and_count, "the step after an evaluation")
+        return run_task(Task(**request["task"]), self.envs, on_evaluation=beat)
+
+
+if __name__ == "__main__":
+    serve(TaskProcess)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from studies import REPORTED, leave_out_pictures, read_rows
 
-from placement_gym.base.errors import PlacementGymWarning, UserError
+from placement_gym.base.errors import UserError
 from placement_gym.bench.report import stats
 from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.report.problem import draw_best_placement
@@ -276,20 +276,6 @@ def test_report_of_a_changed_model_does_not_draw_on_it(folder: Path, tmp_path: P
     text = report_study(REPORTED, tmp_path, quiet=True)[0].read_text()
     assert text.count("not drawn") == 2
     assert "proven for 0 of 2 problems" in text
-
-
-@pytest.mark.usefixtures("no_pictures")
-def test_invalid_rows_are_left_out_and_named(folder: Path, tmp_path: Path) -> None:
-    rows = read_rows(folder)
-    rows[0]["env_kwargs"]["schedule"] = [1]
-    rows[1]["devices"] = [{"name": 5}]
-    rows[2]["problem"] = json.dumps(["E", {}, "other", [{}]])
-    rows_file.write_rows(tmp_path / rows_file.ROWS, rows)
-    with pytest.warns(PlacementGymWarning, match=r"3 of 30 rows.*seed \d: .*another problem"):
-        markdown, _ = report_study(REPORTED, tmp_path, quiet=True)
-    assert "27 of 30 runs" in markdown.read_text()
-    with pytest.warns(PlacementGymWarning, match="3 of 30 rows"):
-        assert len(StudyResults.load(tmp_path).rows) == 27
 
 
 def test_report_of_an_unknown_environment_is_the_users_error(folder: Path) -> None:

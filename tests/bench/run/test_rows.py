@@ -163,28 +163,8 @@ def test_a_damaged_compressed_file_is_named(tmp_path: Path) -> None:
             rows_file.load_runs(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("limit", "said"),
-    [("MAX_UNPACKED_BYTES", "more than 100000 bytes"), ("MAX_UNPACKING_BYTES", "usage limit")],
-)
-def test_a_small_file_that_holds_too_much_is_refused(
-    limit: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rows_file, limit, 100_000)
-    (tmp_path / rows_file.PACKED_ROWS).write_bytes(lzma.compress(bytes(200_000)))
-    with pytest.raises(UserError, match=said):
-        rows_file.load_runs(tmp_path)
-
-
 def test_blank_lines_cost_nothing(row: rows_file.Json, tmp_path: Path) -> None:
     path = tmp_path / rows_file.PACKED_ROWS
     path.write_bytes(lzma.compress(b"\n" * 2**20 + json.dumps(keyed(row, "a")).encode() + b"\n"))
     assert rows_file.read_lines(path)[1] == []
     assert rows_file.load_rows(path) == [keyed(row, "a")]
-
-
-def test_a_file_of_damaged_lines_is_no_file_of_results(tmp_path: Path) -> None:
-    path = tmp_path / rows_file.ROWS
-    path.write_text("x\n" * 2**20)
-    with pytest.raises(UserError, match="more than 1000 damaged lines, up to line 1001"):
-        rows_file.load_rows(path)

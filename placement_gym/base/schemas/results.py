@@ -1,10 +1,10 @@
-"""Result rows as a file holds them."""
+"""Results as files hold them: rows, and what is read again of a comparison and of a report."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, FiniteFloat, model_validator
+from pydantic import AfterValidator, Field, FiniteFloat, RootModel, model_validator
 
 from placement_gym.base.errors import UserError
 from placement_gym.base.schemas.reading import MAX_BYTES, Fields, Name, parse_json
@@ -83,3 +83,29 @@ class RowFields(Fields):
         if self.latency_ms is not None and absent:
             raise ValueError(f"it has a latency, but no {absent[0]}")
         return self
+
+
+class RowKey(Fields):
+    """The key of a row."""
+
+    key: Name
+
+
+class ComparisonFields(Fields):
+    """Which comparison a folder holds."""
+
+    env: Name
+    model: Name
+    devices: list[Name]
+    rows: list[RowKey]
+
+
+class ReferenceFields(Fields):
+    """The proven optimum of a problem, or a bound."""
+
+    optimum_ms: FiniteFloat | None
+    bound_ms: FiniteFloat | None
+
+
+class ReferencesFile(RootModel[dict[str, ReferenceFields]]):
+    """By model, costs and problem."""
