@@ -37,7 +37,9 @@ CHAINS = 4
 FIRST_MOVES = 200
 """Moves of each chain on the first rung of the first bracket; every bracket has twice as many."""
 HEATS = (0.001, 0.0006, 0.0003, 0.0001)
-"""Temperatures between which the rungs of a bracket cool, as a share of the cost."""
+"""Temperatures between which the rungs of a bracket cool, as a share of the cost, for as many
+operators as ``HEATED`` or fewer; for more, colder as each weighs less."""
+HEATED = 1000
 SAMPLES = 16
 """Placements that are built one unit after another before the first bracket."""
 RETURNING = 2
@@ -235,9 +237,10 @@ class AnytimeSearch:
         while len(states) < CHAINS:
             states.append(self.begin())
             yield states[-1], 3 * self.move_work
+        scale = min(1.0, HEATED / len(self.chains.model.unit))
         for rung, (hot, cold) in enumerate(pairwise(HEATS)):
             for state in states:
-                yield from self.continue_chain(state, length << rung, hot, cold)
+                yield from self.continue_chain(state, length << rung, scale * hot, scale * cold)
             states.sort(key=lambda state: float(state.numbers[BEST]))
             states = states[: max(len(states) // 2, 1)]
 
