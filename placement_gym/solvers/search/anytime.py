@@ -209,7 +209,7 @@ class AnytimeSearch:
             simple = repair(problem, simple, prices.unit_ms, prices.links)
         else:
             simple = np.stack([problem.where_supported(one) for one in simple])
-        yield from np.unique(simple, axis=0)
+        yield from {one.tobytes(): one for one in simple}.values()
 
     def split_in_order(self) -> Iterator[IntArray]:
         """For loads, the best contiguous split of the order, if one is feasible."""
