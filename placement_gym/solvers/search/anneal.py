@@ -76,7 +76,7 @@ signed: Any = np.int64
 
 @njit(cache=True, nogil=True)
 def draw_allowance(rng: np.random.Generator) -> float:
-    """How much more a move may cost, in temperatures: x passes in (1 + x / 8)^-8 of all draws.
+    """Draw how much more a move may cost, in temperatures: x passes in (1 + x / 8)^-8 of draws.
 
     That is nearly exp(-x), by square roots alone, which are the same on every processor.
     """
@@ -463,7 +463,7 @@ def anneal(
 
 @njit(cache=True, nogil=True)
 def estimate(model: Model, layout: Layout, state: State) -> float:
-    """What the state's placement costs in ms, computed from the beginning; limits are ignored."""
+    """Compute from the beginning what a placement costs, in ms; limits are ignored."""
     ms, on, load = model.ms, state.on, state.load
     n, n_devices = ms.shape
     state.used[:] = 0.0

@@ -57,7 +57,7 @@ MOVES_PER_UNIT = 50
 UPDATED = 30
 """Operators that a move looks at where estimates are sums."""
 SIMULATED_WORK = 20, 20_000
-"""What a simulated move takes for each operator and at least, in operators of a list schedule."""
+"""Work of a simulated move, for each operator and at least, in operators of a list schedule."""
 PATIENCE, ATTEMPTS = 5, 10
 """Evaluations' work without any placement that is new, after which the search ends; and placements
 that are built in vain before one of them counts as such."""
@@ -65,7 +65,7 @@ that are built in vain before one of them counts as such."""
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search found.
+    """The outcome of a search.
 
     Attributes:
         assignment: (n_units,) devices.

@@ -1,4 +1,4 @@
-"""What a search computes with: operators in the order of a schedule, and how units may move."""
+"""The search's view of a problem: operators in the order of a schedule, and units that move."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from placement_gym.schedules.program import uint32
 from placement_gym.schedules.simulator import Simulator
 
 LIST, SERIAL, LOAD, SIMULATED = range(4)
-"""How a placement is estimated: by a list schedule, a sum or loads, which are updated for every
-move; or by the simulator from the beginning."""
+"""Estimates of a placement: by a list schedule, a sum or loads, which are updated for every move;
+or by the simulator from the beginning."""
 
 
 class Model(NamedTuple):
@@ -119,7 +119,7 @@ def compute_tails(least_ms: FloatArray, maker: IntArray, reader: IntArray) -> Fl
 
 
 class Layout(NamedTuple):
-    """How units are connected, and where they may be.
+    """Links between units, the devices where they may be, and limits.
 
     Attributes:
         first_op: (n_units + 1,) where each unit's operators begin.
