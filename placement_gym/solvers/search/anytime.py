@@ -51,7 +51,9 @@ CROSSED, PARENTS = 0.5, 4
 STEP = 200_000
 """Operators that are scheduled between two looks at the clock, about a millisecond."""
 WORK = 4_000_000
-"""Operators that are scheduled for each evaluation, about 20 ms; fewer in small problems."""
+"""Operators that are scheduled for each evaluation, 20 to 80 ms; fewer in small problems."""
+EARLY = 8
+"""Evaluations over which the work for each grows to that, so that the first ones come soon."""
 MOVES_PER_UNIT = 50
 """Most moves for each evaluation, for each unit."""
 UPDATED = 30
@@ -161,13 +163,13 @@ class AnytimeSearch:
         It ends at ``end``, a value of ``perf_counter``, or when nothing new is found.
         """
         most = MOVES_PER_UNIT * self.problem.n_units * self.move_work
-        quantum, done, fruitless = min(WORK, most), 0, 0
+        whole, done, fruitless = min(WORK, most), 0, 0
         for state, work in self.run():
             self.note(state)
             done += work
             if perf_counter() >= end or fruitless > PATIENCE:
                 break
-            if done >= quantum:
+            if done >= whole * min((self.proposed + 1) / EARLY + fruitless, 1.0):
                 done, new = 0, self.find_new(state)
                 fruitless = 0 if new is not None else fruitless + 1
                 if new is not None:
