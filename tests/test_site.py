@@ -116,9 +116,7 @@ def test_the_code_of_a_page_prints_what_the_page_says(page: str, folder: Path) -
 
 
 @pytest.mark.slow
-def test_the_code_about_the_ecosystem_runs(folder: Path) -> None:
-    """Its last block reads the results of a study that the reader has run."""
-    shutil.copytree(DOCS / "results" / "paper", folder / "results" / "paper")
+def test_the_code_about_the_ecosystem_runs() -> None:
     for language, code in blocks("ecosystem"):
         if language == "python":
             exec(code.replace("learn(1_000)", "learn(128)"), {})
