@@ -267,7 +267,7 @@ def run_validate(options: argparse.Namespace) -> int:
 
 
 def run_publish(options: argparse.Namespace) -> int:
-    from placement_gym.bench.study.publish import publish_rows
+    from placement_gym.bench.study.replay import publish_rows
     from placement_gym.bench.study.spec import Study
 
     path, missing = publish_rows(Study.load(options.study), options.out, options.to)
@@ -279,8 +279,12 @@ def run_publish(options: argparse.Namespace) -> int:
 
 def run_known(options: argparse.Namespace) -> int:
     from placement_gym.bench.known import best_known
-    from placement_gym.bench.known.table import describe_change, known_table
-    from placement_gym.bench.known.update import update_bounds, update_values
+    from placement_gym.bench.known.update import (
+        describe_change,
+        known_table,
+        update_bounds,
+        update_values,
+    )
     from placement_gym.cli.tables import print_result
 
     if not options.update and not options.bounds:

@@ -1,4 +1,4 @@
-"""The commands that measure one model on this machine."""
+"""The commands that plan, measure and export the placement of one model."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from placement_gym.cli.options import (
     add_shapes,
     add_split,
     add_tolerance,
+    print_json,
     set_command,
     shape_arguments,
 )
@@ -218,4 +219,44 @@ def run_fidelity(options: argparse.Namespace) -> int:
     )
     document["out"] = options.out
     print_result(options, document, lambda: fidelity_table(document))
+    return 0
+
+
+def add_export(command: Command) -> None:
+    """Add the arguments of ``placement-gym export``."""
+    describe(
+        command,
+        "Write a placement for programs that use OpenVINO alone. FOLDER gets the model; run.py, "
+        "which compiles it; and affinities.json, the device of each node, as benchmark_app reads "
+        "it.",
+        "export results/plan-resnet.json --out deployed",
+        "export plan-my_model.json -m my_model.xml --out deployed",
+    )
+    command.add_argument("placement", metavar="PLACEMENT", help="a placement file")
+    add_model(command, required=False, default="the placement's own, if it is built in")
+    add_shapes(command)
+    add_split(command)
+    command.add_argument(
+        "--requests",
+        type=positive_integer,
+        help="requests in flight: run.py also makes a queue of as many, or of a model with state "
+        "as many requests (default: none)",
+    )
+    add_out(command, "deployed", folder="folder for the model and its script")
+    set_command(command, run_export, "files that were written are complete")
+
+
+def run_export(options: argparse.Namespace) -> int:
+    from placement_gym.deployment.export import export_placement
+
+    files = export_placement(
+        options.placement,
+        options.out,
+        options.model,
+        options.shape,
+        options.split,
+        requests=options.requests,
+    )
+    if not print_json(options, [str(path) for path in files]):
+        print(*files, sep="\n")
     return 0

@@ -11,8 +11,8 @@ from rich.console import Console, Group, RenderableType
 
 from placement_gym.base.fitted_table import Column, FittedTable, FittedText
 from placement_gym.base.texts import join_words
-from placement_gym.bench.report.formats import format_ratio
-from placement_gym.bench.run.verdict import NO, UNDECIDED, WITHIN_NOISE, YES
+from placement_gym.bench.report.wording import format_ratio
+from placement_gym.bench.run.finalists import NO, UNDECIDED, WITHIN_NOISE, YES
 from placement_gym.cli.options import print_json
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem

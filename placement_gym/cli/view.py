@@ -68,10 +68,8 @@ def run_view(options: argparse.Namespace) -> int:
     from placement_gym.base.progress import progress_bar
     from placement_gym.bench.scenes import open_scene
     from placement_gym.view.data import make_view_data
-    from placement_gym.view.explorer import make_graph, make_node_data
-    from placement_gym.view.page import render_page
-    from placement_gym.view.picture import check_picture_file, draw_shown
-    from placement_gym.view.trace import make_trace
+    from placement_gym.view.exports import make_graph, make_node_data, make_trace
+    from placement_gym.view.page import check_picture_file, draw_shown, render_page
 
     # All files are checked before the page is drawn, which may take minutes with a profile.
     out = check_output_file(name_output_file(options.out, "view.html"))

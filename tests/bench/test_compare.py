@@ -33,8 +33,8 @@ def compare(folder: Path, agents: Any = (), model: Any = "tiny", **kwargs: Any) 
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pictures take most of a small comparison's time."""
     names = (
-        "comparison.draw_comparison",
-        "comparison.draw_best_so_far",
+        "results.draw_comparison",
+        "results.draw_best_so_far",
         "placement.draw_placement",
     )
     for name in names:

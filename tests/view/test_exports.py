@@ -18,9 +18,8 @@ from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.problem.placement import Placement
 from placement_gym.view.data import make_view_data
-from placement_gym.view.explorer import find_layer, make_graph, make_node_data
+from placement_gym.view.exports import find_layer, make_graph, make_node_data, make_trace, separate
 from placement_gym.view.scene import Scene, Shown
-from placement_gym.view.trace import make_trace, separate
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.models.spec import ModelSpec
 from placement_gym.view.data import make_view_data
-from placement_gym.view.picture import make_title
+from placement_gym.view.page import make_title
 from placement_gym.view.scene import Scene, Shown
 
 

@@ -17,18 +17,19 @@ from placement_gym.base.errors import UserError
 from placement_gym.base.files import keep_if_possible, safe_name, write_text
 from placement_gym.base.fitted_table import Column, FittedTable, FittedText
 from placement_gym.base.texts import make_printable
-from placement_gym.bench.report.formats import (
+from placement_gym.bench.report.known_latencies import KnownLatencies
+from placement_gym.bench.report.wording import (
     GAP_LEGEND,
     INFEASIBLE_LEGEND,
     format_gap,
     format_infeasible,
     format_ratio,
+    list_remarks,
+    remark_on,
 )
-from placement_gym.bench.report.known_latencies import KnownLatencies
-from placement_gym.bench.report.remarks import list_remarks, remark_on
 from placement_gym.bench.run.environment import BenchEnv
+from placement_gym.bench.run.finalists import WITHIN_NOISE, YES
 from placement_gym.bench.run.rows import Json
-from placement_gym.bench.run.verdict import WITHIN_NOISE, YES
 from placement_gym.problem.placement import Placement, parse_assignment
 
 if TYPE_CHECKING:
@@ -244,7 +245,7 @@ def draw_runs(document: Document, folder: Path, pictures: str) -> list[str]:
     Returns:
         A note for each picture that could not be drawn.
     """
-    from placement_gym.view.figures.comparison import draw_best_so_far, draw_comparison
+    from placement_gym.view.figures.results import draw_best_so_far, draw_comparison
     from placement_gym.view.figures.style import draw_if_possible
 
     rows = _name_seeds(document["rows"])

@@ -14,7 +14,7 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.errors import UserError, warn_user
 from placement_gym.base.files import FileError, keep_if_possible, write_text
 from placement_gym.bench.known.best_known import BestKnown, find_best_known
-from placement_gym.bench.known.evaluation import evaluate_ms
+from placement_gym.bench.known.candidates import evaluate_ms
 from placement_gym.bench.known.identity import identify, identify_row
 from placement_gym.bench.report.drift import median_device_ms
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
@@ -17,13 +17,15 @@ from placement_gym.backends.cached import CachedBackend
 from placement_gym.base.errors import UserError
 from placement_gym.base.files import safe_name
 from placement_gym.bench.run.budget import CONTENDER_SHARE
-from placement_gym.bench.run.finalist import Finalist
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.keywords import check_kwargs, not_placement
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.saving import save_model
 from placement_gym.problem.decisions import PLACEMENT_ALONE
+
+if TYPE_CHECKING:
+    from placement_gym.bench.run.finalists import Finalist
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from placement_gym.base.processes.child import Child, ChildHungError, ChildLostError
 from placement_gym.bench.run.rows import Json
-from placement_gym.bench.run.threads import limit_threads
-from placement_gym.bench.study.executors import WorkerLost
+from placement_gym.bench.study.executors import WorkerLost, limit_threads
 from placement_gym.bench.study.task import Task
 from placement_gym.bench.study.worker import make_failed_row
 from placement_gym.hardware.devices import usable_cores

@@ -12,8 +12,7 @@ from placement_gym.base.errors import UserError
 from placement_gym.base.files import IMPORT_ROOT
 from placement_gym.bench.run.agents import find_modules_in
 from placement_gym.bench.run.rows import Json
-from placement_gym.bench.run.threads import ONE_THREAD
-from placement_gym.bench.study.executors import WorkerLost, run_all
+from placement_gym.bench.study.executors import ONE_THREAD, WorkerLost, run_all
 from placement_gym.bench.study.processes import TASK_TIMEOUT_S, Processes
 from placement_gym.bench.study.task import Task
 

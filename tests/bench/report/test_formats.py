@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from placement_gym.base.texts import format_ms
-from placement_gym.bench.report.formats import format_gap
 from placement_gym.bench.report.known_latencies import KnownLatencies
+from placement_gym.bench.report.wording import format_gap
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])

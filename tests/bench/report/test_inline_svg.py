@@ -10,8 +10,14 @@ from matplotlib.figure import Figure
 from pages import EVIL
 
 from placement_gym.base.texts import escape_figure_text
-from placement_gym.bench.report.document import Heading, Picture, Text, read, render_page
-from placement_gym.bench.report.inline_svg import make_inline
+from placement_gym.bench.report.document import (
+    Heading,
+    Picture,
+    Text,
+    make_inline,
+    read,
+    render_page,
+)
 from placement_gym.view.figures.style import COLOURS, TEXT_AS_TEXT
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from placement_gym.bench.compare import compare
-from placement_gym.bench.report.remarks import list_remarks, remark_on
+from placement_gym.bench.report.wording import list_remarks, remark_on
 
 
 def row(label: str, **fields: Any) -> dict[str, Any]:

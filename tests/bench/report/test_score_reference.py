@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from placement_gym.bench.report.known_latencies import KnownLatencies
-from placement_gym.bench.report.score_reference import choose_score_reference
+from placement_gym.bench.report.scores import choose_score_reference
 
 
 def runs(**latencies_ms: float | None) -> list[dict[str, Any]]:

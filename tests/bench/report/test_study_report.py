@@ -15,7 +15,7 @@ from studies import REPORTED, leave_out_pictures, read_rows
 from placement_gym.base.errors import UserError
 from placement_gym.bench.report import stats
 from placement_gym.bench.report.known_latencies import KnownLatencies
-from placement_gym.bench.report.problem import draw_best_placement
+from placement_gym.bench.report.problems import draw_best_placement
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.study import list_cautions, report_study
 from placement_gym.bench.run import rows as rows_file

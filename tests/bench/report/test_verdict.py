@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from placement_gym.bench.report.problem import format_wins
-from placement_gym.bench.report.remarks import list_doubts
-from placement_gym.bench.report.verdict import state_verdict
+from placement_gym.bench.report.problems import format_wins
+from placement_gym.bench.report.wording import list_doubts, state_verdict
 
 SPLIT = {"a": "CPU", "b": "GPU"}
 ALONE = {"label": "single-device CPU", "placement": {"a": "CPU"}, "beats_best_single": "no"}

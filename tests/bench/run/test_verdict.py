@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from placement_gym.bench.run.verdict import NO, WITHIN_NOISE, YES, compare_with_best_single
+from placement_gym.bench.run.finalists import NO, WITHIN_NOISE, YES, compare_with_best_single
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,7 @@ from studies import REPORTED, read_rows, study
 from placement_gym.base.errors import UserError
 from placement_gym.base.files import FileError
 from placement_gym.bench.run import rows as rows_file
-from placement_gym.bench.study.publish import publish_rows
-from placement_gym.bench.study.replay import validate
+from placement_gym.bench.study.replay import publish_rows, validate
 from placement_gym.bench.study.runner import run_study
 from placement_gym.cli.main import main
 

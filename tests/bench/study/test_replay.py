@@ -12,7 +12,7 @@ import pytest
 from studies import read_rows
 
 from placement_gym.backends.protocol import Measurement
-from placement_gym.bench.run.finalist import Finalist
+from placement_gym.bench.run.finalists import Finalist
 from placement_gym.bench.study.replay import compare_measurements, validate
 from placement_gym.bench.study.runner import run_study
 from placement_gym.bench.study.spec import Study
