@@ -13,6 +13,8 @@ import numpy as np
 
 from placement_gym.base.files import keep_if_possible, make_output_folder
 from placement_gym.base.progress import progress_bar
+from placement_gym.base.schemas.reading import check
+from placement_gym.base.schemas.studies import EffortFields
 from placement_gym.bench.problem_setup import announce, choose_devices, open_env_to_split
 from placement_gym.bench.report import comparison
 from placement_gym.bench.report.drift import NOTE, correct_drift, median_device_ms
@@ -102,9 +104,6 @@ def compare(
     Raises:
         UserError: An argument is wrong; nothing has run then.
     """
-    from placement_gym.base.schemas.reading import check
-    from placement_gym.base.schemas.studies import EffortFields
-
     check(EffortFields, {"budget": budget, "seeds": seeds})
     seeds = range(seeds) if isinstance(seeds, int) else list(dict.fromkeys(seeds))
     folder = make_output_folder(out)

@@ -18,7 +18,7 @@ from placement_gym.bench.compare import find_stale_runs, plan_runs
 from placement_gym.bench.report import comparison
 from placement_gym.bench.run.agents import AgentSpec, UnknownAgentError, load_agent
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
-from placement_gym.bench.run.rows import append_row, load_rows, remove_rows, write_rows
+from placement_gym.bench.run.rows import append_row, load_rows, remove_rows
 
 SIM = "DevicePlacementSim-v0"
 RENAMED = {"name": "random", "label": "chance"}
@@ -157,7 +157,9 @@ def test_measured_rows_of_another_machine_are_replaced(
     change: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [row | {"costs_fingerprint": None} for row in compare(tmp_path)["rows"]]
-    write_rows(tmp_path / "results.jsonl", [rows[0], rows[1] | change])
+    remove_rows(tmp_path, [row["key"] for row in rows])
+    for row in (rows[0], rows[1] | change):
+        append_row(tmp_path / "results.jsonl", row)
     monkeypatch.setattr(BenchEnv, "measured", property(lambda _: True))
     with BenchEnvs() as envs:
         bench_env = envs.get(SIM, {"model": "tiny"})

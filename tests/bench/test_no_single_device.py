@@ -49,7 +49,7 @@ def test_the_table_has_dashes_and_the_verdict_says_why(
     document: dict[str, Any], row: dict[str, Any]
 ) -> None:
     cells = comparison.format_row(row, comparison.known_latencies_of(document))
-    shown = dict(zip(comparison.COLUMNS, cells, strict=True))
+    shown = dict(zip([one.name for one in comparison.COLUMNS], cells, strict=True))
     assert (shown["x best single"], shown["faster"]) == ("-", "-")
     assert document["verdict"].startswith(REASON)
     line = comparison.describe_run(row, one_device_holds_the_model=False)

@@ -16,11 +16,13 @@ from rich.console import Group
 from placement_gym.base.errors import UserError
 from placement_gym.base.files import keep_if_possible, safe_name, write_text
 from placement_gym.base.fitted_table import Column, FittedTable, FittedText
+from placement_gym.base.schemas.files import ComparisonFields
+from placement_gym.base.schemas.reading import check, load_json
 from placement_gym.base.texts import make_printable
 from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.report.wording import (
-    GAP_LEGEND,
-    INFEASIBLE_LEGEND,
+    GAP,
+    INFEASIBLE,
     format_gap,
     format_infeasible,
     format_ratio,
@@ -42,44 +44,26 @@ PLAIN_LABEL = re.compile(r"\w+([ -]\w+)*")
 """A label that a file's name can hold as it is, but for spaces, each of which becomes ``--``."""
 
 COLUMNS = (
-    "agent",
-    "seed",
-    "ms",
-    "p90",
-    "gap",
-    "x ref",
-    "x best single",
-    "faster",
-    "subm.",
-    "evals",
-    "infeas.",
-    "wall s",
+    Column("agent", text=True),
+    Column("seed", spare=3),
+    Column("ms", meaning="median of the finalist, measured again after the search"),
+    Column("p90", spare=7, meaning="90th percentile of the same"),
+    Column("gap", meaning=GAP),
+    Column("x ref", spare=6, meaning="speed-up over the reference device"),
+    Column("x best single", meaning="speed-up over the best single device"),
+    Column(
+        "faster",
+        meaning="whether it beats the best single device by more than the noise, doubtful if its "
+        "measurement decides nothing",
+    ),
+    Column("subm.", spare=2, meaning="submodels that the engine made (expected, if different)"),
+    Column("evals", spare=1, meaning="placements evaluated in the search"),
+    Column("infeas.", spare=5, meaning=INFEASIBLE),
+    Column("wall s", spare=4, meaning="seconds of the search"),
 )
-
-SPARE = {
-    name: rank
-    for rank, name in enumerate(
-        ("evals", "subm.", "seed", "wall s", "infeas.", "x ref", "p90"), start=1
-    )
-}
-"""Columns that a narrow terminal goes without; the highest number goes first."""
-
-MEANINGS = {
-    "ms": "median of the finalist, measured again after the search",
-    "p90": "90th percentile of the same",
-    "gap": GAP_LEGEND.removeprefix("gap: "),
-    "x ref": "speed-up over the reference device",
-    "x best single": "speed-up over the best single device",
-    "faster": "whether it beats the best single device by more than the noise, doubtful if its "
-    "measurement decides nothing",
-    "subm.": "submodels that the engine made (expected, if different)",
-    "evals": "placements evaluated in the search",
-    "infeas.": INFEASIBLE_LEGEND.removeprefix("infeas.: "),
-    "wall s": "seconds of the search",
-}
+LEGEND = "; ".join(f"{one.name}: {one.meaning}" for one in COLUMNS if one.meaning)
 TITLE_LETTERS = 92
 """Of a note that stands on the pictures; longer ones are next to the table."""
-LEGEND = "; ".join(f"{name}: {meaning}" for name, meaning in MEANINGS.items())
 
 
 def format_row(row: Json, known: KnownLatencies) -> list[str]:
@@ -168,11 +152,7 @@ def describe_run(row: Json, one_device_holds_the_model: bool = True) -> str:
 
 def comparison_table(document: Document) -> Group:
     """The table that the command prints, with notes, failures and the verdict."""
-    columns = [
-        Column(name, SPARE.get(name, 0), name == COLUMNS[0], MEANINGS.get(name, ""))
-        for name in COLUMNS
-    ]
-    table = FittedTable(columns, heading(document))
+    table = FittedTable(COLUMNS, heading(document))
     known = known_latencies_of(document)
     for row in document["rows"]:
         won = row["beats_best_single"] == YES and known.one_device_holds_the_model
@@ -202,7 +182,7 @@ def format_markdown(document: Document) -> str:
         [
             Heading(heading(document), 1),
             *(Text(note, "summary") for note in document["notes"]),
-            Table(COLUMNS, lines),
+            Table([one.name for one in COLUMNS], lines),
             *map(Text, [LEGEND, *remarks, conclusion(document)]),
         ]
     )
@@ -210,9 +190,6 @@ def format_markdown(document: Document) -> str:
 
 def describe_replaced(document: Document, folder: Path) -> list[str]:
     """A sentence about the comparison whose table the folder holds, if it is another one."""
-    from placement_gym.base.schemas.reading import check, load_json
-    from placement_gym.base.schemas.results import ComparisonFields
-
     if not (folder / FILE).is_file():
         return []
     try:

@@ -13,6 +13,8 @@ import numpy as np
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.errors import UserError, warn_user
 from placement_gym.base.files import FileError, keep_if_possible, write_text
+from placement_gym.base.schemas.files import ReferencesFile
+from placement_gym.base.schemas.reading import check, load_json
 from placement_gym.bench.known.best_known import BestKnown, find_best_known
 from placement_gym.bench.known.candidates import evaluate_ms
 from placement_gym.bench.known.identity import identify, identify_row
@@ -155,9 +157,6 @@ def load_references(path: Path) -> References:
     Raises:
         FileError: The file cannot be read.
     """
-    from placement_gym.base.schemas.reading import check, load_json
-    from placement_gym.base.schemas.results import ReferencesFile
-
     if not path.is_file():
         return {}
     try:

@@ -28,7 +28,7 @@ from placement_gym.bench.report.plots import (
 from placement_gym.bench.report.problems import describe_roles, list_problems, report_problem
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.side_by_side import compare_folders
-from placement_gym.bench.report.wording import GAP_LEGEND, INFEASIBLE_LEGEND
+from placement_gym.bench.report.wording import GAP, INFEASIBLE
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json, load_runs
 from placement_gym.bench.study.spec import ROLES, Study
@@ -45,8 +45,7 @@ LEGEND = (
     "as a failed run. Better than the floor: how often a run beats a run of the best agent that "
     f"needs no learning ({', '.join(FLOORS)}); a failed run loses. Failed runs are in the profiles "
     "and curves with score 0. "
-    f"{INFEASIBLE_LEGEND[0].upper()}{INFEASIBLE_LEGEND[1:]}. "
-    f"In the tables of problems, {GAP_LEGEND}."
+    f"Infeas.: {INFEASIBLE}. In the tables of problems, gap: {GAP}."
 )
 
 

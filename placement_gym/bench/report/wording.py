@@ -11,16 +11,16 @@ from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.run.finalists import UNDECIDED, WITHIN_NOISE, YES
 from placement_gym.bench.run.rows import Json, group_by
 
-GAP_LEGEND = (
-    "gap: how far a latency is above the proven optimum, or with ≤ at most, above a bound that no "
+GAP = (
+    "how far a latency is above the proven optimum, or with ≤ at most, above a bound that no "
     "placement is below"
 )
 
-INFEASIBLE_LEGEND = (
-    "infeas.: share of the evaluations whose placement did not fit or run; in brackets, of those "
+INFEASIBLE = (
+    "share of the evaluations whose placement did not fit or run; in brackets, of those "
     "whose placement did not fit as proposed and was repaired first"
 )
-Rows = Sequence[Mapping[str, Any]]
+Rows = Sequence[Json]
 
 
 def format_infeasible(rows: Sequence[Json]) -> str:

@@ -15,6 +15,8 @@ from typing import Any
 from placement_gym.base.arguments import check_flag
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.base.files import IMPORT_ROOT
+from placement_gym.base.schemas.reading import check
+from placement_gym.base.schemas.studies import AgentFields
 
 IMPORTABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 """``"module:attribute"``."""
@@ -88,9 +90,6 @@ class AgentSpec:
 
     @classmethod
     def _of_json(cls, values: Mapping[str, Any]) -> AgentSpec:
-        from placement_gym.base.schemas.reading import check
-        from placement_gym.base.schemas.studies import AgentFields
-
         try:
             fields = check(AgentFields, values)
         except UserError as error:

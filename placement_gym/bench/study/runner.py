@@ -21,7 +21,6 @@ from placement_gym.bench.run.rows import (
     cut_torn_line,
     load_runs,
     lock_folder,
-    set_damaged_lines_aside,
 )
 from placement_gym.bench.study.executors import Executor, Serial, run_all
 from placement_gym.bench.study.processes import TASK_TIMEOUT_S, Processes
@@ -140,7 +139,6 @@ def run_tasks(
         progress.update(bar.id, completed=n_done)
         # A process that was killed may have left half a line, which would spoil the next one.
         cut_torn_line(folder / ROWS)
-        set_damaged_lines_aside(folder / ROWS)
         if not missing:
             return rows
         n_evaluations, waiting = 0, list[Json]()

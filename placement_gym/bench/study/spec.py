@@ -11,6 +11,8 @@ from typing import Any
 
 from placement_gym.base.errors import UserError, suggest, unknown_name
 from placement_gym.base.files import is_path, list_neighbours, read_bytes
+from placement_gym.base.schemas.reading import check
+from placement_gym.base.schemas.studies import StudyFields, parse_yaml
 from placement_gym.base.texts import join_words
 from placement_gym.bench.run.agents import AgentSpec, check_labels
 from placement_gym.bench.study.task import VARIABLE, Task
@@ -110,9 +112,6 @@ class Study:
     about: str = ""
 
     def __post_init__(self) -> None:
-        from placement_gym.base.schemas.reading import check
-        from placement_gym.base.schemas.studies import StudyFields
-
         check(StudyFields, vars(self))
         check_labels(self.specs)
         if self.roles:
@@ -127,8 +126,6 @@ class Study:
             UserError: There is no such study, it is not valid YAML, or a field is wrong or
                 missing; the message names the file and the field or line.
         """
-        from placement_gym.base.schemas.studies import parse_yaml
-
         file = find_study(path)
         content = read_bytes(file, MAX_FILE_BYTES)
         try:
@@ -143,9 +140,6 @@ class Study:
         Raises:
             UserError: A field is wrong, unknown or missing.
         """
-        from placement_gym.base.schemas.reading import check
-        from placement_gym.base.schemas.studies import StudyFields
-
         if isinstance(values, Mapping):
             values = {name: value for name, value in values.items() if value is not None}
         check(StudyFields, values)

