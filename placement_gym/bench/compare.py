@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.base.files import keep_if_possible, make_output_folder
+from placement_gym.base.files import make_output_folder
 from placement_gym.base.progress import progress_bar
 from placement_gym.base.schemas.reading import check
 from placement_gym.base.schemas.studies import EffortFields
@@ -131,9 +131,9 @@ def compare(
             announce(bench_env, tasks, missing, notes)
         factories = {spec.name: spec.factory for spec in chosen if spec.factory is not None}
         # An interrupt still writes the report of what has ended.
-        interrupted, new_rows = False, list[Json]()
+        interrupted = False
         try:
-            new_rows = run_tasks(
+            run_tasks(
                 tasks,
                 missing,
                 folder,
@@ -145,7 +145,7 @@ def compare(
             )
         except KeyboardInterrupt:
             interrupted = True
-        document = summarize(bench_env, load_rows_of(runs, folder, stale, new_rows)) | {
+        document = summarize(bench_env, load_rows_of(runs, folder, stale)) | {
             "interrupted": interrupted,
             "resumed": len(tasks) - len(missing),
         }
@@ -153,9 +153,7 @@ def compare(
         document["replaced"] = " ".join(
             [*set(stale.values()), *comparison.describe_replaced(document, folder)]
         )
-        # A full disk must not lose the results, which the caller still gets.
-        with keep_if_possible("the comparison's table"):
-            comparison.write_report(document, folder)
+        comparison.write_report(document, folder)
         new = {task.key for task in missing}
         drawn = comparison.draw_runs(document, folder, pictures)
         drawn += comparison.draw_placements(bench_env, document["rows"], new, folder, pictures)
@@ -261,19 +259,16 @@ def find_stale_runs(bench_env: BenchEnv, runs: Sequence[Run], folder: Path) -> d
     return stale
 
 
-def load_rows_of(
-    runs: Sequence[Run], folder: Path, stale: Collection[str], new: Sequence[Json]
-) -> list[Json]:
+def load_rows_of(runs: Sequence[Run], folder: Path, stale: Collection[str]) -> list[Json]:
     """The rows of finished runs, labelled as the caller labels the agents.
 
     Args:
         runs: All of them.
         folder: Of the results.
         stale: Keys of runs that were done again; published rows of them do not count.
-        new: Rows of this time, which the folder lacks if it could not be written.
     """
     published = [row for row in load_rows(folder / PACKED_ROWS) if row["key"] not in stale]
-    by_key = {row["key"]: row for row in (*published, *load_rows(folder / ROWS), *new)}
+    by_key = {row["key"]: row for row in (*published, *load_rows(folder / ROWS))}
     return [
         by_key[run.task.key] | {"label": run.agent.label} for run in runs if run.task.key in by_key
     ]

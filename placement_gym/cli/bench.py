@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import Any, TextIO
 
-from placement_gym.cli.options import add_out, add_pictures, print_json, set_command
+from placement_gym.cli.options import add_out, add_shared, print_json, set_command
 from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import one_of, positive_integer, positive_seconds
 
@@ -49,7 +48,7 @@ def add_run(command: Command) -> None:
         "FOLDER/results.jsonl.",
         "bench run paper --out results/paper --dry-run",
         "bench run my_study.yaml --out results/mine --workers 4",
-        failure="a run failed, or a row was lost",
+        failure="a run failed",
     )
     add_study(command)
     add_out(command, None)
@@ -105,7 +104,7 @@ def add_report(command: Command) -> None:
     command.add_argument(
         "--compare", metavar="FOLDER", help="compare with other results of the study"
     )
-    add_pictures(command)
+    add_shared(command, "--pictures")
     command.add_argument(
         "--no-views", action="store_true", help="write no interactive pages of the placements"
     )
@@ -178,7 +177,6 @@ def run_run(options: argparse.Namespace) -> int:
     from placement_gym.bench.study.runner import (
         check_names,
         choose_executor,
-        count_lost,
         describe_study,
         run_study,
     )
@@ -218,16 +216,12 @@ def run_run(options: argparse.Namespace) -> int:
     )
     # The exit code says whether all runs have a result, for scripts.
     failed, file = [row for row in rows if row["error"]], f"{options.out}/results.jsonl"
-    lost = count_lost(rows, Path(options.out))
-    kept = len(rows) - lost
-    counts = {"rows": kept, "lost": lost, "failed": len(failed), "file": file}
-    if not print_json(options, counts):
+    if not print_json(options, {"rows": len(rows), "failed": len(failed), "file": file}):
         remedy = ": --retry-failed runs them again" if failed else ""
-        missing = f"; {lost} could not be written: make room, and run this again" if lost else ""
-        print(f"{kept} rows in {file}, {len(failed)} of them failed{remedy}{missing}")
+        print(f"{len(rows)} rows in {file}, {len(failed)} of them failed{remedy}")
     for line in list_reasons(failed):
         print(make_lines_printable(line), file=sys.stderr)
-    return 1 if failed or lost else 0
+    return 1 if failed else 0
 
 
 def run_report(options: argparse.Namespace) -> int:

@@ -8,14 +8,11 @@ from typing import Any
 
 from placement_gym.base.errors import UserError
 from placement_gym.cli.options import (
-    add_data_shapes,
     add_devices,
     add_granularity,
     add_model,
     add_out,
-    add_pictures,
-    add_scenario,
-    add_shapes,
+    add_shared,
     set_command,
     shape_arguments,
 )
@@ -38,9 +35,7 @@ def add_compare(command: Command) -> None:
         failure="a run failed",
     )
     add_model(command)
-    add_shapes(command)
-    add_data_shapes(command)
-    add_scenario(command)
+    add_shared(command, "--shape", "--data-shape", "--scenario")
     command.add_argument(
         "--env", default="DevicePlacement-v0", help="environment id (default: %(default)s)"
     )
@@ -80,7 +75,7 @@ def add_compare(command: Command) -> None:
         help="another argument of gym.make, as JSON or text; repeatable",
     )
     add_out(command)
-    add_pictures(command)
+    add_shared(command, "--pictures")
     set_command(
         command, run_compare, "finished runs are kept in {out}/; rerun the command to continue"
     )

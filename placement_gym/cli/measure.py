@@ -6,17 +6,11 @@ import argparse
 from contextlib import closing
 
 from placement_gym.cli.options import (
-    add_data_shapes,
     add_devices,
     add_granularity,
     add_model,
-    add_objective,
     add_out,
-    add_pictures,
-    add_scenario,
-    add_shapes,
-    add_split,
-    add_tolerance,
+    add_shared,
     print_json,
     set_command,
     shape_arguments,
@@ -38,11 +32,9 @@ def add_evaluate(command: Command) -> None:
         "evaluate plan-my_model.json --model my_model.xml",
     )
     add_model(command, required=False, default="the placement's own, if it is built in")
-    add_shapes(command)
+    add_shared(command, "--shape")
     command.add_argument("placement", metavar="PLACEMENT", help="a placement file")
-    add_split(command)
-    add_tolerance(command)
-    add_objective(command)
+    add_shared(command, "--split", "--tolerance", "--objective")
     set_command(command, run_evaluate, REPEAT)
 
 
@@ -66,7 +58,7 @@ def add_plan(command: Command) -> None:
         metavar="SECONDS",
         help="for the solver (default: %(default)s)",
     )
-    add_objective(command)
+    add_shared(command, "--objective")
     command.add_argument(
         "--phases",
         action="store_true",
@@ -78,7 +70,7 @@ def add_plan(command: Command) -> None:
         help="also write the plan for OpenVINO alone: model, affinities and a script",
     )
     add_out(command)
-    add_pictures(command)
+    add_shared(command, "--pictures")
     set_command(command, run_plan, PROFILE_KEPT)
 
 
@@ -116,19 +108,17 @@ def add_fidelity(command: Command) -> None:
         help="how many placements to measure (default: %(default)s)",
     )
     add_out(command)
-    add_pictures(command)
+    add_shared(command, "--pictures")
     set_command(command, run_fidelity, PROFILE_KEPT)
 
 
 def add_problem(command: Command) -> None:
     """Add what says which problem is measured."""
     add_model(command)
-    add_shapes(command)
-    add_data_shapes(command)
-    add_scenario(command)
+    add_shared(command, "--shape", "--data-shape", "--scenario")
     add_devices(command)
     add_granularity(command)
-    add_tolerance(command)
+    add_shared(command, "--tolerance")
     command.add_argument(
         "--refresh", action="store_true", help="measure a new profile, even if one is kept"
     )
@@ -234,8 +224,7 @@ def add_export(command: Command) -> None:
     )
     command.add_argument("placement", metavar="PLACEMENT", help="a placement file")
     add_model(command, required=False, default="the placement's own, if it is built in")
-    add_shapes(command)
-    add_split(command)
+    add_shared(command, "--shape", "--split")
     command.add_argument(
         "--requests",
         type=positive_integer,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from placement_gym.cli.options import add_model, add_out, add_shapes, print_json, set_command
+from placement_gym.cli.options import add_model, add_out, add_shared, print_json, set_command
 from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import positive_integer
 
@@ -28,7 +28,7 @@ def add_view(command: Command) -> None:
         "compares several",
     )
     add_model(command, required=False, default="the placement's own, if it is built in")
-    add_shapes(command)
+    add_shared(command, "--shape")
     command.add_argument(
         "--costs",
         help="costs of the simulated timeline: analytic, profiled, or a cost table's file "

@@ -11,7 +11,7 @@ import placement_gym
 from placement_gym.bench.report import comparison
 from placement_gym.bench.report.known_latencies import find_known_latencies
 from placement_gym.bench.report.overview import count_split_wins
-from placement_gym.bench.report.problems import summarize_agent
+from placement_gym.bench.report.problems import summarize_runs
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.scenes import open_scene
@@ -74,8 +74,8 @@ def test_a_report_counts_no_wins(row: dict[str, Any], tmp_path: Path) -> None:
     bench_env = BenchEnv.make(SIM, {"model": "tiny", "devices": SMALL}, tmp_path)
     known = find_known_latencies(bench_env, [row])
     results = StudyResults([row], {row["problem"]: known})
-    _, cells = summarize_agent(results, row["problem"], row["label"])
-    assert cells[4:6] == ["-", "-"]
+    _, cells = summarize_runs(results, row["problem"], row["label"])
+    assert (cells["x best single"], cells["faster"]) == ("-", "-")
     assert count_split_wins(results) == "No single device holds the model."
     other = row | {"problem": row["problem"].replace("tiny", "small")}
     both = StudyResults([row, other], {row["problem"]: known})

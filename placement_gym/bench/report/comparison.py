@@ -14,7 +14,7 @@ import numpy as np
 from rich.console import Group
 
 from placement_gym.base.errors import UserError
-from placement_gym.base.files import keep_if_possible, safe_name, write_text
+from placement_gym.base.files import safe_name, write_text
 from placement_gym.base.fitted_table import Column, FittedTable, FittedText
 from placement_gym.base.schemas.files import ComparisonFields
 from placement_gym.base.schemas.reading import check, load_json
@@ -272,8 +272,7 @@ def save_placement(bench_env: BenchEnv, row: Json, folder: Path) -> None:
     base = bench_env.base
     assignment = parse_assignment(row["placement"], base.problem)
     placement, file = Placement.of(base.problem, assignment, base.graph), _file_of(row, folder)
-    with keep_if_possible("a placement"):
-        placement.save(file, follow=False)
+    placement.save(file, follow=False)
 
 
 def draw_placements(

@@ -122,6 +122,12 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
 
+    @classmethod
+    def of(cls, lines: Sequence[Mapping[str, str]]) -> Table:
+        """A table of cells by column; what a line lacks is empty."""
+        columns = list(dict.fromkeys(name for line in lines for name in line))
+        return cls(columns, [[line.get(name, "") for name in columns] for line in lines])
+
     def markdown(self, folder: Path) -> str:
         sides = " --- |" + " ---: |" * (len(self.columns) - 1)
         first, *rows = (map(escape_markdown, row) for row in (self.columns, *self.rows))

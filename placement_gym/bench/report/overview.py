@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import numpy as np
 
 from placement_gym.bench.report.document import Table
@@ -19,18 +16,30 @@ EQUAL = 5e-4
 """Mean scores that are written alike."""
 
 
-class Column(NamedTuple):
-    """A column of the table: its name, and what it says of an agent."""
-
-    name: str
-    describe: Callable[[StudyResults, str], str]
-
-
 def summarize_agents(results: StudyResults) -> Table:
     """A line for each agent over all problems of the results."""
-    columns = [*COLUMNS, *(ELSEWHERE if results.scored_elsewhere else ())]
-    lines = [[column.describe(results, agent) for column in columns] for agent in results.ranking]
-    return Table([column.name for column in columns], lines)
+    return Table.of([summarize_agent(results, agent) for agent in results.ranking])
+
+
+def summarize_agent(results: StudyResults, agent: str) -> dict[str, str]:
+    """The line of an agent."""
+    rows = results.rows_of(agent)
+    line = {
+        "agent": agent,
+        "mean": format_mean(results, agent),
+        "IQM": format_iqm(results, agent),
+        "greedy mean": format_mean(results, agent, "greedy_latency_ms"),
+        "greedy IQM": format_greedy(results, agent),
+        "better than the floor": format_chance(results, agent),
+        "failed": f"{sum(not row['latency_ms'] for row in rows)} of {len(rows)}",
+        "evals": f"{np.median([row['evaluations'] for row in rows]):.0f}",
+        "infeas.": format_infeasible(rows),
+        "wall s": f"{np.median([row['wall_s'] for row in rows]):.2f}",
+    }
+    if results.scored_elsewhere:
+        line["mean elsewhere"] = format_mean(results, agent, "scored_ms")
+        line["IQM elsewhere"] = format_iqm(results, agent, "scored_ms")
+    return line
 
 
 def format_mean(results: StudyResults, agent: str, field: str = "latency_ms") -> str:
@@ -58,33 +67,6 @@ def format_chance(results: StudyResults, agent: str) -> str:
         return "-"
     scores = results.scores(agent), results.scores(floor)
     return format_estimate(bootstrap(probability_of_improvement, *scores), 2)
-
-
-def count_failed(results: StudyResults, agent: str) -> str:
-    rows = results.rows_of(agent)
-    return f"{sum(not row['latency_ms'] for row in rows)} of {len(rows)}"
-
-
-def format_median(results: StudyResults, agent: str, field: str, digits: int) -> str:
-    return f"{np.median([row[field] for row in results.rows_of(agent)]):.{digits}f}"
-
-
-COLUMNS = (
-    Column("agent", lambda results, agent: agent),
-    Column("mean", format_mean),
-    Column("IQM", format_iqm),
-    Column("greedy mean", lambda results, agent: format_mean(results, agent, "greedy_latency_ms")),
-    Column("greedy IQM", format_greedy),
-    Column("better than the floor", format_chance),
-    Column("failed", count_failed),
-    Column("evals", lambda results, agent: format_median(results, agent, "evaluations", 0)),
-    Column("infeas.", lambda results, agent: format_infeasible(results.rows_of(agent))),
-    Column("wall s", lambda results, agent: format_median(results, agent, "wall_s", 2)),
-)
-ELSEWHERE = (
-    Column("mean elsewhere", lambda results, agent: format_mean(results, agent, "scored_ms")),
-    Column("IQM elsewhere", lambda results, agent: format_iqm(results, agent, "scored_ms")),
-)
 
 
 def choose_floor(results: StudyResults) -> str | None:

@@ -32,48 +32,32 @@ from placement_gym.problem.placement import parse_assignment
 from placement_gym.view.data import make_view_data
 from placement_gym.view.page import render_page
 
-COLUMNS = ("problem", "role", "ms of score 1", "found by", "bound / ms", "averaged")
 LEFT_OUT = "no: trivial, one device is as fast"
 VIEWS = "views"
 MOST_UNITS = 20_000
 """Pages of larger models take long to write; ``placement-gym view`` writes one."""
 
 
-COLUMNS = (
-    "agent",
-    "ms",
-    "range",
-    "gap",
-    "x best single",
-    "faster",
-    "failed",
-    "greedy ms",
-    "evals",
-    "infeas.",
-    "wall s",
-)
-
-
 def list_problems(results: StudyResults) -> Table:
     """A line for each problem."""
-    columns = [*COLUMNS, *(["ms of score 1 elsewhere"] if results.scored_elsewhere else [])]
     by_role = sorted(results.problems, key=lambda problem: ROLES.index(results.role(problem)))
-    return Table(columns, [describe_problem(results, problem) for problem in by_role])
+    return Table.of([describe_problem(results, problem) for problem in by_role])
 
 
-def describe_problem(results: StudyResults, problem: str) -> list[str]:
+def describe_problem(results: StudyResults, problem: str) -> dict[str, str]:
     """The line of a problem."""
     reference = results.score_references[problem]
-    elsewhere = f"{results.least_elsewhere_ms[problem]:.6g}"
-    return [
-        results.names[problem],
-        results.role(problem),
-        f"{reference.latency_ms:.6g}",
-        reference.origin,
-        describe_bound(results, problem),
-        LEFT_OUT if reference.trivial else "yes",
-        *([elsewhere] if results.scored_elsewhere else []),
-    ]
+    line = {
+        "problem": results.names[problem],
+        "role": results.role(problem),
+        "ms of score 1": f"{reference.latency_ms:.6g}",
+        "found by": reference.origin,
+        "bound / ms": describe_bound(results, problem),
+        "averaged": LEFT_OUT if reference.trivial else "yes",
+    }
+    if results.scored_elsewhere:
+        line["ms of score 1 elsewhere"] = f"{results.least_elsewhere_ms[problem]:.6g}"
+    return line
 
 
 def describe_bound(results: StudyResults, problem: str) -> str:
@@ -130,15 +114,13 @@ def report_problem(
     known = results.known[problem]
     # Agents, published latencies, devices alone and optima are one list, so that each is next to
     # what it is compared with.
-    lines = [summarize_agent(results, problem, agent) for agent in results.agents]
+    lines = [summarize_runs(results, problem, agent) for agent in results.agents]
     for label, values in published.items():
         if results.model(problem) in values:
             latency_ms = values[results.model(problem)]
-            lines.append((latency_ms, [f"published: {label}", f"{latency_ms:.4g}"]))
-    lines += [(ms, [name, format_ms(ms)]) for name, ms in known.named.items()]
+            lines.append((latency_ms, {"agent": f"published: {label}", "ms": f"{latency_ms:.4g}"}))
+    lines += [(ms, {"agent": name, "ms": format_ms(ms)}) for name, ms in known.named.items()]
     lines.sort(key=lambda line: line[0])
-    columns = [*COLUMNS, *(["scored ms"] if results.scored_elsewhere else [])]
-    cells = [line + [""] * (len(columns) - len(line)) for _, line in lines]
     rows = [row for row in results.rows if row["problem"] == problem]
     return [
         Heading(results.names[problem]),
@@ -147,38 +129,41 @@ def report_problem(
             if results.score_references[problem].trivial
             else []
         ),
-        Table(columns, cells),
+        Table.of([line for _, line in lines]),
         Text(state_verdict(rows, known.one_device_holds_the_model)),
         *map(Text, list_remarks(rows)),
         *draw_best_placement(results, problem, task, envs, views),
     ]
 
 
-def summarize_agent(results: StudyResults, problem: str, agent: str) -> tuple[float, list[str]]:
+def summarize_runs(results: StudyResults, problem: str, agent: str) -> tuple[float, dict[str, str]]:
     """The median latency of an agent, inf if all runs failed, and its line of the table."""
     rows, known = results.of(agent, problem), results.known[problem]
     latency, scored = known_values(rows, "latency_ms"), known_values(rows, "scored_ms")
     failed = f"{len(rows) - len(latency)} of {len(rows)}"
     if not len(latency):
-        return np.inf, [agent, *["-"] * 5, failed]
+        nothing = dict.fromkeys(("ms", "range", "gap", "x best single", "faster"), "-")
+        return np.inf, {"agent": agent, **nothing, "failed": failed}
     speedup, noise = (
         float(np.median(known_values(rows, field))) for field in ("speedup_vs_best_single", "noise")
     )
     median = float(np.median(latency))
-    return median, [
-        agent,
-        format_ms(median),
-        f"{format_ms(latency.min())} to {format_ms(latency.max())}",
-        format_gap(median, known),
-        format_ratio(speedup, noise) if known.best_single_ms is not None else "-",
-        format_wins(rows) if known.one_device_holds_the_model else "-",
-        failed,
-        format_greedy(rows),
-        f"{np.median(known_values(rows, 'evaluations')):.0f}",
-        format_infeasible(rows),
-        f"{np.median(known_values(rows, 'wall_s')):.2f}",
-        *([format_ms(float(np.median(scored)))] if len(scored) else []),
-    ]
+    line = {
+        "agent": agent,
+        "ms": format_ms(median),
+        "range": f"{format_ms(latency.min())} to {format_ms(latency.max())}",
+        "gap": format_gap(median, known),
+        "x best single": format_ratio(speedup, noise) if known.best_single_ms is not None else "-",
+        "faster": format_wins(rows) if known.one_device_holds_the_model else "-",
+        "failed": failed,
+        "greedy ms": format_greedy(rows),
+        "evals": f"{np.median([row['evaluations'] for row in rows]):.0f}",
+        "infeas.": format_infeasible(rows),
+        "wall s": f"{np.median([row['wall_s'] for row in rows]):.2f}",
+    }
+    if len(scored):
+        line["scored ms"] = format_ms(float(np.median(scored)))
+    return median, line
 
 
 def format_wins(rows: list[Json]) -> str:

@@ -10,7 +10,7 @@ from rich.progress import Task as ProgressTask
 
 from placement_gym.base.arguments import check_positive
 from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.base.files import keep_if_possible, make_output_folder
+from placement_gym.base.files import make_output_folder
 from placement_gym.base.progress import progress_bar
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnvs
@@ -30,6 +30,8 @@ from placement_gym.bench.study.task import Task, describe_devices
 from placement_gym.envs.keywords import find_env_spec
 
 EXECUTORS = ("auto", "serial", "processes", "ray")
+TAKES = {"workers": ("processes",), "address": ("ray",), "timeout_s": ("processes", "ray")}
+"""The executors that an option is for."""
 
 MakeExecutor = Callable[[Callable[[], None]], Executor]
 """Makes an executor, given what a serial one calls after each evaluation."""
@@ -81,7 +83,7 @@ def run_study(
         # Ray's workers make their own: this process need not have the devices.
         if kind != "ray":
             make_every_environment(missing, envs)
-        new = run_tasks(
+        run_tasks(
             tasks,
             missing,
             folder,
@@ -90,7 +92,7 @@ def run_study(
             ),
             quiet=quiet,
         )
-    by_key = {row["key"]: row for row in (*load_runs(folder), *new)}
+    by_key = {row["key"]: row for row in load_runs(folder)}
     return [by_key[task.key] for task in tasks]
 
 
@@ -108,11 +110,8 @@ def run_tasks(
     make: MakeExecutor,
     on_row: Callable[[Task, Json], None] = lambda task, row: None,
     quiet: bool = False,
-) -> list[Json]:
+) -> None:
     """Run tasks and add each row to the folder's results as it ends.
-
-    A row that cannot be written, as on a full disk, is a warning: it is among the rows returned,
-    is written after the next run if there is room by then, and the next run is tried.
 
     Args:
         tasks: All tasks, for the progress.
@@ -122,14 +121,12 @@ def run_tasks(
         on_row: Called after a row has been written.
         quiet: Show no progress.
 
-    Returns:
-        The new rows.
-
     Raises:
+        FileError: A row cannot be written, as on a full disk; those before it are kept.
         UserError: Another process is writing into the folder.
         KeyboardInterrupt: The run was interrupted; the message says what is kept.
     """
-    n_done, rows = len(tasks) - len(missing), list[Json]()
+    n_done, n_evaluations = len(tasks) - len(missing), 0
     most = f"≤ {sum(task.budget for task in missing):,}"
     with (
         lock_folder(folder),
@@ -140,17 +137,11 @@ def run_tasks(
         # A process that was killed may have left half a line, which would spoil the next one.
         cut_torn_line(folder / ROWS)
         if not missing:
-            return rows
-        n_evaluations, waiting = 0, list[Json]()
+            return
         executor = make(partial(count_evaluation, bar))
         try:
-            # Rows that could not be written wait for the next attempt: a full disk may be cleared
-            # meanwhile.
             for task, row in run_all(missing, executor):
-                rows.append(row)
-                waiting.append(row)
-                with keep_if_possible("a result"):
-                    append_rows(folder / ROWS, waiting)
+                append_row(folder / ROWS, row)
                 n_done += 1
                 n_evaluations += row["evaluations"]
                 label = AgentSpec(task.agent, task.kwargs).label
@@ -168,24 +159,6 @@ def run_tasks(
             ) from None
         finally:
             executor.close()
-    return rows
-
-
-def append_rows(path: Path, waiting: list[Json]) -> None:
-    """Add the rows that wait to a results file, and take those that are written off the list.
-
-    Raises:
-        FileError: One cannot be written; it and those after it still wait.
-    """
-    while waiting:
-        append_row(path, waiting[0])
-        del waiting[0]
-
-
-def count_lost(rows: Sequence[Json], folder: Path) -> int:
-    """Rows that a folder's results do not hold, because they could not be written."""
-    kept = {row["key"] for row in load_runs(folder)}
-    return sum(row["key"] not in kept for row in rows)
 
 
 def count_evaluation(bar: ProgressTask) -> None:
@@ -256,17 +229,13 @@ def choose_executor(
             "processes disturb each other's measurements: take 'auto' (one process), 'serial' or "
             "'ray'"
         )
-    if workers is not None and name != "processes":
-        raise UserError(f"workers are for executor 'processes', not for {name!r}")
-    if address is not None and name != "ray":
-        raise UserError(f"an address is for executor 'ray', not for {name!r}")
+    given = {"workers": workers, "address": address, "timeout_s": timeout_s}
+    for option, value in given.items():
+        if value is not None and name not in TAKES[option]:
+            takes = " or ".join(map(repr, TAKES[option]))
+            raise UserError(f"{option} is for executor {takes}, not for {name!r}")
     if timeout_s is not None:
         check_positive("timeout_s", timeout_s)
-        if name == "serial":
-            raise UserError(
-                "a timeout needs tasks in processes of their own, which 'serial' does not give "
-                "them: take 'auto'"
-            )
     return name, workers
 
 

@@ -42,7 +42,7 @@ from placement_gym.bench.study.worker import run_task
         ({}, {"executor": "serial", "workers": 2}, "for executor 'processes'"),
         ({}, {"workers": 0}, "at least 1"),
         ({}, {"address": "auto"}, "for executor 'ray'"),
-        ({}, {"executor": "serial", "timeout_s": 5.0}, "processes of their own"),
+        ({}, {"executor": "serial", "timeout_s": 5.0}, "for executor 'processes' or 'ray'"),
         ({}, {"timeout_s": 0.0}, "timeout_s must be above 0"),
         ({"env": "DevicePlacement-v0"}, {"executor": "processes"}, "disturb"),
         ({"score_on": {"env": "DevicePlacement-v0"}}, {"executor": "processes"}, "disturb"),
