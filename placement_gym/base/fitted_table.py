@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import fill
 
@@ -77,6 +77,10 @@ class FittedTable:
     def add_row(self, *cells: object, style: str = "") -> None:
         """Add a line; cells are shown as they are, brackets are not markup."""
         self.rows.append(([make_printable(cell) for cell in cells], style))
+
+    def add_cells(self, cells: Mapping[str, str], style: str = "") -> None:
+        """Add a line from cells by column; what it lacks is empty."""
+        self.add_row(*(cells.get(column.name, "") for column in self.columns), style=style)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         filled = [one for one in self.columns if not self.is_empty(one)]

@@ -66,28 +66,29 @@ TITLE_LETTERS = 92
 """Of a note that stands on the pictures; longer ones are next to the table."""
 
 
-def format_row(row: Json, known: KnownLatencies) -> list[str]:
-    """A result row as the columns of the table."""
-    agent = [row["label"], str(row["seed"])]
-    spent = [str(row["evaluations"]), format_infeasible([row]), f"{row['wall_s']:.2f}"]
+def format_row(row: Json, known: KnownLatencies) -> dict[str, str]:
+    """A result row as cells by column."""
+    nothing = dict.fromkeys(("ms", "p90", "gap", "x ref", "x best single", "faster", "subm."), "-")
+    line = {"agent": row["label"], "seed": str(row["seed"]), **nothing}
     if row["latency_ms"] is None:
-        return [*agent, *["-"] * 5, "failed", "-", *spent]
-    expected, made = row["n_submodels_expected"], row["n_submodels"]
-    return [
-        *agent,
-        f"{row['latency_ms']:.2f}",
-        "-" if row["latency_p90_ms"] is None else f"{row['latency_p90_ms']:.2f}",
-        format_gap(row["latency_ms"], known),
-        f"{row['speedup']:.2f}",
-        *(compare_with_single(row) if known.one_device_holds_the_model else ["-", "-"]),
-        str(made) if made == expected else f"{made} ({expected})",
-        *spent,
-    ]
-
-
-def compare_with_single(row: Json) -> list[str]:
-    """The speed-up of a row over the best single device, and whether it beats that."""
-    return [format_ratio(row["speedup_vs_best_single"], row["noise"]), format_verdict(row)]
+        line["faster"] = "failed"
+    else:
+        expected, made = row["n_submodels_expected"], row["n_submodels"]
+        line |= {
+            "ms": f"{row['latency_ms']:.2f}",
+            "p90": "-" if row["latency_p90_ms"] is None else f"{row['latency_p90_ms']:.2f}",
+            "gap": format_gap(row["latency_ms"], known),
+            "x ref": f"{row['speedup']:.2f}",
+            "subm.": str(made) if made == expected else f"{made} ({expected})",
+        }
+        if known.one_device_holds_the_model:
+            line["x best single"] = format_ratio(row["speedup_vs_best_single"], row["noise"])
+            line["faster"] = format_verdict(row)
+    return line | {
+        "evals": str(row["evaluations"]),
+        "infeas.": format_infeasible([row]),
+        "wall s": f"{row['wall_s']:.2f}",
+    }
 
 
 def format_verdict(row: Json) -> str:
@@ -96,12 +97,9 @@ def format_verdict(row: Json) -> str:
     return "doubtful" if undecided else str(row["beats_best_single"])
 
 
-def format_known(known: KnownLatencies) -> list[list[str]]:
-    """The known latencies as lines of the table."""
-    return [
-        [name, "", f"{value:.2f}", *[""] * (len(COLUMNS) - 3)]
-        for name, value in known.named.items()
-    ]
+def format_known(known: KnownLatencies) -> list[dict[str, str]]:
+    """The known latencies as cells by column."""
+    return [{"agent": name, "ms": f"{value:.2f}"} for name, value in known.named.items()]
 
 
 def known_latencies_of(document: Document) -> KnownLatencies:
@@ -156,9 +154,9 @@ def comparison_table(document: Document) -> Group:
     known = known_latencies_of(document)
     for row in document["rows"]:
         won = row["beats_best_single"] == YES and known.one_device_holds_the_model
-        table.add_row(*format_row(row, known), style="bold" if won else "")
+        table.add_cells(format_row(row, known), style="bold" if won else "")
     for line in format_known(known):
-        table.add_row(*line, style="dim")
+        table.add_cells(line, style="dim")
     notes = [*document["notes"], *([document["replaced"]] if document["replaced"] else [])]
     if document["resumed"]:
         notes.append(f"{document['resumed']} runs were done before and are taken as they are.")
@@ -182,7 +180,7 @@ def format_markdown(document: Document) -> str:
         [
             Heading(heading(document), 1),
             *(Text(note, "summary") for note in document["notes"]),
-            Table([one.name for one in COLUMNS], lines),
+            Table.of(lines),
             *map(Text, [LEGEND, *remarks, conclusion(document)]),
         ]
     )
