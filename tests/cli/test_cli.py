@@ -17,7 +17,6 @@ from rich.console import Console
 import placement_gym
 from placement_gym.bench.compare import compare
 from placement_gym.bench.report.comparison import comparison_table
-from placement_gym.bench.run.agents import find_modules_in
 from placement_gym.cli.main import main
 from placement_gym.cli.tables import describe_profile, profile_table
 
@@ -171,16 +170,6 @@ def test_modules_of_the_users_folder_are_found_and_hide_none(start: str, tmp_pat
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("placement-gym: ")]
     assert "cannot import 'mine:missing': module 'mine' has no attribute 'missing'" in line
     assert f"'mine' was imported from {tmp_path / 'mine.py'}" in line
-
-
-def test_users_folder_comes_after_this_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An editable install is found by a hook that comes after all of ``sys.path``."""
-    monkeypatch.setattr(sys, "path", ["first"])
-    find_modules_in(tmp_path)
-    find_modules_in(tmp_path)
-    assert sys.path == ["first", str(Path(placement_gym.__file__).parent.parent), str(tmp_path)]
 
 
 def test_a_terminal_that_lacks_a_character_shows_a_question_mark(

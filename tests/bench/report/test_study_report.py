@@ -6,10 +6,10 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from pages import Elements
 from studies import REPORTED, leave_out_pictures, read_rows
 
 from placement_gym.base.errors import UserError
@@ -34,23 +34,6 @@ def few_resamples() -> Iterator[None]:
 @pytest.fixture
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     leave_out_pictures(monkeypatch)
-
-
-class Elements(HTMLParser):
-    """The elements of a page and their attributes."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str | None]] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += attrs
-
-    def values(self, *names: str) -> list[str]:
-        return [value or "" for name, value in self.attributes if name in names]
 
 
 @pytest.fixture(scope="module")
