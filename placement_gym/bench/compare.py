@@ -232,15 +232,7 @@ def plan_runs(
 
 def find_stale_runs(bench_env: BenchEnv, runs: Sequence[Run], folder: Path) -> dict[str, str]:
     """Keys of runs in the folder that have to be done again, with the reason."""
-    problem = bench_env.base.problem
-    now = {
-        "model_fingerprint": problem.units.graph.fingerprint(),
-        "costs_fingerprint": None
-        if bench_env.measured
-        else bench_env.base.cost_table().fingerprint,
-        "devices": [device.to_json() for device in problem.devices],
-    }
-    machine = (host(), versions().get("openvino"))
+    now, machine = bench_env.origin, (host(), versions().get("openvino"))
     by_key = {row["key"]: row for row in load_runs(folder)}
     stale = {}
     for run in runs:

@@ -8,7 +8,7 @@ from typing import Any
 
 from placement_gym.base.errors import UserError
 from placement_gym.bench.run.rows import Json, load_runs
-from placement_gym.bench.study.task import describe_devices, expand_variables
+from placement_gym.bench.study.task import describe_devices, read_make_kwargs
 from placement_gym.models.loading import ModelNotFoundError
 from placement_gym.models.shapes import Shapes, shapes_of_placement
 from placement_gym.problem.costs.table import costs_beside
@@ -136,8 +136,7 @@ def find_fastest(rows: Sequence[Json], changes: Mapping[str, Any]) -> list[Found
 
 def make_build_kwargs(row: Json, changes: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments that build the simulated problem of a row."""
-    kwargs = {**row["env_kwargs"], "model": expand_variables(str(row["env_kwargs"]["model"]))}
-    return {**kwargs, "devices": row["devices"], **changes}
+    return {**read_make_kwargs(row), "devices": row["devices"], **changes}
 
 
 def describe_result(row: Json) -> str:

@@ -205,9 +205,7 @@ def reopen_env(task: Task, rows: Sequence[Json], envs: BenchEnvs) -> BenchEnv | 
         bench_env = envs.get(task.env, task.make_kwargs)
     except (ValueError, OSError, RuntimeError):
         return None
-    model = bench_env.base.problem.units.graph.fingerprint()
-    costs = None if bench_env.measured else bench_env.base.cost_table().fingerprint
-    return bench_env if _fingerprints(rows) == {(model, costs)} else None
+    return bench_env if _fingerprints(rows) == _fingerprints([bench_env.origin]) else None
 
 
 def _fingerprints(rows: Sequence[Json]) -> set[tuple[str, str | None]]:

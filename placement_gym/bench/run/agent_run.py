@@ -132,17 +132,14 @@ def run_search(
 
 def start_row(bench_env: BenchEnv, agent: AgentSpec, seed: int, budget: int) -> Row:
     """The row of a run before it begins."""
-    problem = bench_env.base.problem
     return Row.begin(
         agent=agent.name,
         label=agent.label,
         kwargs=dict(agent.kwargs),
         env=bench_env.env_id,
         env_kwargs=dict(bench_env.env_kwargs),
-        model=problem.units.graph.model,
-        model_fingerprint=problem.units.graph.fingerprint(),
-        costs_fingerprint=None if bench_env.measured else bench_env.base.cost_table().fingerprint,
-        devices=[device.to_json() for device in problem.devices],
+        model=bench_env.base.problem.units.graph.model,
+        **bench_env.origin,
         seed=seed,
         budget=budget,
     )

@@ -79,6 +79,16 @@ class BenchEnv:
         return self.env.spec is not None and self.env.spec.nondeterministic
 
     @property
+    def origin(self) -> dict[str, Any]:
+        """Fields of rows that say what was placed: fingerprints, None if measured, and devices."""
+        problem = self.base.problem
+        return {
+            "model_fingerprint": problem.units.graph.fingerprint(),
+            "costs_fingerprint": None if self.measured else self.base.cost_table().fingerprint,
+            "devices": [device.to_json() for device in problem.devices],
+        }
+
+    @property
     def max_episode_evaluations(self) -> int:
         """Placements that one episode evaluates at most, that of its reset included."""
         one_by_one = self.env.has_wrapper_attr("place")

@@ -17,7 +17,7 @@ from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.finalists import Finalist, choose_finalist
 from placement_gym.bench.run.rows import PACKED_ROWS, ROWS, Json, load_runs
 from placement_gym.bench.study.spec import Study
-from placement_gym.bench.study.task import Task, expand_variables
+from placement_gym.bench.study.task import Task, expand_variables, read_make_kwargs
 from placement_gym.bench.study.worker import score_elsewhere
 from placement_gym.problem.placement import Placement, parse_assignment
 
@@ -91,7 +91,7 @@ def replay_row(row: Json, envs: BenchEnvs) -> str:
         return "its key is not that of its agent, problem, seed and budget"
     if row["placement"] is None or row["latency_ms"] is None:
         return "" if row["error"] else "it has neither a placement nor an error"
-    bench_env = envs.get(row["env"], make_replay_kwargs(row))
+    bench_env = envs.get(row["env"], read_make_kwargs(row))
     problem = bench_env.base.problem
     if problem.units.graph.fingerprint() != row["model_fingerprint"]:
         return "the model has changed"
@@ -115,17 +115,6 @@ def replay_row(row: Json, envs: BenchEnvs) -> str:
         if not math.isclose(value, row[field], rel_tol=ROUNDING)
     ]
     return ", ".join(wrong)
-
-
-def make_replay_kwargs(row: Json) -> Json:
-    """Arguments of ``gym.make`` that replay a row.
-
-    Variables in the model's path, as published, are replaced.
-
-    Raises:
-        UserError: Such a variable is not set.
-    """
-    return {**row["env_kwargs"], "model": expand_variables(str(row["env_kwargs"]["model"]))}
 
 
 def task_of(row: Json) -> Task:
