@@ -133,16 +133,9 @@ def compare(
         # An interrupt still writes the report of what has ended.
         interrupted = False
         try:
-            run_tasks(
-                tasks,
-                missing,
-                folder,
-                lambda on_evaluation: Serial(
-                    envs, factories, on_evaluation, share_within_seed=True
-                ),
-                partial(keep_run, bench_env, labels, folder, quiet),
-                quiet,
-            )
+            executor = Serial(envs, factories, share_within_seed=True)
+            on_row = partial(keep_run, bench_env, labels, folder, quiet)
+            run_tasks(tasks, missing, folder, executor, on_row, quiet)
         except KeyboardInterrupt:
             interrupted = True
         document = summarize(bench_env, load_rows_of(runs, folder, stale)) | {

@@ -30,9 +30,6 @@ from placement_gym.bench.study.replay import ROUNDING
 from placement_gym.bench.study.spec import TEST
 from placement_gym.bench.study.task import describe_devices
 
-ALONE = "this study alone"
-NEW = "new in this study"
-OPTIMUM = "proven optimum"
 TRIVIAL = "Trivial: one device is as fast as any placement that is known."
 
 
@@ -67,12 +64,12 @@ def choose_score_reference(known: KnownLatencies, rows: Sequence[Json]) -> Score
         return ScoreReference(np.nan, "no run has a latency", trivial=False)
     trivial = bool(np.isfinite(before_ms)) and is_trivial(least_ms, known.best_single_ms)
     if best and np.isinf(before_ms):
-        return ScoreReference(least_ms, f"{ALONE}: {best['label']}", trivial=False)
+        return ScoreReference(least_ms, f"this study alone: {best['label']}", trivial=False)
     if best and known.best_known_ms and found_ms < known.best_known_ms * (1 - ROUNDING):
         gain = 1 - found_ms / known.best_known_ms
-        origin = f"{NEW}: {best['label']}, {100 * gain:.2g} % below {known.best_known_ms:.6g} ms"
-        return ScoreReference(least_ms, f"{origin} by {known.origin}", trivial)
-    return ScoreReference(least_ms, known.origin or OPTIMUM, trivial)
+        below = f"{100 * gain:.2g} % below {known.best_known_ms:.6g} ms by {known.origin}"
+        return ScoreReference(least_ms, f"new in this study: {best['label']}, {below}", trivial)
+    return ScoreReference(least_ms, known.origin or "proven optimum", trivial)
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,7 +51,13 @@ class WorkerLost(Exception):  # noqa: N818  a signal, not an error
 
 
 class Executor(Protocol):
-    """Something that runs tasks."""
+    """Something that runs tasks.
+
+    Attributes:
+        on_evaluation: Called for each evaluation in this process or its children.
+    """
+
+    on_evaluation: Callable[[], None]
 
     @property
     def slots(self) -> int:
@@ -105,7 +111,6 @@ class Serial:
     Args:
         envs: Environments that are open already; the caller closes them.
         factories: Agents that cannot be imported: name -> factory or agent.
-        on_evaluation: Called after each evaluation.
         share_within_seed: Whether consecutive runs with the same seed share measurements; runs
             with different seeds never do.
     """
@@ -116,10 +121,10 @@ class Serial:
         self,
         envs: BenchEnvs,
         factories: Mapping[str, Any] | None = None,
-        on_evaluation: Callable[[], None] = lambda: None,
         share_within_seed: bool = False,
     ) -> None:
-        self.envs, self.factories, self.on_evaluation = envs, factories, on_evaluation
+        self.envs, self.factories = envs, factories
+        self.on_evaluation: Callable[[], None] = lambda: None
         self.share_within_seed = share_within_seed
         self.last_seed: int | None = None
 

@@ -48,18 +48,16 @@ class Processes:
 
     Args:
         workers: Number of processes; None takes the cores that this process may use.
-        on_evaluation: Called for each evaluation, some time after it.
         timeout_s: Seconds without an evaluation after which a task counts as hung.
     """
 
     def __init__(
         self,
         workers: int | None = None,
-        on_evaluation: Callable[[], None] = lambda: None,
         timeout_s: float = TASK_TIMEOUT_S,
     ) -> None:
         self.slots = workers or usable_cores()
-        self.on_evaluation = on_evaluation
+        self.on_evaluation: Callable[[], None] = lambda: None
         self.timeout_s = timeout_s
         self.idle: list[Child] = []
         self.busy: list[Running] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +19,6 @@ from placement_gym.bench.run.rows import (
     ROWS,
     Json,
     append_row,
-    cut_torn_line,
     load_runs,
     lock_folder,
 )
@@ -32,9 +32,6 @@ from placement_gym.envs.keywords import find_env_spec
 EXECUTORS = ("auto", "serial", "processes", "ray")
 TAKES = {"workers": ("processes",), "address": ("ray",), "timeout_s": ("processes", "ray")}
 """The executors that an option is for."""
-
-MakeExecutor = Callable[[Callable[[], None]], Executor]
-"""Makes an executor, given what a serial one calls after each evaluation."""
 
 
 def run_study(
@@ -83,15 +80,10 @@ def run_study(
         # Ray's workers make their own: this process need not have the devices.
         if kind != "ray":
             make_every_environment(missing, envs)
-        run_tasks(
-            tasks,
-            missing,
-            folder,
-            lambda on_evaluation: make_executor(
-                kind, study, envs, workers, address, on_evaluation, timeout_s or TASK_TIMEOUT_S
-            ),
-            quiet=quiet,
-        )
+        if missing:
+            timeout_s = timeout_s or TASK_TIMEOUT_S
+            with closing(make_executor(kind, study, envs, workers, address, timeout_s)) as made:
+                run_tasks(tasks, missing, folder, made, quiet=quiet)
     by_key = {row["key"]: row for row in load_runs(folder)}
     return [by_key[task.key] for task in tasks]
 
@@ -107,7 +99,7 @@ def run_tasks(
     tasks: Sequence[Task],
     missing: Sequence[Task],
     folder: Path,
-    make: MakeExecutor,
+    executor: Executor,
     on_row: Callable[[Task, Json], None] = lambda task, row: None,
     quiet: bool = False,
 ) -> None:
@@ -117,7 +109,7 @@ def run_tasks(
         tasks: All tasks, for the progress.
         missing: Those of them to run.
         folder: Of the results.
-        make: Makes the executor; not called if nothing is missing.
+        executor: Runs them.
         on_row: Called after a row has been written.
         quiet: Show no progress.
 
@@ -134,11 +126,7 @@ def run_tasks(
     ):
         bar = progress.tasks[0]
         progress.update(bar.id, completed=n_done)
-        # A process that was killed may have left half a line, which would spoil the next one.
-        cut_torn_line(folder / ROWS)
-        if not missing:
-            return
-        executor = make(partial(count_evaluation, bar))
+        executor.on_evaluation = partial(count_evaluation, bar)
         try:
             for task, row in run_all(missing, executor):
                 append_row(folder / ROWS, row)
@@ -157,8 +145,6 @@ def run_tasks(
                 f"{n_done} of {len(tasks)} runs are in {folder / ROWS}; "
                 "rerun the command to continue"
             ) from None
-        finally:
-            executor.close()
 
 
 def count_evaluation(bar: ProgressTask) -> None:
@@ -245,15 +231,14 @@ def make_executor(
     envs: BenchEnvs,
     workers: int | None,
     address: str | None,
-    on_evaluation: Callable[[], None],
     timeout_s: float,
 ) -> Executor:
     """The executor of that name."""
     if name == "ray":
         return Ray(address, study.variables, timeout_s)
     if name == "processes":
-        return Processes(workers, on_evaluation, timeout_s)
-    return Serial(envs, None, on_evaluation)
+        return Processes(workers, timeout_s)
+    return Serial(envs)
 
 
 def describe_study(study: Study, out: str | Path, retry_failed: bool = False) -> str:
