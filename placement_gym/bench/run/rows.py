@@ -146,7 +146,7 @@ class Row(Fields):
     def begin(cls, **values: Any) -> Row:
         """The row of a run that begins now on this machine."""
         time = datetime.now(UTC).isoformat("T", "seconds")
-        origin = {"versions": versions(), "host": host(), "git": git_commit(), "time": time}
+        origin: Json = {"versions": versions(), "host": host(), "git": git_commit(), "time": time}
         return cls(**to_plain(values), **origin)
 
     def change(self, **values: Any) -> Row:
