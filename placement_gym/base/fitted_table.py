@@ -83,7 +83,11 @@ class FittedTable:
         self.add_row(*(cells.get(column.name, "") for column in self.columns), style=style)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        filled = [one for one in self.columns if not self.is_empty(one)]
+        filled = [
+            one
+            for one in self.columns
+            if not self.rows or any(cell not in NOTHING for cell in self.cells(one))
+        ]
         shown = self.choose_columns(filled, console, options)
         if self.title:
             yield FittedText(self.title, "italic")
@@ -115,10 +119,6 @@ class FittedTable:
         """Characters of a line in which no number of these columns is cut."""
         wide = options.update(max_width=UNLIMITED)
         return console.measure(self.build(columns), options=wide).minimum
-
-    def is_empty(self, column: Column) -> bool:
-        """Return whether there are rows, but nothing in this column of them."""
-        return bool(self.rows) and all(cell in NOTHING for cell in self.cells(column))
 
     def cells(self, column: Column) -> list[str]:
         """Return the texts of a column."""

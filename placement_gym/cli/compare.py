@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from typing import Any
 
 from placement_gym.base.errors import UserError
@@ -108,7 +107,9 @@ def run_compare(options: argparse.Namespace) -> int:
             f"{len(document['rows'])} finished runs are in {options.out}/results.jsonl; "
             "rerun the command to continue"
         )
-    return 1 if any(map(has_failed, document["rows"])) else 0
+    # A single device that cannot hold the model is a result.
+    searched = (row for row in document["rows"] if row["agent"] != SINGLE_DEVICE)
+    return 1 if any(row["error"] for row in searched) else 0
 
 
 def env_settings(options: argparse.Namespace) -> dict[str, Any]:
@@ -122,8 +123,3 @@ def env_settings(options: argparse.Namespace) -> dict[str, Any]:
         if key in settings:
             raise UserError(f"--set {key}=... would contradict --{key}: give that alone")
     return settings
-
-
-def has_failed(row: Mapping[str, Any]) -> bool:
-    """Return whether a run failed; a single device that cannot hold the model is a result."""
-    return bool(row["error"]) and row["agent"] != SINGLE_DEVICE

@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from placement_gym.base.files import safe_name, write_text
 from placement_gym.base.texts import code_span, escape_markdown, escape_paragraph, make_printable
 from placement_gym.view.figures.results import MOST_LINES, REST, choose_looks
 from placement_gym.view.figures.style import COLOURS, CROSSING, GROUND, TEXT_AS_TEXT, WITHIN, save
-from placement_gym.view.page import fill_in, hash_source
+from placement_gym.view.page import fill_in, hash_source, read
 
 VARIABLES = {GROUND: "ground", CROSSING: "ink", WITHIN: "faint", COLOURS[7]: "ink"}
 """Colours that follow the page's theme, by the name of its variable."""
@@ -228,7 +227,7 @@ def render_markdown(blocks: Sequence[Block], folder: Path = Path()) -> str:
 
 def render_page(blocks: Sequence[Block]) -> str:
     """The blocks as one HTML page with contents, which needs no network."""
-    template, style, script = map(read, PARTS)
+    template, style, script = (read(name, "placement_gym.bench.report") for name in PARTS)
     headings = [
         (number, block) for number, block in enumerate(blocks) if isinstance(block, Heading)
     ]
@@ -244,8 +243,3 @@ def render_page(blocks: Sequence[Block]) -> str:
         "body": "\n".join(block.html(number) for number, block in enumerate(blocks)),
     }
     return fill_in(template, parts)
-
-
-def read(name: str) -> str:
-    """A file of the page."""
-    return files("placement_gym.bench.report").joinpath("static", name).read_text("utf-8")

@@ -187,7 +187,8 @@ class Study:
 
     def label(self, row: Mapping[str, Any]) -> str:
         """The study's label for the agent of a row."""
-        labels = [spec.label for spec in self.specs if same_agent(spec, row)]
+        made_by = (row["agent"], row["kwargs"])
+        labels = [one.label for one in self.specs if (one.name, dict(one.kwargs)) == made_by]
         return labels[0] if labels else str(row["label"])
 
     def tasks(self) -> list[Task]:
@@ -208,11 +209,6 @@ class Study:
             for model, devices, seed, spec in cells
         ]
         return list({task.key: task for task in tasks}.values())
-
-
-def same_agent(spec: AgentSpec, row: Mapping[str, Any]) -> bool:
-    """Return whether a row is from that agent."""
-    return spec.name == row["agent"] and dict(spec.kwargs) == row["kwargs"]
 
 
 def find_study(study: str | Path) -> Path:
