@@ -30,32 +30,6 @@ STYLE = re.compile(r'style="[^"]*"')
 PARTS = ("report.html", "report.css", "report.js")
 
 
-def make_inline(svg: str, prefix: str, caption: str) -> str:
-    """A file that matplotlib has written as an element of a page.
-
-    Args:
-        svg: The file.
-        prefix: Begins its ids, so that they differ from those of other pictures.
-        caption: For readers that do not see it.
-    """
-    drawing = METADATA.sub("", svg[svg.index("<svg") :])
-    drawing = ID.sub(rf'\1id="{prefix}', drawing)
-    drawing = REFERENCE.sub(rf"\1{prefix}", drawing)
-    drawing = PATH.sub(lambda found: DIGITS.sub(r"\1", found[0]).replace("\n", " "), drawing)
-    drawing = STYLE.sub(lambda found: follow_theme(found[0]), drawing)
-    head, rest = drawing.split(">", 1)
-    head = re.sub(r'\s(height|xmlns:xlink|xmlns|version)="[^"]*"', "", head)
-    label = html.escape(make_printable(caption))
-    return f'{head} role="img" aria-label="{label}">{rest}'
-
-
-def follow_theme(style: str) -> str:
-    """A style whose colours are those of the page where they have no meaning of their own."""
-    for colour, variable in VARIABLES.items():
-        style = style.replace(colour, f"var(--{variable})")
-    return style
-
-
 @dataclass(frozen=True)
 class Heading:
     """A heading; level 1 is the title."""
@@ -243,3 +217,29 @@ def render_page(blocks: Sequence[Block]) -> str:
         "body": "\n".join(block.html(number) for number, block in enumerate(blocks)),
     }
     return fill_in(template, parts)
+
+
+def make_inline(svg: str, prefix: str, caption: str) -> str:
+    """A file that matplotlib has written as an element of a page.
+
+    Args:
+        svg: The file.
+        prefix: Begins its ids, so that they differ from those of other pictures.
+        caption: For readers that do not see it.
+    """
+    drawing = METADATA.sub("", svg[svg.index("<svg") :])
+    drawing = ID.sub(rf'\1id="{prefix}', drawing)
+    drawing = REFERENCE.sub(rf"\1{prefix}", drawing)
+    drawing = PATH.sub(lambda found: DIGITS.sub(r"\1", found[0]).replace("\n", " "), drawing)
+    drawing = STYLE.sub(lambda found: follow_theme(found[0]), drawing)
+    head, rest = drawing.split(">", 1)
+    head = re.sub(r'\s(height|xmlns:xlink|xmlns|version)="[^"]*"', "", head)
+    label = html.escape(make_printable(caption))
+    return f'{head} role="img" aria-label="{label}">{rest}'
+
+
+def follow_theme(style: str) -> str:
+    """A style whose colours are those of the page where they have no meaning of their own."""
+    for colour, variable in VARIABLES.items():
+        style = style.replace(colour, f"var(--{variable})")
+    return style

@@ -1,4 +1,4 @@
-"""Rows of a study for others: published, and replayed."""
+"""Rows of a study, replayed and published."""
 
 from __future__ import annotations
 
