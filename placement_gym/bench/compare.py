@@ -204,21 +204,15 @@ def plan_runs(
     ]
     pairs = [(spec, seeds[0]) for spec in alone]
     pairs += [(spec, seed) for seed in seeds for spec in agents]
-    env_kwargs = {key: kwargs[key] for key in kwargs if key not in ("model", "devices")}
+    common: dict[str, Any] = {
+        "env": env_id,
+        "env_kwargs": {key: kwargs[key] for key in kwargs if key not in ("model", "devices")},
+        "model": kwargs["model"],
+        "devices": kwargs["devices"],
+        "budget": budget,
+    }
     return [
-        Run(
-            Task(
-                agent=spec.name,
-                kwargs=dict(spec.kwargs),
-                env=env_id,
-                env_kwargs=env_kwargs,
-                model=kwargs["model"],
-                devices=kwargs["devices"],
-                seed=seed,
-                budget=budget,
-            ),
-            spec,
-        )
+        Run(Task(agent=spec.name, kwargs=dict(spec.kwargs), seed=seed, **common), spec)
         for spec, seed in pairs
     ]
 

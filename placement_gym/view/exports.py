@@ -177,7 +177,8 @@ def make_graph(scene: Scene, data: Values) -> Values:
                 for number, other in enumerate(devices)
             },
         }
-        output = describe_output(graph, operator)
+        shape = ", ".join(map(str, graph.shapes[operator]))
+        output = {"tensor_shape": f"{graph.element_types[operator]} [{shape}]"}
         nodes.append(
             {
                 "id": name,
@@ -205,12 +206,6 @@ def list_sources(graph: OpGraph) -> list[list[str]]:
     for source, target in graph.edge_index.T.tolist():
         sources[target].append(graph.names[source])
     return sources
-
-
-def describe_output(graph: OpGraph, operator: int) -> dict[str, str]:
-    """Type and shape of an operator's first output."""
-    shape = ", ".join(map(str, graph.shapes[operator]))
-    return {"tensor_shape": f"{graph.element_types[operator]} [{shape}]"}
 
 
 def list_pairs(values: dict[str, Any]) -> list[dict[str, str]]:

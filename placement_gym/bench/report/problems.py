@@ -15,7 +15,6 @@ from placement_gym.bench.report.document import Block, Heading, Link, Picture, T
 from placement_gym.bench.report.known_latencies import reopen_env
 from placement_gym.bench.report.scores import TRIVIAL, StudyResults
 from placement_gym.bench.report.wording import (
-    count_doubtful,
     count_wins,
     format_gap,
     format_infeasible,
@@ -168,7 +167,7 @@ def summarize_runs(results: StudyResults, problem: str, agent: str) -> tuple[flo
 
 def format_wins(rows: list[Json]) -> str:
     """The runs that beat the best single device, and those whose measurement decides nothing."""
-    doubtful = count_doubtful(rows)
+    doubtful = sum(bool(row["doubt"]) for row in rows)
     return f"{count_wins(rows)} of {len(rows)}" + (f" ({doubtful} doubtful)" if doubtful else "")
 
 

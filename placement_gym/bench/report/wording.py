@@ -155,11 +155,6 @@ def count_wins(rows: Rows) -> int:
     return sum(row["beats_best_single"] == YES for row in rows)
 
 
-def count_doubtful(rows: Rows) -> int:
-    """Runs whose finalist's measurement decides nothing."""
-    return sum(bool(row["doubt"]) for row in rows)
-
-
 def _median_gain(rows: Rows) -> float | None:
     """The median gain of all runs, if more than half of them win."""
     known = [row["speedup_vs_best_single"] for row in rows if row.get("speedup_vs_best_single")]
