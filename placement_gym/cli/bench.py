@@ -173,7 +173,7 @@ def run_run(options: argparse.Namespace) -> int:
     from rich.console import Console
 
     from placement_gym.base.errors import UserError
-    from placement_gym.base.texts import make_lines_printable
+    from placement_gym.base.texts import join_words, make_lines_printable
     from placement_gym.bench.study.runner import (
         check_names,
         choose_executor,
@@ -185,7 +185,7 @@ def run_run(options: argparse.Namespace) -> int:
     # A study is a file of somebody: before it may import code, it is only read and described.
     study = Study.load(options.study)
     choose_executor(study, options.executor, options.workers, options.address, options.timeout)
-    if options.trust or not study.code:
+    if options.trust or not study.needs_trust:
         check_names(study)
     about = make_lines_printable(describe_study(study, options.out, options.retry_failed))
     if options.dry_run or not options.quiet:
@@ -193,16 +193,10 @@ def run_run(options: argparse.Namespace) -> int:
     if options.dry_run:
         print_json(options, {"study": options.study, "about": about})
         return 0
-    if study.code and not options.trust:
+    if study.needs_trust and not options.trust:
         raise UserError(
-            f"the study {options.study} runs code that does not come with this package, "
-            f"{', '.join(study.code)}, from this folder or an installed package: read it, then "
-            "add --trust"
-        )
-    if study.logging and not options.trust:
-        raise UserError(
-            f"the study {options.study} has agents write logs into folders that it names, "
-            f"{', '.join(study.logging)}: remove tensorboard_log, or add --trust"
+            f"the study {options.study} {join_words(study.needs_trust)}: read it, and code from "
+            "this folder or an installed package that it runs, then add --trust"
         )
     rows = run_study(
         study,

@@ -13,6 +13,7 @@ from placement_gym.base.arguments import check_positive
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.base.files import make_output_folder
 from placement_gym.base.progress import progress_bar
+from placement_gym.base.texts import join_words
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import (
@@ -250,13 +251,13 @@ def describe_study(study: Study, out: str | Path, retry_failed: bool = False) ->
         f"{Path(task.model).stem} on {describe_devices(task.devices)}"
         for task in first_of_each_problem(tasks)
     ]
-    code = [f"code of its own that it runs: {', '.join(study.code)}"] if study.code else []
+    trusted = [f"it {join_words(study.needs_trust)}"] if study.needs_trust else []
     return "\n".join(
         [
             f"{len(tasks)} runs of {study.budget} evaluations, {n_done} already done",
             f"agents: {agents}",
             f"problems ({study.env}): {'; '.join(problems)}",
             f"seeds: {', '.join(map(str, study.all_seeds))}",
-            *code,
+            *trusted,
         ]
     )

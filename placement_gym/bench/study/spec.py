@@ -96,14 +96,14 @@ class Study:
         return cls(**values)
 
     @property
-    def code(self) -> list[str]:
-        """The agents that are code of their own, ``"module:attribute"``, and not registered."""
-        return sorted({spec.name for spec in self.specs if ":" in spec.name})
-
-    @property
-    def logging(self) -> list[str]:
-        """The agents whose options name a folder that they would write logs into."""
-        return [spec.label for spec in self.specs if spec.kwargs.get(LOG_OPTION)]
+    def needs_trust(self) -> list[str]:
+        """Parts of a sentence on what its agents do besides placing: own code, and logs."""
+        code = sorted({spec.name for spec in self.specs if ":" in spec.name})
+        logs = [spec.label for spec in self.specs if spec.kwargs.get(LOG_OPTION)]
+        return [
+            *([f"runs code of its own, {', '.join(code)}"] if code else []),
+            *([f"names folders for logs ({LOG_OPTION}) of {', '.join(logs)}"] if logs else []),
+        ]
 
     @property
     def all_seeds(self) -> list[int]:

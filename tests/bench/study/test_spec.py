@@ -122,7 +122,7 @@ def test_a_study_names_no_folder_to_write_logs_into(
     file.write_text(json.dumps(VALUES | {"models": ["tiny"], "seeds": 1, "agents": [agent]}))
     words = ["bench", "run", str(file), "--out", str(tmp_path / "out"), "--executor", "serial"]
     assert main(words) == 2
-    assert "remove tensorboard_log, or add --trust" in capsys.readouterr().err
+    assert "names folders for logs (tensorboard_log) of hsdag" in capsys.readouterr().err
     assert not logs.exists()
 
 
