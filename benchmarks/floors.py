@@ -41,7 +41,7 @@ from rich.progress import track
 from placement_gym.base.processes.serving import exit_with_parent
 from placement_gym.bench.run.agents import UNCHANGED, AgentSpec
 from placement_gym.bench.run.rows import cut_torn_line, lock_folder
-from placement_gym.bench.run.threads import limit_threads
+from placement_gym.bench.study.executors import limit_threads
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.hardware.device_requests import parse_counts
 from placement_gym.solvers.bounds import load_ms

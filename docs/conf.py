@@ -33,8 +33,8 @@ python_maximum_signature_line_length = 88
 copybutton_exclude = ".linenos, .gp, .go"
 copybutton_selector = "div:not(.highlight-text) > div.highlight > pre"
 autodoc_mock_imports = [
-    "highspy", "matplotlib", "networkx", "numba", "openvino", "pydantic", "rich", "safetensors",
-    "sb3_contrib", "scipy", "stable_baselines3", "torch", "torch_geometric", "yaml",
+    "highspy", "matplotlib", "networkx", "numba", "openvino", "pydantic", "pydantic_core", "rich",
+    "safetensors", "sb3_contrib", "scipy", "stable_baselines3", "torch", "torch_geometric", "yaml",
 ]  # fmt: skip
 """What is not needed to read docstrings: the build imports numpy and gymnasium alone."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import fill
 
@@ -78,8 +78,16 @@ class FittedTable:
         """Add a line; cells are shown as they are, brackets are not markup."""
         self.rows.append(([make_printable(cell) for cell in cells], style))
 
+    def add_cells(self, cells: Mapping[str, str], style: str = "") -> None:
+        """Add a line from cells by column; what it lacks is empty."""
+        self.add_row(*(cells.get(column.name, "") for column in self.columns), style=style)
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        filled = [one for one in self.columns if not self.is_empty(one)]
+        filled = [
+            one
+            for one in self.columns
+            if not self.rows or any(cell not in NOTHING for cell in self.cells(one))
+        ]
         shown = self.choose_columns(filled, console, options)
         if self.title:
             yield FittedText(self.title, "italic")
@@ -111,10 +119,6 @@ class FittedTable:
         """Characters of a line in which no number of these columns is cut."""
         wide = options.update(max_width=UNLIMITED)
         return console.measure(self.build(columns), options=wide).minimum
-
-    def is_empty(self, column: Column) -> bool:
-        """Return whether there are rows, but nothing in this column of them."""
-        return bool(self.rows) and all(cell in NOTHING for cell in self.cells(column))
 
     def cells(self, column: Column) -> list[str]:
         """Return the texts of a column."""

@@ -11,15 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.base.files import keep_if_possible, make_output_folder
+from placement_gym.base.files import make_output_folder
 from placement_gym.base.progress import progress_bar
+from placement_gym.base.schemas.reading import check
+from placement_gym.base.schemas.studies import EffortFields
 from placement_gym.bench.problem_setup import announce, choose_devices, open_env_to_split
 from placement_gym.bench.report import comparison
 from placement_gym.bench.report.drift import NOTE, correct_drift, median_device_ms
 from placement_gym.bench.report.known_latencies import find_known_latencies
-from placement_gym.bench.report.score_reference import TRIVIAL, choose_score_reference
-from placement_gym.bench.report.verdict import state_verdict
-from placement_gym.bench.run.agents import AgentSpec, check_labels, check_objects, list_specs
+from placement_gym.bench.report.scores import TRIVIAL, choose_score_reference
+from placement_gym.bench.report.wording import state_verdict
+from placement_gym.bench.run.agents import AgentSpec, check_labels, check_objects
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs, to_portable
 from placement_gym.bench.run.provenance import host, versions
 from placement_gym.bench.run.rows import (
@@ -102,9 +104,6 @@ def compare(
     Raises:
         UserError: An argument is wrong; nothing has run then.
     """
-    from placement_gym.base.schemas.reading import check
-    from placement_gym.base.schemas.studies import EffortFields
-
     check(EffortFields, {"budget": budget, "seeds": seeds})
     seeds = range(seeds) if isinstance(seeds, int) else list(dict.fromkeys(seeds))
     folder = make_output_folder(out)
@@ -132,21 +131,14 @@ def compare(
             announce(bench_env, tasks, missing, notes)
         factories = {spec.name: spec.factory for spec in chosen if spec.factory is not None}
         # An interrupt still writes the report of what has ended.
-        interrupted, new_rows = False, list[Json]()
+        interrupted = False
         try:
-            new_rows = run_tasks(
-                tasks,
-                missing,
-                folder,
-                lambda on_evaluation: Serial(
-                    envs, factories, on_evaluation, share_within_seed=True
-                ),
-                partial(keep_run, bench_env, labels, folder, quiet),
-                quiet,
-            )
+            executor = Serial(envs, factories, share_within_seed=True)
+            on_row = partial(keep_run, bench_env, labels, folder, quiet)
+            run_tasks(tasks, missing, folder, executor, on_row, quiet)
         except KeyboardInterrupt:
             interrupted = True
-        document = summarize(bench_env, load_rows_of(runs, folder, stale, new_rows)) | {
+        document = summarize(bench_env, load_rows_of(runs, folder, stale)) | {
             "interrupted": interrupted,
             "resumed": len(tasks) - len(missing),
         }
@@ -154,9 +146,7 @@ def compare(
         document["replaced"] = " ".join(
             [*set(stale.values()), *comparison.describe_replaced(document, folder)]
         )
-        # A full disk must not lose the results, which the caller still gets.
-        with keep_if_possible("the comparison's table"):
-            comparison.write_report(document, folder)
+        comparison.write_report(document, folder)
         new = {task.key for task in missing}
         drawn = comparison.draw_runs(document, folder, pictures)
         drawn += comparison.draw_placements(bench_env, document["rows"], new, folder, pictures)
@@ -189,7 +179,7 @@ def choose_agents(bench_env: BenchEnv, agents: Sequence[Any] | None) -> list[Age
     """
     if agents is None:
         agents = [*(ENGINE_AGENTS if bench_env.measured else ()), *SEARCH_AGENTS]
-    chosen = [spec for spec in list_specs(agents) if spec.name != SINGLE_DEVICE]
+    chosen = [spec for spec in map(AgentSpec.of, agents) if spec.name != SINGLE_DEVICE]
     for spec in chosen:
         spec.check()
     check_labels(chosen)
@@ -214,36 +204,22 @@ def plan_runs(
     ]
     pairs = [(spec, seeds[0]) for spec in alone]
     pairs += [(spec, seed) for seed in seeds for spec in agents]
-    env_kwargs = {key: kwargs[key] for key in kwargs if key not in ("model", "devices")}
+    common: dict[str, Any] = {
+        "env": env_id,
+        "env_kwargs": {key: kwargs[key] for key in kwargs if key not in ("model", "devices")},
+        "model": kwargs["model"],
+        "devices": kwargs["devices"],
+        "budget": budget,
+    }
     return [
-        Run(
-            Task(
-                agent=spec.name,
-                kwargs=dict(spec.kwargs),
-                env=env_id,
-                env_kwargs=env_kwargs,
-                model=kwargs["model"],
-                devices=kwargs["devices"],
-                seed=seed,
-                budget=budget,
-            ),
-            spec,
-        )
+        Run(Task(agent=spec.name, kwargs=dict(spec.kwargs), seed=seed, **common), spec)
         for spec, seed in pairs
     ]
 
 
 def find_stale_runs(bench_env: BenchEnv, runs: Sequence[Run], folder: Path) -> dict[str, str]:
     """Keys of runs in the folder that have to be done again, with the reason."""
-    problem = bench_env.base.problem
-    now = {
-        "model_fingerprint": problem.units.graph.fingerprint(),
-        "costs_fingerprint": None
-        if bench_env.measured
-        else bench_env.base.cost_table().fingerprint,
-        "devices": [device.to_json() for device in problem.devices],
-    }
-    machine = (host(), versions().get("openvino"))
+    now, machine = bench_env.origin, (host(), versions().get("openvino"))
     by_key = {row["key"]: row for row in load_runs(folder)}
     stale = {}
     for run in runs:
@@ -262,19 +238,16 @@ def find_stale_runs(bench_env: BenchEnv, runs: Sequence[Run], folder: Path) -> d
     return stale
 
 
-def load_rows_of(
-    runs: Sequence[Run], folder: Path, stale: Collection[str], new: Sequence[Json]
-) -> list[Json]:
+def load_rows_of(runs: Sequence[Run], folder: Path, stale: Collection[str]) -> list[Json]:
     """The rows of finished runs, labelled as the caller labels the agents.
 
     Args:
         runs: All of them.
         folder: Of the results.
         stale: Keys of runs that were done again; published rows of them do not count.
-        new: Rows of this time, which the folder lacks if it could not be written.
     """
     published = [row for row in load_rows(folder / PACKED_ROWS) if row["key"] not in stale]
-    by_key = {row["key"]: row for row in (*published, *load_rows(folder / ROWS), *new)}
+    by_key = {row["key"]: row for row in (*published, *load_rows(folder / ROWS))}
     return [
         by_key[run.task.key] | {"label": run.agent.label} for run in runs if run.task.key in by_key
     ]

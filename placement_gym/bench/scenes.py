@@ -8,7 +8,7 @@ from typing import Any
 
 from placement_gym.base.errors import UserError
 from placement_gym.bench.run.rows import Json, load_runs
-from placement_gym.bench.study.task import describe_devices, expand_variables
+from placement_gym.bench.study.task import describe_devices, read_make_kwargs
 from placement_gym.models.loading import ModelNotFoundError
 from placement_gym.models.shapes import Shapes, shapes_of_placement
 from placement_gym.problem.costs.table import costs_beside
@@ -118,7 +118,9 @@ def find_fastest(rows: Sequence[Json], changes: Mapping[str, Any]) -> list[Found
     best: dict[str, Json] = {}
     for row in sorted(rows, key=lambda row: float(row["latency_ms"])):
         best.setdefault(row["label"], row)
-    kwargs = make_build_kwargs(next(iter(best.values())), changes)
+    first = next(iter(best.values()))
+    measured = first["env"] in MEASURED
+    kwargs = {**read_make_kwargs(first), "devices": first["devices"], **changes}
     problem = build_problem(kwargs).problem
     graph = str(kwargs.get("graph", "folded"))
     return [
@@ -126,21 +128,9 @@ def find_fastest(rows: Sequence[Json], changes: Mapping[str, Any]) -> list[Found
             label,
             Placement.of(problem, parse_assignment(row["placement"], problem), graph),
             kwargs,
-            describe_result(row),
-            row["latency_ms"] if row["env"] in MEASURED else None,
+            f"{'measured' if measured else 'simulated'} in the run: {row['latency_ms']:.4g} ms",
+            row["latency_ms"] if measured else None,
             row["speedup_vs_best_single"],
         )
         for label, row in best.items()
     ]
-
-
-def make_build_kwargs(row: Json, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments that build the simulated problem of a row."""
-    kwargs = {**row["env_kwargs"], "model": expand_variables(str(row["env_kwargs"]["model"]))}
-    return {**kwargs, "devices": row["devices"], **changes}
-
-
-def describe_result(row: Json) -> str:
-    """Describe what a run found."""
-    how = "measured" if row["env"] in MEASURED else "simulated"
-    return f"{how} in the run: {row['latency_ms']:.4g} ms"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import Any, TextIO
 
-from placement_gym.cli.options import add_out, add_pictures, print_json, set_command
+from placement_gym.cli.options import add_out, add_shared, print_json, set_command
 from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import one_of, positive_integer, positive_seconds
 
@@ -49,7 +48,7 @@ def add_run(command: Command) -> None:
         "FOLDER/results.jsonl.",
         "bench run paper --out results/paper --dry-run",
         "bench run my_study.yaml --out results/mine --workers 4",
-        failure="a run failed, or a row was lost",
+        failure="a run failed",
     )
     add_study(command)
     add_out(command, None)
@@ -105,7 +104,7 @@ def add_report(command: Command) -> None:
     command.add_argument(
         "--compare", metavar="FOLDER", help="compare with other results of the study"
     )
-    add_pictures(command)
+    add_shared(command, "--pictures")
     command.add_argument(
         "--no-views", action="store_true", help="write no interactive pages of the placements"
     )
@@ -174,11 +173,10 @@ def run_run(options: argparse.Namespace) -> int:
     from rich.console import Console
 
     from placement_gym.base.errors import UserError
-    from placement_gym.base.texts import make_lines_printable
+    from placement_gym.base.texts import join_words, make_lines_printable
     from placement_gym.bench.study.runner import (
         check_names,
         choose_executor,
-        count_lost,
         describe_study,
         run_study,
     )
@@ -187,7 +185,7 @@ def run_run(options: argparse.Namespace) -> int:
     # A study is a file of somebody: before it may import code, it is only read and described.
     study = Study.load(options.study)
     choose_executor(study, options.executor, options.workers, options.address, options.timeout)
-    if options.trust or not study.code:
+    if options.trust or not study.needs_trust:
         check_names(study)
     about = make_lines_printable(describe_study(study, options.out, options.retry_failed))
     if options.dry_run or not options.quiet:
@@ -195,16 +193,10 @@ def run_run(options: argparse.Namespace) -> int:
     if options.dry_run:
         print_json(options, {"study": options.study, "about": about})
         return 0
-    if study.code and not options.trust:
+    if study.needs_trust and not options.trust:
         raise UserError(
-            f"the study {options.study} runs code that does not come with this package, "
-            f"{', '.join(study.code)}, from this folder or an installed package: read it, then "
-            "add --trust"
-        )
-    if study.logging and not options.trust:
-        raise UserError(
-            f"the study {options.study} has agents write logs into folders that it names, "
-            f"{', '.join(study.logging)}: remove tensorboard_log, or add --trust"
+            f"the study {options.study} {join_words(study.needs_trust)}: read it, and code from "
+            "this folder or an installed package that it runs, then add --trust"
         )
     rows = run_study(
         study,
@@ -218,16 +210,12 @@ def run_run(options: argparse.Namespace) -> int:
     )
     # The exit code says whether all runs have a result, for scripts.
     failed, file = [row for row in rows if row["error"]], f"{options.out}/results.jsonl"
-    lost = count_lost(rows, Path(options.out))
-    kept = len(rows) - lost
-    counts = {"rows": kept, "lost": lost, "failed": len(failed), "file": file}
-    if not print_json(options, counts):
+    if not print_json(options, {"rows": len(rows), "failed": len(failed), "file": file}):
         remedy = ": --retry-failed runs them again" if failed else ""
-        missing = f"; {lost} could not be written: make room, and run this again" if lost else ""
-        print(f"{kept} rows in {file}, {len(failed)} of them failed{remedy}{missing}")
+        print(f"{len(rows)} rows in {file}, {len(failed)} of them failed{remedy}")
     for line in list_reasons(failed):
         print(make_lines_printable(line), file=sys.stderr)
-    return 1 if failed or lost else 0
+    return 1 if failed else 0
 
 
 def run_report(options: argparse.Namespace) -> int:
@@ -267,7 +255,7 @@ def run_validate(options: argparse.Namespace) -> int:
 
 
 def run_publish(options: argparse.Namespace) -> int:
-    from placement_gym.bench.study.publish import publish_rows
+    from placement_gym.bench.study.replay import publish_rows
     from placement_gym.bench.study.spec import Study
 
     path, missing = publish_rows(Study.load(options.study), options.out, options.to)
@@ -279,8 +267,12 @@ def run_publish(options: argparse.Namespace) -> int:
 
 def run_known(options: argparse.Namespace) -> int:
     from placement_gym.bench.known import best_known
-    from placement_gym.bench.known.table import describe_change, known_table
-    from placement_gym.bench.known.update import update_bounds, update_values
+    from placement_gym.bench.known.update import (
+        describe_change,
+        known_table,
+        update_bounds,
+        update_values,
+    )
     from placement_gym.cli.tables import print_result
 
     if not options.update and not options.bounds:

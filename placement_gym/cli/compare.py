@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from typing import Any
 
 from placement_gym.base.errors import UserError
 from placement_gym.cli.options import (
-    add_data_shapes,
     add_devices,
     add_granularity,
     add_model,
     add_out,
-    add_pictures,
-    add_scenario,
-    add_shapes,
+    add_shared,
     set_command,
     shape_arguments,
 )
@@ -38,9 +34,7 @@ def add_compare(command: Command) -> None:
         failure="a run failed",
     )
     add_model(command)
-    add_shapes(command)
-    add_data_shapes(command)
-    add_scenario(command)
+    add_shared(command, "--shape", "--data-shape", "--scenario")
     command.add_argument(
         "--env", default="DevicePlacement-v0", help="environment id (default: %(default)s)"
     )
@@ -80,7 +74,7 @@ def add_compare(command: Command) -> None:
         help="another argument of gym.make, as JSON or text; repeatable",
     )
     add_out(command)
-    add_pictures(command)
+    add_shared(command, "--pictures")
     set_command(
         command, run_compare, "finished runs are kept in {out}/; rerun the command to continue"
     )
@@ -113,7 +107,9 @@ def run_compare(options: argparse.Namespace) -> int:
             f"{len(document['rows'])} finished runs are in {options.out}/results.jsonl; "
             "rerun the command to continue"
         )
-    return 1 if any(map(has_failed, document["rows"])) else 0
+    # A single device that cannot hold the model is a result.
+    searched = (row for row in document["rows"] if row["agent"] != SINGLE_DEVICE)
+    return 1 if any(row["error"] for row in searched) else 0
 
 
 def env_settings(options: argparse.Namespace) -> dict[str, Any]:
@@ -127,8 +123,3 @@ def env_settings(options: argparse.Namespace) -> dict[str, Any]:
         if key in settings:
             raise UserError(f"--set {key}=... would contradict --{key}: give that alone")
     return settings
-
-
-def has_failed(row: Mapping[str, Any]) -> bool:
-    """Return whether a run failed; a single device that cannot hold the model is a result."""
-    return bool(row["error"]) and row["agent"] != SINGLE_DEVICE

@@ -162,11 +162,11 @@ def run_agents(options: argparse.Namespace) -> int:
     from rich.console import Group
 
     from placement_gym.base.fitted_table import Column, FittedTable, FittedText
-    from placement_gym.bench.run.agents import forward_name, load_agent, load_bundled
+    from placement_gym.bench.run.agents import load_agent, load_bundled
     from placement_gym.cli.tables import print_result
 
     if options.name:
-        name = forward_name(options.name, {})
+        name = options.name
         found = describe_options(load_agent(name))
         document = {"name": name, "goal": describe_goal(name), "options": found}
         print_result(options, document, lambda: options_table(document))

@@ -15,9 +15,8 @@ from placement_gym.base.errors import PlacementGymError, PlacementGymWarning, ra
 from placement_gym.base.texts import make_lines_printable, make_printable
 from placement_gym.cli.bench import add_bench
 from placement_gym.cli.compare import add_compare
-from placement_gym.cli.export import add_export
 from placement_gym.cli.lists import add_agents, add_list_devices, add_models
-from placement_gym.cli.measure import add_evaluate, add_fidelity, add_plan, add_profile
+from placement_gym.cli.measure import add_evaluate, add_export, add_fidelity, add_plan, add_profile
 from placement_gym.cli.parser import PROGRAM, Command, describe
 from placement_gym.cli.view import add_view
 from placement_gym.version import VERSION

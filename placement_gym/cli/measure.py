@@ -1,4 +1,4 @@
-"""The commands that measure one model on this machine."""
+"""The commands that plan, measure and export the placement of one model."""
 
 from __future__ import annotations
 
@@ -6,17 +6,12 @@ import argparse
 from contextlib import closing
 
 from placement_gym.cli.options import (
-    add_data_shapes,
     add_devices,
     add_granularity,
     add_model,
-    add_objective,
     add_out,
-    add_pictures,
-    add_scenario,
-    add_shapes,
-    add_split,
-    add_tolerance,
+    add_shared,
+    print_json,
     set_command,
     shape_arguments,
 )
@@ -37,11 +32,9 @@ def add_evaluate(command: Command) -> None:
         "evaluate plan-my_model.json --model my_model.xml",
     )
     add_model(command, required=False, default="the placement's own, if it is built in")
-    add_shapes(command)
+    add_shared(command, "--shape")
     command.add_argument("placement", metavar="PLACEMENT", help="a placement file")
-    add_split(command)
-    add_tolerance(command)
-    add_objective(command)
+    add_shared(command, "--split", "--tolerance", "--objective")
     set_command(command, run_evaluate, REPEAT)
 
 
@@ -65,7 +58,7 @@ def add_plan(command: Command) -> None:
         metavar="SECONDS",
         help="for the solver (default: %(default)s)",
     )
-    add_objective(command)
+    add_shared(command, "--objective")
     command.add_argument(
         "--phases",
         action="store_true",
@@ -77,7 +70,7 @@ def add_plan(command: Command) -> None:
         help="also write the plan for OpenVINO alone: model, affinities and a script",
     )
     add_out(command)
-    add_pictures(command)
+    add_shared(command, "--pictures")
     set_command(command, run_plan, PROFILE_KEPT)
 
 
@@ -115,19 +108,17 @@ def add_fidelity(command: Command) -> None:
         help="how many placements to measure (default: %(default)s)",
     )
     add_out(command)
-    add_pictures(command)
+    add_shared(command, "--pictures")
     set_command(command, run_fidelity, PROFILE_KEPT)
 
 
 def add_problem(command: Command) -> None:
     """Add what says which problem is measured."""
     add_model(command)
-    add_shapes(command)
-    add_data_shapes(command)
-    add_scenario(command)
+    add_shared(command, "--shape", "--data-shape", "--scenario")
     add_devices(command)
     add_granularity(command)
-    add_tolerance(command)
+    add_shared(command, "--tolerance")
     command.add_argument(
         "--refresh", action="store_true", help="measure a new profile, even if one is kept"
     )
@@ -218,4 +209,43 @@ def run_fidelity(options: argparse.Namespace) -> int:
     )
     document["out"] = options.out
     print_result(options, document, lambda: fidelity_table(document))
+    return 0
+
+
+def add_export(command: Command) -> None:
+    """Add the arguments of ``placement-gym export``."""
+    describe(
+        command,
+        "Write a placement for programs that use OpenVINO alone. FOLDER gets the model; run.py, "
+        "which compiles it; and affinities.json, the device of each node, as benchmark_app reads "
+        "it.",
+        "export results/plan-resnet.json --out deployed",
+        "export plan-my_model.json -m my_model.xml --out deployed",
+    )
+    command.add_argument("placement", metavar="PLACEMENT", help="a placement file")
+    add_model(command, required=False, default="the placement's own, if it is built in")
+    add_shared(command, "--shape", "--split")
+    command.add_argument(
+        "--requests",
+        type=positive_integer,
+        help="requests in flight: run.py also makes a queue of as many, or of a model with state "
+        "as many requests (default: none)",
+    )
+    add_out(command, "deployed", folder="folder for the model and its script")
+    set_command(command, run_export, "files that were written are complete")
+
+
+def run_export(options: argparse.Namespace) -> int:
+    from placement_gym.deployment.export import export_placement
+
+    files = export_placement(
+        options.placement,
+        options.out,
+        options.model,
+        options.shape,
+        options.split,
+        requests=options.requests,
+    )
+    if not print_json(options, [str(path) for path in files]):
+        print(*files, sep="\n")
     return 0

@@ -21,6 +21,61 @@ SPLITS = ("auto", "alias", "hetero")
 PICTURES = ("png", "svg", "pdf")
 
 
+SHARED: dict[str, dict[str, Any]] = {
+    "--shape": {
+        "default": {},
+        "type": parse_shapes,
+        "metavar": "NAME[SIZES]",
+        "help": 'sizes of the inputs\' dynamic dimensions, as in "input_ids[1,64],mask[1,64]"',
+    },
+    "--data-shape": {
+        "default": {},
+        "type": parse_shapes,
+        "metavar": "NAME[SIZES]",
+        "help": 'sizes to measure with where inputs stay dynamic, as in "input_ids[1,64]", of a '
+        "model without state (default: the upper bounds of dimensions that have them)",
+    },
+    "--scenario": {
+        "help": "what one run of a model with state consists of: chat-128-32 is a prompt of 128 "
+        "tokens and 32 decoded ones (default: chat, 64 and 16)",
+    },
+    "--tolerance": {
+        "type": positive_number,
+        "metavar": "ERROR",
+        "help": "largest relative error of a placement's outputs (default: 1e-4 where all devices "
+        "compute in f32, else 3e-2; of a quantised model what its rounding was measured to cost)",
+    },
+    "--objective": {
+        "type": one_of(OBJECTIVES),
+        "default": "latency",
+        "metavar": "|".join(OBJECTIVES),
+        "help": "latency, or throughput: the time between two results with several requests in "
+        "flight (default: %(default)s)",
+    },
+    "--split": {
+        "type": one_of(SPLITS),
+        "default": "auto",
+        "metavar": "|".join(SPLITS),
+        "help": "how submodels are kept apart: by device names of our own, by HETERO, or the first "
+        "where it is possible (default: %(default)s)",
+    },
+    "--pictures": {
+        "type": one_of(PICTURES),
+        "default": "png",
+        "metavar": "|".join(PICTURES),
+        "help": "kind of the pictures; svg and pdf stay sharp at any size (default: %(default)s)",
+    },
+}
+ALSO = {"--shape": ["-shape"], "--data-shape": ["-data_shape"]}
+"""Spellings of ``benchmark_app``."""
+
+
+def add_shared(command: Command, *options: str) -> None:
+    """Add some of the options that are the same everywhere."""
+    for option in options:
+        command.add_argument(option, *ALSO.get(option, []), **SHARED[option])
+
+
 def add_model(command: Command, required: bool = True, default: str = "") -> None:
     """Add ``--model``; ``default`` says what is taken where it is not required."""
     command.add_argument(
@@ -29,59 +84,6 @@ def add_model(command: Command, required: bool = True, default: str = "") -> Non
         required=required,
         help="a built-in model, as in resnet, or a file that OpenVINO reads; `placement-gym "
         f"models` lists them{f' (default: {default})' if default else ''}",
-    )
-
-
-def add_shapes(command: Command) -> None:
-    command.add_argument(
-        "--shape",
-        "-shape",
-        default={},
-        type=parse_shapes,
-        metavar="NAME[SIZES]",
-        help='sizes of the inputs\' dynamic dimensions, as in "input_ids[1,64],mask[1,64]"',
-    )
-
-
-def add_scenario(command: Command) -> None:
-    command.add_argument(
-        "--scenario",
-        help="what one run of a model with state consists of: chat-128-32 is a prompt of 128 "
-        "tokens and 32 decoded ones (default: chat, 64 and 16)",
-    )
-
-
-def add_data_shapes(command: Command) -> None:
-    command.add_argument(
-        "--data-shape",
-        "-data_shape",
-        default={},
-        type=parse_shapes,
-        metavar="NAME[SIZES]",
-        help='sizes to measure with where inputs stay dynamic, as in "input_ids[1,64]", of a model '
-        "without state (default: the upper bounds of dimensions that have them)",
-    )
-
-
-def add_tolerance(command: Command) -> None:
-    command.add_argument(
-        "--tolerance",
-        type=positive_number,
-        metavar="ERROR",
-        help="largest relative error of a placement's outputs (default: 1e-4 where all devices "
-        "compute in f32, else 3e-2; of a quantised model what its rounding was measured to cost)",
-    )
-
-
-def add_objective(command: Command) -> None:
-    """Add ``--objective``."""
-    command.add_argument(
-        "--objective",
-        type=one_of(OBJECTIVES),
-        default="latency",
-        metavar="|".join(OBJECTIVES),
-        help="latency, or throughput: the time between two results with several requests in "
-        "flight (default: %(default)s)",
     )
 
 
@@ -130,27 +132,6 @@ def add_out(
         type=str if file else output_folder,
         metavar="PATH" if file else "FOLDER",
         help=meaning if default is None else f"{meaning} (default: %(default)s)",
-    )
-
-
-def add_split(command: Command) -> None:
-    command.add_argument(
-        "--split",
-        type=one_of(SPLITS),
-        default="auto",
-        metavar="|".join(SPLITS),
-        help="how submodels are kept apart: by device names of our own, by HETERO, or the first "
-        "where it is possible (default: %(default)s)",
-    )
-
-
-def add_pictures(command: Command) -> None:
-    command.add_argument(
-        "--pictures",
-        type=one_of(PICTURES),
-        default="png",
-        metavar="|".join(PICTURES),
-        help="kind of the pictures; svg and pdf stay sharp at any size (default: %(default)s)",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,8 @@ from rich.console import Console, Group, RenderableType
 
 from placement_gym.base.fitted_table import Column, FittedTable, FittedText
 from placement_gym.base.texts import join_words
-from placement_gym.bench.report.formats import format_ratio
-from placement_gym.bench.run.verdict import NO, UNDECIDED, WITHIN_NOISE, YES
+from placement_gym.bench.report.wording import format_ratio
+from placement_gym.bench.run.finalists import NO, UNDECIDED, WITHIN_NOISE, YES
 from placement_gym.cli.options import print_json
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
@@ -117,10 +117,7 @@ def evaluation_table(values: Document) -> Group:
     if values.get("requests_per_s"):
         lines.append(describe_requests(values))
     if values.get("prefill_ms") is not None:
-        lines.append(
-            f"Scenario {values['scenario']}: prefill {values['prefill_ms']:.2f} ms, "
-            f"{values['token_ms']:.2f} ms a token"
-        )
+        lines.append(f"Scenario {values['scenario']}: {describe_scenario(values)}")
     if values["doubt"] and best_ms is None:
         lines.append(f"The measurement is doubtful: {values['doubt']}.")
     elif values["doubt"] and not values["alone"]:
@@ -155,27 +152,7 @@ def plan_table(document: Document) -> Group:
     # What needs attention stands above the table, before the figures that it concerns.
     lines = [FittedText(document["saved"], "bold")]
     lines += [FittedText(note, "yellow") for note in document["notes"]]
-    failed = [row for row in document["rows"] if row["error"]]
-    lines += [FittedText(f"{row['label']}: {row['error']}", "red") for row in failed]
-    doubtful = [row for row in document["rows"] if row["doubt"]]
-    lines += [
-        FittedText(f"{row['label']} is doubtful: {row['doubt']}", "yellow") for row in doubtful
-    ]
-    lines += [
-        FittedText(f"{row['label']}: {describe_scenario(row)}")
-        for row in document["rows"]
-        if row.get("prefill_ms") is not None
-    ]
-    lines += [
-        FittedText(f"{row['label']} is also what {join_words(row['also'])} would do")
-        for row in document["rows"]
-        if row.get("also")
-    ]
-    lines += [
-        FittedText(f"{row['label']}: {describe_requests(row)}")
-        for row in document["rows"]
-        if row.get("requests_per_s") is not None
-    ]
+    lines += [line for row in document["rows"] for line in remark_on_candidate(row)]
     # Where the files are comes last, next to the prompt.
     phases = document.get("phases", {})
     files = " and ".join(phases.get("files", [document["file"]]))
@@ -190,6 +167,21 @@ def plan_table(document: Document) -> Group:
         *([FittedText(phases["verdict"])] if phases else []),
         FittedText(describe_bound(document) + end, "dim"),
     )
+
+
+def remark_on_candidate(row: Document) -> Iterator[FittedText]:
+    """Lines on a candidate: its failure or doubt, phases, rivals that equal it, requests."""
+    label = row["label"]
+    if row["error"]:
+        yield FittedText(f"{label}: {row['error']}", "red")
+    if row["doubt"]:
+        yield FittedText(f"{label} is doubtful: {row['doubt']}", "yellow")
+    if row.get("prefill_ms") is not None:
+        yield FittedText(f"{label}: {describe_scenario(row)}")
+    if row.get("also"):
+        yield FittedText(f"{label} is also what {join_words(row['also'])} would do")
+    if row.get("requests_per_s") is not None:
+        yield FittedText(f"{label}: {describe_requests(row)}")
 
 
 def memory_tables(document: Document) -> list[FittedTable]:

@@ -40,14 +40,12 @@ def parse_shapes(text: str) -> dict[str, list[int | str]]:
             f'shapes have the form "name[1,64],other[1,?]", not {text!r:.80}'
         )
     return {
-        match["name"].strip(): [parse_size(size.strip()) for size in match["sizes"].split(",")]
+        match["name"].strip(): [
+            int(size) if WHOLE.fullmatch(size) else size  # as "?" and "1..8"
+            for size in map(str.strip, match["sizes"].split(","))
+        ]
         for match in found
     }
-
-
-def parse_size(text: str) -> int | str:
-    """A number where it is one: ``"?"`` and ``"1..8"`` stay text."""
-    return int(text) if WHOLE.fullmatch(text) else text
 
 
 def parse_seeds(text: str) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from placement_gym.cli.options import add_model, add_out, add_shapes, print_json, set_command
+from placement_gym.cli.options import add_model, add_out, add_shared, print_json, set_command
 from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import positive_integer
 
@@ -28,7 +28,7 @@ def add_view(command: Command) -> None:
         "compares several",
     )
     add_model(command, required=False, default="the placement's own, if it is built in")
-    add_shapes(command)
+    add_shared(command, "--shape")
     command.add_argument(
         "--costs",
         help="costs of the simulated timeline: analytic, profiled, or a cost table's file "
@@ -68,10 +68,8 @@ def run_view(options: argparse.Namespace) -> int:
     from placement_gym.base.progress import progress_bar
     from placement_gym.bench.scenes import open_scene
     from placement_gym.view.data import make_view_data
-    from placement_gym.view.explorer import make_graph, make_node_data
-    from placement_gym.view.page import render_page
-    from placement_gym.view.picture import check_picture_file, draw_shown
-    from placement_gym.view.trace import make_trace
+    from placement_gym.view.exports import make_graph, make_node_data, make_trace
+    from placement_gym.view.page import check_picture_file, draw_shown, render_page
 
     # All files are checked before the page is drawn, which may take minutes with a profile.
     out = check_output_file(name_output_file(options.out, "view.html"))

@@ -12,8 +12,7 @@ from placement_gym.backends.protocol import Measurement
 from placement_gym.base.files import make_temporary_folder
 from placement_gym.base.progress import progress_bar
 from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.bench.run.finalist import Finalist
-from placement_gym.bench.run.finalists import choose_finalist
+from placement_gym.bench.run.finalists import Finalist, choose_finalist
 from placement_gym.bench.run.rows import to_plain
 from placement_gym.hardware.devices import collect_cautions
 from placement_gym.models.shapes import Shapes, shapes_of_placement

@@ -208,7 +208,7 @@ def rank_correlations(measured: FloatArray, predicted: FloatArray) -> dict[str, 
 
 def write_report(document: Document, folder: Path, pictures: str) -> None:
     """Write the report's JSON and its scatter plot."""
-    from placement_gym.view.figures.fidelity import draw_fidelity
+    from placement_gym.view.figures.results import draw_fidelity
     from placement_gym.view.figures.style import draw_if_possible
 
     name = f"fidelity-{safe_name(document['model'])}"

@@ -7,7 +7,7 @@ from typing import Any
 
 from placement_gym.backends.protocol import Measurement
 from placement_gym.base.errors import EngineError
-from placement_gym.bench.run.verdict import UNDECIDED, WITHIN_NOISE, YES, compare_with_best_single
+from placement_gym.bench.run.finalists import UNDECIDED, WITHIN_NOISE, YES, compare_with_best_single
 from placement_gym.deployment.candidates import Candidate
 
 

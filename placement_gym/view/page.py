@@ -1,4 +1,4 @@
-"""The page: data, style, scripts and the library d3 in one HTML file that needs no network."""
+"""What is written of a scene: one HTML file that needs no network, and a picture."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ import json
 import re
 from collections.abc import Mapping
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
+
+from placement_gym.base.errors import UserError
+from placement_gym.hardware.devices import collect_cautions
+from placement_gym.view.scene import Scene
 
 SCRIPTS = (
     "read", "state", "texts", "scene", "boxes", "graph", "hints", "timeline", "details", "search",
@@ -45,9 +50,9 @@ def fill_in(template: str, parts: Mapping[str, str]) -> str:
     return PLACEHOLDER.sub(lambda found: parts[found[1]], template)
 
 
-def read(name: str) -> str:
-    """A file of the page."""
-    return files("placement_gym.view").joinpath("static", name).read_text(encoding="utf-8")
+def read(name: str, package: str = "placement_gym.view") -> str:
+    """A file of the page, or of the page of another package."""
+    return files(package).joinpath("static", name).read_text(encoding="utf-8")
 
 
 def hash_source(script: str) -> str:
@@ -60,3 +65,40 @@ def pack(data: object) -> str:
     """JSON, compressed and in letters that mean nothing in HTML; equal data become equal text."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
+
+
+def check_picture_file(path: str | Path) -> None:
+    """Raise unless the file's name says what kind of picture it is.
+
+    Raises:
+        UserError: It ends otherwise.
+    """
+    from placement_gym.view.figures.style import FORMATS
+
+    if Path(path).suffix.lstrip(".") not in FORMATS:
+        endings = ", ".join(f".{kind}" for kind in FORMATS)
+        raise UserError(f"a picture's name ends with one of {endings}, not {str(path)!r}")
+
+
+def draw_shown(scene: Scene, path: str | Path) -> None:
+    """Draw the first placement of a scene.
+
+    Raises:
+        FileError: The file cannot be written.
+    """
+    from placement_gym.view.figures.placement import draw_placement
+    from placement_gym.view.figures.style import save
+
+    shown, problem = scene.placements[0], scene.backend.problem
+    save(draw_placement(problem, shown.assignment, make_title(scene)), Path(path), follow=True)
+
+
+def make_title(scene: Scene) -> str:
+    """Make a title: what is saved, model, placement, latency and what makes it infeasible."""
+    shown, backend = scene.placements[0], scene.backend
+    latency_ms = backend.evaluate_ignoring_limits(shown.assignment).latency_ms
+    title = f"{backend.problem.units.graph.model}, {shown.label}: {latency_ms:.4g} ms (simulated)"
+    error = backend.infeasibility(shown.assignment)
+    cautions = collect_cautions(backend.problem.devices)
+    lines = [shown.saved, f"{title}, but {error}" if error else title, *cautions]
+    return "\n".join(line for line in lines if line)

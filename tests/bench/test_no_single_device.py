@@ -10,13 +10,13 @@ import pytest
 import placement_gym
 from placement_gym.bench.report import comparison
 from placement_gym.bench.report.known_latencies import find_known_latencies
-from placement_gym.bench.report.problem import summarize_agent
+from placement_gym.bench.report.overview import count_split_wins
+from placement_gym.bench.report.problems import summarize_runs
 from placement_gym.bench.report.scores import StudyResults
-from placement_gym.bench.report.summary import count_split_wins
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.scenes import open_scene
 from placement_gym.view.data import make_view_data
-from placement_gym.view.figures.comparison import draw_comparison
+from placement_gym.view.figures.results import draw_comparison
 
 SIM = "DevicePlacementSim-v0"
 SMALL = [{"name": name, "weight_share": 0.9} for name in ("CPU", "GPU")]
@@ -48,8 +48,7 @@ def row(document: dict[str, Any]) -> dict[str, Any]:
 def test_the_table_has_dashes_and_the_verdict_says_why(
     document: dict[str, Any], row: dict[str, Any]
 ) -> None:
-    cells = comparison.format_row(row, comparison.known_latencies_of(document))
-    shown = dict(zip(comparison.COLUMNS, cells, strict=True))
+    shown = comparison.format_row(row, comparison.known_latencies_of(document))
     assert (shown["x best single"], shown["faster"]) == ("-", "-")
     assert document["verdict"].startswith(REASON)
     line = comparison.describe_run(row, one_device_holds_the_model=False)
@@ -74,8 +73,8 @@ def test_a_report_counts_no_wins(row: dict[str, Any], tmp_path: Path) -> None:
     bench_env = BenchEnv.make(SIM, {"model": "tiny", "devices": SMALL}, tmp_path)
     known = find_known_latencies(bench_env, [row])
     results = StudyResults([row], {row["problem"]: known})
-    _, cells = summarize_agent(results, row["problem"], row["label"])
-    assert cells[4:6] == ["-", "-"]
+    _, cells = summarize_runs(results, row["problem"], row["label"])
+    assert (cells["x best single"], cells["faster"]) == ("-", "-")
     assert count_split_wins(results) == "No single device holds the model."
     other = row | {"problem": row["problem"].replace("tiny", "small")}
     both = StudyResults([row, other], {row["problem"]: known})

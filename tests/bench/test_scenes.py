@@ -11,7 +11,6 @@ import numpy as np
 import openvino as ov
 import pytest
 from openvino import opset13 as ops
-from pages import unpack
 from studies import study
 
 from placement_gym.backends.simulated.build import build_simulated_problem
@@ -198,12 +197,3 @@ def test_the_command_takes_the_shapes_that_a_message_advises(
     assert main(words) == 2
     assert '--shape "x[1,8]"' in capsys.readouterr().err
     assert main([*words, "--shape", "x[1,8]"]) == 0
-
-
-def test_the_command_writes_one_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    page = tmp_path / "page.html"
-    assert main(["view", save(tmp_path / "mine.json"), "--out", str(page)]) == 0
-    assert str(page) in capsys.readouterr().out
-    text = page.read_text()
-    block = text.split('type="application/gzip">')[1].split("</script>")[0]
-    assert len(unpack(block)["units"]["name"]) == 30

@@ -12,7 +12,7 @@ from testbed import CHESSBOARD, placement
 
 from placement_gym.backends.protocol import PENALTY, Measurement
 from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.bench.run.finalist import Finalist
+from placement_gym.bench.run.finalists import Finalist
 from placement_gym.cli.tables import evaluation_table
 from placement_gym.deployment import evaluate
 

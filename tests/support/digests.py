@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from placement_gym.bench.known.best_known import VALUES, load_values
-from placement_gym.bench.known.evaluation import evaluate_ms
+from placement_gym.bench.known.candidates import evaluate_ms
 from placement_gym.bench.known.identity import identify
 from placement_gym.bench.known.update import open_backend
 from placement_gym.bench.run.environment import BenchEnvs

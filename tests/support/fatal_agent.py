@@ -10,11 +10,6 @@ from typing import Any, NoReturn
 import numpy as np
 
 
-def make(env: Any, seed: int) -> NoReturn:
-    """Ends its process."""
-    os._exit(9)
-
-
 def crash(env: Any, seed: int) -> None:
     """Crashes its process."""
     os.kill(os.getpid(), signal.SIGSEGV)

@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 from dataclasses import replace
+from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,30 @@ EVIL = (
     "{{script}} <!-- <script> ]]> \u2028",
     "a\u202eb\x1b[31m&amp;\"'`",
 )
+
+
+class Elements(HTMLParser):
+    """The elements of a page, their attributes, and the contents of its scripts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.scripts: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+        self.scripts += [""] if tag == "script" else []
+
+    def handle_data(self, data: str) -> None:
+        if self.cdata_elem == "script":
+            self.scripts[-1] += data
+
+    def values(self, *names: str) -> list[str]:
+        """The values of attributes."""
+        return [value or "" for name, value in self.attributes if name in names]
 
 
 def unpack(block: str) -> dict[str, Any]:

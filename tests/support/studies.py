@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from placement_gym.bench.report import problem
+from placement_gym.bench.report import problems
 from placement_gym.bench.report.document import Picture, Text
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.spec import Study
@@ -51,7 +51,7 @@ def leave_out_pictures(patch: pytest.MonkeyPatch) -> None:
     """Name the pictures of reports instead of drawing them, and write no views."""
     patch.setattr(Picture, "markdown", lambda self, _: f"{self.name}.{self.kind}")
     patch.setattr(Picture, "html", lambda self, _: self.name)
-    patch.setattr(problem, "write_view", lambda *_: Text("a view"))
+    patch.setattr(problems, "write_view", lambda *_: Text("a view"))
 
 
 def read_rows(folder: Path) -> list[dict[str, Any]]:

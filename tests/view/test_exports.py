@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fakes import diamond_backend
+from pages import unpack
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
@@ -18,9 +19,8 @@ from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.problem.placement import Placement
 from placement_gym.view.data import make_view_data
-from placement_gym.view.explorer import find_layer, make_graph, make_node_data
+from placement_gym.view.exports import find_layer, make_graph, make_node_data, make_trace, separate
 from placement_gym.view.scene import Scene, Shown
-from placement_gym.view.trace import make_trace, separate
 
 
 @pytest.fixture
@@ -102,6 +102,8 @@ def test_the_command_writes_what_is_asked_for(
     more = ["--trace", files["t.json"], "--node-data", files["n.json"], "--picture", files["p.svg"]]
     assert main([*view, *more]) == 0
     assert "ui.perfetto.dev" in capsys.readouterr().out
+    block = Path(files["v.html"]).read_text().split('type="application/gzip">')[1]
+    assert len(unpack(block.split("</script>")[0])["units"]["name"]) == problem.n_units
     assert json.loads(Path(files["t.json"]).read_text())["traceEvents"]
     assert json.loads(Path(files["n.json"]).read_text())["results"]
     assert "<svg" in Path(files["p.svg"]).read_text()[:2000]

@@ -17,11 +17,10 @@ from matplotlib.figure import Figure
 
 from placement_gym.graph.operators import OpGraph
 from placement_gym.view.figures.arrangement import COLUMN_IN, LANE_IN
-from placement_gym.view.figures.comparison import draw_best_so_far, draw_comparison
+from placement_gym.view.figures.labels import FEW
 from placement_gym.view.figures.large_placement import COLUMNS, split_into_columns, work_shares
-from placement_gym.view.figures.lines import choose_looks
-from placement_gym.view.figures.names import FEW
 from placement_gym.view.figures.placement import LARGEST_AREA, MAX_EDGES, draw_placement, edge_bytes
+from placement_gym.view.figures.results import choose_looks, draw_best_so_far, draw_comparison
 from placement_gym.view.figures.style import (
     COLOURS,
     CROSSING,

@@ -1,40 +1,20 @@
-"""The page as a file: complete, and deaf to what a model's names say."""
+"""The page as a file, and the picture of its placement."""
 
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
 
+import numpy as np
 import pytest
-from pages import EVIL, make_page, unpack
+from fakes import LIMITED, diamond_backend, diamond_problem
+from pages import EVIL, Elements, make_page, unpack
 
-from placement_gym.view.page import SCRIPTS, hash_source, read
-
-
-class Elements(HTMLParser):
-    """The elements of a page, and the contents of its scripts."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.within = False
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str | None]] = []
-        self.scripts: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += attributes
-        if tag == "script":
-            self.within = True
-            self.scripts.append("")
-
-    def handle_data(self, content: str) -> None:
-        if self.within:
-            self.scripts[-1] += content
-
-    def handle_endtag(self, tag: str) -> None:
-        self.within = False
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.backends.simulated.build import build_simulated_problem
+from placement_gym.models.spec import ModelSpec
+from placement_gym.view.data import make_view_data
+from placement_gym.view.page import SCRIPTS, hash_source, make_title, read
+from placement_gym.view.scene import Scene, Shown
 
 
 def test_the_page_needs_no_network() -> None:
@@ -78,3 +58,25 @@ def test_scripts_write_no_markup(name: str) -> None:
 def test_the_library_comes_with_its_licence() -> None:
     assert "Mike Bostock" in read("d3.min.js")[:100]
     assert "Permission to use, copy, modify" in read("d3.LICENSE")
+
+
+@pytest.mark.parametrize("placed", [[0, 0, 0, 1], [1, 1, 1, 1]])
+def test_title_has_the_pages_latency_and_says_what_does_not_fit(
+    placed: list[int],
+) -> None:
+    problem = diamond_problem(LIMITED)
+    backend = diamond_backend(problem)
+    scene = Scene(backend, (Shown("mine", np.array(placed)),))
+    shown = make_view_data(scene)["placements"][0]
+    expected = f"diamond, mine: {shown['latency_ms']:.4g} ms (simulated)"
+    assert make_title(scene) == expected + (f", but {shown['error']}" if shown["error"] else "")
+    assert bool(shown["error"]) == all(placed)
+
+
+def test_title_begins_with_what_was_saved_and_ends_with_cautions() -> None:
+    simulated = build_simulated_problem(ModelSpec("tiny", "op"), "cpu-testbed")
+    backend = SimulatedBackend(simulated.problem, simulated.costs)
+    shown = Shown("mine", simulated.problem.single(0), saved="Saved: CPU alone")
+    first, _, last = make_title(Scene(backend, (shown,))).splitlines()
+    assert first == "Saved: CPU alone"
+    assert "test bed" in last

@@ -1,1 +1,1 @@
-"""Schemas of files: bounds, types and messages. Imported only where a file is parsed."""
+"""Schemas of files: bounds, types and messages."""

@@ -1,10 +1,10 @@
-"""Placements and cost tables as files hold them."""
+"""Placements, cost tables, and what is read again of results, as files hold them."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import FailFast, Field
+from pydantic import FailFast, Field, FiniteFloat, RootModel
 
 from placement_gym.base.arrays import MAX_DEVICES
 from placement_gym.base.schemas.reading import MAX_BYTES, Fields, Name
@@ -45,3 +45,29 @@ class CostFields(Fields):
     submodel_ms: Numbers
     host: Flags
     checksum: str | None = None
+
+
+class RowKey(Fields):
+    """The key of a row."""
+
+    key: Name
+
+
+class ComparisonFields(Fields):
+    """Which comparison a folder holds."""
+
+    env: Name
+    model: Name
+    devices: list[Name]
+    rows: list[RowKey]
+
+
+class ReferenceFields(Fields):
+    """The proven optimum of a problem, or a bound."""
+
+    optimum_ms: FiniteFloat | None
+    bound_ms: FiniteFloat | None
+
+
+class ReferencesFile(RootModel[dict[str, ReferenceFields]]):
+    """By model, costs and problem."""

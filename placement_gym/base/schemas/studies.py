@@ -46,23 +46,16 @@ def check_seeds(value: Any) -> Any:
     Raises:
         ValueError: It is neither; for schemas.
     """
-    seeds = [value] if is_whole(value) else value
-    least = 1 if is_whole(value) else 0
+    seeds, least = ([value], 1) if is_whole(value) else (value, 0)
     listed = isinstance(seeds, Sequence) and not isinstance(seeds, str) and seeds
-    if not listed or not all(is_seed(seed, least) for seed in seeds):
-        wrong = (
-            next((seed for seed in seeds if not is_seed(seed, least)), value) if listed else value
-        )
+    fits = [is_whole(seed) and least <= seed <= MAX_SEED for seed in (seeds if listed else ())]
+    if not all(fits) or not listed:
+        wrong = seeds[fits.index(False)] if listed else value
         raise ValueError(
             "they must be a number of seeds, as in 5 for 0 to 4, or a list of whole numbers, not "
             f"{shorten(wrong)}"
         )
     return value
-
-
-def is_seed(value: Any, least: int) -> bool:
-    """Return whether a value is a whole number from ``least`` on that a generator takes."""
-    return is_whole(value) and least <= value <= MAX_SEED
 
 
 def is_whole(value: Any) -> bool:

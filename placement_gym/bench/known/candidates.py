@@ -6,12 +6,28 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.bench.known.evaluation import evaluate_ms
+from placement_gym.base.arrays import IntArray
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.replay import ROUNDING, task_of
 from placement_gym.bench.study.task import Task
 from placement_gym.problem.placement import parse_assignment
+
+
+def evaluate_ms(backend: SimulatedBackend, assignment: IntArray) -> float:
+    """The exact latency of a placement in ms, infinite if it is infeasible."""
+    if backend.infeasibility(assignment):
+        return np.inf
+    return backend.remeasure([assignment])[0].latency_ms
+
+
+def find_best_single_ms(backend: SimulatedBackend) -> float | None:
+    """The latency of the fastest device that holds the whole model; None if none does."""
+    problem = backend.problem
+    alone = [evaluate_ms(backend, problem.single(int(d))) for d in np.flatnonzero(problem.runs_all)]
+    return None if np.isinf(min(alone)) else min(alone)
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.errors import PlacementGymError, UserError
+from placement_gym.base.fitted_table import Column, FittedTable
 from placement_gym.base.progress import progress_bar
 from placement_gym.bench.known import best_known
 from placement_gym.bench.known.best_known import (
@@ -20,9 +22,15 @@ from placement_gym.bench.known.best_known import (
     encode_assignment,
     find_best_known,
     load_values,
+    name_problem,
 )
-from placement_gym.bench.known.candidates import Candidate, confirm_first, group_candidates
-from placement_gym.bench.known.evaluation import evaluate_ms, find_best_single_ms, find_bound
+from placement_gym.bench.known.candidates import (
+    Candidate,
+    confirm_first,
+    evaluate_ms,
+    find_best_single_ms,
+    group_candidates,
+)
 from placement_gym.bench.known.identity import identify
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.provenance import git_commit
@@ -30,8 +38,10 @@ from placement_gym.bench.run.rows import ROWS, load_runs
 from placement_gym.bench.study.replay import ROUNDING
 from placement_gym.bench.study.task import VARIABLE, expand_variables
 from placement_gym.problem.placement import parse_assignment
+from placement_gym.solvers.bounds import lower_bound
 from placement_gym.solvers.solution import TOLERANCE
 
+Entry = TypeVar("Entry")
 TIME_LIMIT_S = 10.0
 SOLVER = "solver of the bound"
 
@@ -81,12 +91,8 @@ def update_values(
     if not groups:
         raise UserError(f"{results} has no {ROWS} with placements of simulated runs")
     folder = folder or best_known.VALUES
-    with BenchEnvs() as envs, progress_bar(len(groups), "problems", quiet) as progress:
-        for candidates in groups:
-            change = update_problem(candidates, folder, envs, time_limit_s)
-            save_change(change, folder)
-            progress.advance(progress.task_ids[0])
-            yield change
+    update = partial(update_problem, folder=folder, time_limit_s=time_limit_s)
+    yield from _update_each(groups, update, folder, quiet)
 
 
 def update_bounds(
@@ -103,22 +109,27 @@ def update_bounds(
         What became of each problem, after its file is written.
     """
     folder = folder or best_known.VALUES
-    values = load_values(folder)
-    with BenchEnvs() as envs, progress_bar(len(values), "problems", quiet) as progress:
-        for value in values:
-            change = update_bound(value, envs, time_limit_s)
-            save_change(change, folder)
+    update = partial(update_bound, time_limit_s=time_limit_s)
+    yield from _update_each(load_values(folder), update, folder, quiet)
+
+
+def _update_each(
+    entries: Sequence[Entry],
+    update: Callable[[Entry, BenchEnvs], Change],
+    folder: Path,
+    quiet: bool,
+) -> Iterator[Change]:
+    with BenchEnvs() as envs, progress_bar(len(entries), "problems", quiet) as progress:
+        for entry in entries:
+            change = update(entry, envs)
+            if change.after is not None and change.after is not change.before:
+                change.after.save(folder)
             progress.advance(progress.task_ids[0])
             yield change
 
 
-def save_change(change: Change, folder: Path) -> None:
-    if change.after is not None and change.after is not change.before:
-        change.after.save(folder)
-
-
 def update_problem(
-    candidates: Sequence[Candidate], folder: Path, envs: BenchEnvs, time_limit_s: float
+    candidates: Sequence[Candidate], envs: BenchEnvs, folder: Path, time_limit_s: float
 ) -> Change:
     """The change that candidates for one problem, the fastest first, make to its value."""
     problem = json.loads(candidates[0].task.problem)
@@ -158,7 +169,9 @@ def make_value(candidate: Candidate, backend: SimulatedBackend) -> BestKnown:
 
 def raise_bound(value: BestKnown, backend: SimulatedBackend, time_limit_s: float) -> BestKnown:
     """The value with a bound that may be higher, and the solver's placement if that is faster."""
-    solved = find_bound(backend, time_limit_s, value.latency_ms)
+    solved = lower_bound(
+        backend.problem, backend.costs, backend.semantics, time_limit_s, value.latency_ms
+    )
     if solved.bound_ms > value.latency_ms * (1 + TOLERANCE):
         raise RuntimeError(
             f"the bound of {value.name}, {solved.bound_ms:.6g} ms, exceeds the latency of a "
@@ -208,3 +221,42 @@ def open_backend(problem: Sequence[Any], envs: BenchEnvs) -> SimulatedBackend:
     if len(backend.problem.devices) > len(DIGITS):
         raise UserError(f"placements on more than {len(DIGITS)} devices are not kept")
     return backend
+
+
+def known_table(values: Sequence[BestKnown]) -> FittedTable:
+    """A line for each problem."""
+    table = FittedTable(
+        [
+            Column("problem", text=True),
+            Column("ms"),
+            Column("bound / ms"),
+            Column("best single, ms", spare=1),
+            Column("found by", spare=2, text=True),
+        ]
+    )
+    for value in values:
+        single = "none holds it" if value.best_single_ms is None else f"{value.best_single_ms:.6g}"
+        table.add_row(
+            value.name,
+            f"{value.latency_ms:.6g}",
+            describe_bound(value),
+            "trivial" if value.trivial else single,
+            value.origin,
+        )
+    return table
+
+
+def describe_bound(value: BestKnown) -> str:
+    """The bound as a share of the latency, or that the latency is the optimum."""
+    return "optimal" if value.proven else f"{value.bound_ms / value.latency_ms:.3f}"
+
+
+def describe_change(change: Change) -> Iterator[str]:
+    """Lines on what became of a problem; none if nothing did."""
+    name, before, after = name_problem(change.problem), change.before, change.after
+    if after is not None and after is not before:
+        was = f"{before.latency_ms:.6g} ms, {describe_bound(before)}" if before else "not known"
+        now = f"{after.latency_ms:.6g} ms, {describe_bound(after)}, by {after.origin}"
+        yield f"{name}: was {was}; is {now}"
+    if change.note:
+        yield f"{name}: not taken: {change.note}"

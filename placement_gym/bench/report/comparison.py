@@ -14,21 +14,24 @@ import numpy as np
 from rich.console import Group
 
 from placement_gym.base.errors import UserError
-from placement_gym.base.files import keep_if_possible, safe_name, write_text
+from placement_gym.base.files import safe_name, write_text
 from placement_gym.base.fitted_table import Column, FittedTable, FittedText
+from placement_gym.base.schemas.files import ComparisonFields
+from placement_gym.base.schemas.reading import check, load_json
 from placement_gym.base.texts import make_printable
-from placement_gym.bench.report.formats import (
-    GAP_LEGEND,
-    INFEASIBLE_LEGEND,
+from placement_gym.bench.report.known_latencies import KnownLatencies
+from placement_gym.bench.report.wording import (
+    GAP,
+    INFEASIBLE,
     format_gap,
     format_infeasible,
     format_ratio,
+    list_remarks,
+    remark_on,
 )
-from placement_gym.bench.report.known_latencies import KnownLatencies
-from placement_gym.bench.report.remarks import list_remarks, remark_on
 from placement_gym.bench.run.environment import BenchEnv
+from placement_gym.bench.run.finalists import WITHIN_NOISE, YES
 from placement_gym.bench.run.rows import Json
-from placement_gym.bench.run.verdict import WITHIN_NOISE, YES
 from placement_gym.problem.placement import Placement, parse_assignment
 
 if TYPE_CHECKING:
@@ -41,68 +44,51 @@ PLAIN_LABEL = re.compile(r"\w+([ -]\w+)*")
 """A label that a file's name can hold as it is, but for spaces, each of which becomes ``--``."""
 
 COLUMNS = (
-    "agent",
-    "seed",
-    "ms",
-    "p90",
-    "gap",
-    "x ref",
-    "x best single",
-    "faster",
-    "subm.",
-    "evals",
-    "infeas.",
-    "wall s",
+    Column("agent", text=True),
+    Column("seed", spare=3),
+    Column("ms", meaning="median of the finalist, measured again after the search"),
+    Column("p90", spare=7, meaning="90th percentile of the same"),
+    Column("gap", meaning=GAP),
+    Column("x ref", spare=6, meaning="speed-up over the reference device"),
+    Column("x best single", meaning="speed-up over the best single device"),
+    Column(
+        "faster",
+        meaning="whether it beats the best single device by more than the noise, doubtful if its "
+        "measurement decides nothing",
+    ),
+    Column("subm.", spare=2, meaning="submodels that the engine made (expected, if different)"),
+    Column("evals", spare=1, meaning="placements evaluated in the search"),
+    Column("infeas.", spare=5, meaning=INFEASIBLE),
+    Column("wall s", spare=4, meaning="seconds of the search"),
 )
-
-SPARE = {
-    name: rank
-    for rank, name in enumerate(
-        ("evals", "subm.", "seed", "wall s", "infeas.", "x ref", "p90"), start=1
-    )
-}
-"""Columns that a narrow terminal goes without; the highest number goes first."""
-
-MEANINGS = {
-    "ms": "median of the finalist, measured again after the search",
-    "p90": "90th percentile of the same",
-    "gap": GAP_LEGEND.removeprefix("gap: "),
-    "x ref": "speed-up over the reference device",
-    "x best single": "speed-up over the best single device",
-    "faster": "whether it beats the best single device by more than the noise, doubtful if its "
-    "measurement decides nothing",
-    "subm.": "submodels that the engine made (expected, if different)",
-    "evals": "placements evaluated in the search",
-    "infeas.": INFEASIBLE_LEGEND.removeprefix("infeas.: "),
-    "wall s": "seconds of the search",
-}
+LEGEND = "; ".join(f"{one.name}: {one.meaning}" for one in COLUMNS if one.meaning)
 TITLE_LETTERS = 92
 """Of a note that stands on the pictures; longer ones are next to the table."""
-LEGEND = "; ".join(f"{name}: {meaning}" for name, meaning in MEANINGS.items())
 
 
-def format_row(row: Json, known: KnownLatencies) -> list[str]:
-    """A result row as the columns of the table."""
-    agent = [row["label"], str(row["seed"])]
-    spent = [str(row["evaluations"]), format_infeasible([row]), f"{row['wall_s']:.2f}"]
+def format_row(row: Json, known: KnownLatencies) -> dict[str, str]:
+    """A result row as cells by column."""
+    nothing = dict.fromkeys(("ms", "p90", "gap", "x ref", "x best single", "faster", "subm."), "-")
+    line = {"agent": row["label"], "seed": str(row["seed"]), **nothing}
     if row["latency_ms"] is None:
-        return [*agent, *["-"] * 5, "failed", "-", *spent]
-    expected, made = row["n_submodels_expected"], row["n_submodels"]
-    return [
-        *agent,
-        f"{row['latency_ms']:.2f}",
-        "-" if row["latency_p90_ms"] is None else f"{row['latency_p90_ms']:.2f}",
-        format_gap(row["latency_ms"], known),
-        f"{row['speedup']:.2f}",
-        *(compare_with_single(row) if known.one_device_holds_the_model else ["-", "-"]),
-        str(made) if made == expected else f"{made} ({expected})",
-        *spent,
-    ]
-
-
-def compare_with_single(row: Json) -> list[str]:
-    """The speed-up of a row over the best single device, and whether it beats that."""
-    return [format_ratio(row["speedup_vs_best_single"], row["noise"]), format_verdict(row)]
+        line["faster"] = "failed"
+    else:
+        expected, made = row["n_submodels_expected"], row["n_submodels"]
+        line |= {
+            "ms": f"{row['latency_ms']:.2f}",
+            "p90": "-" if row["latency_p90_ms"] is None else f"{row['latency_p90_ms']:.2f}",
+            "gap": format_gap(row["latency_ms"], known),
+            "x ref": f"{row['speedup']:.2f}",
+            "subm.": str(made) if made == expected else f"{made} ({expected})",
+        }
+        if known.one_device_holds_the_model:
+            line["x best single"] = format_ratio(row["speedup_vs_best_single"], row["noise"])
+            line["faster"] = format_verdict(row)
+    return line | {
+        "evals": str(row["evaluations"]),
+        "infeas.": format_infeasible([row]),
+        "wall s": f"{row['wall_s']:.2f}",
+    }
 
 
 def format_verdict(row: Json) -> str:
@@ -111,12 +97,9 @@ def format_verdict(row: Json) -> str:
     return "doubtful" if undecided else str(row["beats_best_single"])
 
 
-def format_known(known: KnownLatencies) -> list[list[str]]:
-    """The known latencies as lines of the table."""
-    return [
-        [name, "", f"{value:.2f}", *[""] * (len(COLUMNS) - 3)]
-        for name, value in known.named.items()
-    ]
+def format_known(known: KnownLatencies) -> list[dict[str, str]]:
+    """The known latencies as cells by column."""
+    return [{"agent": name, "ms": f"{value:.2f}"} for name, value in known.named.items()]
 
 
 def known_latencies_of(document: Document) -> KnownLatencies:
@@ -167,17 +150,13 @@ def describe_run(row: Json, one_device_holds_the_model: bool = True) -> str:
 
 def comparison_table(document: Document) -> Group:
     """The table that the command prints, with notes, failures and the verdict."""
-    columns = [
-        Column(name, SPARE.get(name, 0), name == COLUMNS[0], MEANINGS.get(name, ""))
-        for name in COLUMNS
-    ]
-    table = FittedTable(columns, heading(document))
+    table = FittedTable(COLUMNS, heading(document))
     known = known_latencies_of(document)
     for row in document["rows"]:
         won = row["beats_best_single"] == YES and known.one_device_holds_the_model
-        table.add_row(*format_row(row, known), style="bold" if won else "")
+        table.add_cells(format_row(row, known), style="bold" if won else "")
     for line in format_known(known):
-        table.add_row(*line, style="dim")
+        table.add_cells(line, style="dim")
     notes = [*document["notes"], *([document["replaced"]] if document["replaced"] else [])]
     if document["resumed"]:
         notes.append(f"{document['resumed']} runs were done before and are taken as they are.")
@@ -201,7 +180,7 @@ def format_markdown(document: Document) -> str:
         [
             Heading(heading(document), 1),
             *(Text(note, "summary") for note in document["notes"]),
-            Table(COLUMNS, lines),
+            Table.of(lines),
             *map(Text, [LEGEND, *remarks, conclusion(document)]),
         ]
     )
@@ -209,9 +188,6 @@ def format_markdown(document: Document) -> str:
 
 def describe_replaced(document: Document, folder: Path) -> list[str]:
     """A sentence about the comparison whose table the folder holds, if it is another one."""
-    from placement_gym.base.schemas.reading import check, load_json
-    from placement_gym.base.schemas.results import ComparisonFields
-
     if not (folder / FILE).is_file():
         return []
     try:
@@ -244,7 +220,7 @@ def draw_runs(document: Document, folder: Path, pictures: str) -> list[str]:
     Returns:
         A note for each picture that could not be drawn.
     """
-    from placement_gym.view.figures.comparison import draw_best_so_far, draw_comparison
+    from placement_gym.view.figures.results import draw_best_so_far, draw_comparison
     from placement_gym.view.figures.style import draw_if_possible
 
     rows = _name_seeds(document["rows"])
@@ -294,8 +270,7 @@ def save_placement(bench_env: BenchEnv, row: Json, folder: Path) -> None:
     base = bench_env.base
     assignment = parse_assignment(row["placement"], base.problem)
     placement, file = Placement.of(base.problem, assignment, base.graph), _file_of(row, folder)
-    with keep_if_possible("a placement"):
-        placement.save(file, follow=False)
+    placement.save(file, follow=False)
 
 
 def draw_placements(

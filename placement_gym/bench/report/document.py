@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
 
@@ -15,11 +15,18 @@ from matplotlib.figure import Figure
 
 from placement_gym.base.files import safe_name, write_text
 from placement_gym.base.texts import code_span, escape_markdown, escape_paragraph, make_printable
-from placement_gym.bench.report.inline_svg import follow_theme, make_inline
-from placement_gym.view.figures.lines import MOST_LINES, REST, choose_looks
-from placement_gym.view.figures.style import TEXT_AS_TEXT, save
-from placement_gym.view.page import fill_in, hash_source
+from placement_gym.view.figures.results import MOST_LINES, REST, choose_looks
+from placement_gym.view.figures.style import COLOURS, CROSSING, GROUND, TEXT_AS_TEXT, WITHIN, save
+from placement_gym.view.page import fill_in, hash_source, read
 
+VARIABLES = {GROUND: "ground", CROSSING: "ink", WITHIN: "faint", COLOURS[7]: "ink"}
+"""Colours that follow the page's theme, by the name of its variable."""
+METADATA = re.compile(r"<metadata>.*?</metadata>", re.DOTALL)
+ID = re.compile(r'(<[^<>]*\s)id="')
+REFERENCE = re.compile(r'(url\(#|href="#)')
+PATH = re.compile(r'\bd="([^"]*)"')
+DIGITS = re.compile(r"(\.\d\d)\d+")
+STYLE = re.compile(r'style="[^"]*"')
 PARTS = ("report.html", "report.css", "report.js")
 
 
@@ -87,6 +94,12 @@ class Table:
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
+
+    @classmethod
+    def of(cls, lines: Sequence[Mapping[str, str]]) -> Table:
+        """A table of cells by column; what a line lacks is empty."""
+        columns = list(dict.fromkeys(name for line in lines for name in line))
+        return cls(columns, [[line.get(name, "") for name in columns] for line in lines])
 
     def markdown(self, folder: Path) -> str:
         sides = " --- |" + " ---: |" * (len(self.columns) - 1)
@@ -188,7 +201,7 @@ def render_markdown(blocks: Sequence[Block], folder: Path = Path()) -> str:
 
 def render_page(blocks: Sequence[Block]) -> str:
     """The blocks as one HTML page with contents, which needs no network."""
-    template, style, script = map(read, PARTS)
+    template, style, script = (read(name, "placement_gym.bench.report") for name in PARTS)
     headings = [
         (number, block) for number, block in enumerate(blocks) if isinstance(block, Heading)
     ]
@@ -206,6 +219,27 @@ def render_page(blocks: Sequence[Block]) -> str:
     return fill_in(template, parts)
 
 
-def read(name: str) -> str:
-    """A file of the page."""
-    return files("placement_gym.bench.report").joinpath("static", name).read_text("utf-8")
+def make_inline(svg: str, prefix: str, caption: str) -> str:
+    """A file that matplotlib has written as an element of a page.
+
+    Args:
+        svg: The file.
+        prefix: Begins its ids, so that they differ from those of other pictures.
+        caption: For readers that do not see it.
+    """
+    drawing = METADATA.sub("", svg[svg.index("<svg") :])
+    drawing = ID.sub(rf'\1id="{prefix}', drawing)
+    drawing = REFERENCE.sub(rf"\1{prefix}", drawing)
+    drawing = PATH.sub(lambda found: DIGITS.sub(r"\1", found[0]).replace("\n", " "), drawing)
+    drawing = STYLE.sub(lambda found: follow_theme(found[0]), drawing)
+    head, rest = drawing.split(">", 1)
+    head = re.sub(r'\s(height|xmlns:xlink|xmlns|version)="[^"]*"', "", head)
+    label = html.escape(make_printable(caption))
+    return f'{head} role="img" aria-label="{label}">{rest}'
+
+
+def follow_theme(style: str) -> str:
+    """A style whose colours are those of the page where they have no meaning of their own."""
+    for colour, variable in VARIABLES.items():
+        style = style.replace(colour, f"var(--{variable})")
+    return style

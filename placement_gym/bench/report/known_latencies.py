@@ -11,10 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.errors import UserError, warn_user
-from placement_gym.base.files import FileError, keep_if_possible, write_text
+from placement_gym.base.errors import UserError
+from placement_gym.base.files import keep_if_possible, write_text
+from placement_gym.base.schemas.files import ReferencesFile
+from placement_gym.base.schemas.reading import check, load_json
 from placement_gym.bench.known.best_known import BestKnown, find_best_known
-from placement_gym.bench.known.evaluation import evaluate_ms
+from placement_gym.bench.known.candidates import evaluate_ms
 from placement_gym.bench.known.identity import identify, identify_row
 from placement_gym.bench.report.drift import median_device_ms
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
@@ -88,11 +90,7 @@ class KnownLatencies:
 def find_known_latencies(bench_env: BenchEnv, rows: Sequence[Json]) -> KnownLatencies:
     """The known latencies of the problem that corrected rows belong to."""
     value = find_best_known(identify(bench_env.base.backend))
-    if value is not None:
-        return KnownLatencies.of(value)
-    known_ms = [row["latency_ms"] for row in rows if row["latency_ms"]]
-    found = find_optimum_or_bound(bench_env.base, known_ms)
-    return known_of_env(bench_env, rows, found["optimum_ms"], found["bound_ms"])
+    return KnownLatencies.of(value) if value else _compute_known(bench_env, rows, "", {})
 
 
 def load_known_latencies(
@@ -120,8 +118,8 @@ def load_known_latencies(
     for problem, mine in group_by("problem", rows).items():
         found = [row for row in mine if row["latency_ms"]]
         if problem not in known:
-            bench_env = reopen_env(tasks[problem], found, envs)
-            known[problem] = _known_of(found, bench_env, kept) if bench_env else KnownLatencies()
+            env = reopen_env(tasks[problem], found, envs)
+            known[problem] = _compute_known(env, found, problem, kept) if env else KnownLatencies()
         on_problem()
     if not kept:
         return known
@@ -150,48 +148,35 @@ def find_recorded(rows: Sequence[Json]) -> dict[str, KnownLatencies]:
 
 
 def load_references(path: Path) -> References:
-    """Optima and bounds that a folder holds; those of a damaged file are found again.
+    """Optima and bounds that a folder holds.
 
     Raises:
-        FileError: The file cannot be read.
+        UserError: The file is damaged.
     """
-    from placement_gym.base.schemas.reading import check, load_json
-    from placement_gym.base.schemas.results import ReferencesFile
-
     if not path.is_file():
         return {}
     try:
         return check(ReferencesFile, load_json(path)).model_dump()
-    except FileError:
-        raise
     except UserError as error:
-        warn_user(f"{path} is damaged ({error}): optima and bounds are found again")
-        return {}
+        raise UserError(f"{path} is damaged, delete it to find them again: {error}") from error
 
 
-def _known_of(rows: Sequence[Json], bench_env: BenchEnv, kept: References) -> KnownLatencies:
-    """The known latencies of rows with a latency; a new optimum or bound is added to ``kept``."""
-    known_ms = [row["latency_ms"] for row in rows]
-    row = rows[0]
-    key = f"{row['model_fingerprint']} {row['costs_fingerprint']} {row['problem']}"
+def _compute_known(
+    bench_env: BenchEnv, rows: Sequence[Json], problem: str, kept: References
+) -> KnownLatencies:
+    """The known latencies of corrected rows; a new optimum or bound is added to ``kept``."""
+    known_ms = [row["latency_ms"] for row in rows if row["latency_ms"]]
+    origin, alone = bench_env.origin, bench_env.one_device_holds_the_model
+    key = f"{origin['model_fingerprint']} {origin['costs_fingerprint']} {problem}"
     if key not in kept:
         kept[key] = find_optimum_or_bound(bench_env.base, known_ms)
-    found = known_of_env(bench_env, rows, kept[key]["optimum_ms"], kept[key]["bound_ms"])
-    return found.add_proof(known_ms)
-
-
-def known_of_env(
-    bench_env: BenchEnv, rows: Sequence[Json], optimum_ms: float | None, bound_ms: float | None
-) -> KnownLatencies:
-    """The known latencies of corrected rows, with the best single device if one holds the model."""
-    alone = bench_env.one_device_holds_the_model
     device_ms = median_device_ms(rows, "latency_ms", "speedup_vs_best_single") if alone else np.nan
     return KnownLatencies(
         best_single_ms=None if np.isnan(device_ms) else device_ms,
-        optimum_ms=optimum_ms,
-        bound_ms=bound_ms,
+        optimum_ms=kept[key]["optimum_ms"],
+        bound_ms=kept[key]["bound_ms"],
         one_device_holds_the_model=alone,
-    )
+    ).add_proof(known_ms)
 
 
 def reopen_env(task: Task, rows: Sequence[Json], envs: BenchEnvs) -> BenchEnv | None:
@@ -206,9 +191,7 @@ def reopen_env(task: Task, rows: Sequence[Json], envs: BenchEnvs) -> BenchEnv | 
         bench_env = envs.get(task.env, task.make_kwargs)
     except (ValueError, OSError, RuntimeError):
         return None
-    model = bench_env.base.problem.units.graph.fingerprint()
-    costs = None if bench_env.measured else bench_env.base.cost_table().fingerprint
-    return bench_env if _fingerprints(rows) == {(model, costs)} else None
+    return bench_env if _fingerprints(rows) == _fingerprints([bench_env.origin]) else None
 
 
 def _fingerprints(rows: Sequence[Json]) -> set[tuple[str, str | None]]:

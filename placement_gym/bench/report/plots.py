@@ -11,8 +11,7 @@ from matplotlib.figure import Figure
 from placement_gym.base.arrays import FloatArray
 from placement_gym.base.texts import escape_figure_text
 from placement_gym.bench.report.stats import bootstrap_curve, performance_profile
-from placement_gym.view.figures.comparison import number_axis
-from placement_gym.view.figures.lines import REST, Look, choose_looks
+from placement_gym.view.figures.results import REST, Look, choose_looks, number_axis
 from placement_gym.view.figures.style import COLOURS, WITHIN
 
 if TYPE_CHECKING:

@@ -18,10 +18,6 @@ from placement_gym.bench.study.spec import Study
 
 EQUAL = 1e-3
 """Latencies whose ratio differs from 1 by less are called equal."""
-AGENT_COLUMNS = (
-    *("agent", "problems", "ratio", "faster here", "equal", "slower here"),
-    *("failed here", "failed there"),
-)
 Medians = dict[tuple[str, str], float]
 
 
@@ -50,13 +46,13 @@ def compare_folders(results: StudyResults, study: Study, other: str | Path) -> l
     # A geometric mean needs finite latencies: what failed on a side is counted instead.
     ended = [pair for pair in both if np.isfinite(here[pair]) and np.isfinite(there[pair])]
     lines = [
-        [
-            results.names[problem],
-            agent,
-            format_ms(there[agent, problem]),
-            format_ms(here[agent, problem]),
-            f"{there[agent, problem] / here[agent, problem]:.4f}",
-        ]
+        {
+            "problem": results.names[problem],
+            "agent": agent,
+            "ms there": format_ms(there[agent, problem]),
+            "ms here": format_ms(here[agent, problem]),
+            "ratio": f"{there[agent, problem] / here[agent, problem]:.4f}",
+        }
         for agent, problem in ended
     ]
     failures = [{pair for pair in both if np.isinf(side[pair])} for side in (here, there)]
@@ -64,13 +60,13 @@ def compare_folders(results: StudyResults, study: Study, other: str | Path) -> l
     lines_of_agents = [compare_agent(agent, here, there, ended, failures) for agent in agents]
     return [
         Heading(f"Compared with {other}"),
-        Table(AGENT_COLUMNS, lines_of_agents),
+        Table.of(lines_of_agents),
         Text(
             "ratio: median latency there divided by the one here, geometric mean over the problems "
             "on which both ended; above 1 is faster here. Of measured latencies it includes what "
             "changed on the machine. An agent has failed on a problem if all of its runs have."
         ),
-        Table(("problem", "agent", "ms there", "ms here", "ratio"), lines),
+        Table.of(lines),
     ]
 
 
@@ -91,17 +87,19 @@ def compare_agent(
     there: Medians,
     ended: Sequence[tuple[str, str]],
     failures: Sequence[set[tuple[str, str]]],
-) -> list[str]:
+) -> dict[str, str]:
     """The line of an agent."""
     mine = [pair for pair in ended if pair[0] == agent]
     ratios = np.array([there[pair] / here[pair] for pair in mine])
     equal = np.abs(ratios - 1.0) < EQUAL
-    return [
-        agent,
-        str(len(mine)),
-        f"{np.exp(np.log(ratios).mean()):.4f}" if len(mine) else "-",
-        str(int((~equal & (ratios > 1)).sum())),
-        str(int(equal.sum())),
-        str(int((~equal & (ratios < 1)).sum())),
-        *(str(sum(pair[0] == agent for pair in failed)) for failed in failures),
-    ]
+    failed_here, failed_there = (sum(pair[0] == agent for pair in side) for side in failures)
+    return {
+        "agent": agent,
+        "problems": str(len(mine)),
+        "ratio": f"{np.exp(np.log(ratios).mean()):.4f}" if len(mine) else "-",
+        "faster here": str((~equal & (ratios > 1)).sum()),
+        "equal": str(equal.sum()),
+        "slower here": str((~equal & (ratios < 1)).sum()),
+        "failed here": str(failed_here),
+        "failed there": str(failed_there),
+    }

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from placement_gym.base.errors import UserError
 from placement_gym.base.progress import progress_bar
-from placement_gym.bench.report.agent_table import FLOORS, summarize_agents
 from placement_gym.bench.report.document import (
     Block,
     Code,
@@ -18,23 +17,21 @@ from placement_gym.bench.report.document import (
     write_report,
 )
 from placement_gym.bench.report.drift import NOTE, correct_drift
-from placement_gym.bench.report.formats import GAP_LEGEND, INFEASIBLE_LEGEND
 from placement_gym.bench.report.known_latencies import load_known_latencies
+from placement_gym.bench.report.overview import FLOORS, summarize_agents, summarize_study
 from placement_gym.bench.report.plots import (
     draw_curves,
     draw_intervals,
     draw_profiles,
     rank_agents,
 )
-from placement_gym.bench.report.problem import report_problem
-from placement_gym.bench.report.problem_table import describe_roles, list_problems
+from placement_gym.bench.report.problems import describe_roles, list_problems, report_problem
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.side_by_side import compare_folders
-from placement_gym.bench.report.summary import summarize_study
+from placement_gym.bench.report.wording import GAP, INFEASIBLE
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json, load_runs
-from placement_gym.bench.study.roles import ROLES
-from placement_gym.bench.study.spec import Study
+from placement_gym.bench.study.spec import ROLES, Study
 from placement_gym.envs.keywords import find_env_spec
 from placement_gym.hardware.devices import DeviceSpec, collect_cautions
 from placement_gym.version import VERSION
@@ -48,8 +45,7 @@ LEGEND = (
     "as a failed run. Better than the floor: how often a run beats a run of the best agent that "
     f"needs no learning ({', '.join(FLOORS)}); a failed run loses. Failed runs are in the profiles "
     "and curves with score 0. "
-    f"{INFEASIBLE_LEGEND[0].upper()}{INFEASIBLE_LEGEND[1:]}. "
-    f"In the tables of problems, {GAP_LEGEND}."
+    f"Infeas.: {INFEASIBLE}. In the tables of problems, gap: {GAP}."
 )
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import raise_interrupt
 from placement_gym.bench.run.agents import REPAIR, UNCHANGED, AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
 from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.bench.run.finalist import Finalist
-from placement_gym.bench.run.finalists import choose_finalist
+from placement_gym.bench.run.finalists import Finalist, choose_finalist
 from placement_gym.bench.run.rows import Row
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.episode import play_episode
@@ -57,14 +55,14 @@ def run_agent(
         with base.with_backend(counted, repair, counted.note_repairs):
             row, candidates = run_search(bench_env, agent, counted, row)
             if not candidates:
-                return replace(row, error=counted.explain_failure()), None
+                return row.change(error=counted.explain_failure()), None
             finalist = choose_finalist(bench_env, candidates)
     except (Exception, SystemExit) as error:
         raise_interrupt(error)
         # An error of an agent ends its own run, not the comparison.
         return fail_row(row, counted, base, describe_error(error)), None
     placement = Placement.of(base.problem, finalist.assignment, base.graph)
-    row = replace(row, start=base.name_start(finalist.assignment))
+    row = row.change(start=base.name_start(finalist.assignment))
     return complete_row(row, finalist, placement), placement
 
 
@@ -86,8 +84,7 @@ def fail_row(row: Row, counted: BudgetedBackend, base: DevicePlacementEnv, error
     """The row of a run that failed, with the best placement that it had found until then."""
     best = counted.best(1)
     placement = Placement.of(base.problem, best[0], base.graph) if best else None
-    return replace(
-        row,
+    return row.change(
         evaluations=min(counted.evaluations, row.budget),
         wall_s=counted.wall_s,
         curve=row.curve or list(counted.curve),
@@ -120,8 +117,7 @@ def run_search(
     infeasible, repaired = counted.n_infeasible, counted.n_repaired
     counted.budget = max(row.budget, spent + bench_env.max_episode_evaluations)
     info = play_episode(bench_env.env, policy, deterministic=True, seed=row.seed)
-    row = replace(
-        row,
+    row = row.change(
         evaluations=spent or counted.evaluations,
         stopped=stopped,
         infeasible=infeasible if spent else counted.n_infeasible,
@@ -136,17 +132,14 @@ def run_search(
 
 def start_row(bench_env: BenchEnv, agent: AgentSpec, seed: int, budget: int) -> Row:
     """The row of a run before it begins."""
-    problem = bench_env.base.problem
-    return Row(
+    return Row.begin(
         agent=agent.name,
         label=agent.label,
         kwargs=dict(agent.kwargs),
         env=bench_env.env_id,
         env_kwargs=dict(bench_env.env_kwargs),
-        model=problem.units.graph.model,
-        model_fingerprint=problem.units.graph.fingerprint(),
-        costs_fingerprint=None if bench_env.measured else bench_env.base.cost_table().fingerprint,
-        devices=[device.to_json() for device in problem.devices],
+        model=bench_env.base.problem.units.graph.model,
+        **bench_env.origin,
         seed=seed,
         budget=budget,
     )
@@ -155,8 +148,7 @@ def start_row(bench_env: BenchEnv, agent: AgentSpec, seed: int, budget: int) -> 
 def complete_row(row: Row, finalist: Finalist, placement: Placement) -> Row:
     """The row with what the finalist's measurement says."""
     measurement = finalist.measurement
-    return replace(
-        row,
+    return row.change(
         latency_ms=measurement.latency_ms,
         latency_p90_ms=measurement.latency_p90_ms,
         speedup=finalist.speedup,

@@ -7,7 +7,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,11 @@ from typing import Any
 from placement_gym.base.arguments import check_flag
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.base.files import IMPORT_ROOT
+from placement_gym.base.schemas.reading import check
+from placement_gym.base.schemas.studies import AgentFields
 
-REGISTRY = "agents:AGENTS"
 IMPORTABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 """``"module:attribute"``."""
-
-FORWARD = "agents:forward"
 
 REPAIR = "repair"
 """An option of every agent that the harness takes: whether its placements are repaired."""
@@ -84,37 +83,18 @@ class AgentSpec:
         if isinstance(agent, str):
             return cls(agent)
         if isinstance(agent, Mapping):
-            return cls.of_json(agent)
+            return cls._of_json(agent)
         if is_agent(agent):
             return cls(type(agent).__name__, factory=agent)
         return cls(getattr(agent, "__name__", repr(agent)), factory=agent)
 
     @classmethod
-    def of_json(cls, values: Mapping[str, Any]) -> AgentSpec:
-        """An agent from ``{"name", "kwargs", "label"}``.
-
-        Raises:
-            UserError: A key is unknown or wrong.
-        """
-        from placement_gym.base.schemas.reading import check
-        from placement_gym.base.schemas.studies import AgentFields
-
+    def _of_json(cls, values: Mapping[str, Any]) -> AgentSpec:
         try:
             fields = check(AgentFields, values)
         except UserError as error:
             raise UserError(f"an agent is {{name, kwargs, label}}: {error}") from error
         return cls(fields.name, fields.kwargs or {}, alias=fields.label or "")
-
-    def forward(self) -> AgentSpec:
-        """The same agent by its name now, with a warning; itself if that is its name.
-
-        Raises:
-            UserError: It was replaced, and has options of its own.
-        """
-        if self.factory is not None or ":" in self.name:
-            return self
-        name = forward_name(self.name, self.make_kwargs)
-        return self if name == self.name else replace(self, name=name)
 
     def load(self) -> Any:
         """Import the factory of the agent, or the agent itself.
@@ -171,23 +151,6 @@ def is_agent(agent: Any) -> bool:
     return hasattr(agent, "predict") and not isinstance(agent, type)
 
 
-def list_specs(agents: Sequence[Any]) -> list[AgentSpec]:
-    """The agents of a study or comparison; those that have become one agent are there once.
-
-    Raises:
-        UserError: A mapping has other keys, or an agent that was replaced has options.
-    """
-    specs: list[AgentSpec] = []
-    forwarded: list[AgentSpec] = []
-    for given in map(AgentSpec.of, agents):
-        spec = given.forward()
-        if spec in forwarded or (spec is not given and spec in specs):
-            continue
-        specs.append(spec)
-        forwarded += [] if spec is given else [spec]
-    return specs
-
-
 def check_labels(agents: Sequence[AgentSpec]) -> None:
     """Raise if a table could not tell two agents apart.
 
@@ -211,15 +174,11 @@ def check_objects(agents: Sequence[AgentSpec]) -> None:
     """
     counts, known = Counter(agent.name for agent in agents), registered_agents()
     for agent in agents:
-        if agent.factory is None or agent.factory is known_agent(agent.name, known):
+        shipped = load_agent(agent.name) if agent.name in known else None
+        if agent.factory is None or agent.factory is shipped:
             continue
-        if agent.name in known or counts[agent.name] > 1:
+        if shipped is not None or counts[agent.name] > 1:
             raise UserError(f"another agent is called {agent.name!r}: rename your own")
-
-
-def known_agent(name: str, known: Mapping[str, str]) -> Any:
-    """The registered agent of a name, None if there is none."""
-    return import_attribute(known[name]) if name in known else None
 
 
 def load_agent(name: str) -> Any:
@@ -252,13 +211,8 @@ def find_modules_in(folder: str | Path) -> None:
 
 def registered_agents() -> dict[str, str]:
     """The registered agents: name -> ``"module:attribute"``."""
-    agents: dict[str, str] = load_bundled(REGISTRY)
+    agents: dict[str, str] = load_bundled("agents:AGENTS")
     return agents
-
-
-def forward_name(name: str, options: Mapping[str, Any]) -> str:
-    """See ``agents.forward``."""
-    return str(load_bundled(FORWARD)(name, options))
 
 
 def load_bundled(target: str) -> Any:

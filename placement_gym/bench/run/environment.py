@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
@@ -17,13 +16,15 @@ from placement_gym.backends.cached import CachedBackend
 from placement_gym.base.errors import UserError
 from placement_gym.base.files import safe_name
 from placement_gym.bench.run.budget import CONTENDER_SHARE
-from placement_gym.bench.run.finalist import Finalist
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.keywords import check_kwargs, not_placement
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.saving import save_model
 from placement_gym.problem.decisions import PLACEMENT_ALONE
+
+if TYPE_CHECKING:
+    from placement_gym.bench.run.finalists import Finalist
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,16 @@ class BenchEnv:
     def measured(self) -> bool:
         """True if latencies are noisy measurements, not simulated ones."""
         return self.env.spec is not None and self.env.spec.nondeterministic
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """Fields of rows that say what was placed: fingerprints, None if measured, and devices."""
+        problem = self.base.problem
+        return {
+            "model_fingerprint": problem.units.graph.fingerprint(),
+            "costs_fingerprint": None if self.measured else self.base.cost_table().fingerprint,
+            "devices": [device.to_json() for device in problem.devices],
+        }
 
     @property
     def max_episode_evaluations(self) -> int:
@@ -158,12 +169,7 @@ class BenchEnvs:
     def __enter__(self) -> BenchEnvs:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

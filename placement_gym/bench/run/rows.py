@@ -8,12 +8,12 @@ import math
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from filelock import FileLock, Timeout
+from pydantic import AfterValidator, Field, FiniteFloat, model_validator
 
 from placement_gym.base.errors import UserError, warn_user
 from placement_gym.base.files import (
@@ -21,7 +21,14 @@ from placement_gym.base.files import (
     explain_write_errors,
     read_bytes,
     write_bytes,
-    write_text,
+)
+from placement_gym.base.schemas.reading import (
+    MAX_BYTES,
+    Fields,
+    Name,
+    check,
+    check_plain,
+    parse_json,
 )
 from placement_gym.bench.run.provenance import git_commit, host, versions
 
@@ -31,13 +38,33 @@ ROWS = "results.jsonl"
 PACKED_ROWS = "results.jsonl.xz"
 """Published rows, compressed; they are only read."""
 LOCK = ".lock"
-DAMAGED = "results.damaged.txt"
-"""Beside the results: lines that were no rows, each under its number and its fault."""
-MAX_BYTES = 2**34
+MAX_FILE_BYTES = 2**34
 
 
-@dataclass(frozen=True)
-class Row:
+def check_problem(text: str) -> str:
+    """Return the text of a problem: environment, its arguments, model and devices as JSON.
+
+    Raises:
+        ValueError: It has another form; for schemas.
+    """
+    try:
+        parts = parse_json(text)
+    except UserError as error:
+        raise ValueError(str(error)) from error
+    if not isinstance(parts, list) or len(parts) != 4:
+        raise ValueError("it must be a list of environment, arguments, model and devices")
+    env, env_kwargs, model, _ = parts
+    if not (isinstance(env, str) and isinstance(env_kwargs, dict) and isinstance(model, str)):
+        raise ValueError("environment and model must be text, arguments an object")
+    return text
+
+
+Count = Annotated[int, Field(ge=0, le=MAX_BYTES)]
+Positive = Annotated[FiniteFloat, Field(gt=0.0)] | None
+Plain = Annotated[dict[str, Any], AfterValidator(check_plain)]
+
+
+class Row(Fields):
     """One run of one agent. Latencies in ms; unknown values are None.
 
     Attributes:
@@ -48,15 +75,14 @@ class Row:
         env_kwargs: Arguments that the environment was made with.
         model: Name of the model.
         model_fingerprint: Fingerprint of its operator graph.
-        costs_fingerprint: Fingerprint of the cost table; None where latencies are measured.
         devices: Devices with their settings.
         seed: Seed of the run.
         budget: Evaluations allowed.
         evaluations: Evaluations used.
         stopped: Whether the search ended by itself before it had used its budget.
-        infeasible: Those of them whose placement did not fit or run, after any repair; None in
-            rows of earlier versions.
+        infeasible: Those of them whose placement did not fit or run, after any repair.
         repaired: Those of them whose placement did not fit as proposed and was repaired first.
+        costs_fingerprint: Fingerprint of the cost table; None where latencies are measured.
         latency_ms: Median of the finalist, measured again.
         latency_p90_ms: 90th percentile of the same.
         greedy_latency_ms: Median of ``predict(deterministic=True)`` after learning.
@@ -74,48 +100,90 @@ class Row:
         start: Name of the start of the search, as of a heuristic, that the finalist is equal to;
             empty if it is none.
         error: Why there is no latency, or an empty string.
+        versions: Of Python and the packages that results depend on.
+        host: The machine.
+        git: Commit of this package's source tree.
+        time: When the run began.
     """
 
-    agent: str
-    label: str
-    kwargs: Mapping[str, Any]
-    env: str
-    env_kwargs: Mapping[str, Any]
-    model: str
-    model_fingerprint: str
-    devices: list[dict[str, Any]]
+    agent: Name
+    label: Name
+    kwargs: Plain
+    env: Name
+    env_kwargs: Plain
+    model: Name
+    model_fingerprint: Name
+    devices: list[Plain]
     seed: int
-    budget: int
-    evaluations: int = 0
+    budget: Count
+    evaluations: Count = 0
     stopped: bool = False
-    infeasible: int | None = None
-    repaired: int | None = None
-    costs_fingerprint: str | None = None
-    latency_ms: float | None = None
-    latency_p90_ms: float | None = None
-    greedy_latency_ms: float | None = None
-    greedy_speedup: float | None = None
-    speedup: float | None = None
-    speedup_vs_best_single: float | None = None
-    noise: float | None = None
+    infeasible: Count | None = None
+    repaired: Count | None = None
+    costs_fingerprint: Name | None = None
+    latency_ms: Positive = None
+    latency_p90_ms: Positive = None
+    greedy_latency_ms: Positive = None
+    greedy_speedup: Positive = None
+    speedup: Positive = None
+    speedup_vs_best_single: Positive = None
+    noise: Annotated[FiniteFloat, Field(ge=0.0)] | None = None
     n_submodels: int | None = None
     n_submodels_expected: int | None = None
-    wall_s: float = 0.0
-    beats_best_single: str | None = None
-    curve: list[tuple[int, float, float]] = field(default_factory=list)
+    wall_s: FiniteFloat = 0.0
+    beats_best_single: Name | None = None
+    curve: list[Annotated[list[FiniteFloat], Field(min_length=3)]] = Field(default_factory=list)
     doubt: str = ""
-    placement: Mapping[str, str] | None = None
+    placement: dict[str, str] | None = None
     start: str = ""
     error: str = ""
-    versions: Mapping[str, str] = field(default_factory=versions)
-    host: str = field(default_factory=host)
-    git: str | None = field(default_factory=git_commit)
-    time: str = field(default_factory=lambda: datetime.now(UTC).isoformat("T", "seconds"))
+    versions: dict[str, str]
+    host: str
+    git: str | None
+    time: str
 
-    def to_json(self) -> dict[str, Any]:
+    @classmethod
+    def begin(cls, **values: Any) -> Row:
+        """The row of a run that begins now on this machine."""
+        time = datetime.now(UTC).isoformat("T", "seconds")
+        origin: Json = {"versions": versions(), "host": host(), "git": git_commit(), "time": time}
+        return cls(**to_plain(values), **origin)
+
+    def change(self, **values: Any) -> Row:
+        """The row with other values."""
+        return self.model_copy(update=values)
+
+    def to_json(self) -> Json:
         """The row as ``to_plain`` converts it."""
-        values: dict[str, Any] = to_plain(asdict(self))
+        values: Json = to_plain(dict(self))
         return values
+
+
+class StudyRow(Row):
+    """A row of a study or of a comparison, as a results file holds it.
+
+    Attributes:
+        key: Of its task.
+        problem: Environment, its arguments, model and devices as JSON.
+        score_on: See ``Task``.
+        scored_ms: The finalist's latency there.
+        scored_speedup: Its speed-up over the best single device there.
+    """
+
+    key: Name
+    problem: Annotated[Name, AfterValidator(check_problem)]
+    score_on: Plain
+    scored_ms: Positive
+    scored_speedup: Positive
+
+    @model_validator(mode="after")
+    def check_measured(self) -> StudyRow:
+        """Refuse a latency without what was measured, and over what it is a speed-up."""
+        needed = ("placement", "speedup", "speedup_vs_best_single", "noise", "beats_best_single")
+        absent = [name for name in needed if getattr(self, name) is None]
+        if self.latency_ms is not None and absent:
+            raise ValueError(f"it has a latency, but no {absent[0]}")
+        return self
 
 
 def to_plain(value: Any) -> Any:
@@ -179,78 +247,36 @@ def cut_torn_line(path: Path) -> None:
 def load_rows(path: Path) -> list[Json]:
     """Read the rows of a results file, compressed or not; a torn last line does not count.
 
-    Damaged lines are left out, with a warning that has their numbers; ``set_damaged_lines_aside``
-    moves them.
+    Damaged lines are left out, with a warning that has their numbers.
 
     Raises:
         UserError: The file cannot be read, or a compressed one is damaged.
     """
-    rows, damaged = read_lines(path)
+    rows, damaged = [], []
+    lines = unpack(path).split(b"\n") if path.is_file() else [b""]
+    for number, line in enumerate(lines[:-1], start=1):
+        try:
+            rows += [parse_row(line)] if line.strip() else []
+        except UserError as error:
+            damaged.append(f"line {number}: {error}")
     if damaged:
-        shown = "; ".join(f"line {number}: {reason}" for number, _, reason in damaged[:3])
-        lines = f"{len(damaged)} damaged line{'s' * (len(damaged) > 1)}"
+        lines_out = f"{len(damaged)} damaged line{'s' * (len(damaged) > 1)}, left out"
         warn_user(
-            f"{path} has {lines}, left out ({shown}): the same study runs again what they held, "
-            f"and keeps them in {DAMAGED}"
+            f"{path} has {lines_out} ({'; '.join(damaged[:3])}): the same study runs again what "
+            "they held"
         )
     return rows
 
 
-def read_lines(path: Path) -> tuple[list[Json], list[tuple[int, bytes, str]]]:
-    """The rows of a results file; and number, content and fault of each damaged line."""
-    if not path.is_file():
-        return [], []
-    rows, damaged = [], []
-    lines = unpack(path).split(b"\n")
-    for number, line in enumerate(lines[:-1], start=1):
-        if not line.strip():
-            continue
-        try:
-            rows.append(parse_row(line))
-        except UserError as error:
-            damaged.append((number, line, str(error)))
-    return rows, damaged
-
-
 def parse_row(line: bytes) -> Json:
-    """A row from one line.
+    """A row from one line; fields that earlier versions did not write have their defaults.
 
     Raises:
         UserError: It is not valid JSON, or a field is missing or wrong.
     """
-    from placement_gym.base.schemas.reading import check, parse_json
-    from placement_gym.base.schemas.results import RowFields
-
-    row = parse_json(line)
-    check(RowFields, row)
-    try:
-        json.dumps(row, allow_nan=False)
-    except ValueError as error:  # 1e400 is infinite
-        raise UserError(f"a number is not finite: {error}") from error
-    return dict(row)
-
-
-def set_damaged_lines_aside(path: Path) -> None:
-    """Move damaged lines, with their numbers, into ``DAMAGED`` next to the file.
-
-    Raises:
-        FileError: A file cannot be written; the lines are still where they were then.
-    """
-    rows, damaged = read_lines(path)
-    if not damaged:
-        return
-    aside = path.with_name(DAMAGED)
-    before = read_bytes(aside, MAX_BYTES) if aside.is_file() else b""
-    entries = [
-        f"# line {number}: {reason}\n".encode() + line + b"\n" for number, line, reason in damaged
-    ]
-    write_bytes(aside, before + b"".join(entries))
-    write_rows(path, rows)
-
-
-def write_rows(path: Path, rows: Iterable[Json]) -> None:
-    """Replace a results file as a whole."""
-    write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
+    values = parse_json(line)
+    row = check(StudyRow, values)
+    return row.model_dump(exclude=set(values)) | values
 
 
 def unpack(path: Path) -> bytes:
@@ -260,7 +286,7 @@ def unpack(path: Path) -> bytes:
         FileError: The file cannot be read.
         UserError: A compressed file is damaged.
     """
-    content = read_bytes(path, MAX_BYTES)
+    content = read_bytes(path, MAX_FILE_BYTES)
     if path.suffix != ".xz":
         return content
     try:
@@ -289,11 +315,18 @@ def group_by(field: str, rows: Iterable[AnyRow]) -> dict[str, list[AnyRow]]:
 
 
 def remove_rows(folder: Path, keys: Collection[str]) -> None:
-    """Remove the rows of some runs; the file is replaced as a whole."""
-    if keys:
-        set_damaged_lines_aside(folder / ROWS)
-        kept = [row for row in load_rows(folder / ROWS) if row["key"] not in keys]
-        write_rows(folder / ROWS, kept)
+    """Remove the rows of some runs; the file is replaced as a whole, other lines stay."""
+    path = folder / ROWS
+    if keys and path.is_file():
+        lines = read_bytes(path, MAX_FILE_BYTES).splitlines(keepends=True)
+        write_bytes(path, b"".join(line for line in lines if _key_of(line) not in keys))
+
+
+def _key_of(line: bytes) -> str | None:
+    try:
+        return str(parse_row(line)["key"])
+    except UserError:
+        return None
 
 
 @contextmanager

@@ -1,18 +1,22 @@
-"""The serial executor of a study's runs; see also ``processes`` and ``ray_cluster``."""
+"""Executors of a study's runs: how they are used, and the serial one; see also ``processes``."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json
-from placement_gym.bench.run.threads import limit_threads
 from placement_gym.bench.study.task import Task
 from placement_gym.bench.study.worker import make_failed_row, run_task
+from placement_gym.hardware.devices import usable_cores
 
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 ATTEMPTS = 3
 
 
@@ -21,7 +25,13 @@ class WorkerLost(Exception):  # noqa: N818  a signal, not an error
 
 
 class Executor(Protocol):
-    """Something that runs tasks."""
+    """Something that runs tasks.
+
+    Attributes:
+        on_evaluation: Called for each evaluation in this process or its children.
+    """
+
+    on_evaluation: Callable[[], None]
 
     @property
     def slots(self) -> int:
@@ -75,7 +85,6 @@ class Serial:
     Args:
         envs: Environments that are open already; the caller closes them.
         factories: Agents that cannot be imported: name -> factory or agent.
-        on_evaluation: Called after each evaluation.
         share_within_seed: Whether consecutive runs with the same seed share measurements; runs
             with different seeds never do.
     """
@@ -86,10 +95,10 @@ class Serial:
         self,
         envs: BenchEnvs,
         factories: Mapping[str, Any] | None = None,
-        on_evaluation: Callable[[], None] = lambda: None,
         share_within_seed: bool = False,
     ) -> None:
-        self.envs, self.factories, self.on_evaluation = envs, factories, on_evaluation
+        self.envs, self.factories = envs, factories
+        self.on_evaluation: Callable[[], None] = lambda: None
         self.share_within_seed = share_within_seed
         self.last_seed: int | None = None
 
@@ -114,3 +123,29 @@ class Serial:
 
     def close(self) -> None:
         """Do nothing: there are no workers to end."""
+
+
+@contextmanager
+def limit_threads() -> Iterator[None]:
+    """Limit PyTorch, child processes and libraries that are loaded inside to one thread.
+
+    Afterwards the environment variables and PyTorch's threads are as before.
+    """
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    threads = sys.modules["torch"].get_num_threads() if "torch" in sys.modules else usable_cores()
+    os.environ.update(ONE_THREAD)
+    _set_torch_threads(1)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        _set_torch_threads(threads)
+
+
+def _set_torch_threads(threads: int) -> None:
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(threads)

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from placement_gym.base.processes.child import Child, ChildHungError, ChildLostError
 from placement_gym.bench.run.rows import Json
-from placement_gym.bench.run.threads import limit_threads
-from placement_gym.bench.study.executors import WorkerLost
+from placement_gym.bench.study.executors import WorkerLost, limit_threads
 from placement_gym.bench.study.task import Task
 from placement_gym.bench.study.worker import make_failed_row
 from placement_gym.hardware.devices import usable_cores
@@ -49,18 +48,16 @@ class Processes:
 
     Args:
         workers: Number of processes; None takes the cores that this process may use.
-        on_evaluation: Called for each evaluation, some time after it.
         timeout_s: Seconds without an evaluation after which a task counts as hung.
     """
 
     def __init__(
         self,
         workers: int | None = None,
-        on_evaluation: Callable[[], None] = lambda: None,
         timeout_s: float = TASK_TIMEOUT_S,
     ) -> None:
         self.slots = workers or usable_cores()
-        self.on_evaluation = on_evaluation
+        self.on_evaluation: Callable[[], None] = lambda: None
         self.timeout_s = timeout_s
         self.idle: list[Child] = []
         self.busy: list[Running] = []

@@ -1,21 +1,23 @@
-"""Replay the placements of a study: simulated ones exactly, measured ones within noise."""
+"""Rows of a study, replayed and published."""
 
 from __future__ import annotations
 
 import json
+import lzma
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from placement_gym.base.errors import UserError, raise_interrupt
+from placement_gym.base.files import make_output_folder, write_bytes
 from placement_gym.base.progress import progress_bar
 from placement_gym.bench.run.agent_run import describe_error
 from placement_gym.bench.run.environment import BenchEnvs
-from placement_gym.bench.run.finalist import Finalist
-from placement_gym.bench.run.finalists import choose_finalist
-from placement_gym.bench.run.rows import ROWS, Json, load_runs
-from placement_gym.bench.study.task import Task, expand_variables
+from placement_gym.bench.run.finalists import Finalist, choose_finalist
+from placement_gym.bench.run.rows import PACKED_ROWS, ROWS, Json, load_runs
+from placement_gym.bench.study.spec import Study
+from placement_gym.bench.study.task import Task, expand_variables, read_make_kwargs
 from placement_gym.bench.study.worker import score_elsewhere
 from placement_gym.problem.placement import Placement, parse_assignment
 
@@ -89,7 +91,7 @@ def replay_row(row: Json, envs: BenchEnvs) -> str:
         return "its key is not that of its agent, problem, seed and budget"
     if row["placement"] is None or row["latency_ms"] is None:
         return "" if row["error"] else "it has neither a placement nor an error"
-    bench_env = envs.get(row["env"], make_replay_kwargs(row))
+    bench_env = envs.get(row["env"], read_make_kwargs(row))
     problem = bench_env.base.problem
     if problem.units.graph.fingerprint() != row["model_fingerprint"]:
         return "the model has changed"
@@ -115,17 +117,6 @@ def replay_row(row: Json, envs: BenchEnvs) -> str:
     return ", ".join(wrong)
 
 
-def make_replay_kwargs(row: Json) -> Json:
-    """Arguments of ``gym.make`` that replay a row.
-
-    Variables in the model's path, as published, are replaced.
-
-    Raises:
-        UserError: Such a variable is not set.
-    """
-    return {**row["env_kwargs"], "model": expand_variables(str(row["env_kwargs"]["model"]))}
-
-
 def task_of(row: Json) -> Task:
     """The task that made a row."""
     env, env_kwargs, model, devices = json.loads(row["problem"])
@@ -140,3 +131,38 @@ def compare_measurements(row: Json, again: Finalist) -> str:
     if abs(now / before - 1.0) <= allowed:
         return ""
     return f"speedup_vs_best_single was {before:.3f} and is now {now:.3f}"
+
+
+def publish_rows(study: Study, results: str | Path, out: str | Path) -> tuple[Path, int]:
+    """Write the rows of a study as ``results.jsonl.xz``, from which reports and replays read.
+
+    Args:
+        study: Whose rows, in its order.
+        results: Folder of the results.
+        out: Folder for the file.
+
+    Returns:
+        The file, and how many of the study's runs it lacks.
+
+    Raises:
+        UserError: There are no results of this study, or the file cannot be written.
+    """
+    by_key = {row["key"]: row for row in load_runs(Path(results))}
+    tasks = study.tasks()
+    rows = [make_portable(by_key[task.key]) for task in tasks if task.key in by_key]
+    if not rows:
+        raise UserError(f"{results} has no {ROWS} with rows of this study: run it first")
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    path = make_output_folder(out) / PACKED_ROWS
+    write_bytes(path, lzma.compress(lines.encode(), preset=9 | lzma.PRESET_EXTREME))
+    return path, len(tasks) - len(rows)
+
+
+def make_portable(row: Json) -> Json:
+    """The row without the machine's name, with the model's path as the study names it."""
+    model = json.loads(row["problem"])[2]
+    error = row["error"]
+    if "$" in model:
+        error = error.replace(expand_variables(model), model)
+    env_kwargs = row["env_kwargs"] | {"model": model}
+    return row | {"host": "", "env_kwargs": env_kwargs, "error": error}

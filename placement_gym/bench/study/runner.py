@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -10,18 +11,17 @@ from rich.progress import Task as ProgressTask
 
 from placement_gym.base.arguments import check_positive
 from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.base.files import keep_if_possible, make_output_folder
+from placement_gym.base.files import make_output_folder
 from placement_gym.base.progress import progress_bar
+from placement_gym.base.texts import join_words
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import (
     ROWS,
     Json,
     append_row,
-    cut_torn_line,
     load_runs,
     lock_folder,
-    set_damaged_lines_aside,
 )
 from placement_gym.bench.study.executors import Executor, Serial, run_all
 from placement_gym.bench.study.processes import TASK_TIMEOUT_S, Processes
@@ -31,9 +31,8 @@ from placement_gym.bench.study.task import Task, describe_devices
 from placement_gym.envs.keywords import find_env_spec
 
 EXECUTORS = ("auto", "serial", "processes", "ray")
-
-MakeExecutor = Callable[[Callable[[], None]], Executor]
-"""Makes an executor, given what a serial one calls after each evaluation."""
+TAKES = {"workers": ("processes",), "address": ("ray",), "timeout_s": ("processes", "ray")}
+"""The executors that an option is for."""
 
 
 def run_study(
@@ -82,16 +81,11 @@ def run_study(
         # Ray's workers make their own: this process need not have the devices.
         if kind != "ray":
             make_every_environment(missing, envs)
-        new = run_tasks(
-            tasks,
-            missing,
-            folder,
-            lambda on_evaluation: make_executor(
-                kind, study, envs, workers, address, on_evaluation, timeout_s or TASK_TIMEOUT_S
-            ),
-            quiet=quiet,
-        )
-    by_key = {row["key"]: row for row in (*load_runs(folder), *new)}
+        if missing:
+            timeout_s = timeout_s or TASK_TIMEOUT_S
+            with closing(make_executor(kind, study, envs, workers, address, timeout_s)) as made:
+                run_tasks(tasks, missing, folder, made, quiet=quiet)
+    by_key = {row["key"]: row for row in load_runs(folder)}
     return [by_key[task.key] for task in tasks]
 
 
@@ -106,31 +100,26 @@ def run_tasks(
     tasks: Sequence[Task],
     missing: Sequence[Task],
     folder: Path,
-    make: MakeExecutor,
+    executor: Executor,
     on_row: Callable[[Task, Json], None] = lambda task, row: None,
     quiet: bool = False,
-) -> list[Json]:
+) -> None:
     """Run tasks and add each row to the folder's results as it ends.
-
-    A row that cannot be written, as on a full disk, is a warning: it is among the rows returned,
-    is written after the next run if there is room by then, and the next run is tried.
 
     Args:
         tasks: All tasks, for the progress.
         missing: Those of them to run.
         folder: Of the results.
-        make: Makes the executor; not called if nothing is missing.
+        executor: Runs them.
         on_row: Called after a row has been written.
         quiet: Show no progress.
 
-    Returns:
-        The new rows.
-
     Raises:
+        FileError: A row cannot be written, as on a full disk; those before it are kept.
         UserError: Another process is writing into the folder.
         KeyboardInterrupt: The run was interrupted; the message says what is kept.
     """
-    n_done, rows = len(tasks) - len(missing), list[Json]()
+    n_done, n_evaluations = len(tasks) - len(missing), 0
     most = f"≤ {sum(task.budget for task in missing):,}"
     with (
         lock_folder(folder),
@@ -138,21 +127,10 @@ def run_tasks(
     ):
         bar = progress.tasks[0]
         progress.update(bar.id, completed=n_done)
-        # A process that was killed may have left half a line, which would spoil the next one.
-        cut_torn_line(folder / ROWS)
-        set_damaged_lines_aside(folder / ROWS)
-        if not missing:
-            return rows
-        n_evaluations, waiting = 0, list[Json]()
-        executor = make(partial(count_evaluation, bar))
+        executor.on_evaluation = partial(count_evaluation, bar)
         try:
-            # Rows that could not be written wait for the next attempt: a full disk may be cleared
-            # meanwhile.
             for task, row in run_all(missing, executor):
-                rows.append(row)
-                waiting.append(row)
-                with keep_if_possible("a result"):
-                    append_rows(folder / ROWS, waiting)
+                append_row(folder / ROWS, row)
                 n_done += 1
                 n_evaluations += row["evaluations"]
                 label = AgentSpec(task.agent, task.kwargs).label
@@ -168,26 +146,6 @@ def run_tasks(
                 f"{n_done} of {len(tasks)} runs are in {folder / ROWS}; "
                 "rerun the command to continue"
             ) from None
-        finally:
-            executor.close()
-    return rows
-
-
-def append_rows(path: Path, waiting: list[Json]) -> None:
-    """Add the rows that wait to a results file, and take those that are written off the list.
-
-    Raises:
-        FileError: One cannot be written; it and those after it still wait.
-    """
-    while waiting:
-        append_row(path, waiting[0])
-        del waiting[0]
-
-
-def count_lost(rows: Sequence[Json], folder: Path) -> int:
-    """Rows that a folder's results do not hold, because they could not be written."""
-    kept = {row["key"] for row in load_runs(folder)}
-    return sum(row["key"] not in kept for row in rows)
 
 
 def count_evaluation(bar: ProgressTask) -> None:
@@ -258,17 +216,13 @@ def choose_executor(
             "processes disturb each other's measurements: take 'auto' (one process), 'serial' or "
             "'ray'"
         )
-    if workers is not None and name != "processes":
-        raise UserError(f"workers are for executor 'processes', not for {name!r}")
-    if address is not None and name != "ray":
-        raise UserError(f"an address is for executor 'ray', not for {name!r}")
+    given = {"workers": workers, "address": address, "timeout_s": timeout_s}
+    for option, value in given.items():
+        if value is not None and name not in TAKES[option]:
+            takes = " or ".join(map(repr, TAKES[option]))
+            raise UserError(f"{option} is for executor {takes}, not for {name!r}")
     if timeout_s is not None:
         check_positive("timeout_s", timeout_s)
-        if name == "serial":
-            raise UserError(
-                "a timeout needs tasks in processes of their own, which 'serial' does not give "
-                "them: take 'auto'"
-            )
     return name, workers
 
 
@@ -278,15 +232,14 @@ def make_executor(
     envs: BenchEnvs,
     workers: int | None,
     address: str | None,
-    on_evaluation: Callable[[], None],
     timeout_s: float,
 ) -> Executor:
     """The executor of that name."""
     if name == "ray":
         return Ray(address, study.variables, timeout_s)
     if name == "processes":
-        return Processes(workers, on_evaluation, timeout_s)
-    return Serial(envs, None, on_evaluation)
+        return Processes(workers, timeout_s)
+    return Serial(envs)
 
 
 def describe_study(study: Study, out: str | Path, retry_failed: bool = False) -> str:
@@ -298,13 +251,13 @@ def describe_study(study: Study, out: str | Path, retry_failed: bool = False) ->
         f"{Path(task.model).stem} on {describe_devices(task.devices)}"
         for task in first_of_each_problem(tasks)
     ]
-    code = [f"code of its own that it runs: {', '.join(study.code)}"] if study.code else []
+    trusted = [f"it {join_words(study.needs_trust)}"] if study.needs_trust else []
     return "\n".join(
         [
             f"{len(tasks)} runs of {study.budget} evaluations, {n_done} already done",
             f"agents: {agents}",
             f"problems ({study.env}): {'; '.join(problems)}",
             f"seeds: {', '.join(map(str, study.all_seeds))}",
-            *code,
+            *trusted,
         ]
     )

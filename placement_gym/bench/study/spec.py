@@ -9,13 +9,17 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from placement_gym.base.errors import UserError, suggest
+from placement_gym.base.errors import UserError, suggest, unknown_name
 from placement_gym.base.files import is_path, list_neighbours, read_bytes
+from placement_gym.base.schemas.reading import check
+from placement_gym.base.schemas.studies import StudyFields, parse_yaml
 from placement_gym.base.texts import join_words
-from placement_gym.bench.run.agents import AgentSpec, check_labels, list_specs
-from placement_gym.bench.study.roles import assign_roles
+from placement_gym.bench.run.agents import AgentSpec, check_labels
 from placement_gym.bench.study.task import VARIABLE, Task
 
+TEST, VALIDATION, TRAIN = "test", "validation", "train"
+ROLES = (TEST, VALIDATION, TRAIN)
+Roles = Mapping[str, Sequence[Any]]
 STUDIES = Path(__file__).parent.parent / "studies"
 MAX_FILE_BYTES = 2**20
 LOG_OPTION = "tensorboard_log"
@@ -58,9 +62,6 @@ class Study:
     about: str = ""
 
     def __post_init__(self) -> None:
-        from placement_gym.base.schemas.reading import check
-        from placement_gym.base.schemas.studies import StudyFields
-
         check(StudyFields, vars(self))
         check_labels(self.specs)
         if self.roles:
@@ -75,8 +76,6 @@ class Study:
             UserError: There is no such study, it is not valid YAML, or a field is wrong or
                 missing; the message names the file and the field or line.
         """
-        from placement_gym.base.schemas.studies import parse_yaml
-
         file = find_study(path)
         content = read_bytes(file, MAX_FILE_BYTES)
         try:
@@ -91,23 +90,20 @@ class Study:
         Raises:
             UserError: A field is wrong, unknown or missing.
         """
-        from placement_gym.base.schemas.reading import check
-        from placement_gym.base.schemas.studies import StudyFields
-
         if isinstance(values, Mapping):
             values = {name: value for name, value in values.items() if value is not None}
         check(StudyFields, values)
         return cls(**values)
 
     @property
-    def code(self) -> list[str]:
-        """The agents that are code of their own, ``"module:attribute"``, and not registered."""
-        return sorted({spec.name for spec in self.specs if ":" in spec.name})
-
-    @property
-    def logging(self) -> list[str]:
-        """The agents whose options name a folder that they would write logs into."""
-        return [spec.label for spec in self.specs if spec.kwargs.get(LOG_OPTION)]
+    def needs_trust(self) -> list[str]:
+        """Parts of a sentence on what its agents do besides placing: own code, and logs."""
+        code = sorted({spec.name for spec in self.specs if ":" in spec.name})
+        logs = [spec.label for spec in self.specs if spec.kwargs.get(LOG_OPTION)]
+        return [
+            *([f"runs code of its own, {', '.join(code)}"] if code else []),
+            *([f"names folders for logs ({LOG_OPTION}) of {', '.join(logs)}"] if logs else []),
+        ]
 
     @property
     def all_seeds(self) -> list[int]:
@@ -126,7 +122,7 @@ class Study:
             raise UserError(
                 f"a study names its agents, as in 'module:attribute', not {objects[0]!r:.200}"
             )
-        return list_specs(self.agents)
+        return [AgentSpec.of(agent) for agent in self.agents]
 
     @property
     def variables(self) -> dict[str, str]:
@@ -141,7 +137,8 @@ class Study:
 
     def label(self, row: Mapping[str, Any]) -> str:
         """The study's label for the agent of a row."""
-        labels = [spec.label for spec in self.specs if same_agent(spec, row)]
+        made_by = (row["agent"], row["kwargs"])
+        labels = [one.label for one in self.specs if (one.name, dict(one.kwargs)) == made_by]
         return labels[0] if labels else str(row["label"])
 
     def tasks(self) -> list[Task]:
@@ -164,11 +161,6 @@ class Study:
         return list({task.key: task for task in tasks}.values())
 
 
-def same_agent(spec: AgentSpec, row: Mapping[str, Any]) -> bool:
-    """Return whether a row is from that agent."""
-    return spec.name == row["agent"] and dict(spec.kwargs) == row["kwargs"]
-
-
 def find_study(study: str | Path) -> Path:
     """The YAML file of a study, given as a path or as the name of one in the package.
 
@@ -186,3 +178,53 @@ def find_study(study: str | Path) -> Path:
             f"{join_words(sorted(shipped))}{near}"
         )
     return shipped[name]
+
+
+def assign_roles(roles: Roles, tasks: Sequence[Task]) -> dict[str, str]:
+    """The role of each problem; those that no role names are test problems.
+
+    Args:
+        roles: Role -> entries: a model as the study names it, or without folders and suffix, as
+            ``resnet50_inference`` or ``LayerGraphs/resnet50_inference``; or ``{model, devices}``
+            for that model on these devices alone.
+        tasks: All runs of the study.
+
+    Raises:
+        UserError: A role is unknown, an entry fits no problem, or a problem has two roles. Entries
+            of ``train`` may be models that only agents use.
+    """
+    found: dict[str, str] = {}
+    for role, entries in roles.items():
+        if role not in ROLES:
+            raise unknown_name("a role", role, ROLES)
+        for entry in check_entries(role, entries):
+            problems = {task.problem for task in tasks if fits(entry, task)}
+            if not problems and role != TRAIN:
+                raise UserError(f"{role} names {entry!r}, which is not a problem of the study")
+            for problem in problems:
+                if found.setdefault(problem, role) != role:
+                    raise UserError(f"{entry!r} is both a {found[problem]} and a {role} problem")
+    return {task.problem: found.get(task.problem, TEST) for task in tasks}
+
+
+def check_entries(role: str, entries: Any) -> Sequence[Any]:
+    """Raise unless the entries of a role are a list of models or ``{model, devices}``.
+
+    Raises:
+        UserError: The message says what is valid.
+    """
+    if isinstance(entries, str) or not isinstance(entries, Sequence):
+        raise UserError(f"{role} must be a list of models, not {entries!r}")
+    for entry in entries:
+        if isinstance(entry, Mapping) and set(entry) != {"model", "devices"}:
+            raise UserError(f"an entry of {role} is a model or {{model, devices}}, not {entry!r}")
+    return entries
+
+
+def fits(entry: Any, task: Task) -> bool:
+    """Return whether an entry of a role means the problem of a task."""
+    if isinstance(entry, Mapping):
+        return entry["devices"] == task.devices and fits(entry["model"], task)
+    parts = Path(task.model).with_suffix("").parts if Path(task.model).suffix else (task.model,)
+    wanted = Path(str(entry)).parts
+    return str(entry) == task.model or parts[-len(wanted) :] == wanted

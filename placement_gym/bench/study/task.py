@@ -89,6 +89,15 @@ def expand_variables(path: str) -> str:
     return os.path.expandvars(path)
 
 
+def read_make_kwargs(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of ``gym.make`` that replay a row; variables in the model's path are replaced.
+
+    Raises:
+        UserError: Such a variable is not set.
+    """
+    return {**row["env_kwargs"], "model": expand_variables(str(row["env_kwargs"]["model"]))}
+
+
 def describe_devices(devices: Any) -> str:
     """Devices as one word, with the share of the model that each holds if that is limited."""
     if devices is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,7 @@ from placement_gym.base.processes.serving import Parent, serve
 from placement_gym.bench.run.agent_run import describe_error, run_agent
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnvs
-from placement_gym.bench.run.finalist import Finalist
-from placement_gym.bench.run.finalists import choose_finalist
+from placement_gym.bench.run.finalists import Finalist, choose_finalist
 from placement_gym.bench.run.rows import Json, Row, to_plain
 from placement_gym.bench.study.task import Task
 from placement_gym.problem.placement import Placement
@@ -57,7 +55,7 @@ def run_task(
             return complete_task_row(task, row, score_elsewhere(task, placement, envs))
         except (Exception, SystemExit) as error:
             error_text = f"scored elsewhere: {describe_error(error)}"
-            return complete_task_row(task, replace(row, error=error_text))
+            return complete_task_row(task, row.change(error=error_text))
 
 
 def complete_task_row(task: Task, row: Row, scored: Finalist | None = None) -> Json:
@@ -85,7 +83,7 @@ def score_elsewhere(task: Task, placement: Placement, envs: BenchEnvs) -> Finali
 
 def make_failed_row(task: Task, error: str) -> Json:
     """Make the row of a task that has no result."""
-    row = Row(
+    row = Row.begin(
         agent=task.agent,
         label=AgentSpec(task.agent, task.kwargs).label,
         kwargs=task.kwargs,

@@ -14,9 +14,8 @@ from placement_gym.base.texts import escape_figure_text
 from placement_gym.graph.operators import OpGraph
 from placement_gym.problem.problem import Problem
 from placement_gym.view.figures.arrangement import COLUMN_IN, Arrangement, arrange
-from placement_gym.view.figures.key import add_key
+from placement_gym.view.figures.labels import add_key, add_names
 from placement_gym.view.figures.large_placement import draw_large_placement
-from placement_gym.view.figures.names import add_names
 from placement_gym.view.figures.style import COLOURS, CROSSING, WITHIN
 
 MAX_EDGES = 2_000

@@ -46,7 +46,7 @@ def values(tmp_path: Path) -> Path:
 @pytest.fixture
 def bound_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The solver of the bound has no placement."""
-    monkeypatch.setattr(update_module, "find_bound", lambda *_: Solution(None, 0.1, proven=False))
+    monkeypatch.setattr(update_module, "lower_bound", lambda *_: Solution(None, 0.1, proven=False))
 
 
 def update(rows: Sequence[Json], values: Path, **options: Any) -> list[Change]:

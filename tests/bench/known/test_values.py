@@ -12,7 +12,7 @@ from published import DATA
 
 from placement_gym.base.errors import UserError
 from placement_gym.bench.known.best_known import VALUES, BestKnown, find_best_known, load_values
-from placement_gym.bench.known.evaluation import evaluate_ms, find_best_single_ms
+from placement_gym.bench.known.candidates import evaluate_ms, find_best_single_ms
 from placement_gym.bench.known.identity import identify
 from placement_gym.bench.known.update import open_backend
 from placement_gym.bench.run.environment import BenchEnvs

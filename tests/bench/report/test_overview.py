@@ -16,8 +16,8 @@ from placement_gym.bench.known import best_known
 from placement_gym.bench.known.best_known import BestKnown, load_values
 from placement_gym.bench.known.update import update_values
 from placement_gym.bench.report import stats
-from placement_gym.bench.report.agent_table import choose_floor, summarize_agents
 from placement_gym.bench.report.known_latencies import KnownLatencies
+from placement_gym.bench.report.overview import choose_floor, summarize_agents
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.study import note_other_versions, report_study
 from placement_gym.bench.run import rows as rows_file

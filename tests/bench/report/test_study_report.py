@@ -6,16 +6,16 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from pages import Elements
 from studies import REPORTED, leave_out_pictures, read_rows
 
 from placement_gym.base.errors import UserError
 from placement_gym.bench.report import stats
 from placement_gym.bench.report.known_latencies import KnownLatencies
-from placement_gym.bench.report.problem import draw_best_placement
+from placement_gym.bench.report.problems import draw_best_placement
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.study import list_cautions, report_study
 from placement_gym.bench.run import rows as rows_file
@@ -34,23 +34,6 @@ def few_resamples() -> Iterator[None]:
 @pytest.fixture
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     leave_out_pictures(monkeypatch)
-
-
-class Elements(HTMLParser):
-    """The elements of a page and their attributes."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str | None]] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += attrs
-
-    def values(self, *names: str) -> list[str]:
-        return [value or "" for name, value in self.attributes if name in names]
 
 
 @pytest.fixture(scope="module")

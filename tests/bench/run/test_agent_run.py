@@ -64,26 +64,6 @@ def test_agent_unfit_for_the_environment_is_an_error_row(bench_env: BenchEnv) ->
     assert row.latency_ms is None
 
 
-class Broken(Greedy):
-    """Evaluates twice, then fails."""
-
-    def learn(self, total_timesteps: int) -> None:
-        for _ in range(2):
-            self.env.reset()
-            self.env.step(self.env.action_space.sample())
-        raise KeyError("a mistake")
-
-
-def test_an_agents_mistake_ends_its_own_run_only(tmp_path: Path) -> None:
-    document = placement_gym.compare(
-        "tiny", [Broken, "random"], SIM, budget=5, out=tmp_path, quiet=True
-    )
-    broken, random = document["rows"][-2:]
-    assert "a mistake" in broken["error"]
-    assert broken["evaluations"] == 2
-    assert random["latency_ms"] is not None
-
-
 @pytest.mark.parametrize(
     ("env_id", "kwargs"),
     [("DevicePlacementPerUnitSim-v0", {"start": "random"}), (SIM, {"horizon": 50})],
@@ -136,17 +116,22 @@ def test_failed_run_keeps_best_placement_curve_and_evaluations(
     assert [evaluations for evaluations, _, _ in row.curve] == [1, 2]
 
 
-def test_a_comparison_reports_runs_that_failed_with_a_placement(tmp_path: Path) -> None:
+def test_a_failed_run_ends_alone_and_is_reported_with_its_placement(tmp_path: Path) -> None:
     class Torn(Greedy):
         def learn(self, total_timesteps: int) -> None:
             self.env.reset()
             self.env.step(np.arange(7) % 2)
             sys.exit("enough")
 
-    document = placement_gym.compare("tiny", [Torn], SIM, budget=5, out=tmp_path, quiet=True)
-    assert "enough" in document["rows"][-1]["error"]
-    assert document["rows"][-1]["placement"]
-    assert document["verdict"] == "No split was measured."
+    document = placement_gym.compare(
+        "tiny", [Torn, "single-device", "heft"], SIM, budget=5, out=tmp_path, quiet=True
+    )
+    torn, heft = document["rows"][-2:]
+    assert "enough" in torn["error"]
+    assert (torn["evaluations"], torn["latency_ms"]) == (1, None)
+    assert torn["placement"]
+    assert heft["latency_ms"] is not None
+    assert "Torn" not in document["verdict"]
     assert (tmp_path / "tiny-Torn-seed0.json").is_file()
 
 

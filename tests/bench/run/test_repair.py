@@ -11,7 +11,7 @@ from fakes import Greedy
 
 import placement_gym
 from placement_gym.bench.report.comparison import format_markdown
-from placement_gym.bench.report.formats import format_infeasible
+from placement_gym.bench.report.wording import format_infeasible
 from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnv

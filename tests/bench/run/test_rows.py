@@ -65,10 +65,6 @@ def test_a_torn_last_line_costs_no_other_row(row: rows_file.Json, tmp_path: Path
     assert path.read_text() == whole * 2
 
 
-def read_lines(path: Path) -> list[str]:
-    return path.read_text().splitlines() if path.exists() else []
-
-
 @pytest.mark.parametrize(
     ("line", "fault"),
     [
@@ -79,7 +75,7 @@ def read_lines(path: Path) -> list[str]:
         (b"[" * 100_000, "recursion limit"),
     ],
 )
-def test_a_damaged_line_is_set_aside_with_its_number(
+def test_a_damaged_line_is_left_out_and_named(
     line: bytes, fault: str, row: rows_file.Json, tmp_path: Path
 ) -> None:
     path = tmp_path / rows_file.ROWS
@@ -89,11 +85,8 @@ def test_a_damaged_line_is_set_aside_with_its_number(
     with pytest.warns(PlacementGymWarning, match=f"1 damaged line.*line 2: .*{fault}"):
         rows = rows_file.load_rows(path)
     assert [found["key"] for found in rows] == ["a", "b"]
-    rows_file.set_damaged_lines_aside(path)
-    aside = (tmp_path / rows_file.DAMAGED).read_bytes()
-    assert aside.startswith(b"# line 2: ")
-    assert line in aside
-    assert rows_file.load_rows(path) == rows
+    rows_file.remove_rows(tmp_path, ["a"])
+    assert path.read_bytes().splitlines()[0] == line
 
 
 def test_a_row_with_a_wrong_field_is_damaged(row: rows_file.Json, tmp_path: Path) -> None:
@@ -107,8 +100,9 @@ def test_a_row_with_a_wrong_field_is_damaged(row: rows_file.Json, tmp_path: Path
         wrong = keyed(row, "a") | change
         with pytest.raises(FileError, match="would not be read again"):
             rows_file.append_row(path, wrong)
-        rows_file.write_rows(path, [*map(json.loads, read_lines(path)), wrong])
-    with pytest.warns(PlacementGymWarning, match=r"11 damaged lines.*'latency_ms'.*'curve"):
+        with path.open("a") as file:
+            file.write(json.dumps(wrong) + "\n")
+    with pytest.warns(PlacementGymWarning, match=r"11 damaged line.*'latency_ms'.*'curve"):
         assert rows_file.load_rows(path) == []
 
 
@@ -166,5 +160,4 @@ def test_a_damaged_compressed_file_is_named(tmp_path: Path) -> None:
 def test_blank_lines_cost_nothing(row: rows_file.Json, tmp_path: Path) -> None:
     path = tmp_path / rows_file.PACKED_ROWS
     path.write_bytes(lzma.compress(b"\n" * 2**20 + json.dumps(keyed(row, "a")).encode() + b"\n"))
-    assert rows_file.read_lines(path)[1] == []
     assert rows_file.load_rows(path) == [keyed(row, "a")]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from studies import timeless
 
 from placement_gym.bench.study.executors import run_all
 from placement_gym.bench.study.ray_cluster import Ray
@@ -26,11 +27,6 @@ VALUES: dict[str, Any] = {
     "seeds": 6,
     "budget": 3000,
 }
-TIMES = ("wall_s", "time", "curve", "host")
-
-
-def timeless(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{key: value for key, value in row.items() if key not in TIMES} for row in rows]
 
 
 @pytest.fixture

@@ -10,9 +10,15 @@ from matplotlib.figure import Figure
 from pages import EVIL
 
 from placement_gym.base.texts import escape_figure_text
-from placement_gym.bench.report.document import Heading, Picture, Text, read, render_page
-from placement_gym.bench.report.inline_svg import make_inline
+from placement_gym.bench.report.document import (
+    Heading,
+    Picture,
+    Text,
+    make_inline,
+    render_page,
+)
 from placement_gym.view.figures.style import COLOURS, TEXT_AS_TEXT
+from placement_gym.view.page import read
 
 
 def draw(*labels: str) -> Figure:
@@ -53,5 +59,5 @@ def test_labels_of_agents_become_neither_markup_nor_script() -> None:
 
 
 def test_the_script_writes_no_markup() -> None:
-    script = read("report.js")
+    script = read("report.js", "placement_gym.bench.report")
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", script)

@@ -1,8 +1,9 @@
-"""Agents side by side: the speed-up of each run's finalist, and how each search went."""
+"""Results as figures: agents side by side, searches, and the simulated twin."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,54 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator
 
 from placement_gym.base.texts import escape_figure_text, format_ms
-from placement_gym.view.figures.lines import REST, choose_looks
-from placement_gym.view.figures.style import COLOURS
+from placement_gym.view.figures.style import COLOURS, WITHIN
 
+MOST_LINES = 8
+REST = "the others"
+DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
+MARKERS = "osD^vPX*"
 LOSS_PER_GAIN, SMALLEST_LOSS = 2.0, 0.25
 """Extent of losses that are shown: relative to the largest gain, and at least."""
 FEW_DECADES = 2e3
 LIMIT_DASHES: dict[str, Any] = {"color": COLOURS[7], "ls": ":", "lw": 1.2}
+
+
+@dataclass(frozen=True)
+class Look:
+    """A line of a figure.
+
+    Attributes:
+        rest: Whether it is one of the grey lines.
+        line: Arguments of ``plot``.
+    """
+
+    rest: bool
+    line: dict[str, Any] = field(default_factory=dict)
+
+
+def choose_looks(labels: Sequence[str]) -> dict[str, Look]:
+    """A colour, dashes and a marker for each of the first eight, grey for the others.
+
+    Args:
+        labels: Distinct, the most important first.
+    """
+    looks = {
+        label: Look(
+            False,
+            {
+                "color": COLOURS[index],
+                "ls": DASHES[index % len(DASHES)],
+                "marker": MARKERS[index],
+                "ms": 4.5,
+                "markevery": (0.03 + 0.012 * index, 0.12),
+                "lw": 1.5,
+                "zorder": 3 + 0.1 * (MOST_LINES - index),
+            },
+        )
+        for index, label in enumerate(labels[:MOST_LINES])
+    }
+    grey = Look(True, {"color": WITHIN, "lw": 0.8, "zorder": 1})
+    return looks | dict.fromkeys(labels[MOST_LINES:], grey)
 
 
 def draw_comparison(
@@ -154,4 +196,50 @@ def draw_best_so_far(
     axes.set_title(escape_figure_text(title), fontsize=10, loc="left")
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside right upper", frameon=False, fontsize=8)
+    return figure
+
+
+def draw_fidelity(document: Mapping[str, Any]) -> Figure:
+    """Predicted over measured latency, and next to it the share of slow work over the same.
+
+    Args:
+        document: What ``deployment.fidelity.fidelity`` returns.
+    """
+    figure = Figure(figsize=(9, 4.4), layout="constrained")
+    axes, beside = figure.subplots(1, 2)
+    rows, twin, share = document["rows"], document["twin"], document["slow_share"]
+    measured = np.array([row["measured_ms"] for row in rows])
+    predicted = np.array([row["predicted_ms"] for row in rows])
+    # Equal scales of both axes: the diagonal is a perfect prediction.
+    ends = [
+        min(measured.min(), predicted.min()) * 0.95,
+        max(measured.max(), predicted.max()) * 1.05,
+    ]
+    axes.plot(ends, ends, color="#bbbbbb", lw=1, zorder=0)
+    axes.errorbar(
+        measured,
+        predicted,
+        xerr=measured * np.array([row["noise"] for row in rows]),
+        fmt="o",
+        ms=4,
+        lw=0.8,
+        color=COLOURS[0],
+    )
+    axes.set(xlabel="measured, ms", ylabel="predicted by the twin, ms", xlim=ends, ylim=ends)
+    axes.set_title(
+        f"Spearman {twin['spearman']:.3f} ({twin['spearman_fastest_third']:.3f} in the fastest "
+        f"third)\nmedian error {100 * twin['median_error']:.1f} %",
+        fontsize=10,
+        loc="left",
+    )
+    # Next to it what no twin is needed for: a prediction has to agree better than this.
+    beside.plot(measured, [row["slow_share"] for row in rows], "o", ms=4, color=COLOURS[1])
+    beside.set(xlabel="measured, ms", ylabel="share of work on slower devices", ylim=(-0.03, 1.03))
+    beside.set_title(
+        f"Spearman {share['spearman']:.3f} ({share['spearman_fastest_third']:.3f})\n",
+        fontsize=10,
+        loc="left",
+    )
+    title = f"{document['model']} on {', '.join(document['devices'])}"
+    figure.suptitle(escape_figure_text(title), fontsize=11)
     return figure

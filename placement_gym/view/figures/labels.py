@@ -1,14 +1,17 @@
-"""Names of units in a picture, where there is room for them."""
+"""Names and key of a placement's picture."""
 
 from __future__ import annotations
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
-from placement_gym.base.arrays import FloatArray
+from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.texts import escape_figure_text, make_printable
 from placement_gym.graph.operators import OpGraph
-from placement_gym.view.figures.style import GROUND
+from placement_gym.problem.problem import Problem
+from placement_gym.view.figures.style import COLOURS, CROSSING, GROUND, WITHIN
 
 FONT_SIZE = 6.0
 LETTER_IN, LINE_IN = 0.056, 0.1
@@ -24,6 +27,8 @@ INCH = 72.0
 
 LEFT, BOTTOM, RIGHT, TOP = range(4)
 """Columns of boxes."""
+ROW = 9
+"""Entries of one row."""
 
 
 def add_names(
@@ -86,3 +91,57 @@ def overlaps(box: FloatArray, others: FloatArray) -> bool:
         | (others[:, TOP] <= box[BOTTOM])
     )
     return not apart.all()
+
+
+def add_key(
+    figure: Figure,
+    problem: Problem,
+    circles: tuple[FloatArray, FloatArray],
+    lines: tuple[IntArray, float],
+) -> None:
+    """Say below a picture what colours, areas and lines mean.
+
+    Args:
+        figure: The picture.
+        problem: Names the devices.
+        circles: (n_units,) work, and areas at no work and at most, in square points.
+        lines: (n_edges,) bytes, and the width of the widest in points.
+    """
+    (flops, areas), (size_bytes, widest) = circles, lines
+    entries = [
+        make_circle(escape_figure_text(name), COLOURS[index % len(COLOURS)], 8.0)
+        for index, name in enumerate(problem.device_names)
+    ]
+    if flops.max(initial=0.0) > 0:
+        entries += [
+            make_circle("no work", WITHIN, float(np.sqrt(areas[0]))),
+            make_circle(scale_unit(float(flops.max()), "FLOP"), WITHIN, float(np.sqrt(areas[1]))),
+        ]
+    largest = int(size_bytes.max(initial=0))
+    entries += [
+        Line2D([], [], color=WITHIN, lw=1, label="within a device"),
+        Line2D([], [], color=CROSSING, lw=1, label="device changes"),
+    ]
+    if largest:
+        entries.append(Line2D([], [], color=WITHIN, lw=widest, label=scale_unit(largest, "B")))
+    figure.legend(
+        handles=entries,
+        loc="outside lower center",
+        ncols=min(ROW, len(entries)),
+        columnspacing=1.4,
+        frameon=False,
+        fontsize=8,
+    )
+
+
+def make_circle(label: str, colour: str, size: float) -> Line2D:
+    """An entry with a circle of a diameter in points."""
+    return Line2D([], [], ls="", marker="o", color=colour, ms=size, mew=0, label=label)
+
+
+def scale_unit(value: float, unit: str) -> str:
+    """A quantity with a prefix, as in ``"1.2 GFLOP"``."""
+    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= factor:
+            return f"{value / factor:.3g} {prefix}{unit}"
+    return f"{value:.3g} {unit}"

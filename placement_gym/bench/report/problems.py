@@ -1,9 +1,10 @@
-"""One problem in a study's report: its table, who beats a single device, the best placement."""
+"""The problems of a study: their table, and for each its agents and its best placement."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -11,42 +12,84 @@ from placement_gym.base.arrays import FloatArray
 from placement_gym.base.files import write_text
 from placement_gym.base.texts import format_ms
 from placement_gym.bench.report.document import Block, Heading, Link, Picture, Table, Text
-from placement_gym.bench.report.formats import format_gap, format_infeasible, format_ratio
 from placement_gym.bench.report.known_latencies import reopen_env
-from placement_gym.bench.report.remarks import list_remarks
-from placement_gym.bench.report.score_reference import TRIVIAL
-from placement_gym.bench.report.scores import StudyResults
-from placement_gym.bench.report.verdict import (
-    count_doubtful,
+from placement_gym.bench.report.scores import TRIVIAL, StudyResults
+from placement_gym.bench.report.wording import (
     count_wins,
+    format_gap,
+    format_infeasible,
+    format_ratio,
+    list_remarks,
     state_verdict,
 )
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.scenes import open_runs
-from placement_gym.bench.study.task import Task
+from placement_gym.bench.study.spec import ROLES, TEST, TRAIN, VALIDATION, Study
+from placement_gym.bench.study.task import Task, describe_devices
 from placement_gym.problem.placement import parse_assignment
 from placement_gym.view.data import make_view_data
 from placement_gym.view.page import render_page
 
+LEFT_OUT = "no: trivial, one device is as fast"
 VIEWS = "views"
 MOST_UNITS = 20_000
 """Pages of larger models take long to write; ``placement-gym view`` writes one."""
 
 
-COLUMNS = (
-    "agent",
-    "ms",
-    "range",
-    "gap",
-    "x best single",
-    "faster",
-    "failed",
-    "greedy ms",
-    "evals",
-    "infeas.",
-    "wall s",
-)
+def list_problems(results: StudyResults) -> Table:
+    """A line for each problem."""
+    by_role = sorted(results.problems, key=lambda problem: ROLES.index(results.role(problem)))
+    return Table.of([describe_problem(results, problem) for problem in by_role])
+
+
+def describe_problem(results: StudyResults, problem: str) -> dict[str, str]:
+    """The line of a problem."""
+    reference = results.score_references[problem]
+    line = {
+        "problem": results.names[problem],
+        "role": results.role(problem),
+        "ms of score 1": f"{reference.latency_ms:.6g}",
+        "found by": reference.origin,
+        "bound / ms": describe_bound(results, problem),
+        "averaged": LEFT_OUT if reference.trivial else "yes",
+    }
+    if results.scored_elsewhere:
+        line["ms of score 1 elsewhere"] = f"{results.least_elsewhere_ms[problem]:.6g}"
+    return line
+
+
+def describe_bound(results: StudyResults, problem: str) -> str:
+    """The lower bound as a share of the lowest latency, or that this one is optimal."""
+    known = results.known.get(problem)
+    if known is not None and known.optimum_ms is not None:
+        return "optimal"
+    if known is None or not known.bound_ms:
+        return "-"
+    return f"{known.bound_ms / results.score_references[problem].latency_ms:.3f}"
+
+
+def describe_roles(study: Study, results: StudyResults) -> str:
+    """On which problems agents are trained and settings are chosen, as far as the study says."""
+    trained, chosen = (join_entries(study.roles.get(role, ())) for role in (TRAIN, VALIDATION))
+    parts = [f"Agents are trained on {trained}."] if trained else []
+    if not chosen:
+        parts.append("The study names no validation problem: settings may be chosen on any.")
+        return " ".join(parts)
+    parts.append(f"Settings are chosen on the validation problems, {chosen}.")
+    if not any(results.role(problem) == TEST for problem in results.problems):
+        parts.append("There is no test problem: nothing is said about other problems.")
+    return " ".join(parts)
+
+
+def join_entries(entries: Sequence[Any]) -> str:
+    """The entries of a role in one line."""
+    return ", ".join(
+        f"{entry['model']} on {describe_devices(entry['devices'])}"
+        if isinstance(entry, Mapping)
+        else str(entry)
+        for entry in entries
+    )
 
 
 def report_problem(
@@ -70,15 +113,13 @@ def report_problem(
     known = results.known[problem]
     # Agents, published latencies, devices alone and optima are one list, so that each is next to
     # what it is compared with.
-    lines = [summarize_agent(results, problem, agent) for agent in results.agents]
+    lines = [summarize_runs(results, problem, agent) for agent in results.agents]
     for label, values in published.items():
         if results.model(problem) in values:
             latency_ms = values[results.model(problem)]
-            lines.append((latency_ms, [f"published: {label}", f"{latency_ms:.4g}"]))
-    lines += [(ms, [name, format_ms(ms)]) for name, ms in known.named.items()]
+            lines.append((latency_ms, {"agent": f"published: {label}", "ms": f"{latency_ms:.4g}"}))
+    lines += [(ms, {"agent": name, "ms": format_ms(ms)}) for name, ms in known.named.items()]
     lines.sort(key=lambda line: line[0])
-    columns = [*COLUMNS, *(["scored ms"] if results.scored_elsewhere else [])]
-    cells = [line + [""] * (len(columns) - len(line)) for _, line in lines]
     rows = [row for row in results.rows if row["problem"] == problem]
     return [
         Heading(results.names[problem]),
@@ -87,43 +128,46 @@ def report_problem(
             if results.score_references[problem].trivial
             else []
         ),
-        Table(columns, cells),
+        Table.of([line for _, line in lines]),
         Text(state_verdict(rows, known.one_device_holds_the_model)),
         *map(Text, list_remarks(rows)),
         *draw_best_placement(results, problem, task, envs, views),
     ]
 
 
-def summarize_agent(results: StudyResults, problem: str, agent: str) -> tuple[float, list[str]]:
+def summarize_runs(results: StudyResults, problem: str, agent: str) -> tuple[float, dict[str, str]]:
     """The median latency of an agent, inf if all runs failed, and its line of the table."""
     rows, known = results.of(agent, problem), results.known[problem]
     latency, scored = known_values(rows, "latency_ms"), known_values(rows, "scored_ms")
     failed = f"{len(rows) - len(latency)} of {len(rows)}"
     if not len(latency):
-        return np.inf, [agent, *["-"] * 5, failed]
+        nothing = dict.fromkeys(("ms", "range", "gap", "x best single", "faster"), "-")
+        return np.inf, {"agent": agent, **nothing, "failed": failed}
     speedup, noise = (
         float(np.median(known_values(rows, field))) for field in ("speedup_vs_best_single", "noise")
     )
     median = float(np.median(latency))
-    return median, [
-        agent,
-        format_ms(median),
-        f"{format_ms(latency.min())} to {format_ms(latency.max())}",
-        format_gap(median, known),
-        format_ratio(speedup, noise) if known.best_single_ms is not None else "-",
-        format_wins(rows) if known.one_device_holds_the_model else "-",
-        failed,
-        format_greedy(rows),
-        f"{np.median(known_values(rows, 'evaluations')):.0f}",
-        format_infeasible(rows),
-        f"{np.median(known_values(rows, 'wall_s')):.2f}",
-        *([format_ms(float(np.median(scored)))] if len(scored) else []),
-    ]
+    line = {
+        "agent": agent,
+        "ms": format_ms(median),
+        "range": f"{format_ms(latency.min())} to {format_ms(latency.max())}",
+        "gap": format_gap(median, known),
+        "x best single": format_ratio(speedup, noise) if known.best_single_ms is not None else "-",
+        "faster": format_wins(rows) if known.one_device_holds_the_model else "-",
+        "failed": failed,
+        "greedy ms": format_greedy(rows),
+        "evals": f"{np.median([row['evaluations'] for row in rows]):.0f}",
+        "infeas.": format_infeasible(rows),
+        "wall s": f"{np.median([row['wall_s'] for row in rows]):.2f}",
+    }
+    if len(scored):
+        line["scored ms"] = format_ms(float(np.median(scored)))
+    return median, line
 
 
 def format_wins(rows: list[Json]) -> str:
     """The runs that beat the best single device, and those whose measurement decides nothing."""
-    doubtful = count_doubtful(rows)
+    doubtful = sum(bool(row["doubt"]) for row in rows)
     return f"{count_wins(rows)} of {len(rows)}" + (f" ({doubtful} doubtful)" if doubtful else "")
 
 

@@ -1,0 +1,148 @@
+"""The agents over several problems: a line each, the best first, and one sentence on them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from placement_gym.bench.report.document import Table
+from placement_gym.bench.report.scores import StudyResults
+from placement_gym.bench.report.stats import Estimate, bootstrap, probability_of_improvement
+from placement_gym.bench.report.wording import format_infeasible
+from placement_gym.bench.run.finalists import YES
+
+FLOORS = ("random-blocks", "hill-climb", "annealing", "search")
+"""Agents that need no learning; the best of them is what learning has to beat."""
+EQUAL = 5e-4
+"""Mean scores that are written alike."""
+
+
+def summarize_agents(results: StudyResults) -> Table:
+    """A line for each agent over all problems of the results."""
+    return Table.of([summarize_agent(results, agent) for agent in results.ranking])
+
+
+def summarize_agent(results: StudyResults, agent: str) -> dict[str, str]:
+    """The line of an agent."""
+    rows = results.rows_of(agent)
+    line = {
+        "agent": agent,
+        "mean": format_mean(results, agent),
+        "IQM": format_iqm(results, agent),
+        "greedy mean": format_mean(results, agent, "greedy_latency_ms"),
+        "greedy IQM": format_greedy(results, agent),
+        "better than the floor": format_chance(results, agent),
+        "failed": f"{sum(not row['latency_ms'] for row in rows)} of {len(rows)}",
+        "evals": f"{np.median([row['evaluations'] for row in rows]):.0f}",
+        "infeas.": format_infeasible(rows),
+        "wall s": f"{np.median([row['wall_s'] for row in rows]):.2f}",
+    }
+    if results.scored_elsewhere:
+        line["mean elsewhere"] = format_mean(results, agent, "scored_ms")
+        line["IQM elsewhere"] = format_iqm(results, agent, "scored_ms")
+    return line
+
+
+def format_mean(results: StudyResults, agent: str, field: str = "latency_ms") -> str:
+    mean = results.means[agent, field]
+    return "-" if np.isnan(mean) else f"{mean:.3f}"
+
+
+def format_iqm(results: StudyResults, agent: str, field: str = "latency_ms") -> str:
+    return format_estimate(results.estimates[agent, field])
+
+
+def format_greedy(results: StudyResults, agent: str) -> str:
+    """The score of what is predicted after learning, and how often that is infeasible."""
+    scores = results.scores(agent, "greedy_latency_ms")
+    ended = results.scores(agent) > 0
+    infeasible = int((scores[ended] == 0).sum())
+    note = f" ({infeasible} of {ended.sum()} infeasible)" if infeasible else ""
+    return format_iqm(results, agent, "greedy_latency_ms") + note
+
+
+def format_chance(results: StudyResults, agent: str) -> str:
+    """Format how often a run beats one of the floor; nothing for the floor itself."""
+    floor = choose_floor(results)
+    if floor is None or floor == agent:
+        return "-"
+    scores = results.scores(agent), results.scores(floor)
+    return format_estimate(bootstrap(probability_of_improvement, *scores), 2)
+
+
+def choose_floor(results: StudyResults) -> str | None:
+    """The label of the best agent of ``FLOORS``, by its mean over problems."""
+    floors = {row["label"] for row in results.rows if row["agent"] in FLOORS and row["latency_ms"]}
+    return next((agent for agent in results.ranking if agent in floors), None)
+
+
+def format_estimate(estimate: Estimate, digits: int = 3) -> str:
+    """A number with its interval."""
+    value, low, high = estimate
+    if np.isnan(value):
+        return "-"
+    if low == high:
+        return f"{value:.{digits}f}"
+    return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def summarize_study(results: StudyResults, role: str) -> str:
+    """The answer of a study, for readers who read one sentence.
+
+    Args:
+        results: On the problems of a role that averages are over.
+        role: It.
+    """
+    ranked = [agent for agent in results.ranking if results.means[agent, "latency_ms"] > 0]
+    if not ranked:
+        return "No run ended with a placement."
+    means = [results.means[agent, "latency_ms"] for agent in ranked]
+    best = [agent for agent, mean in zip(ranked, means, strict=True) if mean > means[0] - EQUAL]
+    iqm = format_estimate(results.estimates[ranked[0], "latency_ms"])
+    alike = f" (as do {len(best) - 1} others)" if len(best) > 2 else ""
+    alike = f" (as does {best[1]})" if len(best) == 2 else alike
+    n = len(results.problems)
+    over = f"the {role} problem" if n == 1 else f"{n} {role} problems"
+    return (
+        f"Over {over}, {best[0]} places best{alike}: mean score {means[0]:.3f}, interquartile mean "
+        f"{iqm}, where 1 is the best known. {compare_with_floor(results, ranked)}"
+        f"{count_split_wins(results)}"
+    )
+
+
+def compare_with_floor(results: StudyResults, ranked: list[str]) -> str:
+    """State how many agents beat the best one that needs no learning, beyond chance."""
+    floor = choose_floor(results)
+    others = [agent for agent in ranked if agent != floor]
+    if floor is None or not others:
+        return ""
+    better = [
+        agent
+        for agent in others
+        if bootstrap(probability_of_improvement, results.scores(agent), results.scores(floor)).low
+        > 0.5
+    ]
+    named = f": {', '.join(better)}" if 0 < len(better) <= 3 else ""
+    return (
+        f"{len(better) or 'None'} of the {len(others)} other agents "
+        f"{'beats' if len(better) == 1 else 'beat'} the floor, {floor}, in most runs{named}. "
+    )
+
+
+def count_split_wins(results: StudyResults) -> str:
+    """On how many problems a run is faster than the best single device, where one may run it."""
+    known = results.known
+    none = {
+        problem
+        for problem in results.problems
+        if problem in known and not known[problem].one_device_holds_the_model
+    }
+    won = {row["problem"] for row in results.rows if row["beats_best_single"] == YES} - none
+    n = len(results.problems)
+    if n == len(none):
+        return f"No single device holds {'the model' if n == 1 else 'any of the models'}."
+    if n == 1:
+        verb = "beats" if won else "does not beat"
+        return f"Splitting the model {verb} the best single device."
+    others = f"; no single device holds the model of {len(none)}" if none else ""
+    wins = len(won) or "none"
+    return f"Splitting the model beats the best single device on {wins} of them{others}."

@@ -1,0 +1,161 @@
+"""Wording of results: numbers of tables, remarks on runs, and the verdict in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from placement_gym.bench.report.known_latencies import KnownLatencies
+from placement_gym.bench.run.finalists import UNDECIDED, WITHIN_NOISE, YES
+from placement_gym.bench.run.rows import Json, group_by
+
+GAP = (
+    "how far a latency is above the proven optimum, or with ≤ at most, above a bound that no "
+    "placement is below"
+)
+
+INFEASIBLE = (
+    "share of the evaluations whose placement did not fit or run; in brackets, of those "
+    "whose placement did not fit as proposed and was repaired first"
+)
+Rows = Sequence[Json]
+
+
+def format_infeasible(rows: Sequence[Json]) -> str:
+    """The share of infeasible evaluations of some runs, and of repaired ones if there are any."""
+    evaluations = sum(row["evaluations"] for row in rows)
+    if not evaluations:
+        return "-"
+    infeasible, repaired = (
+        sum(row[field] or 0 for row in rows) / evaluations for field in ("infeasible", "repaired")
+    )
+    return f"{infeasible:.0%}" + (f" ({repaired:.0%})" if repaired else "")
+
+
+def format_ratio(speedup: float, noise: float) -> str:
+    """A speed-up with its uncertainty, if it has one."""
+    return f"{speedup:.3f} ±{speedup * noise:.3f}" if noise else f"{speedup:.3f}"
+
+
+def format_gap(latency_ms: float, known: KnownLatencies) -> str:
+    """Format how far a latency is above the optimum, or with ``≤`` how far at most."""
+    least = known.optimum_ms or known.bound_ms
+    if not least:
+        return "-"
+    sign = "" if known.optimum_ms else "≤ "
+    return f"{sign}{100 * max(latency_ms / least - 1, 0.0):.1f} %"
+
+
+def list_remarks(rows: Rows) -> list[str]:
+    """A line for each agent with doubtful runs, or that stopped early, and each start as an answer.
+
+    Args:
+        rows: All runs on one problem; those of earlier versions say neither.
+    """
+    return [*list_doubts(rows), *list_stops(rows), *list_starts(rows)]
+
+
+def list_doubts(rows: Rows) -> list[str]:
+    """A line for each agent with doubtful runs, with the first reason."""
+    lines = []
+    for label, mine in group_by("label", rows).items():
+        doubtful = [row["doubt"] for row in mine if row.get("doubt")]
+        share = f" in {len(doubtful)} of {len(mine)} runs" if len(mine) > 1 else ""
+        lines += [f"{label} is doubtful{share}: {doubtful[0]}"] if doubtful else []
+    return lines
+
+
+def list_stops(rows: Rows) -> list[str]:
+    """A line for each agent whose search ended by itself before its budget."""
+    lines = []
+    for label, mine in group_by("label", rows).items():
+        stopped = [row for row in mine if row.get("stopped")]
+        if stopped:
+            spent = sorted({row["evaluations"] for row in stopped})
+            shown = str(spent[0]) if len(spent) == 1 else f"{spent[0]} to {spent[-1]}"
+            budget = max(row["budget"] for row in stopped)
+            share = count_share(len(stopped), len(mine))
+            lines.append(
+                f"{label}{share}: stopped after {shown} of {budget} evaluations: its search ended "
+                "by itself"
+            )
+    return lines
+
+
+def list_starts(rows: Rows) -> list[str]:
+    """A line for each start of a search that is the answer of some agents."""
+    agents: dict[str, list[str]] = {}
+    for label, mine in group_by("label", rows).items():
+        starts = [row.get("start", "") for row in mine]
+        for start in dict.fromkeys(filter(None, starts)):
+            share = count_share(starts.count(start), len(mine))
+            agents.setdefault(start, []).append(f"{label}{share}")
+    return [
+        f"{', '.join(who)}: the answer is {'its' if len(who) == 1 else 'their'} start, "
+        f"{describe_start(start)}"
+        for start, who in agents.items()
+    ]
+
+
+def describe_start(start: str) -> str:
+    """A start in words, as "milp's placement" or "GPU alone"."""
+    return start if start.endswith(" alone") else f"{start}'s placement"
+
+
+def count_share(part: int, all_runs: int) -> str:
+    """Format how many of several runs, in parentheses; nothing for all of them."""
+    return "" if part == all_runs else f" ({part} of {all_runs} runs)"
+
+
+def remark_on(row: Mapping[str, Any]) -> str:
+    """Return what is remarkable about a run, to follow its result; empty if nothing is."""
+    stopped = f"; stopped by itself, the budget was {row['budget']}" if row.get("stopped") else ""
+    start = row.get("start", "")
+    return stopped + (f"; the answer is its start, {describe_start(start)}" if start else "")
+
+
+def state_verdict(rows: Rows, one_device_holds_the_model: bool = True) -> str:
+    """Say in one sentence whether splitting the model pays.
+
+    An agent beats the best single device if its finalist does so by more than the noise in more
+    than half of its runs; the gain is the median of its runs, as in the table.
+
+    Args:
+        rows: All runs on one problem.
+        one_device_holds_the_model: Whether some device may run the model alone.
+    """
+    mixed = [row for row in rows if len(set((row["placement"] or {}).values())) > 1]
+    splits = [row for row in mixed if row["speedup_vs_best_single"] is not None]
+    if not splits:
+        return "No split was measured."
+    fastest = max(splits, key=lambda row: row["speedup_vs_best_single"])
+    if not one_device_holds_the_model:
+        return f"No single device holds the model; {fastest['label']} is the fastest split."
+    gains = {label: _median_gain(mine) for label, mine in group_by("label", rows).items()}
+    winners = {label: gain for label, gain in gains.items() if gain is not None}
+    if winners:
+        best_first = sorted(winners, key=lambda label: -winners[label])
+        listed = "; ".join(f"{label} by {100 * winners[label]:.1f} %" for label in best_first)
+        return f"Faster than the best single device: {listed}."
+    doubtful = [row for row in splits if row["doubt"]]
+    if doubtful:
+        return UNDECIDED.format("a split beats the best single device", doubtful[0]["doubt"])
+    if any(row["beats_best_single"] == YES for row in rows):
+        return "No agent beats the best single device in most of its runs."
+    if fastest["beats_best_single"] == WITHIN_NOISE:
+        label = fastest["label"]
+        return f"No split beats the best single device; {label} equals it within noise."
+    return "No split beats the best single device."
+
+
+def count_wins(rows: Rows) -> int:
+    """Runs whose finalist beats the best single device by more than the noise."""
+    return sum(row["beats_best_single"] == YES for row in rows)
+
+
+def _median_gain(rows: Rows) -> float | None:
+    """The median gain of all runs, if more than half of them win."""
+    known = [row["speedup_vs_best_single"] for row in rows if row.get("speedup_vs_best_single")]
+    return float(np.median(known)) - 1.0 if 2 * count_wins(rows) > len(rows) else None

@@ -1,0 +1,168 @@
+"""Wording of results: gaps and latencies of any scale, remarks, the verdict in one sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from placement_gym.base.texts import format_ms
+from placement_gym.bench.compare import compare
+from placement_gym.bench.report.known_latencies import KnownLatencies
+from placement_gym.bench.report.problems import format_wins
+from placement_gym.bench.report.wording import (
+    format_gap,
+    list_doubts,
+    list_remarks,
+    remark_on,
+    state_verdict,
+)
+
+SPLIT = {"a": "CPU", "b": "GPU"}
+ALONE = {"label": "single-device CPU", "placement": {"a": "CPU"}, "beats_best_single": "no"}
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_a_gap_is_a_share_at_any_scale(scale: float) -> None:
+    known = KnownLatencies(bound_ms=2.0 * scale)
+    assert format_gap(2.5 * scale, known) == "≤ 25.0 %"
+    assert format_gap(2.5 * scale, KnownLatencies(optimum_ms=2.0 * scale)) == "25.0 %"
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_a_gap_is_never_negative(scale: float) -> None:
+    known = KnownLatencies(bound_ms=scale * (1 + 1e-7))
+    assert format_gap(scale, known) == "≤ 0.0 %"
+    assert format_gap(scale, known.add_proof([scale])) == "0.0 %"
+
+
+def test_where_nothing_takes_time_the_latency_is_the_optimum() -> None:
+    known = KnownLatencies(bound_ms=0.0)
+    assert known.add_proof([0.0]).optimum_ms == 0.0
+    assert known.add_proof([1e-300]).optimum_ms is None
+    assert format_gap(0.0, known) == "-"
+
+
+@pytest.mark.parametrize(
+    ("latency_ms", "text"),
+    [(10.2, "10.20"), (0.01234567, "0.01235"), (999.97, "1000"), (14783.9, "14784")],
+)
+def test_a_latency_has_four_digits_and_no_exponent(latency_ms: float, text: str) -> None:
+    assert format_ms(latency_ms) == text
+
+
+def row(label: str, **fields: Any) -> dict[str, Any]:
+    return {"label": label, "budget": 100, "evaluations": 100, **fields}
+
+
+def test_agents_whose_answer_is_their_start_share_a_line() -> None:
+    rows = [
+        row("gdp", start="milp"),
+        row("post", start="milp"),
+        row("annealing", start="GPU alone"),
+    ]
+    assert list_remarks(rows) == [
+        "gdp, post: the answer is their start, milp's placement",
+        "annealing: the answer is its start, GPU alone",
+    ]
+
+
+def test_shares_of_runs_are_counted() -> None:
+    rows = [row("gdp", start="heft"), row("gdp", start=""), row("gdp", start="heft")]
+    rows += [row("beam", stopped=True, evaluations=n) for n in (60, 72)]
+    assert list_remarks([*rows, row("beam")]) == [
+        "beam (2 of 3 runs): stopped after 60 to 72 of 100 evaluations: its search ended by itself",
+        "gdp (2 of 3 runs): the answer is its start, heft's placement",
+    ]
+
+
+def test_rows_of_earlier_versions_say_nothing() -> None:
+    assert list_remarks([row("gdp"), row("post")]) == []
+    assert remark_on(row("gdp")) == ""
+
+
+def test_a_comparison_says_both(tmp_path: Path) -> None:
+    document = compare(
+        "tiny",
+        [{"name": "post", "kwargs": {"begin_with": "heuristics"}}, "prefix", "heft"],
+        env_id="DevicePlacementSim-v0",
+        devices="cpu+dgpu",
+        budget=20,
+        out=tmp_path,
+        quiet=True,
+    )
+    rows = {row["agent"]: row for row in document["rows"]}
+    assert (rows["prefix"]["stopped"], rows["prefix"]["evaluations"]) == (True, 12)
+    assert (rows["post"]["stopped"], rows["heft"]["stopped"]) == (False, False)
+    assert rows["post"]["start"]
+    assert rows["heft"]["start"] == rows["prefix"]["start"] == ""
+    table = (tmp_path / "table.md").read_text()
+    assert "prefix: stopped after 12 of 20 evaluations" in table
+    assert "post heuristics: the answer is its start, " in table
+
+
+def run(label: str, ratio: float, beats: str) -> dict[str, Any]:
+    return {
+        "label": label,
+        "placement": SPLIT,
+        "beats_best_single": beats,
+        "speedup_vs_best_single": ratio,
+        "doubt": "",
+    }
+
+
+DOUBT = {"doubt": "the machine was busy"}
+FAILED = {"label": "window", "placement": None, "beats_best_single": None, "doubt": ""}
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        ([], "No split was measured."),
+        ([run("window", 0.5, "no")], "No split beats the best single device."),
+        ([run("window", 1.01, "within noise")], "No split beats the best single device; window"),
+        (
+            [run("window", 1.25, "within noise") | DOUBT],
+            "Whether a split beats the best single device could not be decided: the machine was",
+        ),
+        (
+            [run("window", 1.25, "yes"), run("prefix", 1.3, "within noise") | DOUBT],
+            "Faster than the best single device: window by 25.0 %.",
+        ),
+        ([run("window", 1.25, "yes")], "Faster than the best single device: window by 25.0 %."),
+        (
+            [run("window", 1.25, "yes"), run("prefix", 1.5, "yes")],
+            "Faster than the best single device: prefix by 50.0 %; window by 25.0 %.",
+        ),
+        (
+            [run("window", 1.2, "yes"), run("window", 1.4, "yes"), FAILED],
+            "Faster than the best single device: window by 30.0 %.",
+        ),
+        (
+            [run("window", r, "yes") for r in (1.1, 1.3)] + [run("window", 0.9, "no")],
+            "Faster than the best single device: window by 10.0 %.",
+        ),
+        (
+            [run("window", 1.2, "yes"), FAILED],
+            "No agent beats the best single device in most of its runs.",
+        ),
+    ],
+)
+def test_the_verdict_counts_wins_beyond_the_noise_in_most_runs(
+    rows: list[dict[str, Any]], sentence: str
+) -> None:
+    assert state_verdict([ALONE, *rows]).startswith(sentence)
+
+
+def test_without_a_single_device_the_fastest_split_is_named() -> None:
+    rows = [run("window", 5.0, "yes"), run("prefix", 7.0, "yes")]
+    expected = "No single device holds the model; prefix is the fastest split."
+    assert state_verdict(rows, one_device_holds_the_model=False) == expected
+
+
+def test_report_counts_doubtful_runs_and_names_a_reason() -> None:
+    doubtful = run("window", 1.25, "within noise") | DOUBT
+    rows = [run("window", 1.2, "yes"), doubtful, doubtful]
+    assert format_wins(rows) == "1 of 3 (2 doubtful)"
+    assert list_doubts(rows) == ["window is doubtful in 2 of 3 runs: the machine was busy"]
