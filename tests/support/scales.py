@@ -151,7 +151,7 @@ class Case:
             return None
         if self.backend.problem.infeasibility(place):
             return np.inf
-        if solver in ("path-load", "divided"):
+        if solver == "path-load":
             return relaxed_ms(self.backend, place)
         return self.backend.evaluate_ignoring_limits(place).latency_ms
 
@@ -207,7 +207,6 @@ SOLVERS: dict[str, Callable[[SimulatedBackend], Solution]] = {
     "expansion": lambda b: alpha_expansion(b.problem.units, b.costs),
     "calls": solve_calls,
     "path-load": lambda b: path_load.solve(b.problem, b.costs, SECONDS),
-    "divided": lambda b: path_load.solve(b.problem, b.costs, SECONDS, whole=False),
     "grouped-load": lambda b: grouped_load(b.problem, b.costs, SECONDS),
     "priced-load": solve_priced_load,
     "pipeline": solve_pipeline,
@@ -222,7 +221,6 @@ BACKENDS: dict[str, Callable[[int, str, int | None], SimulatedBackend]] = {
     "expansion": lambda seed, kind, e: draw(seed, kind, Semantics(), e, devices=3, free=True),
     "calls": lambda seed, kind, e: draw(seed, kind, CALLS, e, host=True),
     "path-load": lambda seed, kind, e: draw(seed, kind, LIST, e),
-    "divided": lambda seed, kind, e: draw(seed, kind, LIST, e),
     "grouped-load": lambda seed, kind, e: draw(seed, kind, LOAD, e, host=seed % 2 > 0),
     "priced-load": lambda seed, kind, e: draw(seed, kind, LOAD, e, host=seed % 2 > 0),
     "pipeline": lambda seed, kind, e: draw(seed, kind, LOAD, e, host=seed % 2 > 0),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.solvers.beams.frontier import NOTHING, Frontier
+from placement_gym.solvers.beams.frontier import NOTHING, Frontier, colour_intervals
 from placement_gym.solvers.beams.prices import RowPrices
 from placement_gym.solvers.programs.load_cuts import END, START, LoadCuts
 
@@ -92,16 +92,3 @@ def find_spans(frontier: Frontier, cuts: IntArray) -> tuple[IntArray, IntArray]:
     begins = np.where(first == START, 0, frontier.step[first] + 1)
     ends = np.where(last == END, n + 1, frontier.step[last] + 1)
     return begins, ends
-
-
-def colour_intervals(begins: IntArray, ends: IntArray) -> IntArray:
-    """(n,) the lowest numbers that differ between any two intervals that overlap."""
-    colour = np.full(len(begins), NOTHING)
-    free_from: list[int] = []
-    for i in np.argsort(begins, kind="stable").tolist():
-        usable = [number for number, until in enumerate(free_from) if until <= begins[i]]
-        colour[i] = usable[0] if usable else len(free_from)
-        if not usable:
-            free_from.append(0)
-        free_from[colour[i]] = int(ends[i])
-    return colour

@@ -166,6 +166,27 @@ def find_rest(
     return rest
 
 
+def find_tails(frontier: Frontier, beyond: FloatArray) -> FloatArray:
+    """(n + 1, n_slots, n_devices) least time that follows the finish in each slot, by step, ms.
+
+    Args:
+        frontier: The steps.
+        beyond: (n_devices,) least time after the last step.
+    """
+    n, d = frontier.ms.shape
+    after = np.zeros((n, d))
+    after[-1] = beyond
+    reader = np.repeat(np.arange(n), np.diff(frontier.first_read))
+    tail = np.zeros((n + 1, max(frontier.n_slots, 1), d))
+    for r in range(len(reader) - 1, -1, -1):
+        step, maker = reader[r], frontier.read_maker[r]
+        rest = (frontier.read_ms[r] + frontier.ms[step] + after[step]).min(axis=1)
+        after[maker] = np.maximum(after[maker], rest)
+        span = tail[maker + 1 : step + 1, frontier.read_slot[r]]
+        np.maximum(span, rest, out=span)
+    return tail
+
+
 @njit(cache=True, nogil=True, inline="always")
 def weigh_times(
     potentials: Potentials,

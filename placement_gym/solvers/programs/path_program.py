@@ -37,8 +37,6 @@ class PathProgram:
         x: (n_units, n_devices) columns that place a unit.
         finish: (n_tasks,) columns of the finish of each task, ms.
         total: (1,) column of the latency, ms.
-        early: (n_tasks,) earliest finish of each task, ms.
-        late: (n_tasks,) latest finish in a placement that is searched for, ms; infinite if all are.
         rows: Blocks of rows by what they constrain: ``"load"`` devices, ``"first"`` tasks without
             inputs, ``"last"`` tasks that nothing reads, ``"reading"`` readings; each with its
             first row and the indices of what its rows constrain.
@@ -49,8 +47,6 @@ class PathProgram:
     x: IntArray
     finish: IntArray
     total: IntArray
-    early: FloatArray
-    late: FloatArray
     rows: dict[str, list[tuple[int, IntArray]]] = field(default_factory=lambda: defaultdict(list))
 
     @classmethod
@@ -83,7 +79,7 @@ class PathProgram:
         finish = program.variables(len(tasks), lower=low, upper=high, in_ms=True)
         most = max(upper_ms, low.max())
         total = program.variables(1, cost=1.0, lower=low.max(), upper=most, in_ms=True)
-        built = cls(tasks, program, x, finish, total, low, high)
+        built = cls(tasks, program, x, finish, total)
         built.forbid(early + rest[:, None] > upper_ms)
         built.require_loads()
         built.require_paths()
@@ -98,11 +94,6 @@ class PathProgram:
         """Exclude devices on which a task, (n_tasks, n_devices), would end too late."""
         columns = np.unique(self.on[late])
         self.program.require((columns, 1.0), rows=len(columns))
-
-    def fix(self, kept: BoolArray, assignment: IntArray) -> None:
-        """Keep units, an (n_units,) mask, on their devices in an assignment."""
-        columns = self.x[kept, assignment[kept]]
-        self.program.require((columns, 1.0), rows=len(columns), low=1.0, high=1.0)
 
     def note(self, what: str, about: IntArray) -> None:
         """Record what the rows that are added next constrain."""
