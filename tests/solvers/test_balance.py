@@ -16,8 +16,7 @@ from placement_gym.problem.problem import Problem
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.balance import balance_loads, find_start
 from placement_gym.solvers.fill import fill_in_order
-from placement_gym.solvers.loads import find_largest_load_ms
-from placement_gym.solvers.pipelines.pipeline import linear_pipeline
+from placement_gym.solvers.pipelines.pipeline import find_largest_load_ms, linear_pipeline
 from placement_gym.solvers.search.chains import Chains
 
 

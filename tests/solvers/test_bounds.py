@@ -34,8 +34,7 @@ from placement_gym.solvers.bounds import (
 from placement_gym.solvers.highs import minimize
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.milp import add_placement
-from placement_gym.solvers.programs.paths import earliest_finish_ms, remaining_ms
-from placement_gym.solvers.tasks import Tasks
+from placement_gym.solvers.tasks import Tasks, earliest_finish_ms, remaining_ms
 
 
 def in_units(backend: SimulatedBackend, rng: np.random.Generator) -> SimulatedBackend:

@@ -8,7 +8,7 @@ from by_hand import row_of_two
 
 from placement_gym.base.arrays import IntArray
 from placement_gym.problem.costs.semantics import Semantics
-from placement_gym.solvers.gap import optimum_or_bound
+from placement_gym.solvers.bounds import optimum_or_bound
 
 SERIAL, CALLS = Semantics(), Semantics("calls")
 LIST = Semantics("list", contention="none")

@@ -15,8 +15,7 @@ from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.graph.units import group
 from placement_gym.problem.costs.semantics import PRESETS, Semantics
 from placement_gym.problem.costs.table import CostTable
-from placement_gym.solvers import gap
-from placement_gym.solvers.bounds import load_ms, lower_bound
+from placement_gym.solvers.bounds import load_ms, lower_bound, optimum_or_bound
 from placement_gym.solvers.calls import call_indices, call_program
 from placement_gym.solvers.cuts import alpha_expansion, minimum_cut
 from placement_gym.solvers.milp import serial_program
@@ -183,7 +182,7 @@ def solve_priced_load(backend: SimulatedBackend) -> Solution:
 
 def solve_gap(backend: SimulatedBackend) -> Solution:
     """What a report says: an optimum in place of a proof."""
-    optimum_ms, bound_ms = gap.optimum_or_bound(
+    optimum_ms, bound_ms = optimum_or_bound(
         backend.problem,
         backend.costs,
         backend.semantics,
@@ -193,7 +192,6 @@ def solve_gap(backend: SimulatedBackend) -> Solution:
             if backend.problem.infeasibility(place)
             else backend.evaluate_ignoring_limits(place).latency_ms
         ),
-        SECONDS,
     )
     if optimum_ms is None:
         return Solution(None, bound_ms, proven=False)

@@ -27,9 +27,8 @@ from placement_gym.solvers.beams.prices import find_prices
 from placement_gym.solvers.highs import GAP
 from placement_gym.solvers.kinds import interchangeable_devices, previous_alike
 from placement_gym.solvers.programs.load_cuts import MAX_TASKS
-from placement_gym.solvers.programs.paths import longest_path_or_load_ms
 from placement_gym.solvers.solution import Solution, reaches
-from placement_gym.solvers.tasks import Tasks
+from placement_gym.solvers.tasks import Tasks, longest_path_or_load_ms
 
 WIDTHS = (1_000, 4_000, 16_000, 64_000)
 MERGED = 3e-6

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.solvers.placeable import Placeable
-from placement_gym.solvers.tasks import Tasks
+from placement_gym.solvers.tasks import Placeable, Tasks
 
 TINY = 1e-5
 """Of the sum of all tasks' fastest times: a task that takes at most this share is tiny."""

@@ -11,8 +11,8 @@ from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.solvers.beams.cut_slots import CutSlots
 from placement_gym.solvers.beams.frontier import Frontier
 from placement_gym.solvers.beams.prices import RowPrices
-from placement_gym.solvers.placeable import Placeable
 from placement_gym.solvers.programs.load_cuts import LoadCuts
+from placement_gym.solvers.tasks import Placeable
 
 
 class Potentials(NamedTuple):

@@ -9,10 +9,9 @@ import numpy as np
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.highs import CuttingPlaneSolver, Optimum
-from placement_gym.solvers.placeable import Placeable
 from placement_gym.solvers.programs.load_cuts import LoadCuts, tighten
 from placement_gym.solvers.programs.path_program import PathProgram
-from placement_gym.solvers.tasks import Tasks
+from placement_gym.solvers.tasks import Placeable, Tasks
 
 SCALES = (1.0, 0.7, 0.4)
 LEAST = 1e-7

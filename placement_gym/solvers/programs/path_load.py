@@ -13,9 +13,8 @@ from placement_gym.solvers.highs import GAP, CuttingPlaneSolver, minimize
 from placement_gym.solvers.milp import read_assignment
 from placement_gym.solvers.programs.load_cuts import MAX_TASKS, LoadCuts, tighten
 from placement_gym.solvers.programs.path_program import PathProgram
-from placement_gym.solvers.programs.paths import longest_path_or_load_ms
 from placement_gym.solvers.solution import Solution, reaches
-from placement_gym.solvers.tasks import Tasks
+from placement_gym.solvers.tasks import Tasks, longest_path_or_load_ms
 
 
 def solve(

@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.milp import add_placement
-from placement_gym.solvers.placeable import Placeable
-from placement_gym.solvers.programs.paths import (
+from placement_gym.solvers.tasks import (
+    Placeable,
+    Tasks,
     earliest_on_devices_ms,
     mean_load_ms,
     remaining_ms,
 )
-from placement_gym.solvers.tasks import Tasks
 
 ROUNDING = 1e-9
 

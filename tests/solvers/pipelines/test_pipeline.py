@@ -153,35 +153,6 @@ def test_leaves_join_under_limits_only_if_proven_to_lose_nothing() -> None:
     assert sum("dpl" in outcome for outcome in outcomes) == 2
 
 
-@pytest.mark.usefixtures("cut_off")
-@pytest.mark.parametrize("seed", range(4))
-def test_threads_change_nothing(seed: int) -> None:
-    backend = draw_backend(seed, n=12, kinds="ABBB")
-    problem, costs = backend.problem, backend.costs
-    alone = exact_pipeline(problem, costs)
-    assert exact_pipeline(problem, costs, threads=3).tolist() == alone.tolist()
-
-
-def test_progress_counts_all_ideals() -> None:
-    backend = draw_backend(0, n=10)
-    reports: list[tuple[int, int]] = []
-    exact_pipeline(
-        backend.problem, backend.costs, report=lambda done, total: reports.append((done, total))
-    )
-    assert [done for done, _ in reports] == sorted({done for done, _ in reports})
-    assert reports[-1][0] == reports[-1][1]
-
-
-def test_an_interrupt_ends_the_search() -> None:
-    backend = draw_backend(0, n=10)
-
-    def interrupt(done: int, total: int) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        exact_pipeline(backend.problem, backend.costs, threads=2, report=interrupt)
-
-
 def test_one_compiled_program_serves_all_problems() -> None:
     for seed in range(8):
         backend = draw_backend(seed, n=1 + seed, kinds="ABC"[: 1 + seed % 3])

@@ -17,8 +17,7 @@ from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.problem.costs.workloads import Workload
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.bounds import load_ms, lower_bound
-from placement_gym.solvers.programs.costliest_subset import CostliestSubset
-from placement_gym.solvers.programs.priced_load import Refuter, priced_load
+from placement_gym.solvers.programs.priced_load import CostliestSubset, Refuter, priced_load
 from placement_gym.solvers.tasks import Tasks
 
 LOAD = PRESETS["tarnawski-throughput"]
