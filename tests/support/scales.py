@@ -17,7 +17,7 @@ from placement_gym.problem.costs.semantics import PRESETS, Semantics
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.solvers.bounds import load_ms, lower_bound, optimum_or_bound
 from placement_gym.solvers.calls import call_indices, call_program
-from placement_gym.solvers.cuts import alpha_expansion, minimum_cut
+from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.milp import serial_program
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline
 from placement_gym.solvers.programs import path_load
@@ -202,7 +202,6 @@ def solve_gap(backend: SimulatedBackend) -> Solution:
 SOLVERS: dict[str, Callable[[SimulatedBackend], Solution]] = {
     "serial": lambda b: serial_program(b.problem, b.costs, SECONDS),
     "min-cut": lambda b: minimum_cut(b.problem.units, b.costs),
-    "expansion": lambda b: alpha_expansion(b.problem.units, b.costs),
     "calls": solve_calls,
     "path-load": lambda b: path_load.solve(b.problem, b.costs, SECONDS),
     "grouped-load": lambda b: grouped_load(b.problem, b.costs, SECONDS),
@@ -216,7 +215,6 @@ ANY = (Semantics(), LIST, EVENT, LOAD, CALLS)
 BACKENDS: dict[str, Callable[[int, str, int | None], SimulatedBackend]] = {
     "serial": lambda seed, kind, e: draw(seed, kind, Semantics(), e),
     "min-cut": lambda seed, kind, e: draw(seed, kind, Semantics(), e, devices=2, free=True),
-    "expansion": lambda seed, kind, e: draw(seed, kind, Semantics(), e, devices=3, free=True),
     "calls": lambda seed, kind, e: draw(seed, kind, CALLS, e, host=True),
     "path-load": lambda seed, kind, e: draw(seed, kind, LIST, e),
     "grouped-load": lambda seed, kind, e: draw(seed, kind, LOAD, e, host=seed % 2 > 0),
