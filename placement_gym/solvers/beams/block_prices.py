@@ -19,7 +19,7 @@ from placement_gym.base.arrays import FloatArray
 from placement_gym.problem.costs.semantics import Semantics
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
-from placement_gym.solvers.beams.block_search import WIDTHS, Cost, solve_block
+from placement_gym.solvers.beams.block_search import Cost, solve_block
 from placement_gym.solvers.beams.blocks import Block, Blocks
 from placement_gym.solvers.beams.expansion import CODED_DEVICES
 from placement_gym.solvers.beams.frontier import list_order
@@ -52,18 +52,12 @@ class PricedBlocks:
         costs: Costs of the units' operators.
         semantics: What the latency means; contention, transfers and gaps are ignored.
         end: When to stop, by ``perf_counter``.
-        widths: See ``solve_block``.
     """
 
     def __init__(
-        self,
-        problem: Problem,
-        costs: CostTable,
-        semantics: Semantics,
-        end: float,
-        widths: tuple[int, ...] = WIDTHS,
+        self, problem: Problem, costs: CostTable, semantics: Semantics, end: float
     ) -> None:
-        self.problem, self.end, self.widths = problem, end, widths
+        self.problem, self.end = problem, end
         self.ordered = semantics.schedule == "list"
         tasks = Tasks.of_operators(problem.units, costs)
         self.blocks = Blocks.of(problem, tasks, list_order(tasks, semantics.order))
@@ -122,8 +116,8 @@ class PricedBlocks:
         key = block.contents, device, scale, beyond.tobytes()
         if key not in self.solved:
             price = block.unit_bytes[:, None] * scale * self.memory
-            entered, how = block.enter(device), (self.alike, self.ordered, self.end, self.widths)
-            found = solve_block(entered, price, beyond, *how)
+            entered = block.enter(device)
+            found = solve_block(entered, price, beyond, self.alike, self.ordered, self.end)
             if found is None:
                 return None
             self.solved[key] = found

@@ -19,6 +19,7 @@ from placement_gym.solvers.programs.load_cuts import LoadCuts, tighten
 from placement_gym.solvers.programs.path_program import PathProgram
 
 WIDTHS = (100, 1_000, 10_000)
+"""Partial placements that are kept, one number for each search."""
 
 
 class Cost(NamedTuple):
@@ -42,7 +43,6 @@ def solve_block(
     alike: IntArray,
     ordered: bool,
     end: float,
-    widths: tuple[int, ...] = WIDTHS,
 ) -> Cost | None:
     """Solve a block as a linear program, then search it until nothing is dropped.
 
@@ -53,7 +53,6 @@ def solve_block(
         alike: (n_devices,) the previous device of equal properties, or -1.
         ordered: Whether a device runs tasks in their order.
         end: When to stop, by ``perf_counter``.
-        widths: Partial placements that are kept, one number for each search.
 
     Returns:
         None if the time is up before the linear program is solved.
@@ -62,7 +61,7 @@ def solve_block(
         return None
     tasks, total = block.tasks, price.copy()
     total[tasks.unit[-1]] += beyond
-    built = PathProgram.build(block, tasks, whole=False, windows=False, price=total)
+    built = PathProgram.build(block, tasks, whole=False, price=total)
     cuts = LoadCuts(built)
     divided, _ = tighten(CuttingPlaneSolver(built.program), cuts, end)
     if divided is None or divided.values is None or divided.prices is None:
@@ -88,7 +87,7 @@ def solve_block(
         ordered,
     )
     least = np.inf
-    for width in widths:
+    for width in WIDTHS:
         found = grower.search(width, least, end)
         if found.devices is not None:
             least = found.least_ms

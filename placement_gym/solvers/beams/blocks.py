@@ -26,14 +26,11 @@ class Block:
             and the exit, which is the entry of the next block.
         possible: (n_units, n_devices) bool, which device can run which of the tasks' units.
         unit_bytes: (n_units,) bytes; 0 for units that are counted in another block.
-        unit: (n_units,) the unit of the whole problem; the added first and last task have larger
-            numbers.
     """
 
     tasks: Tasks
     possible: BoolArray
     unit_bytes: FloatArray
-    unit: IntArray
 
     @property
     def n_units(self) -> int:
@@ -101,7 +98,7 @@ class Blocks:
             mine = np.where(counted[unit], 0.0, held[unit])
             mine[own.unit[0]] = 0.0
             counted[np.delete(unit, own.unit[0])] = True
-            blocks.append(Block(own, possible[unit], mine, unit))
+            blocks.append(Block(own, possible[unit], mine))
         return cls(blocks, held[~counted])
 
     @property

@@ -56,9 +56,8 @@ class Layer(NamedTuple):
     @classmethod
     def empty(cls, n_values: int) -> Layer:
         """The placement of nothing."""
-        zero = np.zeros(1)
-        code, parent, device = (zero.astype(kind) for kind in (np.uint64, np.int32, np.int8))
-        return cls(code, np.zeros((1, n_values)), zero, parent, device)
+        code, parent = np.zeros(1, np.uint64), np.zeros(1, np.int32)
+        return cls(code, np.zeros((1, n_values)), np.zeros(1), parent, np.zeros(1, np.int8))
 
     def take(self, kept: IntArray | slice) -> Layer:
         """Select partial placements by an index array or a slice."""
@@ -154,11 +153,12 @@ def place_task(
             row[s] = 0.0
     # Interval load cuts: the finish of the first task, plus the work on the cut's device since
     # then.
-    for at in range(potentials.first_inside[k], potentials.first_inside[k + 1]):
-        if potentials.inside[at, DEVICE] == here and not frontier.tiny[k]:
-            row[cut_at + potentials.inside[at, SLOT]] += ms
-    for at in range(potentials.first_begin[k], potentials.first_begin[k + 1]):
-        row[cut_at + potentials.begin[at]] = finish
+    cuts = potentials.cuts
+    for at in range(cuts.first_inside[k], cuts.first_inside[k + 1]):
+        if cuts.inside[at, DEVICE] == here and not frontier.tiny[k]:
+            row[cut_at + cuts.inside[at, SLOT]] += ms
+    for at in range(cuts.first_begin[k], cuts.first_begin[k + 1]):
+        row[cut_at + cuts.begin[at]] = finish
     return code & kept, finish
 
 
@@ -194,7 +194,7 @@ def expand(
         The number of extended placements, and arrays whose first entries they are.
     """
     n_slots, d = tail.shape[1], tail.shape[2]
-    n_sets, n_cuts = potentials.last.shape[0], potentials.cut.shape[2]
+    n_sets, n_cuts = potentials.last.shape[0], potentials.cuts.weight.shape[2]
     # Columns of `Layer.values`, in their order.
     free_at, memory_at = n_slots, n_slots + d
     latest_at, price_at = n_slots + 2 * d, n_slots + 2 * d + 1

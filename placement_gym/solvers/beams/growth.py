@@ -142,7 +142,7 @@ class Grower:
     @cached_property
     def tolerances(self) -> FloatArray:
         """(n_values,) difference in each value that merging ignores."""
-        n_sets, _, n_cuts = self.potentials.cut.shape
+        n_sets, _, n_cuts = self.potentials.cuts.weight.shape
         limits = np.where(np.isfinite(self.limits_bytes), self.limits_bytes, 0.0)
         times = np.full(self.n_times, self.about_ms)
         derived = np.zeros(1 + n_cuts + n_sets)

@@ -72,7 +72,7 @@ def find_prices(
         The cuts that were added, prices at each limit that was solved in time, and the bound at
         the true limit in ms: infinite if nothing is feasible.
     """
-    built = PathProgram.build(problem, tasks, whole=False, windows=False)
+    built = PathProgram.build(problem, tasks, whole=False)
     solver, cuts = CuttingPlaneSolver(built.program), LoadCuts(built)
     rows, limited = memory_rows(problem)
     scale = max(problem.unit_bytes.max(), 1.0)

@@ -101,7 +101,7 @@ def build_program(
     groups: list[Group],
     lower_ms: float,
     upper_ms: float,
-    least_ms: FloatArray | None = None,
+    least_ms: FloatArray,
 ) -> tuple[Linear, IntArray]:
     """Build the program; returns it with the (n_units, n_groups) columns x that place a unit.
 
@@ -135,9 +135,8 @@ def build_program(
     border_ms = costs.boundary_ms[tasks.tensor][:, device]
     program.require(*terms, (add_borders(program, x, tasks, border_ms).T, border_ms.T), rows=g)
     # Rows of single units: a device that has the unit has at least this load.
-    if least_ms is not None:
-        kind = [group.kind for group in groups]
-        program.require((x, least_ms[:, kind]), (np.repeat(total, n), -1.0), rows=n)
+    kind = [group.kind for group in groups]
+    program.require((x, least_ms[:, kind]), (np.repeat(total, n), -1.0), rows=n)
     # Groups of one kind are interchangeable but for their sizes: an order removes mirror images.
     for first in range(g - 1):
         if groups[first].kind == groups[first + 1].kind:

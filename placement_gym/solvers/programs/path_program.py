@@ -56,7 +56,6 @@ class PathProgram:
         tasks: Tasks,
         upper_ms: float = np.inf,
         whole: bool = True,
-        windows: bool = True,
         price: ArrayLike = 0.0,
     ) -> PathProgram:
         """Build the program.
@@ -65,8 +64,8 @@ class PathProgram:
             problem: Units, devices, support and memory limits.
             tasks: Operators in topological order, as schedules run them.
             upper_ms: Only placements of at most this latency are searched for.
-            whole: Whether a unit must not be divided.
-            windows: Whether tasks have an earliest and a latest finish.
+            whole: Whether a unit must not be divided. Only then tasks have an earliest and a latest
+                finish, as prices of rows are complete without.
             price: (n_units, n_devices) what a unit adds to the objective on each device.
         """
         upper_ms *= 1.0 + ROUNDING
@@ -74,7 +73,7 @@ class PathProgram:
         least_ms = max(float(early.min(axis=1).max()), mean_load_ms(problem, tasks))
         program = Linear(about_ms=least_ms)
         x = add_placement(program, problem, price, whole)
-        low = np.where(windows, early.min(axis=1), 0.0)
+        low = np.where(whole, early.min(axis=1), 0.0)
         high = np.maximum(upper_ms - rest, low)
         finish = program.variables(len(tasks), lower=low, upper=high, in_ms=True)
         most = max(upper_ms, low.max())

@@ -12,6 +12,7 @@ from overlapping import LIST, OVERLAPPING, all_placements, diamonds, drawn
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.problem.costs.semantics import Semantics
 from placement_gym.problem.problem import Problem
+from placement_gym.solvers.beams import block_search
 from placement_gym.solvers.beams.block_prices import PricedBlocks, Tangent, bound_by_blocks, meet
 from placement_gym.solvers.beams.blocks import Blocks
 from placement_gym.solvers.bounds import without_limits
@@ -49,7 +50,7 @@ def test_no_placement_is_below_the_bound(
     seed: int, semantics: Semantics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     widths = (2, 3) if seed % 2 else (1_000,)
-    monkeypatch.setattr(PricedBlocks.__init__, "__defaults__", (widths,))
+    monkeypatch.setattr(block_search, "WIDTHS", widths)
     backend = drawn(seed, semantics)
     if seed % 4 > 1:
         idle = np.random.default_rng(seed).random(len(backend.costs.operators)) < 0.5
@@ -74,9 +75,10 @@ def test_bound_at_each_price_is_the_least_cost_of_all_placements(seed: int) -> N
 
 
 @pytest.mark.parametrize("seed", DIAMONDS)
-def test_narrow_searches_of_blocks_lie_below(seed: int) -> None:
+def test_narrow_searches_of_blocks_lie_below(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block_search, "WIDTHS", (1 + seed % 3,))
     backend = diamonds(seed)
-    priced = PricedBlocks(backend.problem, backend.costs, LIST, np.inf, (1 + seed % 3,))
+    priced = PricedBlocks(backend.problem, backend.costs, LIST, np.inf)
     for scale in SCALES:
         found = priced.solve(scale)
         assert found is not None

@@ -20,8 +20,11 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem.problem import Problem
+from placement_gym.solvers.bounds import load_ms as divided_load_ms
+from placement_gym.solvers.kinds import Kinds, interchangeable_devices
 from placement_gym.solvers.pipelines import contiguous
 from placement_gym.solvers.pipelines.chains import extend_chains
+from placement_gym.solvers.pipelines.contiguous import price_devices
 from placement_gym.solvers.pipelines.ideals import TooManyIdealsError
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
 from placement_gym.solvers.pipelines.stages import PipelineMemoryError
@@ -181,3 +184,16 @@ def test_borders_that_would_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch)
     backend = draw_backend(1, n=18)
     with pytest.raises(PipelineMemoryError, match="tensors on the borders"):
         exact_pipeline(backend.problem, backend.costs)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_priced_work_is_the_least_divided_load(seed: int) -> None:
+    backend = draw_backend(seed, n=9, kinds="ABBCC", refused=0.2)
+    problem, costs = backend.problem, backend.costs
+    kinds = Kinds(interchangeable_devices(problem, costs))
+    ms = np.where(problem.supported, costs.unit_ms(problem.units), np.inf)[:, kinds.first]
+    prices, work = price_devices(ms, kinds.counts)
+    assert prices @ kinds.counts == pytest.approx(1.0)
+    assert work.sum() == pytest.approx(divided_load_ms(problem, costs))
+    unit, kind = np.nonzero(np.isfinite(ms))
+    assert (work[unit] <= ms[unit, kind] * prices[kind] + 1e-12).all()

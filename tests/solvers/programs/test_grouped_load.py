@@ -30,7 +30,7 @@ def test_every_division_into_groups_lies_below_all_loads(seed: int) -> None:
     problem, costs = backend.problem, backend.costs
     least = feasible_placements(backend)[1].min(initial=np.inf)
     groups = first_groups(problem, costs)
-    least_ms = least_loads_of_kinds(problem, costs, groups, np.inf) if seed % 2 else None
+    least_ms = least_loads_of_kinds(problem, costs, groups, np.inf if seed % 2 else 0.0)
     while True:
         found = minimize(build_program(problem, costs, groups, 0.0, np.inf, least_ms)[0])
         assert found.bound <= least * (1 + 1e-6)
