@@ -106,6 +106,11 @@ class Linear:
         self.high.append(broadcast_flat(high, (rows,)))
         self.n_rows += rows
 
+    def require_differences(self, first: IntArray, second: IntArray, apart: IntArray) -> None:
+        """Let each variable of ``apart`` be at least how far those of the other two are apart."""
+        for sign in (1.0, -1.0):
+            self.require((first, sign), (second, -sign), (apart, -1.0), rows=first.size)
+
     @property
     def first_unit_ms(self) -> float:
         """The unit to begin with."""

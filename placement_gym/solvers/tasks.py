@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -89,10 +90,16 @@ class Tasks:
             return cls.of_units(units, costs)
         return cls.of_operators(units, costs)
 
+    @cached_property
+    def readings(self) -> tuple[IntArray, IntArray, IntArray]:
+        """(n_readings,) tensor, maker and reader of each reading."""
+        tensor, reader = self.tensors.readings()
+        return tensor, self.tensors.source[tensor], reader
+
     def serial_ms(self, device: IntArray) -> float:
         """Sum of times and transfers under (n_tasks,) devices, once per tensor and destination."""
-        tensor, reader = self.tensors.readings()
-        here, there = device[self.tensors.source[tensor]], device[reader]
+        tensor, maker, reader = self.readings
+        here, there = device[maker], device[reader]
         moves = np.unique(np.stack([tensor, here, there])[:, here != there], axis=1)
         work = self.ms[np.arange(len(self)), device].sum()
         return float(work + self.transfer_ms[tuple(moves)].sum())
@@ -135,8 +142,7 @@ def earliest_on_devices_ms(problem: Placeable, tasks: Tasks) -> FloatArray:
     """
     finish = np.where(problem.possible[tasks.unit], tasks.ms, np.inf)
     ready = np.zeros_like(finish)
-    tensor, reader = tasks.tensors.readings()
-    maker = tasks.tensors.source[tensor]
+    tensor, maker, reader = tasks.readings
     for r in np.argsort(maker, kind="stable"):
         done = ready[maker[r]] + finish[maker[r]]
         arrival = (done[:, None] + tasks.transfer_ms[tensor[r]]).min(axis=0)
@@ -149,8 +155,7 @@ def remaining_ms(problem: Placeable, tasks: Tasks) -> FloatArray:
     """(n_tasks,) minimum time that any placement needs after each task has finished, ms."""
     fastest = fastest_ms(problem, tasks)
     rest = np.zeros(len(tasks))
-    tensor, reader = tasks.tensors.readings()
-    maker = tasks.tensors.source[tensor]
+    _, maker, reader = tasks.readings
     for r in np.argsort(-maker, kind="stable"):
         rest[maker[r]] = max(rest[maker[r]], fastest[reader[r]] + rest[reader[r]])
     return rest
@@ -164,8 +169,7 @@ def longest_path_or_load_ms(tasks: Tasks, assignment: IntArray) -> float:
     on = assignment[tasks.unit]
     ms = tasks.ms[np.arange(len(tasks)), on]
     finish = ms.copy()
-    tensor, reader = tasks.tensors.readings()
-    maker = tasks.tensors.source[tensor]
+    tensor, maker, reader = tasks.readings
     transfer_ms = tasks.transfer_ms[tensor, on[maker], on[reader]]
     for r in np.argsort(maker, kind="stable"):
         late = finish[maker[r]] + transfer_ms[r] + ms[reader[r]]

@@ -115,8 +115,8 @@ def add_ends(tasks: Tasks, core: IntArray) -> Tasks:
     m, d = len(core), tasks.ms.shape[1]
     number = np.full(len(tasks), -1)
     number[core] = np.arange(1, m + 1)
-    tensor, reader = tasks.tensors.readings()
-    kept = (number[tasks.tensors.source[tensor]] > 0) & (number[reader] > 0)
+    tensor, maker, reader = tasks.readings
+    kept = (number[maker] > 0) & (number[reader] > 0)
     tensor, reader = tensor[kept], number[reader[kept]]
     every = np.arange(1, m + 1)
     sources = np.setdiff1d(every, reader)
@@ -148,8 +148,7 @@ def find_borders(tasks: Tasks) -> IntArray:
         tasks: In topological order, with one first and one last task.
     """
     n = len(tasks)
-    tensor, reader = tasks.tensors.readings()
-    maker = tasks.tensors.source[tensor]
+    _, maker, reader = tasks.readings
     begun, done = np.bincount(maker + 1, minlength=n), np.bincount(reader, minlength=n)
     return np.flatnonzero(np.cumsum(begun - done) == 0)
 

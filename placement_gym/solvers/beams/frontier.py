@@ -70,8 +70,7 @@ class Frontier(NamedTuple):
             tiny: See ``find_tiny``.
         """
         n = len(tasks)
-        tensor, reader = tasks.tensors.readings()
-        maker = tasks.tensors.source[tensor]
+        tensor, maker, reader = tasks.readings
         # A slot is held from a task's step to the last that reads it. Tasks of one unit count as
         # reading each other, because the next one needs its device.
         order = move_tiny(order, maker, reader, *tiny)
@@ -122,8 +121,7 @@ def find_tiny(problem: Placeable, tasks: Tasks) -> tuple[BoolArray, BoolArray]:
         (n_tasks,) bool, those that have only such ancestors; and, of the others, those that have
         only such descendants.
     """
-    tensor, reader = tasks.tensors.readings()
-    maker = tasks.tensors.source[tensor]
+    _, maker, reader = tasks.readings
     possible = problem.possible[tasks.unit]
     slowest = np.where(possible, tasks.ms, 0.0).max(axis=1)
     fastest = np.where(possible, tasks.ms, np.inf).min(axis=1)

@@ -174,7 +174,7 @@ def find_endpoint_times(
         (n_devices,) time when all tensors of the touch set leave or enter a device.
     """
     tasks = Tasks.of_units(problem.units, costs)
-    tensor, reader = tasks.tensors.readings()
+    tensor, _, reader = tasks.readings
     sets = [{source} for source in node[tasks.tensors.source].tolist()]
     for t, target in zip(tensor.tolist(), node[reader].tolist(), strict=True):
         sets[t].add(target)

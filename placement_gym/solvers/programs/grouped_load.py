@@ -181,11 +181,8 @@ def least_loads(
     program = Linear()
     x = program.variables(problem.n_units, cost=least, upper=possible)
     crosses = program.variables(len(border_ms), cost=border_ms)
-    tensor, reader = tasks.tensors.readings()
-    maker = tasks.tensors.source[tensor]
-    for sign in (1.0, -1.0):
-        terms = (x[maker], sign), (x[reader], -sign), (crosses[tensor], -1.0)
-        program.require(*terms, rows=len(tensor))
+    tensor, maker, reader = tasks.readings
+    program.require_differences(x[maker], x[reader], crosses[tensor])
     solver = Solver(program, program.first_unit_ms, whole=False)
     for unit in np.flatnonzero(possible):
         if perf_counter() > end:
@@ -200,14 +197,11 @@ def least_loads(
 
 def add_borders(program: Linear, x: IntArray, tasks: Tasks, border_ms: FloatArray) -> IntArray:
     """(n_tensors, n_groups) columns that are 1 where a tensor crosses the border of a group."""
-    tensor, reader = tasks.tensors.readings()
-    maker = tasks.tensors.source[tensor]
+    tensor, maker, reader = tasks.readings
     crosses = program.variables(*border_ms.shape, upper=1.0)
     paying = np.flatnonzero(border_ms.any(axis=0))
-    for sign in (1.0, -1.0):
-        made, read, crossing = (x[maker], x[reader], crosses[tensor])
-        parts = [block[:, paying] for block in (made, read, crossing)]
-        program.require((parts[0], sign), (parts[1], -sign), (parts[2], -1.0), rows=parts[0].size)
+    made, read, crossing = (block[:, paying] for block in (x[maker], x[reader], crosses[tensor]))
+    program.require_differences(made, read, crossing)
     return crosses
 
 

@@ -146,8 +146,7 @@ def tighten(
 def reachable(tasks: Tasks) -> BoolArray:
     """(n_tasks, n_tasks) whether a path of readings leads from the first task to the second."""
     n = len(tasks)
-    tensor, reader = tasks.tensors.readings()
-    maker = tasks.tensors.source[tensor]
+    _, maker, reader = tasks.readings
     reach = np.zeros((n, n), dtype=bool)
     for r in np.argsort(-maker, kind="stable"):
         reach[maker[r]] |= reach[reader[r]]

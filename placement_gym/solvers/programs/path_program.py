@@ -108,8 +108,7 @@ class PathProgram:
 
     def require_paths(self) -> None:
         """Require tasks to finish after those they read, and the latency to cover every finish."""
-        tensor, reader = self.tasks.tensors.readings()
-        maker = self.tasks.tensors.source[tensor]
+        _, maker, reader = self.tasks.readings
         n, on, ms = len(self.tasks), self.on, self.tasks.ms
         first = np.setdiff1d(np.arange(n), reader)
         self.note("first", first)
@@ -119,12 +118,12 @@ class PathProgram:
         self.program.require(
             (self.finish[last], 1.0), (np.repeat(self.total, len(last)), -1.0), rows=len(last)
         )
-        for rows, *terms in self.transfer_terms(tensor, maker, reader):
+        for rows, *terms in self.transfer_terms():
             after = (on[reader[rows]], ms[reader[rows]]), (self.finish[reader[rows]], -1.0)
             self.note("reading", rows)
             self.program.require((self.finish[maker[rows]], 1.0), *after, *terms, rows=len(rows))
 
-    def transfer_terms(self, tensor: IntArray, maker: IntArray, reader: IntArray) -> list[Any]:
+    def transfer_terms(self) -> list[Any]:
         """Readings, and terms that add up to no more than the time of their transfers.
 
         The exact lower hull of that time for each reading: on two devices the two linear functions
@@ -132,6 +131,7 @@ class PathProgram:
         the differences at either end; otherwise a transport plan from the maker's devices to the
         reader's.
         """
+        tensor, maker, reader = self.tasks.readings
         unit, costs = self.tasks.unit, self.tasks.transfer_ms
         ends = np.stack([unit[maker], unit[reader]])
         moves = np.flatnonzero((ends[0] != ends[1]) & costs[tensor].any(axis=(1, 2)))
@@ -149,19 +149,14 @@ class PathProgram:
         each = side_costs(costs)
         if each is not None:
             busy = np.flatnonzero(each.any(axis=0))
-            apart = self.add_differences(self.x[pairs[0]][:, busy], self.x[pairs[1]][:, busy])
+            apart = self.program.variables(len(pairs[0]), len(busy))
+            made, read = (self.x[unit][:, busy] for unit in pairs)
+            self.program.require_differences(made, read, apart)
             return [*found, [moves, (apart[pair], each[tensor[moves]][:, busy])]]
         plan = self.add_plans(self.x[pairs[0]], self.x[pairs[1]])
         shape = len(moves), costs.shape[1] ** 2
         flat = costs[tensor[moves]].reshape(shape)
         return [*found, [moves, (plan[pair].reshape(shape), flat)]]
-
-    def add_differences(self, made: IntArray, read: IntArray) -> IntArray:
-        """Columns of absolute differences between (n_pairs, n) columns."""
-        apart = self.program.variables(*made.shape)
-        for sign in (1.0, -1.0):
-            self.program.require((made, sign), (read, -sign), (apart, -1.0), rows=made.size)
-        return apart
 
     def add_plans(self, made: IntArray, read: IntArray) -> IntArray:
         """(n_pairs, n_devices, n_devices) columns: how much of each pair is on which devices."""

@@ -187,8 +187,8 @@ class CostliestSubset:
 
     def load_ms(self, units: BoolArray) -> float:
         """The load of a set."""
-        tensor, reader = self.tasks.tensors.readings()
-        apart = units[self.tasks.tensors.source[tensor]] != units[reader]
+        tensor, maker, reader = self.tasks.readings
+        apart = units[maker] != units[reader]
         return float(self.ms[units].sum() + self.border_ms[np.unique(tensor[apart])].sum())
 
 
