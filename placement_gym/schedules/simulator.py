@@ -12,7 +12,7 @@ from placement_gym.graph.submodels import join_operators
 from placement_gym.graph.units import Units
 from placement_gym.problem.costs.semantics import CHOICES, Semantics
 from placement_gym.problem.costs.table import CostTable
-from placement_gym.schedules.calls import call_schedule
+from placement_gym.schedules.call_schedule import call_schedule
 from placement_gym.schedules.event_fifo import event_fifo, event_fifo_batch
 from placement_gym.schedules.event_heap import event_heap
 from placement_gym.schedules.held_bytes import peak_bytes

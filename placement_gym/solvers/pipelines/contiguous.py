@@ -15,19 +15,19 @@ from placement_gym.problem.problem import Problem
 from placement_gym.solvers.highs import minimize
 from placement_gym.solvers.kinds import Kinds, interchangeable_devices
 from placement_gym.solvers.linear import Linear
-from placement_gym.solvers.pipelines.chains import Chains, Plan, find_chains
 from placement_gym.solvers.pipelines.forward import Forward
+from placement_gym.solvers.pipelines.ideal_chains import Chains, Plan, find_chains
+from placement_gym.solvers.pipelines.ideal_stages import (
+    PipelineMemoryError,
+    compute_stages,
+    sum_units,
+)
 from placement_gym.solvers.pipelines.ideals import (
     MAX_BYTES,
     MAX_IDEALS,
     Ideals,
     enumerate_ideals,
     enumerate_prefixes,
-)
-from placement_gym.solvers.pipelines.stages import (
-    PipelineMemoryError,
-    compute_stages,
-    sum_units,
 )
 
 ROUNDING = 1e-9

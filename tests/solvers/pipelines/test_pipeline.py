@@ -23,11 +23,11 @@ from placement_gym.problem.problem import Problem
 from placement_gym.solvers.bounds import load_ms as divided_load_ms
 from placement_gym.solvers.kinds import Kinds, interchangeable_devices
 from placement_gym.solvers.pipelines import contiguous
-from placement_gym.solvers.pipelines.chains import extend_chains
 from placement_gym.solvers.pipelines.contiguous import price_devices
+from placement_gym.solvers.pipelines.ideal_chains import extend_chains
+from placement_gym.solvers.pipelines.ideal_stages import PipelineMemoryError
 from placement_gym.solvers.pipelines.ideals import TooManyIdealsError
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
-from placement_gym.solvers.pipelines.stages import PipelineMemoryError
 
 LAYERS, OPERATORS = "LayerGraphs", "OperatorGraphs"
 VALUES = [

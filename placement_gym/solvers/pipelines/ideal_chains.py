@@ -20,7 +20,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from placement_gym.base.arrays import FloatArray, Int32, IntArray
-from placement_gym.solvers.pipelines.stages import Stages
+from placement_gym.solvers.pipelines.ideal_stages import Stages
 
 STATE, KIND = 0, 1
 """Columns of the moves that ``open_moves`` lists."""
