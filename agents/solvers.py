@@ -89,9 +89,7 @@ def min_cut(env: gym.Env[Any, Any], seed: int) -> FixedPlacement:
 def alpha_expansion(env: gym.Env[Any, Any], seed: int) -> FixedPlacement:
     """See ``solvers.cuts.alpha_expansion``; memory limits and support are ignored."""
     return solve(
-        env,
-        "alpha-expansion",
-        lambda problem, costs: assignment_of(cuts.alpha_expansion(problem.units, costs)),
+        env, "alpha-expansion", lambda problem, costs: cuts.alpha_expansion(problem.units, costs)
     )
 
 

@@ -37,7 +37,7 @@ from placement_gym.bench.run.budget import BudgetedBackend
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.graph.planted import Plan
-from placement_gym.problem.costs.planted import planted_ms
+from placement_gym.problem.costs.planted_optimum import planted_ms
 from placement_gym.problem.decisions import DECISIONS
 from placement_gym.solvers.bounds import critical_path_ms, load_ms, path_ms
 from placement_gym.view.figures.style import COLOURS, save

@@ -1,9 +1,9 @@
 """The exact pipeline on the inputs that Tarnawski et al. 2020 published.
 
-Each input is solved in a process of its own, with one thread and then with two. Seconds are of the
-processor unless they are wall time, because other work on the machine changes them less. They leave
-out the start of Python, reading the input and collecting its garbage, as does the memory. The
-inputs of latency have up to eight CPU cores.
+Each input is solved in a process of its own. Seconds are of the processor unless they are wall
+time, because other work on the machine changes them less. They leave out the start of Python,
+reading the input and collecting its garbage, as does the memory. The inputs of latency have up to
+eight CPU cores.
 """
 
 from __future__ import annotations
@@ -26,12 +26,11 @@ from placement_gym.hardware.device_requests import make_devices
 from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.problem.costs.workloads import Workload
 from placement_gym.problem.problem import Problem
-from placement_gym.solvers.forward import Forward
+from placement_gym.solvers.pipelines.forward import Forward, merge_leaves
 from placement_gym.solvers.pipelines.ideals import enumerate_ideals
-from placement_gym.solvers.pipelines.leaves import merge_leaves
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline
 
-COLUMNS = ("input", "nodes", "ideals", "load ms", "s", "wall s", "2 threads", "MB")
+COLUMNS = ("input", "nodes", "ideals", "load ms", "s", "wall s", "MB")
 
 
 @dataclass(frozen=True)
@@ -54,25 +53,19 @@ def main() -> None:
     table = Table(*COLUMNS, title="largest load of the best contiguous split")
     inputs = sorted(options.data.glob("*-inputs/*/*.json"))
     for path in track([path for path in inputs if options.inputs in str(path)], "inputs"):
-        table.add_row(*describe(path, *(run_apart(solve, path, threads) for threads in (1, 2))))
+        table.add_row(*describe(path, run_apart(solve, path)))
     Console(width=130).print(table)
 
 
-def describe(path: Path, one: Run, two: Run) -> list[str]:
-    """Cells of a row, from a run with one thread and one with two."""
+def describe(path: Path, run: Run) -> list[str]:
+    """Cells of a row."""
     kind, level = path.parents[1].name.removesuffix("-inputs"), path.parent.name.lower()
     row = [f"{kind} {level.removesuffix('graphs')} {path.stem}"]
-    row += [str(one.nodes), str(one.ideals), f"{one.load_ms:.6g}"]
-    return [
-        *row,
-        f"{one.cpu_s:.3f}",
-        f"{one.wall_s:.3f}",
-        f"{two.wall_s:.3f}",
-        f"{one.peak_mb:.0f}",
-    ]
+    row += [str(run.nodes), str(run.ideals), f"{run.load_ms:.6g}"]
+    return [*row, f"{run.cpu_s:.3f}", f"{run.wall_s:.3f}", f"{run.peak_mb:.0f}"]
 
 
-def solve(path: Path, threads: int) -> Run:
+def solve(path: Path) -> Run:
     """Solve in this process."""
     backend = load_backend(path)
     problem, costs = backend.problem, backend.costs
@@ -81,7 +74,7 @@ def solve(path: Path, threads: int) -> Run:
     gc.collect()
     gc.freeze()
     started, cpu_started = perf_counter(), process_time()
-    assignment = exact_pipeline(problem, costs, threads=threads)
+    assignment = exact_pipeline(problem, costs)
     cpu_s, wall_s = process_time() - cpu_started, perf_counter() - started
     peak_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert not problem.infeasibility(assignment)

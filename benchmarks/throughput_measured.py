@@ -48,8 +48,7 @@ from placement_gym.models import load
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
-from placement_gym.solvers.loads import find_largest_load_ms
-from placement_gym.solvers.pipelines.pipeline import exact_pipeline
+from placement_gym.solvers.pipelines.pipeline import exact_pipeline, find_largest_load_ms
 
 PAIR = PRESETS["cpu-testbed-pair"]
 PINNED = tuple(replace(spec, properties={"ENABLE_CPU_PINNING": True}) for spec in PAIR)

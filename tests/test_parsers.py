@@ -39,7 +39,6 @@ from placement_gym.problem.placement import Placement
 
 SAVED = Path(__file__).parent / "data" / "saved"
 WORKLOAD = DATA / "latency-inputs" / "LayerGraphs" / "resnet50_inference.json"
-SPLIT = DATA / "human-experts" / "resnet50_inference_expert.json"
 DEVICES = [
     "CPU",
     {"name": "GPU", "roofline": "iGPU", "memory_bytes": 4e9, "properties": {"NUM_STREAMS": 2}},
@@ -146,7 +145,6 @@ PARSERS = (
     Parser("costs-checked.json", costs(True), read_costs),
     Parser("costs.json", costs(False), read_costs),
     Parser("workload.json", WORKLOAD.read_bytes(), read_workload),
-    Parser("split.json", SPLIT.read_bytes(), Workload.load(WORKLOAD).read_split),
     Parser("devices.json", json.dumps(DEVICES).encode(), lambda path: parse_devices(str(path))),
     Parser("study.yaml", (SAVED / "study.yaml").read_bytes(), read_study),
     Parser("study.json.yaml", json.dumps(STUDY).encode(), read_study),

@@ -24,9 +24,9 @@ from placement_gym.solvers.bounds import lower_bound
 from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.fill import fill_in_order, pipeline_parallel
 from placement_gym.solvers.milp import serial_program
+from placement_gym.solvers.pipelines.ideal_stages import PipelineMemoryError
 from placement_gym.solvers.pipelines.ideals import TooManyIdealsError
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
-from placement_gym.solvers.pipelines.stages import PipelineMemoryError
 from placement_gym.solvers.search import search
 
 SEARCHED = 100

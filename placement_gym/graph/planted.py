@@ -14,8 +14,8 @@ as an operator, and transfers do not wait for each other:
   busiest device has at least the mean of it, which is the latency of the plan.
 
 So the plan is optimal, whichever device plays which part; it need not be the only optimum.
-``problem.costs.planted`` checks what the proof needs of a cost table. The operators of a slot are
-shuffled, so that their numbers do not reveal their devices.
+``problem.costs.planted_optimum`` checks what the proof needs of a cost table. The operators of a
+slot are shuffled, so that their numbers do not reveal their devices.
 """
 
 from __future__ import annotations

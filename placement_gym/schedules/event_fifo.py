@@ -16,8 +16,7 @@ import numpy as np
 from numba import njit
 
 from placement_gym.base.arrays import FloatArray, UInt8
-from placement_gym.schedules.channels import Channels
-from placement_gym.schedules.program import Program
+from placement_gym.schedules.program import Channels, Program
 
 DEST, EDGE, OUTPUT = 0, 1, 2
 NOTHING = -1

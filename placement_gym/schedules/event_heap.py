@@ -9,9 +9,8 @@ import numpy as np
 from numba import njit
 
 from placement_gym.base.arrays import FloatArray, UInt8
-from placement_gym.schedules.channels import Channels
 from placement_gym.schedules.event_fifo import EDGE, NOTHING, OUTPUT
-from placement_gym.schedules.program import Program
+from placement_gym.schedules.program import Channels, Program
 
 
 @njit(cache=True, nogil=True)

@@ -1,11 +1,12 @@
-"""Bytes that placements hold on each device."""
+"""Bytes that placements hold on each device: weights, and the peak of live outputs."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-from placement_gym.base.arrays import FloatArray, UInt8
+from placement_gym.base.arrays import FloatArray, IntArray, UInt8
+from placement_gym.schedules.program import Program
 
 
 @njit(cache=True, nogil=True)
@@ -16,3 +17,37 @@ def held_bytes(placements: UInt8, unit_bytes: FloatArray, n_devices: int) -> Flo
         for unit in range(len(unit_bytes)):
             held[k, placements[k, unit]] += unit_bytes[unit]
     return held
+
+
+def peak_bytes(
+    program: Program,
+    tensor_bytes: IntArray,
+    operator_devices: UInt8,
+    start: FloatArray,
+    finish: FloatArray,
+    n_devices: int,
+) -> IntArray:
+    """(n_devices,) peak of live outputs.
+
+    An operator's tensors occupy memory on its own device from its start until their last reader has
+    finished; memory released at a moment can be reused at that moment. Copies on receiving devices
+    are not counted, as in Placeto's simulator.
+
+    Args:
+        program: Operators and tensors.
+        tensor_bytes: (n_tensors,) in the program's order.
+        operator_devices: (n_operators,) device of each operator.
+        start: (n_operators,) ms.
+        finish: (n_operators,) ms.
+        n_devices: Number of devices.
+    """
+    end = np.maximum.reduceat(finish[program.readers], program.first_reader[:-1])
+    device = operator_devices[program.source]
+    times = np.concatenate([end, start[program.source]])
+    change = np.concatenate([-tensor_bytes, tensor_bytes])
+    order = np.lexsort((change, times))
+    peaks = np.zeros(n_devices, dtype=np.int64)
+    for d in range(n_devices):
+        here = np.concatenate([device, device])[order] == d
+        peaks[d] = np.cumsum(change[order][here]).max(initial=0)
+    return peaks

@@ -6,9 +6,8 @@ import numpy as np
 from numba import njit
 
 from placement_gym.base.arrays import FloatArray, UInt8, UInt32
-from placement_gym.schedules.channels import Channels
 from placement_gym.schedules.event_fifo import EDGE, NOTHING, OUTPUT
-from placement_gym.schedules.program import Program, Readings
+from placement_gym.schedules.program import Channels, Program, Readings
 
 LANES = 32
 """Placements evaluated together; shorter loops would be unrolled instead of vectorised."""

@@ -1,4 +1,4 @@
-"""A graph and its costs as flat arrays, which the kernels read."""
+"""A graph, its costs, channels and ranks as flat arrays, which the kernels read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, IntArray, UInt32
+from placement_gym.base.arrays import FloatArray, Int32, IntArray, UInt32
+from placement_gym.graph.operators import Tensors
 from placement_gym.graph.units import Units
 from placement_gym.problem.costs.table import CostTable
 
@@ -81,6 +82,64 @@ class Readings(NamedTuple):
         made = np.repeat(np.arange(len(program.source)), np.diff(program.first_reader))
         tensor = uint32(made[np.argsort(program.readers, kind="stable")])
         return cls(offsets(program.inputs), tensor, program.source[tensor])
+
+
+class Channels(NamedTuple):
+    """The channels that a transfer between two devices occupies.
+
+    Attributes:
+        n: Number of channels.
+        send: (n_devices, n_devices) int32, first channel of the transfer, or -1 if it never
+            waits.
+        receive: (n_devices, n_devices) int32, second channel, or -1.
+    """
+
+    n: int
+    send: Int32
+    receive: Int32
+
+    @classmethod
+    def of(cls, contention: str, n_devices: int) -> Channels:
+        """The channels of ``Semantics.contention``."""
+        source, target = np.indices((n_devices, n_devices), dtype=np.int32).copy()
+        none = np.full_like(source, -1)
+        if contention == "none":
+            return cls(1, none, none)
+        if contention == "dest":
+            return cls(n_devices, target, none)
+        if contention == "both":
+            return cls(n_devices, source, target)
+        if contention == "link":
+            low, high = np.minimum(source, target), np.maximum(source, target)
+            return cls(n_devices**2, low * np.int32(n_devices) + high, none)
+        return cls(n_devices, source, none)
+
+
+def upward_rank(ms: FloatArray, transfer_ms: FloatArray, tensors: Tensors) -> FloatArray:
+    """(n,) HEFT's upward rank: the longest path from each task to an end, at mean costs.
+
+    The task itself is included (Topcuoglu et al. 2002).
+
+    Args:
+        ms: (n, n_devices) times of tasks in topological order, averaged over devices.
+        transfer_ms: (n_tensors, n_devices, n_devices) times, averaged over pairs of devices.
+        tensors: What tasks read from each other.
+    """
+    n_devices = ms.shape[1]
+    pairs = max(n_devices * (n_devices - 1), 1)
+    moved: list[float] = (transfer_ms.sum(axis=(1, 2)) / pairs).tolist()
+    own: list[float] = ms.mean(axis=1).tolist()
+    rank, longest = list(own), [0.0] * len(own)
+    tensor, reader = tensors.readings()
+    maker = tensors.source[tensor]
+    order = np.argsort(-maker, kind="stable")
+    readings = zip(
+        maker[order].tolist(), tensor[order].tolist(), reader[order].tolist(), strict=True
+    )
+    for source, what, target in readings:
+        longest[source] = max(longest[source], moved[what] + rank[target])
+        rank[source] = own[source] + longest[source]
+    return np.array(rank)
 
 
 def uint32(values: IntArray | UInt32) -> UInt32:

@@ -10,20 +10,16 @@ from placement_gym.base.arrays import FloatArray, IntArray, UInt8, UInt32
 from placement_gym.graph.stages import count_stages
 from placement_gym.graph.submodels import join_operators
 from placement_gym.graph.units import Units
-from placement_gym.problem.costs.rank import upward_rank
 from placement_gym.problem.costs.semantics import CHOICES, Semantics
 from placement_gym.problem.costs.table import CostTable
-from placement_gym.schedules.calls import call_schedule
-from placement_gym.schedules.channels import Channels
+from placement_gym.schedules.call_schedule import call_schedule
 from placement_gym.schedules.event_fifo import event_fifo, event_fifo_batch
 from placement_gym.schedules.event_heap import event_heap
+from placement_gym.schedules.held_bytes import peak_bytes
 from placement_gym.schedules.list import list_batch, list_makespan, list_schedule
-from placement_gym.schedules.load import load_schedule
-from placement_gym.schedules.peak_memory import peak_bytes
-from placement_gym.schedules.program import Program, Readings, uint32
-from placement_gym.schedules.serial import serial, serial_batch, serial_starts
+from placement_gym.schedules.program import Channels, Program, Readings, uint32, upward_rank
 from placement_gym.schedules.submodels import Flow, count_submodels
-from placement_gym.schedules.traffic import traffic
+from placement_gym.schedules.sums import load_schedule, serial, serial_batch, serial_starts, traffic
 
 MAX_LANE_DEVICES = 3
 

@@ -1,12 +1,14 @@
-"""Lower bounds on the latency of every placement."""
+"""Lower bounds on the latency of every placement, and the gap to the best known one."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
 
+from placement_gym.base.arrays import IntArray
 from placement_gym.problem.costs.semantics import Semantics
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
@@ -19,10 +21,9 @@ from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.milp import limit_memory, serial_program
 from placement_gym.solvers.programs import path_load
 from placement_gym.solvers.programs.grouped_load import grouped_load
-from placement_gym.solvers.programs.paths import earliest_finish_ms, mean_load_ms
 from placement_gym.solvers.programs.priced_load import priced_load
-from placement_gym.solvers.solution import TOLERANCE, Solution
-from placement_gym.solvers.tasks import Tasks
+from placement_gym.solvers.solution import TOLERANCE, Solution, reaches
+from placement_gym.solvers.tasks import Tasks, earliest_finish_ms, mean_load_ms
 
 HARD_LIMITS = ("static", "lifetime")
 MAX_READINGS = 20_000
@@ -79,6 +80,37 @@ def lower_bound(
     else:
         found = bound_loads(problem, costs, bound_ms, left_s, upper_ms)
     return replace(found, bound_ms=max(bound_ms, found.bound_ms), proven=False)
+
+
+def optimum_or_bound(
+    problem: Problem,
+    costs: CostTable,
+    semantics: Semantics,
+    known_ms: Sequence[float],
+    evaluate: Callable[[IntArray], float],
+) -> tuple[float | None, float]:
+    """Compute a lower bound, and the optimum if some placement is proven to reach the bound.
+
+    The optimum is a known latency, or that of the solver's own placement, that exceeds the bound
+    by no more than rounding.
+
+    Args:
+        problem: Units, devices, support and memory limits.
+        costs: Costs of the units' operators.
+        semantics: What the latency means.
+        known_ms: Latencies of feasible placements.
+        evaluate: Returns the latency in ms of an (n_units,) assignment, infinite if it is
+            infeasible.
+
+    Returns:
+        The optimum in ms, None if it is not proven; and the bound in ms.
+    """
+    best_ms = min(known_ms, default=np.inf)
+    solved = lower_bound(problem, costs, semantics, upper_ms=best_ms)
+    if solved.assignment is not None:
+        best_ms = min(best_ms, evaluate(solved.assignment))
+    bound_ms = min(solved.bound_ms, best_ms)
+    return best_ms if reaches(best_ms, bound_ms) else None, bound_ms
 
 
 def bound_overlapping(

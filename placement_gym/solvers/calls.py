@@ -18,9 +18,8 @@ from placement_gym.solvers.highs import minimize
 from placement_gym.solvers.kinds import interchangeable_devices
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.milp import add_placement, read_assignment
-from placement_gym.solvers.programs.paths import earliest_finish_ms, remaining_ms
 from placement_gym.solvers.solution import Solution, reaches
-from placement_gym.solvers.tasks import Tasks
+from placement_gym.solvers.tasks import Tasks, earliest_finish_ms, remaining_ms
 
 FAR = 1e3
 """A placement this many times faster than the known one makes the program worth solving again, with
@@ -66,13 +65,10 @@ def call_program(
     start: IntArray,
     schedule: Callable[[IntArray], Schedule],
     time_limit_s: float = 60.0,
-    calls_each: int = 1,
 ) -> Solution:
     """Minimise the latency of calls under support and memory limits.
 
-    The bound holds for placements that call no accelerator more often than ``calls_each``. With
-    more than one call the program may end a call early, which the schedule never does: its
-    placement is then not necessarily optimal.
+    The bound holds for placements that call no accelerator more than once.
 
     Args:
         problem: Units, devices, support and memory limits.
@@ -82,7 +78,6 @@ def call_program(
             and (n_operators,) start and finish of each operator, in ms.
         time_limit_s: Wall-clock limit, after which the best placement so far and the bound are
             returned.
-        calls_each: Calls of each accelerator, one after another.
     """
     end = perf_counter() + time_limit_s
     feasible = not problem.infeasibility(start)
@@ -96,10 +91,10 @@ def call_program(
         # Every time in the program is at most `limit_ms`, which multiplies decisions in its rows:
         # the closer it is to the optimum, the tighter is the relaxation.
         limit_ms = min(best_ms, slowest_ms)
-        program, x, y = build_call_program(problem, costs, tasks, limit_ms, calls_each)
+        program, x = build_call_program(problem, costs, tasks, limit_ms)
         begin = None
-        if best is not None:
-            begin = begin_with(costs, tasks, x, y, best, starts_ms, calls_each)
+        if best is not None and call_indices(costs, best[tasks.unit], starts_ms).max() < 1:
+            begin = x[np.arange(len(x)), best], 1.0
         found = minimize(program, max(end - perf_counter(), 0.1), begin)
         if found.values is not None:
             assignment = read_assignment(found.values, x)
@@ -114,26 +109,6 @@ def call_program(
             return Solution(best, bound_ms, proven)
 
 
-def begin_with(
-    costs: CostTable,
-    tasks: Tasks,
-    x: IntArray,
-    y: IntArray,
-    place: IntArray,
-    starts_ms: FloatArray,
-    calls_each: int,
-) -> tuple[IntArray, FloatArray] | None:
-    """Columns and values of an assignment and its calls; None if an accelerator has too many."""
-    on = place[tasks.unit]
-    call = call_indices(costs, on, starts_ms)
-    if call.max() >= calls_each:
-        return None
-    accelerated = np.flatnonzero(call >= 0)
-    slot = (np.cumsum(~costs.host) - 1)[on] * calls_each + call
-    columns = np.concatenate([x[np.arange(len(x)), place], y[accelerated, slot[accelerated]]])
-    return columns, np.ones(len(columns))
-
-
 def call_indices(costs: CostTable, device: IntArray, starts_ms: FloatArray) -> IntArray:
     """(n_tasks,) index of the call that runs each task, counted per accelerator; -1 on hosts."""
     call = np.full(len(device), -1)
@@ -144,9 +119,9 @@ def call_indices(costs: CostTable, device: IntArray, starts_ms: FloatArray) -> I
 
 
 def build_call_program(
-    problem: Problem, costs: CostTable, tasks: Tasks, limit_ms: float, calls_each: int
-) -> tuple[Linear, IntArray, IntArray]:
-    """Build the program; columns x[u, d] place a unit, y[v, c] assign a task to a call.
+    problem: Problem, costs: CostTable, tasks: Tasks, limit_ms: float
+) -> tuple[Linear, IntArray]:
+    """Build the program; returns it with the (n_units, n_devices) columns x that place a unit.
 
     ``done`` is when a task's outputs exist. A call starts when all tensors that enter it are done;
     it takes the time of its tasks and of the tensors that enter or leave it, and then all its
@@ -158,26 +133,17 @@ def build_call_program(
         costs: As for ``call_program``.
         tasks: Tasks in topological order.
         limit_ms: Upper bound of every time.
-        calls_each: As for ``call_program``; calls of one accelerator are adjacent in y.
-
-    Returns:
-        The program, (n_units, n_devices) columns x and (n_tasks, n_calls) columns y.
     """
     tensor, reader = tasks.tensors.readings()
     maker = tasks.tensors.source
     hosts, accelerators = np.flatnonzero(costs.host), np.flatnonzero(~costs.host)
-    owner = np.repeat(accelerators, calls_each)
-    n, t, r, a = len(tasks), len(maker), len(tensor), len(owner)
-    border_ms = costs.boundary_ms[tasks.tensor][:, owner]
+    n, t, r, a = len(tasks), len(maker), len(tensor), len(accelerators)
+    border_ms = costs.boundary_ms[tasks.tensor][:, accelerators]
     early = earliest_finish_ms(problem, tasks)
     program = Linear(about_ms=float(early.max()))
-    # y says which call runs a task; a unit on an accelerator is in exactly one of its calls.
     x = add_placement(program, problem)
-    calling = program.variables(n, a, upper=1.0, whole=True)
     on = x[tasks.unit]
-    hosted, accelerated = on[:, hosts], on[:, accelerators]
-    mine = calling.reshape(n, len(accelerators), calls_each)
-    program.require((mine, 1.0), (accelerated, -1.0), rows=accelerated.size, low=0.0)
+    hosted, calling = on[:, hosts], on[:, accelerators]
     # For each tensor and call: it comes in, it goes out; for each reading: it comes back for it.
     enters, leaves, fetches = (program.variables(size, a, upper=1.0) for size in (t, t, r))
     late = limit_ms - remaining_ms(problem, tasks)
@@ -196,7 +162,7 @@ def build_call_program(
     program.require(
         (start, 1.0),
         (finish, -1.0),
-        (calling.T, tasks.ms[:, owner].T),
+        (calling.T, tasks.ms[:, accelerators].T),
         (enters.T, border_ms.T),
         (leaves.T, border_ms.T),
         rows=a,
@@ -232,16 +198,12 @@ def build_call_program(
     program.require((path, 1.0), (done, -1.0), rows=n)
     program.require((done, 1.0), (np.repeat(total, n), -1.0), rows=n)
     program.require((finish, 1.0), (np.repeat(total, a), -1.0), rows=a)
-    # Calls of one accelerator run one after another.
-    begins, ends_of = (block.reshape(-1, calls_each) for block in (start, finish))
-    following = begins[:, 1:]
-    program.require((ends_of[:, :-1], 1.0), (following, -1.0), rows=following.size)
-    # Devices that are interchangeable would repeat every solution: their first calls are ordered.
+    # Devices that are interchangeable would repeat every solution: their calls are ordered.
     position = {device: i for i, device in enumerate(accelerators.tolist())}
     for group in interchangeable_devices(problem, costs):
-        alike = begins[[position[device] for device in group if device in position], 0]
+        alike = start[[position[device] for device in group if device in position]]
         program.require((alike[:-1], 1.0), (alike[1:], -1.0), rows=max(len(alike) - 1, 0))
-    return program, x, calling
+    return program, x
 
 
 def repeat_across(columns: IntArray, n: int) -> IntArray:

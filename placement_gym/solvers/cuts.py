@@ -66,14 +66,12 @@ def minimum_cut(units: Units, costs: CostTable) -> Solution:
     return Solution(best, bound_ms, reaches(best_ms, bound_ms))
 
 
-def alpha_expansion(units: Units, costs: CostTable) -> Solution:
-    """Improve a placement by expansions of one device after another until none helps.
+def alpha_expansion(units: Units, costs: CostTable) -> IntArray:
+    """(n_units,) devices that no expansion of one device improves.
 
     For any number of devices, with the objective of ``minimum_cut`` (Boykov et al. 2001). A
     transfer's cost may depend on the devices of its maker and its reader in a way that no cut can
-    express; it is then overestimated, and a move is accepted only if the true cost falls. The bound
-    is the larger of the sum of every unit's minimum time and, where each tensor costs the same
-    between any two devices, the bound of Boykov's theorem.
+    express; it is then overestimated, and a move is accepted only if the true cost falls.
 
     Args:
         units: What to place.
@@ -82,59 +80,30 @@ def alpha_expansion(units: Units, costs: CostTable) -> Solution:
     tasks = Tasks.of_units(units, costs)
     singles = [np.full(len(units), device) for device in range(len(costs.devices))]
     starts = min(singles, key=tasks.serial_ms), tasks.ms.argmin(axis=1)
-    found = [expand_until_stable(tasks, start) for start in starts]
-    best, missed_ms = min(found, key=lambda result: tasks.serial_ms(result[0]))
-    best_ms, fastest_ms = tasks.serial_ms(best), float(tasks.ms.min(axis=1).sum())
-    bound_ms = max(fastest_ms, (best_ms - missed_ms) / approximation_factor(tasks))
-    bound_ms = min(bound_ms, best_ms)
-    return Solution(best, bound_ms, proven=best_ms <= bound_ms)
+    return min((expand_until_stable(tasks, start) for start in starts), key=tasks.serial_ms)
 
 
-def expand_until_stable(tasks: Tasks, start: IntArray) -> tuple[IntArray, float]:
-    """Expand devices in turn until no expansion improves the placement, or ``MAX_ROUNDS`` times.
-
-    Returns:
-        The best placement; and an upper limit, in ms, of what one more expansion to each device
-        could gain together, as rounding may hide gains: infinite if the last round still helped.
-    """
-    best, best_ms, unchanged, missed_ms = start, tasks.serial_ms(start), 0, 0.0
+def expand_until_stable(tasks: Tasks, start: IntArray) -> IntArray:
+    """Expand devices in turn until no expansion improves the placement, or ``MAX_ROUNDS`` times."""
+    best, best_ms, unchanged = start, tasks.serial_ms(start), 0
     n_devices = tasks.ms.shape[1]
     for turn in range(MAX_ROUNDS * n_devices):
-        moved, rounding_ms = expand(tasks, best, turn % n_devices)
+        moved = expand(tasks, best, turn % n_devices)
         moved_ms = tasks.serial_ms(moved)
-        unchanged, missed_ms = unchanged + 1, missed_ms + rounding_ms
+        unchanged += 1
         if moved_ms < best_ms:
-            best, best_ms, unchanged, missed_ms = moved, moved_ms, 0, 0.0
+            best, best_ms, unchanged = moved, moved_ms, 0
         if unchanged == n_devices:
-            return best, missed_ms
-    return best, np.inf
+            break
+    return best
 
 
-def approximation_factor(tasks: Tasks) -> float:
-    """Maximum ratio of a stable placement's cost to the optimum; infinite if not known.
-
-    A tensor that needs k transfers in the optimum is on k + 1 of its devices. The expansion of each
-    of them adds at most all m transfers that the tensor can need: (k + 1) m <= 2 k m together.
-    """
-    n_devices = tasks.ms.shape[1]
-    apart = tasks.transfer_ms[:, ~np.eye(n_devices, dtype=bool)]
-    if not apart.size:
-        return 1.0
-    if (apart.min(axis=1) != apart.max(axis=1)).any():
-        return float("inf")
-    most = np.minimum(np.diff(tasks.tensors.offsets), n_devices - 1).max()
-    return 2.0 * float(most)
-
-
-def expand(tasks: Tasks, device: IntArray, alpha: int) -> tuple[IntArray, float]:
-    """The best placement in which units stay where they are or move to ``alpha``.
+def expand(tasks: Tasks, device: IntArray, alpha: int) -> IntArray:
+    """(n_units,) best devices if each unit stays where it is or moves to ``alpha``.
 
     Units that stay are on the source side, those on ``alpha`` on the sink side. The readers of a
     tensor on one other device are a group: if any of them stays, the tensor is sent there once,
     from its maker's device or from ``alpha``. Readers on ``alpha`` are sent the tensor once too.
-
-    Returns:
-        (n_units,) devices; and how far from the best, in ms, rounding may have left them.
     """
     n = len(device)
     tensor, reader = tasks.tensors.readings()
@@ -162,8 +131,8 @@ def expand(tasks: Tasks, device: IntArray, alpha: int) -> tuple[IntArray, float]
         (any_there[tensor], reader, endless),
     ]
     moves = tasks.ms[:, alpha]
-    side, rounding_ms = cut_network(s, np.stack([stays, moves], axis=1), edges, moves.sum())
-    return np.where(side == 1, alpha, device), rounding_ms
+    side, _ = cut_network(s, np.stack([stays, moves], axis=1), edges, moves.sum())
+    return np.where(side == 1, alpha, device)
 
 
 def cut_network(

@@ -1,10 +1,9 @@
-"""Linear programs solved with HiGHS, in a unit of time that suits it."""
+"""Linear programs solved with HiGHS, in a unit of time that suits it, and again with more rows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from time import perf_counter
-from typing import NamedTuple
 
 import highspy
 import numpy as np
@@ -12,8 +11,14 @@ from numpy.typing import ArrayLike
 from scipy.sparse import coo_array, csr_array
 
 from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.solvers.linear import Linear, broadcast_flat
-from placement_gym.solvers.time_unit import LEAST, LONGEST, choose_unit, is_accurate
+from placement_gym.solvers.linear import (
+    LEAST,
+    LONGEST,
+    Linear,
+    broadcast_flat,
+    choose_unit,
+    is_accurate,
+)
 
 GAP = 1e-6
 FEASIBLE = 2
@@ -45,20 +50,6 @@ class Optimum:
     bound: float
     proven: bool
     prices: FloatArray | None = None
-
-
-class Rows(NamedTuple):
-    """Constraints as HiGHS reads them.
-
-    Attributes:
-        matrix: (n_rows, n_columns) coefficients.
-        low: (n_rows,).
-        high: (n_rows,).
-    """
-
-    matrix: csr_array
-    low: FloatArray
-    high: FloatArray
 
 
 class Solver:
@@ -130,7 +121,8 @@ class Solver:
 
     def to_highs(self) -> highspy.HighsLp:
         """Convert the program to the form that HiGHS reads."""
-        program, rows = self.program, self.convert_rows()
+        program = self.program
+        matrix, low, high = self.convert_rows()
         model = highspy.HighsLp()
         model.num_col_, model.num_row_ = program.n, program.n_rows
         cost = np.concatenate(program.cost) / (self.unit_ms / self.units)
@@ -138,11 +130,11 @@ class Solver:
         model.col_lower_, model.col_upper_ = (
             np.concatenate(side) / self.units for side in (program.lower, program.upper)
         )
-        model.row_lower_, model.row_upper_ = rows.low, rows.high
+        model.row_lower_, model.row_upper_ = low, high
         model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        model.a_matrix_.start_ = rows.matrix.indptr.astype(np.int32)
-        model.a_matrix_.index_ = rows.matrix.indices.astype(np.int32)
-        model.a_matrix_.value_ = rows.matrix.data
+        model.a_matrix_.start_ = matrix.indptr.astype(np.int32)
+        model.a_matrix_.index_ = matrix.indices.astype(np.int32)
+        model.a_matrix_.value_ = matrix.data
         if self.whole:
             model.integrality_ = [
                 highspy.HighsVarType.kInteger if whole else highspy.HighsVarType.kContinuous
@@ -150,8 +142,10 @@ class Solver:
             ]
         return model
 
-    def convert_rows(self, first: int = 0, terms: int = 0, sides: int = 0) -> Rows:
-        """Convert constraints to the form that HiGHS reads.
+    def convert_rows(
+        self, first: int = 0, terms: int = 0, sides: int = 0
+    ) -> tuple[csr_array, FloatArray, FloatArray]:
+        """(n_rows, n_columns) coefficients of constraints, and their (n_rows,) low and high sides.
 
         Args:
             first: The first constraint.
@@ -169,7 +163,7 @@ class Solver:
         values = np.where(timed_rows[rows] & ~timed[columns], times, values)
         matrix = coo_array((values, (rows - first, columns)), (len(low), program.n))
         units = np.where(timed_rows[first:], self.unit_ms, 1.0)
-        return Rows(matrix.tocsr(), low / units, high / units)
+        return matrix.tocsr(), low / units, high / units
 
 
 def minimize(
@@ -204,3 +198,33 @@ def minimize(
             break
     assert best is not None
     return best
+
+
+class CuttingPlaneSolver:
+    """Solves a program and, after rows were added to it, solves it again.
+
+    Args:
+        program: Integers may be divided; only rows may be added.
+    """
+
+    def __init__(self, program: Linear) -> None:
+        self.program = program
+        self.limits: tuple[IntArray, FloatArray] | None = None
+        self.solver = Solver(program, program.first_unit_ms, whole=False)
+
+    def limit(self, rows: IntArray, high: FloatArray) -> None:
+        """Change upper limits of rows without times, in the solver and not in the program."""
+        self.limits = rows, high
+        low = np.full(len(rows), -np.inf)
+        self.solver.highs.changeRowsBounds(len(rows), rows.astype(np.int32), low, high)
+
+    def minimize(self, time_limit_s: float) -> Optimum:
+        """Minimise the objective of the program as it is now."""
+        self.solver.pass_new_rows()
+        found = self.solver.run(time_limit_s)
+        if found.values is None or is_accurate(found.objective, self.solver.unit_ms):
+            return found
+        self.solver = Solver(self.program, choose_unit(found.objective), whole=False)
+        if self.limits is not None:
+            self.limit(*self.limits)
+        return self.solver.run(time_limit_s)

@@ -35,6 +35,14 @@ def interchangeable_devices(
     return [part for group in groups.values() for part in _split_by_links(group, transfer_ms)]
 
 
+def previous_alike(kinds: list[list[int]]) -> IntArray:
+    """(n_devices,) the device before each one of its kind, -1 for the first."""
+    previous = np.full(sum(map(len, kinds)), -1)
+    for kind in kinds:
+        previous[kind[1:]] = kind[:-1]
+    return previous
+
+
 def _split_by_links(group: list[int], transfer_ms: FloatArray) -> list[list[int]]:
     """Parts of a group in which any two devices can be exchanged without changing a transfer."""
     parts: list[list[int]] = []

@@ -1,12 +1,26 @@
-"""Building a linear program block by block."""
+"""Building a linear program block by block, and the unit of time in which it is accurate.
+
+HiGHS compares with absolute tolerances near 1e-6, drops coefficients below 1e-9, and rounds badly
+where coefficients are many orders of magnitude above the optimum. Most problems have optima that
+suit it in milliseconds.
+"""
 
 from __future__ import annotations
+
+from math import isfinite, log2
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.solvers.time_unit import choose_unit
+
+LEAST, MOST = 1.0, 2.0**17
+"""An optimum in this range of units is accurate."""
+USUAL = 10
+"""If the unit is not the millisecond, the optimum is about two to this power of units."""
+LONGEST = 2.0**20
+"""Times of more units are lowered to this number: no good placement contains them, and the program
+remains a lower bound."""
 
 
 class Linear:
@@ -92,6 +106,11 @@ class Linear:
         self.high.append(broadcast_flat(high, (rows,)))
         self.n_rows += rows
 
+    def require_differences(self, first: IntArray, second: IntArray, apart: IntArray) -> None:
+        """Let each variable of ``apart`` be at least how far those of the other two are apart."""
+        for sign in (1.0, -1.0):
+            self.require((first, sign), (second, -sign), (apart, -1.0), rows=first.size)
+
     @property
     def first_unit_ms(self) -> float:
         """The unit to begin with."""
@@ -121,3 +140,15 @@ class Linear:
 def broadcast_flat(values: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
     """Broadcast values to a shape and flatten them."""
     return np.broadcast_to(np.asarray(values, dtype=np.float64), shape).ravel()
+
+
+def choose_unit(about_ms: float) -> float:
+    """A power of two of a millisecond in which an optimum near ``about_ms`` is accurate."""
+    if is_accurate(about_ms, 1.0) or not isfinite(about_ms):
+        return 1.0
+    return float(2.0 ** (int(log2(about_ms)) - USUAL))
+
+
+def is_accurate(optimum_ms: float, unit_ms: float) -> bool:
+    """Return whether a program in this unit finds this nonnegative optimum accurately."""
+    return optimum_ms == 0.0 or LEAST <= optimum_ms / unit_ms < MOST

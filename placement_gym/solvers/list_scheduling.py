@@ -35,7 +35,7 @@ class PartialSchedule:
         self.finish = np.zeros(len(tasks))
         self.busy: list[list[tuple[float, float]]] = [[] for _ in problem.devices]
         self.blocks: list[list[tuple[float, float]]] = [[] for _ in problem.devices]
-        tensor, reader = tasks.tensors.readings()
+        tensor, _, reader = tasks.readings
         order = np.argsort(reader, kind="stable")
         self.read = tensor[order]
         self.first_read = np.searchsorted(reader[order], np.arange(len(tasks) + 1))
@@ -143,9 +143,8 @@ def m_etf(problem: Problem, costs: CostTable) -> IntArray:
     partial = PartialSchedule(problem, Tasks.in_topological_order(problem.units, costs))
     tasks = partial.tasks
     rank = tasks.upward_rank()
-    tensor, reader = tasks.tensors.readings()
+    _, maker, reader = tasks.readings
     missing = np.bincount(reader, minlength=len(tasks))
-    maker = tasks.tensors.source[tensor]
     followers = reader[np.argsort(maker, kind="stable")]
     first = np.searchsorted(np.sort(maker), np.arange(len(tasks) + 1))
     ready = {task: partial.ready_ms(task) for task in np.flatnonzero(missing == 0).tolist()}

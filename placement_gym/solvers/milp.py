@@ -14,10 +14,8 @@ from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.highs import GAP, minimize
 from placement_gym.solvers.linear import Linear
-from placement_gym.solvers.placeable import Placeable
-from placement_gym.solvers.programs.paths import fastest_ms
 from placement_gym.solvers.solution import Solution, reaches
-from placement_gym.solvers.tasks import Tasks
+from placement_gym.solvers.tasks import Placeable, Tasks, fastest_ms
 
 
 def serial_program(

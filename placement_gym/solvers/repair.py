@@ -85,7 +85,7 @@ class RepairPrices:
 
         A tensor counts in proportion to the readers that need it on another device.
         """
-        from placement_gym.solvers.regrets import price_batch
+        from placement_gym.solvers.repair_kernel import price_batch
 
         n_units, n_devices = len(self.links.first) - 1, self.links.ms.shape[1]
         unit_ms = np.zeros((n_units, n_devices)) if self.unit_ms is None else self.unit_ms

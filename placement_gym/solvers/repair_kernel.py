@@ -9,7 +9,10 @@ import numpy as np
 from numba import njit
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.solvers.regrets import choose_run, choose_target
+
+RUN_SHARE = 0.1
+"""A run moves as a whole only if that frees at least this share of its device's excess. So only few
+runs move one after another, and the time does not grow with the square of the number of units."""
 
 
 class RepairTerms(NamedTuple):
@@ -139,51 +142,31 @@ def empty_full_devices(
     ``place`` and ``room`` change. Runs are considered at the beginning and whenever a run has
     moved or a device has become feasible, units at every move.
     """
-    # single arrays: a tuple of them would be counted as referenced at every call
-    owner, size, price, first, other, link_ms = (
-        terms.owner,
-        terms.size,
-        terms.price,
-        terms.first,
-        terms.other,
-        terms.link_ms,
-    )
     # What the caller wants to keep leaves only in the second round, when nothing else can.
     for everyone in range(2):
-        may_leave = (size > 0.0) & ((everyone == 1) | ~keep)
-        waiting = list_units(place, room, may_leave, size, price, first, other, link_ms)
+        may_leave = (terms.size > 0.0) & ((everyone == 1) | ~keep)
+        waiting = list_units(terms, place, room, may_leave)
         while len(waiting):
-            begin, end, there, rank = choose_run(
-                place, room, may_leave, size, price, first, other, link_ms
-            )
+            begin, end, there, rank = choose_run(terms, place, room, may_leave)
             # A run that moves as a whole pays for no transfer inside: one may be better than its
             # best unit.
             if there >= 0 and rank <= waiting[0][0]:
                 for u in range(begin, end):
-                    move(u, there, place, room, owner, size)
+                    move(terms, u, there, place, room)
             else:
-                move_units(
-                    waiting, place, room, owner, may_leave, size, price, first, other, link_ms
-                )
-            waiting = list_units(place, room, may_leave, size, price, first, other, link_ms)
+                move_units(terms, waiting, place, room, may_leave)
+            waiting = list_units(terms, place, room, may_leave)
 
 
 @njit(cache=True, nogil=True)
 def list_units(
-    place: IntArray,
-    room: FloatArray,
-    may_leave: BoolArray,
-    size: FloatArray,
-    price: FloatArray,
-    first: IntArray,
-    other: IntArray,
-    link_ms: FloatArray,
+    terms: RepairTerms, place: IntArray, room: FloatArray, may_leave: BoolArray
 ) -> list[tuple[float, int]]:
     """A heap of (rank, unit) of the units that can leave a full device."""
     waiting = [(0.0, 0) for _ in range(0)]
     for u in range(len(place)):
         if may_leave[u] and room[place[u]] < 0.0:
-            rank, there = choose_target(u, place, room, size, price, first, other, link_ms)
+            rank, there = choose_target(terms, u, place, room)
             if there >= 0:
                 heappush(waiting, (rank, u))
     return waiting
@@ -191,16 +174,11 @@ def list_units(
 
 @njit(cache=True, nogil=True)
 def move_units(
+    terms: RepairTerms,
     waiting: list[tuple[float, int]],
     place: IntArray,
     room: FloatArray,
-    owner: IntArray,
     may_leave: BoolArray,
-    size: FloatArray,
-    price: FloatArray,
-    first: IntArray,
-    other: IntArray,
-    link_ms: FloatArray,
 ) -> None:
     """Move units of the heap, least rank first, until a device has become feasible.
 
@@ -209,7 +187,7 @@ def move_units(
     """
     while len(waiting):
         rank, u = heappop(waiting)
-        now, there = choose_target(u, place, room, size, price, first, other, link_ms)
+        now, there = choose_target(terms, u, place, room)
         # Another unit may have filled its target, or made its own device feasible, meanwhile.
         if there < 0 or room[place[u]] >= 0.0:
             continue
@@ -218,22 +196,133 @@ def move_units(
             heappush(waiting, (now, u))
             continue
         here = place[u]
-        move(u, there, place, room, owner, size)
+        move(terms, u, there, place, room)
         if room[here] >= 0.0:
             return
         # Only a neighbour's move can lower a rank, so that these alone are ranked again.
-        for link in range(first[u], first[u + 1]):
-            v = other[link]
+        for link in range(terms.first[u], terms.first[u + 1]):
+            v = terms.other[link]
             if may_leave[v] and room[place[v]] < 0.0:
-                rank, there = choose_target(v, place, room, size, price, first, other, link_ms)
+                rank, there = choose_target(terms, v, place, room)
                 if there >= 0:
                     heappush(waiting, (rank, v))
 
 
 @njit(cache=True, nogil=True)
-def move(
-    u: int, there: int, place: IntArray, room: FloatArray, owner: IntArray, size: FloatArray
-) -> None:
-    take_room(room, owner, place[u], -size[u])
-    take_room(room, owner, there, size[u])
+def move(terms: RepairTerms, u: int, there: int, place: IntArray, room: FloatArray) -> None:
+    take_room(room, terms.owner, place[u], -terms.size[u])
+    take_room(room, terms.owner, there, terms.size[u])
     place[u] = there
+
+
+@njit(cache=True, nogil=True)
+def choose_target(
+    terms: RepairTerms, u: int, place: IntArray, room: FloatArray
+) -> tuple[float, int]:
+    """The rank of a unit's move to its best device with room, and the device, -1 if none."""
+    best, there = np.inf, -1
+    for d in range(len(room)):
+        if d != place[u] and terms.size[u] <= room[d]:
+            regret = regret_ms(terms, u, u + 1, d, place)
+            if regret < best:
+                best, there = regret, d
+    return rank_move(best, terms.size[u]), there
+
+
+@njit(cache=True, nogil=True)
+def rank_move(regret: float, size: float) -> float:
+    """Regret per byte; a gain ranks lower the larger it is and the more bytes it frees."""
+    return regret / size if regret > 0.0 else regret * size
+
+
+@njit(cache=True, nogil=True)
+def regret_ms(terms: RepairTerms, begin: int, end: int, there: int, place: IntArray) -> float:
+    """Cost in ms of moving adjacent units: their price and transfers to all other units."""
+    price, first, other, link_ms = terms.price, terms.first, terms.other, terms.link_ms
+    regret = 0.0
+    for u in range(begin, end):
+        here = place[u]
+        regret += price[u, there] - price[u, here]
+        for link in range(first[u], first[u + 1]):
+            v = other[link]
+            # Transfers inside of the run move with it.
+            if v < begin or v >= end:
+                regret += link_ms[link, there, place[v]] - link_ms[link, here, place[v]]
+    return regret
+
+
+@njit(cache=True, nogil=True)
+def choose_run(
+    terms: RepairTerms, place: IntArray, room: FloatArray, may_leave: BoolArray
+) -> tuple[int, int, int, float]:
+    """The move of the lowest rank: of a whole run that frees no more than needed, or of an end.
+
+    Of each run, only the shortest beginning and end that free enough are considered.
+
+    Returns:
+        Its first unit, the unit after its last, its best device with room (-1 if there is none)
+        and its rank.
+    """
+    best = (0, 0, -1, np.inf)
+    begin = 0
+    # A run is a range of adjacent numbers on one device. Units are numbered in topological order,
+    # so that it is mostly connected.
+    while begin < len(place):
+        end = begin + 1
+        while end < len(place) and place[end] == place[begin]:
+            end += 1
+        excess = -room[place[begin]]
+        if excess > 0.0 and end - begin > 1:
+            for part in range(3):
+                i, j, held = cut_run(begin, end, part, excess, may_leave, terms.size)
+                # A whole run that holds more than the excess would move more than is needed: an end
+                # does.
+                too_much = part == 0 and held > excess
+                if held == 0.0 or held < RUN_SHARE * excess or too_much:
+                    continue
+                for d in range(len(room)):
+                    if d != place[begin] and held <= room[d]:
+                        regret = regret_ms(terms, i, j, d, place)
+                        rank = rank_move(regret, held)
+                        if rank < best[3]:
+                            best = (i, j, d, rank)
+        begin = end
+    return best
+
+
+@njit(cache=True, nogil=True)
+def cut_run(
+    begin: int, end: int, part: int, excess: float, may_leave: BoolArray, size: FloatArray
+) -> tuple[int, int, float]:
+    """A run (part 0), or its shortest beginning (1) or end (2) that holds ``excess`` bytes.
+
+    Returns:
+        Its first unit, the unit after its last, and its bytes, 0 if some of it may not leave.
+    """
+    held, count = 0.0, 0
+    while count < end - begin and (part == 0 or held < excess):
+        u = end - 1 - count if part == 2 else begin + count
+        if size[u] > 0.0 and not may_leave[u]:
+            return begin, end, 0.0
+        held += size[u]
+        count += 1
+    return (end - count, end, held) if part == 2 else (begin, begin + count, held)
+
+
+@njit(cache=True, nogil=True)
+def price_batch(
+    placements: IntArray,
+    price: FloatArray,
+    first: IntArray,
+    other: IntArray,
+    link_ms: FloatArray,
+) -> FloatArray:
+    """(k,) sums of the prices and links of (k, n_units) placements; each link is stored twice."""
+    total = np.zeros(len(placements))
+    for k in range(len(placements)):
+        place = placements[k]
+        for u in range(len(place)):
+            total[k] += price[u, place[u]]
+            for link in range(first[u], first[u + 1]):
+                total[k] += link_ms[link, place[u], place[other[link]]] / 2.0
+    return total

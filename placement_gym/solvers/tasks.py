@@ -1,16 +1,42 @@
-"""Tasks that solvers place, the tensors between them, and their costs."""
+"""Tasks that solvers place, the tensors between them, and the longest paths through them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.graph.operators import Tensors
 from placement_gym.graph.units import Units, merge_cycles
-from placement_gym.problem.costs.rank import upward_rank
+from placement_gym.hardware.memory_groups import MemoryGroups
 from placement_gym.problem.costs.table import CostTable
+from placement_gym.schedules.program import upward_rank
+
+
+class Placeable(Protocol):
+    """Units on devices: a problem, or a part of one."""
+
+    @property
+    def n_units(self) -> int: ...
+
+    @property
+    def possible(self) -> BoolArray:
+        """(n_units, n_devices) which device can run and hold which unit."""
+
+    @property
+    def unit_bytes(self) -> FloatArray:
+        """(n_units,) memory of each unit."""
+
+    @property
+    def limits_bytes(self) -> FloatArray:
+        """(n_devices,) bytes that fit, infinite without a limit."""
+
+    @property
+    def memory(self) -> MemoryGroups:
+        """Which devices share memory, and the limits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,16 +90,22 @@ class Tasks:
             return cls.of_units(units, costs)
         return cls.of_operators(units, costs)
 
+    @cached_property
+    def readings(self) -> tuple[IntArray, IntArray, IntArray]:
+        """(n_readings,) tensor, maker and reader of each reading."""
+        tensor, reader = self.tensors.readings()
+        return tensor, self.tensors.source[tensor], reader
+
     def serial_ms(self, device: IntArray) -> float:
         """Sum of times and transfers under (n_tasks,) devices, once per tensor and destination."""
-        tensor, reader = self.tensors.readings()
-        here, there = device[self.tensors.source[tensor]], device[reader]
+        tensor, maker, reader = self.readings
+        here, there = device[maker], device[reader]
         moves = np.unique(np.stack([tensor, here, there])[:, here != there], axis=1)
         work = self.ms[np.arange(len(self)), device].sum()
         return float(work + self.transfer_ms[tuple(moves)].sum())
 
     def upward_rank(self) -> FloatArray:
-        """(n_tasks,) see ``problem.costs.rank``."""
+        """(n_tasks,) see ``schedules.program.upward_rank``."""
         return upward_rank(self.ms, self.transfer_ms, self.tensors)
 
     def rank_order(self) -> IntArray:
@@ -82,3 +114,64 @@ class Tasks:
 
     def __len__(self) -> int:
         return len(self.unit)
+
+
+def fastest_ms(problem: Placeable, tasks: Tasks) -> FloatArray:
+    """(n_tasks,) minimum time of each task; infinite where no device can run it."""
+    least: FloatArray = np.where(problem.possible[tasks.unit], tasks.ms, np.inf).min(axis=1)
+    return least
+
+
+def mean_load_ms(problem: Placeable, tasks: Tasks) -> float:
+    """The mean load of devices, or the longest task if that is longer, at minimum times."""
+    fastest = fastest_ms(problem, tasks)
+    return float(max(fastest.sum() / len(problem.limits_bytes), fastest.max()))
+
+
+def earliest_finish_ms(problem: Placeable, tasks: Tasks) -> FloatArray:
+    """(n_tasks,) earliest possible finish of each task in any placement, ms."""
+    least: FloatArray = earliest_on_devices_ms(problem, tasks).min(axis=1)
+    return least
+
+
+def earliest_on_devices_ms(problem: Placeable, tasks: Tasks) -> FloatArray:
+    """(n_tasks, n_devices) earliest possible finish of each task on each device, ms.
+
+    finish[v, d] = ms[v, d] + max over inputs u of min over d' of finish[u, d'] + transfer; infinite
+    where the device cannot run the task.
+    """
+    finish = np.where(problem.possible[tasks.unit], tasks.ms, np.inf)
+    ready = np.zeros_like(finish)
+    tensor, maker, reader = tasks.readings
+    for r in np.argsort(maker, kind="stable"):
+        done = ready[maker[r]] + finish[maker[r]]
+        arrival = (done[:, None] + tasks.transfer_ms[tensor[r]]).min(axis=0)
+        ready[reader[r]] = np.maximum(ready[reader[r]], arrival)
+    earliest: FloatArray = ready + finish
+    return earliest
+
+
+def remaining_ms(problem: Placeable, tasks: Tasks) -> FloatArray:
+    """(n_tasks,) minimum time that any placement needs after each task has finished, ms."""
+    fastest = fastest_ms(problem, tasks)
+    rest = np.zeros(len(tasks))
+    _, maker, reader = tasks.readings
+    for r in np.argsort(-maker, kind="stable"):
+        rest[maker[r]] = max(rest[maker[r]], fastest[reader[r]] + rest[reader[r]])
+    return rest
+
+
+def longest_path_or_load_ms(tasks: Tasks, assignment: IntArray) -> float:
+    """The least that any overlapping schedule of an (n_units,) assignment can take.
+
+    This is the longest path with transfers, or the largest sum of times on one device.
+    """
+    on = assignment[tasks.unit]
+    ms = tasks.ms[np.arange(len(tasks)), on]
+    finish = ms.copy()
+    tensor, maker, reader = tasks.readings
+    transfer_ms = tasks.transfer_ms[tensor, on[maker], on[reader]]
+    for r in np.argsort(maker, kind="stable"):
+        late = finish[maker[r]] + transfer_ms[r] + ms[reader[r]]
+        finish[reader[r]] = max(finish[reader[r]], late)
+    return float(max(finish.max(), np.bincount(on, ms).max()))

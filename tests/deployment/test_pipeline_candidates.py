@@ -23,8 +23,8 @@ from placement_gym.deployment.plan import make_placement, plan
 from placement_gym.deployment.plan_rows import make_rows
 from placement_gym.models import load
 from placement_gym.problem.costs.semantics import parse_schedule
-from placement_gym.solvers.loads import find_largest_load_ms
 from placement_gym.solvers.pipelines.ideals import TooManyIdealsError
+from placement_gym.solvers.pipelines.pipeline import find_largest_load_ms
 
 LOAD = parse_schedule("serial", "throughput")
 

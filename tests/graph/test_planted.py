@@ -13,7 +13,7 @@ from placement_gym.base.errors import UserError
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.graph.planted import SLACK, Plan, build_planted
-from placement_gym.problem.costs.planted import planted_ms
+from placement_gym.problem.costs.planted_optimum import planted_ms
 
 
 def planted(name: str, **kwargs: Any) -> DevicePlacementEnv:

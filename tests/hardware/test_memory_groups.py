@@ -127,7 +127,7 @@ def test_programs_find_the_optimum_within_pools(backend: SimulatedBackend) -> No
     assert backend.evaluate(solved.assignment).latency_ms == pytest.approx(latency_ms.min())
     bound = lower_bound(problem, costs, backend.semantics)
     assert bound.bound_ms == pytest.approx(latency_ms.min())
-    overlapping = path_load.solve(problem, costs, max_nodes=200).assignment
+    overlapping = path_load.solve(problem, costs, 10.0).assignment
     assert overlapping is not None
     assert fits(problem, overlapping[None]).all()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from alike import draw_alike
-from by_hand import cost_table, feasible_placements, made_graph
+from by_hand import cost_table, find_least_ms, made_graph
 from pipelines import draw_backend
 
 from placement_gym.base.errors import UserError
@@ -16,8 +16,7 @@ from placement_gym.problem.problem import Problem
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.balance import balance_loads, find_start
 from placement_gym.solvers.fill import fill_in_order
-from placement_gym.solvers.loads import find_largest_load_ms
-from placement_gym.solvers.pipelines.pipeline import linear_pipeline
+from placement_gym.solvers.pipelines.pipeline import find_largest_load_ms, linear_pipeline
 from placement_gym.solvers.search.chains import Chains
 
 
@@ -44,7 +43,7 @@ def test_small_problems_are_solved_within_limits_and_support(seed: int) -> None:
         pytest.skip("the host does not support all units")
     found = balance_loads(problem, costs, start, seed, n_moves=20_000)
     assert not problem.infeasibility(found)
-    least = feasible_placements(backend)[1].min()
+    least = find_least_ms(backend)
     assert find_largest_load_ms(problem, costs, found) == pytest.approx(least, rel=1e-6)
 
 

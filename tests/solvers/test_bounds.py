@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from by_hand import (
     cost_table,
-    feasible_placements,
+    find_least_ms,
     grouped,
     made_graph,
     problem_of,
@@ -18,6 +18,7 @@ from by_hand import (
 from overlapping import LIST, diamonds
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.base.arrays import IntArray
 from placement_gym.bench.report.known_latencies import find_optimum_or_bound
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.problem.costs.semantics import PRESETS, Semantics
@@ -29,13 +30,15 @@ from placement_gym.solvers.bounds import (
     critical_path_ms,
     load_ms,
     lower_bound,
+    optimum_or_bound,
     path_ms,
 )
 from placement_gym.solvers.highs import minimize
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.milp import add_placement
-from placement_gym.solvers.programs.paths import earliest_finish_ms, remaining_ms
-from placement_gym.solvers.tasks import Tasks
+from placement_gym.solvers.tasks import Tasks, earliest_finish_ms, remaining_ms
+
+SERIAL, CALLS = Semantics(), Semantics("calls")
 
 
 def in_units(backend: SimulatedBackend, rng: np.random.Generator) -> SimulatedBackend:
@@ -57,7 +60,7 @@ def test_no_placement_is_below_the_bound(name: str, seed: int) -> None:
     costs = replace(drawn.costs, host=host, submodel_ms=np.full(len(host), 0.3 * (seed % 2)))
     backend = SimulatedBackend(drawn.problem, costs, PRESETS[name])
     bound_ms = lower_bound(backend.problem, costs, PRESETS[name]).bound_ms
-    assert 0.0 < bound_ms <= feasible_placements(backend)[1].min() * (1 + 1e-9)
+    assert 0.0 < bound_ms <= find_least_ms(backend) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("seed", [0, 2])
@@ -67,7 +70,7 @@ def test_a_large_graph_is_bounded_by_its_blocks(seed: int, monkeypatch: pytest.M
     problem, costs = backend.problem, backend.costs
     found_ms = lower_bound(problem, costs, LIST).bound_ms
     simple_ms = max(load_ms(problem, costs), path_ms(problem, costs))
-    assert simple_ms < found_ms <= feasible_placements(backend)[1].min() * (1 + 1e-9)
+    assert simple_ms < found_ms <= find_least_ms(backend) * (1 + 1e-9)
 
 
 def test_bounds_by_hand() -> None:
@@ -141,3 +144,56 @@ def test_the_price_of_soft_limits_counts_in_the_optimum() -> None:
     soft = Semantics(memory_penalty_ms_per_gb=2000.0)
     found = find_optimum_or_bound(DevicePlacementEnv(SimulatedBackend(problem, costs, soft)), [])
     assert found == {"optimum_ms": None, "bound_ms": pytest.approx(3.0)}
+
+
+def never_called(assignment: IntArray) -> float:
+    raise AssertionError(f"{assignment} was evaluated")
+
+
+def test_solvers_placement_at_the_bound_is_the_optimum() -> None:
+    seen = []
+
+    def evaluate(assignment: IntArray) -> float:
+        seen.append(assignment.tolist())
+        return 4.0
+
+    found = optimum_or_bound(*row_of_two(), SERIAL, [], evaluate)
+    assert found == (4.0, pytest.approx(4.0))
+    assert seen in ([[1, 0]], [[1, 1]])
+
+
+def test_the_bound_does_not_exceed_a_known_latency() -> None:
+    found = optimum_or_bound(*row_of_two(), CALLS, [3.99999], never_called)
+    assert found == (3.99999, 3.99999)
+
+
+def test_placement_above_the_solvers_cost_proves_nothing() -> None:
+    assert optimum_or_bound(*row_of_two(), SERIAL, [], lambda _: 4.1)[0] is None
+    assert optimum_or_bound(*row_of_two(), SERIAL, [4.0], lambda _: 4.1)[0] == 4.0
+
+
+def test_an_infeasible_placement_is_no_optimum() -> None:
+    assert optimum_or_bound(*row_of_two(), SERIAL, [], lambda _: np.inf)[0] is None
+
+
+@pytest.mark.parametrize(
+    ("known_ms", "optimum_ms"),
+    [([], None), ([6.0, 4.5], None), ([6.0, 4.0 * 1.00005], 4.0 * 1.00005), ([4.0 * 1.0002], None)],
+)
+def test_known_latency_is_the_optimum_if_it_reaches_a_bound(
+    known_ms: list[float], optimum_ms: float | None
+) -> None:
+    found = optimum_or_bound(*row_of_two(), CALLS, known_ms, never_called)
+    assert found == (optimum_ms, pytest.approx(4.0))
+
+
+def test_relaxed_placement_is_optimal_if_it_reaches_the_bound() -> None:
+    problem, costs = row_of_two()
+    for latency_ms, optimum_ms in ((4.0, 4.0), (4.1, None)):
+        found = optimum_or_bound(problem, costs, LIST, [], lambda _, ms=latency_ms: ms)
+        assert found == (optimum_ms, pytest.approx(4.0))
+
+
+def test_where_nothing_is_feasible_nothing_is_optimal() -> None:
+    tight = row_of_two(memory_bytes=[0, 0])
+    assert optimum_or_bound(*tight, SERIAL, [], never_called) == (None, np.inf)

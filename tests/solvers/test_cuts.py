@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from by_hand import cost_table, draw_made, feasible_placements, made_graph, problem_of
+from by_hand import cost_table, draw_made, find_least_ms, made_graph, problem_of
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
+from placement_gym.base.arrays import IntArray
 from placement_gym.graph.units import group
 from placement_gym.models.spec import ModelSpec
-from placement_gym.solvers.cuts import alpha_expansion, approximation_factor, minimum_cut
-from placement_gym.solvers.tasks import Tasks
+from placement_gym.solvers.cuts import alpha_expansion, minimum_cut
 
 HEADROOM = {"inception": (12.5, 20.0), "resnet": (2.0, 8.0), "bert-8": (4.0, 8.0)}
 PUBLISHED_MS = {"inception": (12.8, 12.0), "resnet": (16.0, 7.81), "bert-8": (6.38, 2.77)}
@@ -52,86 +52,41 @@ def test_minimum_cut_is_fastest_on_five_hundred_graphs(seed: int) -> None:
 
 def check(backend: SimulatedBackend) -> None:
     found = minimum_cut(backend.problem.units, backend.costs)
-    fastest = fastest_of_all(backend)
+    fastest = find_least_ms(backend)
     assert found.assignment is not None
-    assert backend.evaluate_ignoring_limits(found.assignment).latency_ms == pytest.approx(
-        fastest, rel=1e-6
-    )
+    assert serial_ms(backend, found.assignment) == pytest.approx(fastest, rel=1e-6)
     assert fastest * (1 - 1e-6) <= found.bound_ms <= fastest
 
 
-def fastest_of_all(backend: SimulatedBackend) -> float:
-    return float(feasible_placements(backend)[1].min())
+def serial_ms(backend: SimulatedBackend, assignment: IntArray) -> float:
+    return backend.evaluate_ignoring_limits(assignment).latency_ms
 
 
 @pytest.mark.parametrize("alike", [True, False])
 @pytest.mark.parametrize("seed", range(40))
-def test_expansion_improves_on_simple_starts_and_its_bound_holds(seed: int, alike: bool) -> None:
+def test_expansion_improves_on_simple_starts(seed: int, alike: bool) -> None:
     backend = random_backend(seed, 3, alike)
     problem, costs = backend.problem, backend.costs
-    found = alpha_expansion(problem.units, costs)
-    assert found.assignment is not None
-    latency_ms = backend.evaluate_ignoring_limits(found.assignment).latency_ms
+    latency_ms = serial_ms(backend, alpha_expansion(problem.units, costs))
     starts = [costs.unit_ms(problem.units).argmin(axis=1), *map(problem.single, range(3))]
-    assert latency_ms <= min(
-        backend.evaluate_ignoring_limits(start).latency_ms for start in starts
-    ) * (1 + 1e-9)
-    fastest = fastest_of_all(backend)
-    assert found.bound_ms <= fastest * (1 + 1e-9)
-    assert latency_ms <= 1.3 * fastest
-    if found.proven:
-        assert latency_ms == pytest.approx(fastest)
-
-
-def test_bound_of_an_expansion_above_the_optimum_holds() -> None:
-    backend = random_backend(285, 3, alike=True)
-    units, costs = backend.problem.units, backend.costs
-    found = alpha_expansion(units, costs)
-    assert found.assignment is not None
-    fastest = fastest_of_all(backend)
-    latency_ms = backend.evaluate_ignoring_limits(found.assignment).latency_ms
-    assert found.bound_ms < fastest < 0.999 * latency_ms
-    assert not found.proven
-
-
-@pytest.mark.parametrize(
-    ("readers", "n_devices", "link_ms", "factor"),
-    [
-        ([1], 3, 1.0, 2.0),
-        ([1, 2], 3, 1.0, 4.0),
-        ([1, 2, 3, 4], 3, 1.0, 4.0),
-        ([1, 2, 3, 4], 5, 1.0, 8.0),
-        ([1], 1, 1.0, 1.0),
-        ([1], 3, [[0, 1, 1], [1, 0, 2], [1, 2, 0]], np.inf),
-    ],
-)
-def test_factor_of_an_expansion_is_twice_a_tensors_transfers(
-    readers: list[int], n_devices: int, link_ms: object, factor: float
-) -> None:
-    graph = made_graph(5, [(0, readers)])
-    costs = cost_table(graph, np.ones((5, n_devices)), [0.0], link_ms=link_ms)
-    assert approximation_factor(Tasks.of_operators(group(graph, "op"), costs)) == factor
+    assert latency_ms <= min(serial_ms(backend, start) for start in starts) * (1 + 1e-9)
+    assert latency_ms <= 1.3 * find_least_ms(backend)
 
 
 def test_expansions_find_the_optimum_of_most_small_graphs() -> None:
     ratios = []
     for seed in range(60):
         backend = random_backend(seed, 3, alike=True)
-        found = alpha_expansion(backend.problem.units, backend.costs).assignment
-        assert found is not None
-        ratios.append(backend.evaluate_ignoring_limits(found).latency_ms / fastest_of_all(backend))
+        found = alpha_expansion(backend.problem.units, backend.costs)
+        ratios.append(serial_ms(backend, found) / find_least_ms(backend))
     assert np.mean(np.array(ratios) < 1 + 1e-6) > 0.8
 
 
 def test_expansion_on_two_devices_is_the_minimum_cut() -> None:
     for seed in range(30):
         backend = random_backend(seed)
-        units, costs = backend.problem.units, backend.costs
-        found = [solver(units, costs).assignment for solver in (alpha_expansion, minimum_cut)]
-        expanded, cut = (
-            backend.evaluate_ignoring_limits(a).latency_ms for a in found if a is not None
-        )
-        assert expanded == pytest.approx(cut, rel=1e-6)
+        expanded = alpha_expansion(backend.problem.units, backend.costs)
+        assert serial_ms(backend, expanded) == pytest.approx(find_least_ms(backend), rel=1e-6)
 
 
 def test_three_devices_are_refused() -> None:
@@ -152,10 +107,8 @@ def test_the_paper_preset_has_the_published_headroom(model: str) -> None:
     backend = SimulatedBackend(twin.problem, twin.costs)
     cut = minimum_cut(twin.problem.units, twin.costs).assignment
     assert cut is not None
-    optimum = backend.evaluate_ignoring_limits(cut).latency_ms
-    best_single = min(
-        backend.evaluate_ignoring_limits(twin.problem.single(d)).latency_ms for d in range(2)
-    )
+    optimum = serial_ms(backend, cut)
+    best_single = min(serial_ms(backend, twin.problem.single(d)) for d in range(2))
     lowest, highest = HEADROOM[model]
     assert lowest <= 100 * (1 - optimum / best_single) <= highest
 

@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.solvers.highs import minimize
-from placement_gym.solvers.linear import Linear
-from placement_gym.solvers.programs.cutting_planes import CuttingPlaneSolver
-from placement_gym.solvers.time_unit import LEAST, MOST, choose_unit, is_accurate
+from placement_gym.solvers.highs import CuttingPlaneSolver, minimize
+from placement_gym.solvers.linear import LEAST, MOST, Linear, choose_unit, is_accurate
 
 MS = np.array([[3.0, 1.0], [2.0, 5.0], [4.0, 2.0]])
 

@@ -136,6 +136,11 @@ def feasible_placements(backend: SimulatedBackend) -> tuple[IntArray, FloatArray
     return every[feasible], latency_ms[feasible]
 
 
+def find_least_ms(backend: SimulatedBackend) -> float:
+    """The lowest latency of all feasible placements; infinite if there are none."""
+    return float(feasible_placements(backend)[1].min(initial=np.inf))
+
+
 def random_backend(seed: int, submodel_ms: float = 0.0, most: int = 8) -> SimulatedBackend:
     """A few operators on two or three devices, some refused, some limits tight."""
     rng = np.random.default_rng(seed)

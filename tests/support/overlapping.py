@@ -8,7 +8,6 @@ from time import perf_counter
 import numpy as np
 from by_hand import (
     cost_table,
-    every_placement,
     grouped,
     made_graph,
     problem_of,
@@ -16,7 +15,6 @@ from by_hand import (
 )
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.graph.units import group
 from placement_gym.problem.costs.semantics import Semantics
 from placement_gym.problem.problem import Problem
@@ -71,12 +69,6 @@ def diamonds(seed: int) -> SimulatedBackend:
     held, limits = rng.integers(1, 30, n), [None, 0.4, 0.4]
     problem = problem_of(group(graph, "op"), costs, held, weight_share=limits)
     return SimulatedBackend(problem, costs, LIST)
-
-
-def all_placements(backend: SimulatedBackend) -> tuple[IntArray, FloatArray, BoolArray]:
-    """Every placement, its latency in ms, and whether it is feasible."""
-    every = every_placement(backend.problem)
-    return every, *backend.evaluate_batch_exactly(every)
 
 
 def solve_by_beams(

@@ -13,7 +13,7 @@ from by_hand import cost_table, draw_made, every_placement, grouped, made_graph,
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
 from placement_gym.problem.costs.semantics import PRESETS
-from placement_gym.solvers.forward import Forward
+from placement_gym.solvers.pipelines.forward import Forward
 
 THROUGHPUT = PRESETS["tarnawski-throughput"]
 

@@ -15,10 +15,9 @@ from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.graph.units import group
 from placement_gym.problem.costs.semantics import PRESETS, Semantics
 from placement_gym.problem.costs.table import CostTable
-from placement_gym.solvers import gap
-from placement_gym.solvers.bounds import load_ms, lower_bound
+from placement_gym.solvers.bounds import load_ms, lower_bound, optimum_or_bound
 from placement_gym.solvers.calls import call_indices, call_program
-from placement_gym.solvers.cuts import alpha_expansion, minimum_cut
+from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.milp import serial_program
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline
 from placement_gym.solvers.programs import path_load
@@ -151,7 +150,7 @@ class Case:
             return None
         if self.backend.problem.infeasibility(place):
             return np.inf
-        if solver in ("path-load", "divided"):
+        if solver == "path-load":
             return relaxed_ms(self.backend, place)
         return self.backend.evaluate_ignoring_limits(place).latency_ms
 
@@ -183,7 +182,7 @@ def solve_priced_load(backend: SimulatedBackend) -> Solution:
 
 def solve_gap(backend: SimulatedBackend) -> Solution:
     """What a report says: an optimum in place of a proof."""
-    optimum_ms, bound_ms = gap.optimum_or_bound(
+    optimum_ms, bound_ms = optimum_or_bound(
         backend.problem,
         backend.costs,
         backend.semantics,
@@ -193,7 +192,6 @@ def solve_gap(backend: SimulatedBackend) -> Solution:
             if backend.problem.infeasibility(place)
             else backend.evaluate_ignoring_limits(place).latency_ms
         ),
-        SECONDS,
     )
     if optimum_ms is None:
         return Solution(None, bound_ms, proven=False)
@@ -204,10 +202,8 @@ def solve_gap(backend: SimulatedBackend) -> Solution:
 SOLVERS: dict[str, Callable[[SimulatedBackend], Solution]] = {
     "serial": lambda b: serial_program(b.problem, b.costs, SECONDS),
     "min-cut": lambda b: minimum_cut(b.problem.units, b.costs),
-    "expansion": lambda b: alpha_expansion(b.problem.units, b.costs),
     "calls": solve_calls,
     "path-load": lambda b: path_load.solve(b.problem, b.costs, SECONDS),
-    "divided": lambda b: path_load.solve(b.problem, b.costs, SECONDS, whole=False),
     "grouped-load": lambda b: grouped_load(b.problem, b.costs, SECONDS),
     "priced-load": solve_priced_load,
     "pipeline": solve_pipeline,
@@ -219,10 +215,8 @@ ANY = (Semantics(), LIST, EVENT, LOAD, CALLS)
 BACKENDS: dict[str, Callable[[int, str, int | None], SimulatedBackend]] = {
     "serial": lambda seed, kind, e: draw(seed, kind, Semantics(), e),
     "min-cut": lambda seed, kind, e: draw(seed, kind, Semantics(), e, devices=2, free=True),
-    "expansion": lambda seed, kind, e: draw(seed, kind, Semantics(), e, devices=3, free=True),
     "calls": lambda seed, kind, e: draw(seed, kind, CALLS, e, host=True),
     "path-load": lambda seed, kind, e: draw(seed, kind, LIST, e),
-    "divided": lambda seed, kind, e: draw(seed, kind, LIST, e),
     "grouped-load": lambda seed, kind, e: draw(seed, kind, LOAD, e, host=seed % 2 > 0),
     "priced-load": lambda seed, kind, e: draw(seed, kind, LOAD, e, host=seed % 2 > 0),
     "pipeline": lambda seed, kind, e: draw(seed, kind, LOAD, e, host=seed % 2 > 0),

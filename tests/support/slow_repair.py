@@ -8,8 +8,8 @@ import numpy as np
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.problem.problem import Problem
-from placement_gym.solvers.regrets import RUN_SHARE
 from placement_gym.solvers.repair import RepairPrices
+from placement_gym.solvers.repair_kernel import RUN_SHARE
 
 
 class SlowRepair:

@@ -9,8 +9,7 @@ import numpy as np
 
 from placement_gym.base.arrays import FloatArray, IntArray, UInt8, UInt32
 from placement_gym.graph.units import Units
-from placement_gym.problem.costs.fusion import FusionCosts
-from placement_gym.schedules.fusion import group_operators, time_groups
+from placement_gym.schedules.fusion import FusionCosts, group_operators, time_groups
 from placement_gym.schedules.program import Program, Readings, offsets, uint32
 
 

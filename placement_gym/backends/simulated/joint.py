@@ -14,10 +14,10 @@ from placement_gym.backends.simulated.fused_program import Fusion
 from placement_gym.backends.wrapper import BackendWrapper
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray, UInt8
 from placement_gym.base.errors import UserError
-from placement_gym.problem.costs.fusion import FusionCosts
 from placement_gym.problem.decisions import FUSION, PRIORITY, Choices, Layout
 from placement_gym.schedules.event_fifo import event_fifo
 from placement_gym.schedules.event_heap import event_heap
+from placement_gym.schedules.fusion import FusionCosts
 from placement_gym.schedules.simulator import Simulator
 
 

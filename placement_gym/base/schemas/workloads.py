@@ -1,4 +1,4 @@
-"""Published workloads and splits as their files hold them."""
+"""Published workloads as their files hold them."""
 
 from __future__ import annotations
 
@@ -62,16 +62,3 @@ class WorkloadFields(Fields):
             if fsum(values) > most:
                 raise ValueError(f"the sum of {name} must be at most {most:.3g}")
         return self
-
-
-class PartFields(Fields):
-    """The nodes on one device."""
-
-    nodes: list[Id]
-
-
-class SplitFields(Fields):
-    """A published split."""
-
-    cpus: Annotated[list[PartFields], Field(max_length=MAX_DEVICES)]
-    fpgas: Annotated[list[PartFields], Field(max_length=MAX_DEVICES)]

@@ -23,7 +23,7 @@ from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
 from placement_gym.bench.run.rows import Json, group_by, to_plain
 from placement_gym.bench.study.task import Task
 from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.solvers import gap
+from placement_gym.solvers import bounds
 from placement_gym.solvers.solution import reaches
 
 FILE = "references.json"
@@ -205,13 +205,13 @@ def find_optimum_or_bound(
     """Find ``optimum_ms``, if some placement is proven to be optimal, and ``bound_ms``.
 
     Both for the environment's own latency, submodels and memory limits included; None where it is
-    measured, as a profile gives no bound. See ``solvers.gap.optimum_or_bound``.
+    measured, as a profile gives no bound. See ``solvers.bounds.optimum_or_bound``.
     """
     backend = env.backend
     if not isinstance(backend, SimulatedBackend):
         return {"optimum_ms": None, "bound_ms": None}
 
-    optimum_ms, bound_ms = gap.optimum_or_bound(
+    optimum_ms, bound_ms = bounds.optimum_or_bound(
         backend.problem,
         backend.costs,
         backend.semantics,

@@ -113,7 +113,7 @@ ROOFLINES = {
     ),
 }
 """By ``DeviceSpec.roofline``, else by the kind of device; plausible, not measured. For the last two
-see ``paper``. NVLink joins host and GPU, as on boards that have it between them."""
+see ``analytic``. NVLink joins host and GPU, as on boards that have it between them."""
 
 
 def roofline(device: DeviceSpec) -> Roofline:

@@ -127,30 +127,6 @@ class Workload:
             labels = sort_labels(self.graph, labels)
         return Units(granularity, self.graph, labels, contract(self.graph, labels))
 
-    def read_split(self, path: str | Path) -> IntArray:
-        """(n,) device of each node in a published split: CPU cores first, then accelerators.
-
-        Raises:
-            WorkloadError: The file is not a valid split of this workload.
-        """
-        from placement_gym.base.schemas.reading import check, load_json
-        from placement_gym.base.schemas.workloads import SplitFields
-
-        try:
-            fields = check(SplitFields, load_json(path))
-            parts = (*fields.cpus, *fields.fpgas)
-            device = {str(key): number for number, part in enumerate(parts) for key in part.nodes}
-            absent = [name for name in self.graph.names if name not in device]
-            if absent:
-                raise UserError(f"node {absent[0]} is on no device")
-            return np.array([device[name] for name in self.graph.names], dtype=np.int64)
-        except FileError:
-            raise
-        except UserError as error:
-            raise WorkloadError(
-                f"{path} is not a valid split of {self.graph.model}: {error}"
-            ) from error
-
     def devices(self) -> tuple[DeviceSpec, ...]:
         """One CPU without a memory limit, and the published accelerators with theirs."""
         return make_devices(1, self.n_accelerators, memory_bytes=self.accelerator_bytes)

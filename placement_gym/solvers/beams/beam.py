@@ -9,75 +9,99 @@ result.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from time import perf_counter
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from placement_gym.base.arrays import IntArray
 from placement_gym.problem.costs.semantics import Semantics
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 from placement_gym.schedules.simulator import Simulator
-from placement_gym.solvers.beams.expansion import Layer
-from placement_gym.solvers.beams.growth import Grower
+from placement_gym.solvers.beams.expansion import Prices
+from placement_gym.solvers.beams.frontier import Frontier, find_tiny, list_order
+from placement_gym.solvers.beams.growth import Grower, is_narrow
+from placement_gym.solvers.beams.potentials import Potentials
+from placement_gym.solvers.beams.prices import find_prices
 from placement_gym.solvers.highs import GAP
-from placement_gym.solvers.programs.paths import longest_path_or_load_ms
+from placement_gym.solvers.kinds import interchangeable_devices, previous_alike
+from placement_gym.solvers.programs.load_cuts import MAX_TASKS
 from placement_gym.solvers.solution import Solution, reaches
-from placement_gym.solvers.tasks import Tasks
+from placement_gym.solvers.tasks import Tasks, longest_path_or_load_ms
 
 WIDTHS = (1_000, 4_000, 16_000, 64_000)
 MERGED = 3e-6
 
 
-class Step(NamedTuple):
-    """Leads back from partial placements to those without the last task.
+class Beam:
+    """Searches the placements of an event or list schedule.
+
+    The latency is exact for a list schedule without contention, gaps and tiny tasks; otherwise it
+    is a lower bound.
+
+    Args:
+        problem: Units, devices, support and memory limits.
+        costs: Costs of the units' operators.
+        semantics: What the latency means.
+        end: When to stop, by ``perf_counter``.
+        merged: See ``Grower.slack``.
 
     Attributes:
-        parent: (k,) number in the previous layer.
-        device: (k,) of the last task.
-    """
-
-    parent: NDArray[np.int32]
-    device: NDArray[np.int8]
-
-
-class Beam(Grower):
-    """Searches the placements of an event or list schedule; see ``Grower`` for the arguments.
-
-    Attributes:
+        grower: What searches; None if too many tasks are live at a time.
+        bound_ms: Lower bound of the path-load program.
         exhausted: Whether the last search dropped nothing that could have become faster than its
             result, so that a wider search would find nothing better.
     """
 
-    exhausted = False
+    def __init__(
+        self,
+        problem: Problem,
+        costs: CostTable,
+        semantics: Semantics,
+        end: float,
+        merged: float = 0.0,
+    ) -> None:
+        self.problem, self.costs, self.order = problem, costs, semantics.order
+        self.ordered, self.merged = semantics.schedule == "list", merged
+        self.exhausted, self.bound_ms = False, 0.0
+        tasks = Tasks.of_operators(problem.units, costs)
+        tiny = find_tiny(problem, tasks)
+        self.tasks = replace(tasks, ms=np.where((tiny[0] | tiny[1])[:, None], 0.0, tasks.ms))
+        order = list_order(tasks, semantics.order)
+        self.frontier = Frontier.of(problem, self.tasks, order, tiny)
+        self.grower = self.find_grower(end)
+
+    def find_grower(self, end: float) -> Grower | None:
+        """Make the search; None if too many tasks are live at a time, or the time is up before."""
+        problem, frontier, d = self.problem, self.frontier, len(self.problem.devices)
+        if not is_narrow(frontier, d) or len(self.tasks) > MAX_TASKS:
+            return None
+        cuts, sets, self.bound_ms = find_prices(problem, self.tasks, end)
+        if not sets:
+            return None
+        return Grower(
+            frontier,
+            Potentials.of(problem, frontier, cuts, sets),
+            Prices(np.zeros(frontier.ms.shape), np.zeros(d), closes=False),
+            problem.limits_bytes,
+            previous_alike(interchangeable_devices(problem, self.costs, self.tasks.transfer_ms)),
+            self.ordered,
+            self.merged,
+            self.bound_ms,
+        )
 
     def search(self, width: int, upper_ms: float, end: float) -> Solution:
-        """Search once, keeping ``width`` partial placements of each length.
-
-        Args:
-            width: How many.
-            upper_ms: Only lower latencies are searched for; the bound does not exceed it.
-            end: When to stop, by ``perf_counter``.
-        """
+        """Search once, as ``Grower.search``; the bound does not exceed ``upper_ms``."""
+        assert self.grower is not None
+        found = self.grower.search(width, upper_ms, end)
+        bound_ms = min(found.dropped_ms, found.least_ms)
         self.exhausted = False
-        layer, dropped_ms, steps = self.first_layer(), upper_ms, list[Step]()
-        for step in range(len(self.tasks)):
-            if perf_counter() > end:
-                return Solution(None, min(dropped_ms, float(layer.bound.min())), proven=False)
-            layer, least_ms = self.advance(step, layer, width, upper_ms)
-            dropped_ms = min(dropped_ms, least_ms)
-            if not len(layer.code):
-                return Solution(None, dropped_ms, proven=False)
-            steps.append(Step(layer.parent, layer.device))
-        return self.finish(layer, steps, dropped_ms)
-
-    def finish(self, layer: Layer, steps: list[Step], dropped_ms: float) -> Solution:
-        """The best complete placement and the bound."""
-        best = int(layer.bound.argmin())
-        least_ms = float(layer.bound[best])
-        bound_ms = min(dropped_ms, least_ms)
-        assignment = self.read(steps, best)
-        self.exhausted = dropped_ms >= least_ms and not self.merged
+        if found.devices is None:
+            return Solution(None, bound_ms, proven=False)
+        self.exhausted = found.dropped_ms >= found.least_ms and not self.merged
+        assignment = np.empty(self.problem.n_units, dtype=np.int64)
+        assignment[self.tasks.unit[self.frontier.order]] = found.devices
         if self.problem.infeasibility(assignment):
             return Solution(None, bound_ms, proven=False)
         latency_ms = self.find_latency_ms(assignment)
@@ -96,16 +120,6 @@ class Beam(Grower):
         simulator = Simulator(self.problem.units, self.costs, semantics)
         return simulator.latency_ms(assignment.astype(np.uint8))
 
-    def read(self, steps: list[Step], best: int) -> IntArray:
-        """(n_units,) the assignment of a partial placement of the last layer."""
-        devices: list[int] = []
-        for parent, device in reversed(steps):
-            devices.append(int(device[best]))
-            best = int(parent[best])
-        assignment = np.empty(self.problem.n_units, dtype=np.int64)
-        assignment[self.tasks.unit[self.frontier.order]] = devices[::-1]
-        return assignment
-
 
 def widen(beam: Beam, widths: tuple[int, ...], upper_ms: float, end: float) -> Solution:
     """Search with one width after another until the bound is reached or the time is up.
@@ -117,7 +131,7 @@ def widen(beam: Beam, widths: tuple[int, ...], upper_ms: float, end: float) -> S
         end: When to stop, by ``perf_counter``.
     """
     best, bound_ms = None, min(beam.bound_ms, upper_ms)
-    for width in widths if beam.potentials is not None else ():
+    for width in widths if beam.grower is not None else ():
         if perf_counter() > end:
             break
         found = beam.search(width, upper_ms, end)

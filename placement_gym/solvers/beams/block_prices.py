@@ -19,13 +19,13 @@ from placement_gym.base.arrays import FloatArray
 from placement_gym.problem.costs.semantics import Semantics
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
-from placement_gym.solvers.beams.block_search import WIDTHS, BlockSearch, Cost
+from placement_gym.solvers.beams.block_search import Cost, solve_block
 from placement_gym.solvers.beams.blocks import Block, Blocks
 from placement_gym.solvers.beams.expansion import CODED_DEVICES
-from placement_gym.solvers.beams.growth import list_order
+from placement_gym.solvers.beams.frontier import list_order
 from placement_gym.solvers.beams.prices import find_prices
 from placement_gym.solvers.highs import GAP
-from placement_gym.solvers.kinds import interchangeable_devices
+from placement_gym.solvers.kinds import interchangeable_devices, previous_alike
 from placement_gym.solvers.programs.load_cuts import MAX_TASKS
 from placement_gym.solvers.solution import Solution
 from placement_gym.solvers.tasks import Tasks
@@ -52,25 +52,17 @@ class PricedBlocks:
         costs: Costs of the units' operators.
         semantics: What the latency means; contention, transfers and gaps are ignored.
         end: When to stop, by ``perf_counter``.
-        widths: See ``BlockSearch``.
     """
 
     def __init__(
-        self,
-        problem: Problem,
-        costs: CostTable,
-        semantics: Semantics,
-        end: float,
-        widths: tuple[int, ...] = WIDTHS,
+        self, problem: Problem, costs: CostTable, semantics: Semantics, end: float
     ) -> None:
-        self.problem, self.end, self.widths = problem, end, widths
+        self.problem, self.end = problem, end
         self.ordered = semantics.schedule == "list"
         tasks = Tasks.of_operators(problem.units, costs)
         self.blocks = Blocks.of(problem, tasks, list_order(tasks, semantics.order))
         self.kinds = interchangeable_devices(problem, costs, tasks.transfer_ms)
-        self.alike = np.full(len(problem.devices), -1)
-        for kind in self.kinds:
-            self.alike[kind[1:]] = kind[:-1]
+        self.alike = previous_alike(self.kinds)
         self.solved: dict[tuple[object, ...], Cost] = {}
         self.grain = ROUNDING * float(tasks.ms.max(axis=1).sum())
         self.memory, self.bound_ms = self.first_prices(tasks)
@@ -125,10 +117,7 @@ class PricedBlocks:
         if key not in self.solved:
             price = block.unit_bytes[:, None] * scale * self.memory
             entered = block.enter(device)
-            search = BlockSearch(
-                entered, price, beyond, self.alike, self.ordered, self.end, self.widths
-            )
-            found = search.solve()
+            found = solve_block(entered, price, beyond, self.alike, self.ordered, self.end)
             if found is None:
                 return None
             self.solved[key] = found

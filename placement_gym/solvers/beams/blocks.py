@@ -26,14 +26,11 @@ class Block:
             and the exit, which is the entry of the next block.
         possible: (n_units, n_devices) bool, which device can run which of the tasks' units.
         unit_bytes: (n_units,) bytes; 0 for units that are counted in another block.
-        unit: (n_units,) the unit of the whole problem; the added first and last task have larger
-            numbers.
     """
 
     tasks: Tasks
     possible: BoolArray
     unit_bytes: FloatArray
-    unit: IntArray
 
     @property
     def n_units(self) -> int:
@@ -101,7 +98,7 @@ class Blocks:
             mine = np.where(counted[unit], 0.0, held[unit])
             mine[own.unit[0]] = 0.0
             counted[np.delete(unit, own.unit[0])] = True
-            blocks.append(Block(own, possible[unit], mine, unit))
+            blocks.append(Block(own, possible[unit], mine))
         return cls(blocks, held[~counted])
 
     @property
@@ -118,8 +115,8 @@ def add_ends(tasks: Tasks, core: IntArray) -> Tasks:
     m, d = len(core), tasks.ms.shape[1]
     number = np.full(len(tasks), -1)
     number[core] = np.arange(1, m + 1)
-    tensor, reader = tasks.tensors.readings()
-    kept = (number[tasks.tensors.source[tensor]] > 0) & (number[reader] > 0)
+    tensor, maker, reader = tasks.readings
+    kept = (number[maker] > 0) & (number[reader] > 0)
     tensor, reader = tensor[kept], number[reader[kept]]
     every = np.arange(1, m + 1)
     sources = np.setdiff1d(every, reader)
@@ -151,8 +148,7 @@ def find_borders(tasks: Tasks) -> IntArray:
         tasks: In topological order, with one first and one last task.
     """
     n = len(tasks)
-    tensor, reader = tasks.tensors.readings()
-    maker = tasks.tensors.source[tensor]
+    _, maker, reader = tasks.readings
     begun, done = np.bincount(maker + 1, minlength=n), np.bincount(reader, minlength=n)
     return np.flatnonzero(np.cumsum(begun - done) == 0)
 

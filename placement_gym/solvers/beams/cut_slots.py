@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.solvers.beams.frontier import NOTHING, Frontier
+from placement_gym.solvers.beams.frontier import NOTHING, Frontier, colour_intervals
 from placement_gym.solvers.beams.prices import RowPrices
 from placement_gym.solvers.programs.load_cuts import END, START, LoadCuts
 
@@ -20,9 +20,6 @@ class CutSlots(NamedTuple):
 
     Attributes:
         weight: (n_sets, n + 1, n_slots) price of the cut in each slot before each step, or 0.
-        price: (n_sets, n_cuts).
-        cuts: (n_cuts, 3) first and last task, and device.
-        tasks: For each cut the tasks inside.
         first_begin: (n + 1,) where the slots that begin with each step's finish begin.
         begin: Slots.
         first_inside: (n + 1,) where the slots to which each step adds its time begin.
@@ -30,59 +27,57 @@ class CutSlots(NamedTuple):
     """
 
     weight: FloatArray
-    price: FloatArray
-    cuts: IntArray
-    tasks: list[IntArray]
     first_begin: IntArray
     begin: IntArray
     first_inside: IntArray
     inside: IntArray
 
-    @classmethod
-    def of(cls, frontier: Frontier, cuts: LoadCuts, sets: list[RowPrices]) -> CutSlots:
-        """Assign slots to the cuts that have a positive price in some set."""
-        n = len(frontier.order)
-        prices = np.stack([one.cut for one in sets])
-        priced = np.flatnonzero(prices.any(axis=0))
-        every = np.array(cuts.added, dtype=np.int64).reshape(-1, 4)[priced, :3]
-        begins, ends = find_spans(frontier, every)
-        slots = colour_intervals(begins, ends)
-        weight = np.zeros((len(sets), n + 1, int(slots.max(initial=NOTHING)) + 1))
-        starting: list[list[int]] = [[] for _ in range(n)]
-        within: list[list[tuple[int, int]]] = [[] for _ in range(n)]
-        tasks = [np.flatnonzero(cuts.inside(first, last)) for first, last, _ in every]
-        rows = zip(every.tolist(), tasks, slots.tolist(), priced, strict=True)
-        for i, ((first, _, device), inside, slot, number) in enumerate(rows):
-            weight[:, begins[i] : ends[i], slot] = prices[:, [number]]
-            if first != START:
-                starting[frontier.step[first]].append(slot)
-            for step in frontier.step[inside]:
-                within[step].append((slot, device))
-        return cls(
-            weight,
-            prices[:, priced],
-            every,
-            tasks,
-            np.cumsum([0, *map(len, starting)]),
-            np.array([slot for one in starting for slot in one], dtype=np.int64),
-            np.cumsum([0, *map(len, within)]),
-            np.array([pair for one in within for pair in one], dtype=np.int64).reshape(-1, 2),
-        )
 
-    def price_ms(self, frontier: Frontier, ms: FloatArray) -> FloatArray:
-        """(n_sets, n, n_devices) price of each step's (n, n_devices) time in all cuts."""
-        cost = np.zeros((len(self.price), *ms.shape))
-        for (_, last, device), tasks, price in zip(
-            self.cuts, self.tasks, self.price.T, strict=True
-        ):
-            steps = frontier.step[tasks]
-            cost[:, steps, device] += price[:, None] * ms[steps, device]
-            if last != END:
-                others = np.flatnonzero(np.arange(ms.shape[1]) != device)
-                cost[:, frontier.step[last], others] += (
-                    price[:, None] * ms[frontier.step[last], others]
-                )
-        return cost
+def assign_cuts(
+    frontier: Frontier, cuts: LoadCuts, sets: list[RowPrices], ms: FloatArray
+) -> tuple[CutSlots, FloatArray]:
+    """Assign slots to the cuts that have a positive price in some set.
+
+    Args:
+        frontier: The steps.
+        cuts: The cuts.
+        sets: Prices of rows.
+        ms: (n, n_devices) time of each step.
+
+    Returns:
+        The slots; and (n_sets, n, n_devices) price of each step's time in all cuts.
+    """
+    n, d = ms.shape
+    prices = np.stack([one.cut for one in sets])
+    priced = np.flatnonzero(prices.any(axis=0))
+    every = np.array(cuts.added, dtype=np.int64).reshape(-1, 4)[priced, :3]
+    begins, ends = find_spans(frontier, every)
+    slots = colour_intervals(begins, ends)
+    weight = np.zeros((len(sets), n + 1, int(slots.max(initial=NOTHING)) + 1))
+    cost = np.zeros((len(sets), n, d))
+    starting: list[list[int]] = [[] for _ in range(n)]
+    within: list[list[tuple[int, int]]] = [[] for _ in range(n)]
+    for i, (first, last, device) in enumerate(every.tolist()):
+        slot, price = int(slots[i]), prices[:, [priced[i]]]
+        weight[:, begins[i] : ends[i], slot] = price
+        if first != START:
+            starting[frontier.step[first]].append(slot)
+        steps = frontier.step[np.flatnonzero(cuts.inside(first, last))]
+        for step in steps:
+            within[step].append((slot, device))
+        cost[:, steps, device] += price * ms[steps, device]
+        # The last task counts on other devices, too.
+        if last != END:
+            others = np.flatnonzero(np.arange(d) != device)
+            cost[:, frontier.step[last], others] += price * ms[frontier.step[last], others]
+    slots_of = CutSlots(
+        weight,
+        np.cumsum([0, *map(len, starting)]),
+        np.array([slot for one in starting for slot in one], dtype=np.int64),
+        np.cumsum([0, *map(len, within)]),
+        np.array([pair for one in within for pair in one], dtype=np.int64).reshape(-1, 2),
+    )
+    return slots_of, cost
 
 
 def find_spans(frontier: Frontier, cuts: IntArray) -> tuple[IntArray, IntArray]:
@@ -92,16 +87,3 @@ def find_spans(frontier: Frontier, cuts: IntArray) -> tuple[IntArray, IntArray]:
     begins = np.where(first == START, 0, frontier.step[first] + 1)
     ends = np.where(last == END, n + 1, frontier.step[last] + 1)
     return begins, ends
-
-
-def colour_intervals(begins: IntArray, ends: IntArray) -> IntArray:
-    """(n,) the lowest numbers that differ between any two intervals that overlap."""
-    colour = np.full(len(begins), NOTHING)
-    free_from: list[int] = []
-    for i in np.argsort(begins, kind="stable").tolist():
-        usable = [number for number, until in enumerate(free_from) if until <= begins[i]]
-        colour[i] = usable[0] if usable else len(free_from)
-        if not usable:
-            free_from.append(0)
-        free_from[colour[i]] = int(ends[i])
-    return colour

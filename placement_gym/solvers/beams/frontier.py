@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.solvers.placeable import Placeable
-from placement_gym.solvers.tasks import Tasks
+from placement_gym.solvers.tasks import Placeable, Tasks
 
 TINY = 1e-5
 """Of the sum of all tasks' fastest times: a task that takes at most this share is tiny."""
@@ -71,8 +70,7 @@ class Frontier(NamedTuple):
             tiny: See ``find_tiny``.
         """
         n = len(tasks)
-        tensor, reader = tasks.tensors.readings()
-        maker = tasks.tensors.source[tensor]
+        tensor, maker, reader = tasks.readings
         # A slot is held from a task's step to the last that reads it. Tasks of one unit count as
         # reading each other, because the next one needs its device.
         order = move_tiny(order, maker, reader, *tiny)
@@ -109,6 +107,13 @@ class Frontier(NamedTuple):
         )
 
 
+def list_order(tasks: Tasks, order: str) -> IntArray:
+    """(n_tasks,) operators in the order in which a list schedule runs them."""
+    if order == "fifo":
+        return np.arange(len(tasks))
+    return tasks.rank_order()
+
+
 def find_tiny(problem: Placeable, tasks: Tasks) -> tuple[BoolArray, BoolArray]:
     """Find tasks that take almost no time on any device that can run them.
 
@@ -116,8 +121,7 @@ def find_tiny(problem: Placeable, tasks: Tasks) -> tuple[BoolArray, BoolArray]:
         (n_tasks,) bool, those that have only such ancestors; and, of the others, those that have
         only such descendants.
     """
-    tensor, reader = tasks.tensors.readings()
-    maker = tasks.tensors.source[tensor]
+    _, maker, reader = tasks.readings
     possible = problem.possible[tasks.unit]
     slowest = np.where(possible, tasks.ms, 0.0).max(axis=1)
     fastest = np.where(possible, tasks.ms, np.inf).min(axis=1)
@@ -174,16 +178,26 @@ def assign_slots(last: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     Returns:
         (n,) slots; (n + 2,) where the slots in use before each step begin; these slots.
     """
-    slot = np.full(len(last), NOTHING)
-    used: dict[int, int] = {}
-    first, live = [0], []
-    for step, end in enumerate(last.tolist()):
-        live += sorted(used)
-        first.append(len(live))
-        used = {number: until for number, until in used.items() if until > step}
-        if end > step:
-            slot[step] = min(set(range(len(used) + 1)) - set(used))
-            used[int(slot[step])] = end
-    live += sorted(used)
-    first.append(len(live))
-    return slot, np.array(first), np.array(live, dtype=np.int64)
+    n = len(last)
+    held = np.flatnonzero(last > np.arange(n))
+    slot = np.full(n, NOTHING)
+    slot[held] = colour_intervals(held, last[held])
+    # A slot is in use before every step from the next one to the last that reads it.
+    spans = [np.arange(step + 1, last[step] + 1) for step in held]
+    before = np.concatenate([np.empty(0, dtype=np.int64), *spans])
+    used = np.repeat(slot[held], last[held] - held)
+    by_step = np.lexsort((used, before))
+    return slot, np.searchsorted(before[by_step], np.arange(n + 2)), used[by_step]
+
+
+def colour_intervals(begins: IntArray, ends: IntArray) -> IntArray:
+    """(n,) the lowest numbers that differ between any two intervals that overlap."""
+    colour = np.full(len(begins), NOTHING)
+    free_from: list[int] = []
+    for i in np.argsort(begins, kind="stable").tolist():
+        usable = [number for number, until in enumerate(free_from) if until <= begins[i]]
+        colour[i] = usable[0] if usable else len(free_from)
+        if not usable:
+            free_from.append(0)
+        free_from[colour[i]] = int(ends[i])
+    return colour

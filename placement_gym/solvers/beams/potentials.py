@@ -8,11 +8,11 @@ import numpy as np
 from numba import njit
 
 from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.solvers.beams.cut_slots import CutSlots
+from placement_gym.solvers.beams.cut_slots import CutSlots, assign_cuts
 from placement_gym.solvers.beams.frontier import Frontier
 from placement_gym.solvers.beams.prices import RowPrices
-from placement_gym.solvers.placeable import Placeable
 from placement_gym.solvers.programs.load_cuts import LoadCuts
+from placement_gym.solvers.tasks import Placeable
 
 
 class Potentials(NamedTuple):
@@ -24,7 +24,7 @@ class Potentials(NamedTuple):
 
     Attributes:
         finish: (n_sets, n + 1, n_slots) weight of each slot's finish.
-        cut: (n_sets, n + 1, n_cut_slots) weight of each cut slot.
+        cuts: Weights of cut slots, and what each step does to them.
         last: (n_sets, n) weight of the finish of each step's task.
         load: (n_sets, n_devices) weight of the time at which a device is free.
         memory: (n_sets, n_devices) weight of bytes in use.
@@ -32,24 +32,16 @@ class Potentials(NamedTuple):
         first_rest: (n + 2,) where the values of each step begin in ``rest``.
         rest: (n_sets, ...) least cost of the steps from k on, for each assignment of the live slots
             as a number in base n_devices, the first slot's digit the lowest.
-        first_begin: (n + 1,) where the entries of ``begin`` for each step's finish begin.
-        begin: (...,) slots of the cuts that begin with a step's finish.
-        first_inside: (n + 1,) where each step's entries of ``inside`` begin.
-        inside: (..., 2) slots of the cuts that a step is part of, and their devices.
     """
 
     finish: FloatArray
-    cut: FloatArray
+    cuts: CutSlots
     last: FloatArray
     load: FloatArray
     memory: FloatArray
     constant: FloatArray
     first_rest: IntArray
     rest: FloatArray
-    first_begin: IntArray
-    begin: IntArray
-    first_inside: IntArray
-    inside: IntArray
 
     @classmethod
     def of(
@@ -73,9 +65,8 @@ class Potentials(NamedTuple):
         # Zero where a device cannot run the task, as infinity times a price of zero is not a
         # number; the price itself is made infinite below.
         ms = np.where(np.isfinite(frontier.ms), frontier.ms, 0.0)
-        intervals = CutSlots.of(frontier, cuts, sets)
+        intervals, unary = assign_cuts(frontier, cuts, sets, ms)
         reading = np.stack([one.reading[frontier.read_index] for one in sets])
-        unary = intervals.price_ms(frontier, ms)
         for j, one in enumerate(sets):
             # By the program's rows, a task pays for its first constraint, what it reads, its
             # device's load and its memory.
@@ -89,17 +80,13 @@ class Potentials(NamedTuple):
         first_rest = np.concatenate([[0], np.cumsum(sizes)])
         return cls(
             finish=weigh_finishes(frontier, reading),
-            cut=intervals.weight,
+            cuts=intervals,
             last=np.stack([one.last[frontier.order] for one in sets]),
             load=np.stack([one.load for one in sets]),
             memory=np.stack([one.memory for one in sets]),
             constant=-np.stack([one.memory for one in sets]) @ limits,
             first_rest=first_rest,
             rest=find_rest(frontier, first_rest, unary, reading),
-            first_begin=intervals.first_begin,
-            begin=intervals.begin,
-            first_inside=intervals.first_inside,
-            inside=intervals.inside,
         )
 
 
@@ -166,6 +153,27 @@ def find_rest(
     return rest
 
 
+def find_tails(frontier: Frontier, beyond: FloatArray) -> FloatArray:
+    """(n + 1, n_slots, n_devices) least time that follows the finish in each slot, by step, ms.
+
+    Args:
+        frontier: The steps.
+        beyond: (n_devices,) least time after the last step.
+    """
+    n, d = frontier.ms.shape
+    after = np.zeros((n, d))
+    after[-1] = beyond
+    reader = np.repeat(np.arange(n), np.diff(frontier.first_read))
+    tail = np.zeros((n + 1, max(frontier.n_slots, 1), d))
+    for r in range(len(reader) - 1, -1, -1):
+        step, maker = reader[r], frontier.read_maker[r]
+        rest = (frontier.read_ms[r] + frontier.ms[step] + after[step]).min(axis=1)
+        after[maker] = np.maximum(after[maker], rest)
+        span = tail[maker + 1 : step + 1, frontier.read_slot[r]]
+        np.maximum(span, rest, out=span)
+    return tail
+
+
 @njit(cache=True, nogil=True, inline="always")
 def weigh_times(
     potentials: Potentials,
@@ -195,8 +203,9 @@ def weigh_times(
     total: float = potentials.rest[j, potentials.first_rest[k] + code]
     for s in live:
         total += potentials.finish[j, k, s] * row[s]
-    for c in range(potentials.cut.shape[2]):
-        total += potentials.cut[j, k, c] * row[cut_at + c]
+    weight = potentials.cuts.weight
+    for c in range(weight.shape[2]):
+        total += weight[j, k, c] * row[cut_at + c]
     for device in range(n_devices):
         total += potentials.load[j, device] * row[free_at + device]
     return total

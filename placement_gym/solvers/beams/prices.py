@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.problem.problem import Problem
-from placement_gym.solvers.highs import Optimum
-from placement_gym.solvers.placeable import Placeable
-from placement_gym.solvers.programs.cutting_planes import CuttingPlaneSolver
-from placement_gym.solvers.programs.load_cuts import MAX_TASKS, LoadCuts
+from placement_gym.solvers.highs import CuttingPlaneSolver, Optimum
+from placement_gym.solvers.programs.load_cuts import LoadCuts, tighten
 from placement_gym.solvers.programs.path_program import PathProgram
-from placement_gym.solvers.tasks import Tasks
+from placement_gym.solvers.tasks import Placeable, Tasks
 
 SCALES = (1.0, 0.7, 0.4)
-ROUNDS = 6
 LEAST = 1e-7
 
 
@@ -76,21 +72,14 @@ def find_prices(
         The cuts that were added, prices at each limit that was solved in time, and the bound at
         the true limit in ms: infinite if nothing is feasible.
     """
-    built = PathProgram.build(problem, tasks, whole=False, windows=False)
+    built = PathProgram.build(problem, tasks, whole=False)
     solver, cuts = CuttingPlaneSolver(built.program), LoadCuts(built)
     rows, limited = memory_rows(problem)
     scale = max(problem.unit_bytes.max(), 1.0)
     points: list[Optimum] = []
     for share in SCALES if len(limited) else SCALES[:1]:
         solver.limit(rows, share * problem.limits_bytes[limited] / scale)
-        solved = None
-        for _ in range(ROUNDS):
-            found = solver.minimize(max(end - perf_counter(), 0.1))
-            if found.values is None or not found.proven:
-                break
-            solved = found
-            if len(tasks) > MAX_TASKS or not cuts.add_violated(found.values):
-                break
+        solved, found = tighten(solver, cuts, end)
         if solved is None:
             break
         points.append(solved)

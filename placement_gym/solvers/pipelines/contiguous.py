@@ -12,11 +12,16 @@ import numpy as np
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
-from placement_gym.solvers.forward import Forward
 from placement_gym.solvers.highs import minimize
 from placement_gym.solvers.kinds import Kinds, interchangeable_devices
 from placement_gym.solvers.linear import Linear
-from placement_gym.solvers.pipelines.chains import Chains, Plan
+from placement_gym.solvers.pipelines.forward import Forward
+from placement_gym.solvers.pipelines.ideal_chains import Chains, Plan, find_chains
+from placement_gym.solvers.pipelines.ideal_stages import (
+    PipelineMemoryError,
+    compute_stages,
+    sum_units,
+)
 from placement_gym.solvers.pipelines.ideals import (
     MAX_BYTES,
     MAX_IDEALS,
@@ -24,12 +29,6 @@ from placement_gym.solvers.pipelines.ideals import (
     enumerate_ideals,
     enumerate_prefixes,
 )
-from placement_gym.solvers.pipelines.stages import (
-    PipelineMemoryError,
-    compute_stages,
-    sum_units,
-)
-from placement_gym.solvers.pipelines.sweep import Report, find_chains
 
 ROUNDING = 1e-9
 """Relative error of loads, at most."""
@@ -69,8 +68,6 @@ class Search:
     problem: Problem
     costs: CostTable
     max_ideals: int = MAX_IDEALS
-    threads: int = 1
-    report: Report | None = None
     most_ms: float = np.inf
 
     def below(self, load_ms: float) -> Search | None:
@@ -104,10 +101,10 @@ class Search:
         """The best split; that along one order if no other is better."""
         ideals = enumerate_ideals(forward, self.max_ideals)
         if len(ideals) <= FEW:
-            return self.best(forward, ideals, held_bytes, np.inf, self.report)
+            return self.best(forward, ideals, held_bytes)
         start = self.linear(forward, held_bytes)
         for cutoff_ms in self.cutoffs(start):
-            split = self.best(forward, ideals, held_bytes, cutoff_ms, self.report)
+            split = self.best(forward, ideals, held_bytes, cutoff_ms)
             if split.load_ms < cutoff_ms:
                 return split
         return start
@@ -127,7 +124,6 @@ class Search:
         ideals: Ideals,
         held_bytes: FloatArray,
         cutoff_ms: float = np.inf,
-        report: Report | None = None,
     ) -> Split:
         """The best split among chains of ideals whose load is below a cut-off.
 
@@ -136,7 +132,6 @@ class Search:
             ideals: See ``Ideals``.
             held_bytes: (n_units,) memory of each unit.
             cutoff_ms: Infinite for all chains.
-            report: See ``find_chains``.
 
         Raises:
             PipelineMemoryError: The tables need more than ``MAX_BYTES``.
@@ -155,8 +150,7 @@ class Search:
             most,
             self.most_ms,
         )
-        plan = self.plan(forward, ideals, cutoff_ms)
-        chains = find_chains(stages, plan, ideals.offsets, self.threads, report)
+        chains = find_chains(stages, self.plan(forward, ideals, cutoff_ms), ideals.offsets)
         return self.read_split(forward, ideals, chains)
 
     def table_bytes(self, ideals: Ideals) -> int:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from placement_gym.base.arrays import BoolArray, Int32, IntArray
 from placement_gym.base.errors import UserError
-from placement_gym.solvers.forward import Forward
+from placement_gym.solvers.pipelines.forward import Forward
 
 MAX_BYTES = 2 * 2**30
 """Memory that the dynamic programme may take."""

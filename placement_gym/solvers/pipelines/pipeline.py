@@ -14,23 +14,16 @@ import numpy as np
 
 from placement_gym.base.arrays import BoolArray, IntArray
 from placement_gym.base.errors import UserError
+from placement_gym.problem.costs.semantics import Semantics
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
-from placement_gym.solvers.forward import Forward
-from placement_gym.solvers.loads import find_largest_load_ms
+from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.pipelines.contiguous import ROUNDING, Search, Split
+from placement_gym.solvers.pipelines.forward import Forward, merge_leaves
 from placement_gym.solvers.pipelines.ideals import MAX_IDEALS, TooManyIdealsError
-from placement_gym.solvers.pipelines.leaves import merge_leaves
-from placement_gym.solvers.pipelines.sweep import Report
 
 
-def exact_pipeline(
-    problem: Problem,
-    costs: CostTable,
-    max_ideals: int = MAX_IDEALS,
-    threads: int = 1,
-    report: Report | None = None,
-) -> IntArray:
+def exact_pipeline(problem: Problem, costs: CostTable, max_ideals: int = MAX_IDEALS) -> IntArray:
     """(n_units,) devices of the best contiguous split, the published DP.
 
     Leaves without work join their neighbour where that is exact: without memory limits, or if the
@@ -40,29 +33,46 @@ def exact_pipeline(
         problem: Units, devices, support and memory limits.
         costs: Costs of the units' operators.
         max_ideals: Maximum number of ideals.
-        threads: How many ideals of one size are extended at a time.
-        report: Called with the number of ideals done and that of all.
 
     Raises:
         TooManyIdealsError: The graph has more than ``max_ideals`` ideals.
         PipelineMemoryError: The tables need more than ``MAX_BYTES``.
         ValueError: No contiguous split is feasible.
     """
-
-    def solve(search: Search) -> IntArray:
-        return read_devices(find_exact(search))
-
-    return narrow(Search(problem, costs, max_ideals, threads, report), solve)
+    return narrow(Search(problem, costs, max_ideals), find_exact)
 
 
-def narrow(search: Search, solve: Callable[[Search], IntArray]) -> IntArray:
-    """Search again below the load that was found while times are far above it."""
+def linear_pipeline(problem: Problem, costs: CostTable) -> IntArray:
+    """(n_units,) devices of the best split along one depth-first topological order, the DPL.
+
+    Quadratic in the number of units.
+
+    Raises:
+        PipelineMemoryError: The tables need more than ``MAX_BYTES``.
+        ValueError: No split along that order is feasible.
+    """
+    return narrow(Search(problem, costs), find_linear)
+
+
+def narrow(search: Search, solve: Callable[[Search], Split]) -> IntArray:
+    """Search again below the load that was found while times are far above it.
+
+    Raises:
+        ValueError: There is no split.
+    """
     while True:
-        device = solve(search)
-        below = search.below(find_largest_load_ms(search.problem, search.costs, device))
+        split = solve(search)
+        if not np.isfinite(split.load_ms):
+            raise UserError("no contiguous split fits the devices' memory and support")
+        below = search.below(find_largest_load_ms(search.problem, search.costs, split.device))
         if below is None:
-            return device
+            return split.device
         search = below
+
+
+def find_linear(search: Search) -> Split:
+    """The best split of a search along one order."""
+    return search.linear(Forward.of(search.problem.units), search.problem.unit_bytes)
 
 
 def find_exact(search: Search) -> Split:
@@ -98,29 +108,7 @@ def solve_merged(search: Search, merged: Forward, joined: BoolArray) -> Split:
     return split
 
 
-def linear_pipeline(problem: Problem, costs: CostTable) -> IntArray:
-    """(n_units,) devices of the best split along one depth-first topological order, the DPL.
-
-    Quadratic in the number of units.
-
-    Raises:
-        PipelineMemoryError: The tables need more than ``MAX_BYTES``.
-        ValueError: No split along that order is feasible.
-    """
-    forward = Forward.of(problem.units)
-
-    def solve(search: Search) -> IntArray:
-        return read_devices(search.linear(forward, problem.unit_bytes))
-
-    return narrow(Search(problem, costs), solve)
-
-
-def read_devices(split: Split) -> IntArray:
-    """The devices of a split.
-
-    Raises:
-        ValueError: There is no split.
-    """
-    if not np.isfinite(split.load_ms):
-        raise UserError("no contiguous split fits the devices' memory and support")
-    return split.device
+def find_largest_load_ms(problem: Problem, costs: CostTable, assignment: IntArray) -> float:
+    """The largest load of a device, its stages and tensors that leave or enter it included."""
+    simulator = Simulator(problem.units, costs, Semantics("load"))
+    return simulator.latency_ms(assignment.astype(np.uint8))

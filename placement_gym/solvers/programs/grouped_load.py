@@ -10,15 +10,13 @@ import numpy as np
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
-from placement_gym.solvers.highs import GAP, minimize
+from placement_gym.solvers.highs import GAP, Solver, minimize
 from placement_gym.solvers.kinds import interchangeable_devices
 from placement_gym.solvers.linear import Linear
-from placement_gym.solvers.loads import find_largest_load_ms
 from placement_gym.solvers.milp import read_assignment
-from placement_gym.solvers.programs.least_load import least_loads
-from placement_gym.solvers.programs.paths import mean_load_ms
+from placement_gym.solvers.pipelines.pipeline import find_largest_load_ms
 from placement_gym.solvers.solution import Solution, reaches
-from placement_gym.solvers.tasks import Tasks
+from placement_gym.solvers.tasks import Tasks, mean_load_ms
 
 ROUNDING = 1e-9
 TINY = np.finfo(np.float64).tiny
@@ -103,7 +101,7 @@ def build_program(
     groups: list[Group],
     lower_ms: float,
     upper_ms: float,
-    least_ms: FloatArray | None = None,
+    least_ms: FloatArray,
 ) -> tuple[Linear, IntArray]:
     """Build the program; returns it with the (n_units, n_groups) columns x that place a unit.
 
@@ -137,9 +135,8 @@ def build_program(
     border_ms = costs.boundary_ms[tasks.tensor][:, device]
     program.require(*terms, (add_borders(program, x, tasks, border_ms).T, border_ms.T), rows=g)
     # Rows of single units: a device that has the unit has at least this load.
-    if least_ms is not None:
-        kind = [group.kind for group in groups]
-        program.require((x, least_ms[:, kind]), (np.repeat(total, n), -1.0), rows=n)
+    kind = [group.kind for group in groups]
+    program.require((x, least_ms[:, kind]), (np.repeat(total, n), -1.0), rows=n)
     # Groups of one kind are interchangeable but for their sizes: an order removes mirror images.
     for first in range(g - 1):
         if groups[first].kind == groups[first + 1].kind:
@@ -162,16 +159,49 @@ def least_loads_of_kinds(
     return np.stack(kinds, axis=1)
 
 
+def least_loads(
+    problem: Problem, tasks: Tasks, border_ms: FloatArray, device: int, end: float
+) -> FloatArray:
+    """(n_units,) least time of any set of units that contains each unit, borders included, in ms.
+
+    This is a minimum cut: another unit joins the set if its tensors would cost more at the border
+    than the unit's own time. Once the time is up, it is a unit's own time.
+
+    Args:
+        problem: Units, devices and support; memory does not matter.
+        tasks: The units.
+        border_ms: (n_tensors,) cost of each tensor that crosses the border.
+        device: The device.
+        end: When to stop, by ``perf_counter``.
+    """
+    possible = problem.possible[:, device]
+    least = np.where(possible, tasks.ms[:, device], 0.0)
+    if not border_ms.any():
+        return least
+    program = Linear()
+    x = program.variables(problem.n_units, cost=least, upper=possible)
+    crosses = program.variables(len(border_ms), cost=border_ms)
+    tensor, maker, reader = tasks.readings
+    program.require_differences(x[maker], x[reader], crosses[tensor])
+    solver = Solver(program, program.first_unit_ms, whole=False)
+    for unit in np.flatnonzero(possible):
+        if perf_counter() > end:
+            break
+        solver.highs.changeColBounds(int(x[unit]), 1.0, 1.0)
+        found = solver.run(end - perf_counter())
+        if found.proven:
+            least[unit] = max(least[unit], found.bound)
+        solver.highs.changeColBounds(int(x[unit]), 0.0, 1.0)
+    return least
+
+
 def add_borders(program: Linear, x: IntArray, tasks: Tasks, border_ms: FloatArray) -> IntArray:
     """(n_tensors, n_groups) columns that are 1 where a tensor crosses the border of a group."""
-    tensor, reader = tasks.tensors.readings()
-    maker = tasks.tensors.source[tensor]
+    tensor, maker, reader = tasks.readings
     crosses = program.variables(*border_ms.shape, upper=1.0)
     paying = np.flatnonzero(border_ms.any(axis=0))
-    for sign in (1.0, -1.0):
-        made, read, crossing = (x[maker], x[reader], crosses[tensor])
-        parts = [block[:, paying] for block in (made, read, crossing)]
-        program.require((parts[0], sign), (parts[1], -sign), (parts[2], -1.0), rows=parts[0].size)
+    made, read, crossing = (block[:, paying] for block in (x[maker], x[reader], crosses[tensor]))
+    program.require_differences(made, read, crossing)
     return crosses
 
 

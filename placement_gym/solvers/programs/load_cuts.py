@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.solvers.highs import CuttingPlaneSolver, Optimum
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.programs.path_program import PathProgram
 from placement_gym.solvers.tasks import Tasks
 
 MAX_TASKS = 1_000
+MAX_ROUNDS = 8
+LEAST_S = 0.1
 CUTS_A_ROUND = 300
 CUTS_EACH = 2
 TOLERANCE = 1e-6
@@ -120,11 +124,29 @@ class LoadCuts:
         program.require(*terms, rows=1)
 
 
+def tighten(
+    solver: CuttingPlaneSolver, cuts: LoadCuts | None, end: float
+) -> tuple[Optimum | None, Optimum]:
+    """Solve a program with divided units, and add cuts until none is violated or the time is up.
+
+    Returns:
+        The last optimum, None if none was found in time; and the last result.
+    """
+    best = None
+    for _ in range(MAX_ROUNDS):
+        found = solver.minimize(max(end - perf_counter(), LEAST_S))
+        if not found.proven or found.values is None:
+            break
+        best = found
+        if cuts is None or perf_counter() > end or not cuts.add_violated(found.values):
+            break
+    return best, found
+
+
 def reachable(tasks: Tasks) -> BoolArray:
     """(n_tasks, n_tasks) whether a path of readings leads from the first task to the second."""
     n = len(tasks)
-    tensor, reader = tasks.tensors.readings()
-    maker = tasks.tensors.source[tensor]
+    _, maker, reader = tasks.readings
     reach = np.zeros((n, n), dtype=bool)
     for r in np.argsort(-maker, kind="stable"):
         reach[maker[r]] |= reach[reader[r]]

@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.milp import add_placement
-from placement_gym.solvers.placeable import Placeable
-from placement_gym.solvers.programs.paths import (
+from placement_gym.solvers.tasks import (
+    Placeable,
+    Tasks,
     earliest_on_devices_ms,
     mean_load_ms,
     remaining_ms,
 )
-from placement_gym.solvers.tasks import Tasks
 
 ROUNDING = 1e-9
 
@@ -37,8 +37,6 @@ class PathProgram:
         x: (n_units, n_devices) columns that place a unit.
         finish: (n_tasks,) columns of the finish of each task, ms.
         total: (1,) column of the latency, ms.
-        early: (n_tasks,) earliest finish of each task, ms.
-        late: (n_tasks,) latest finish in a placement that is searched for, ms; infinite if all are.
         rows: Blocks of rows by what they constrain: ``"load"`` devices, ``"first"`` tasks without
             inputs, ``"last"`` tasks that nothing reads, ``"reading"`` readings; each with its
             first row and the indices of what its rows constrain.
@@ -49,8 +47,6 @@ class PathProgram:
     x: IntArray
     finish: IntArray
     total: IntArray
-    early: FloatArray
-    late: FloatArray
     rows: dict[str, list[tuple[int, IntArray]]] = field(default_factory=lambda: defaultdict(list))
 
     @classmethod
@@ -60,7 +56,6 @@ class PathProgram:
         tasks: Tasks,
         upper_ms: float = np.inf,
         whole: bool = True,
-        windows: bool = True,
         price: ArrayLike = 0.0,
     ) -> PathProgram:
         """Build the program.
@@ -69,8 +64,8 @@ class PathProgram:
             problem: Units, devices, support and memory limits.
             tasks: Operators in topological order, as schedules run them.
             upper_ms: Only placements of at most this latency are searched for.
-            whole: Whether a unit must not be divided.
-            windows: Whether tasks have an earliest and a latest finish.
+            whole: Whether a unit must not be divided. Only then tasks have an earliest and a latest
+                finish, as prices of rows are complete without.
             price: (n_units, n_devices) what a unit adds to the objective on each device.
         """
         upper_ms *= 1.0 + ROUNDING
@@ -78,12 +73,12 @@ class PathProgram:
         least_ms = max(float(early.min(axis=1).max()), mean_load_ms(problem, tasks))
         program = Linear(about_ms=least_ms)
         x = add_placement(program, problem, price, whole)
-        low = np.where(windows, early.min(axis=1), 0.0)
+        low = np.where(whole, early.min(axis=1), 0.0)
         high = np.maximum(upper_ms - rest, low)
         finish = program.variables(len(tasks), lower=low, upper=high, in_ms=True)
         most = max(upper_ms, low.max())
         total = program.variables(1, cost=1.0, lower=low.max(), upper=most, in_ms=True)
-        built = cls(tasks, program, x, finish, total, low, high)
+        built = cls(tasks, program, x, finish, total)
         built.forbid(early + rest[:, None] > upper_ms)
         built.require_loads()
         built.require_paths()
@@ -99,11 +94,6 @@ class PathProgram:
         columns = np.unique(self.on[late])
         self.program.require((columns, 1.0), rows=len(columns))
 
-    def fix(self, kept: BoolArray, assignment: IntArray) -> None:
-        """Keep units, an (n_units,) mask, on their devices in an assignment."""
-        columns = self.x[kept, assignment[kept]]
-        self.program.require((columns, 1.0), rows=len(columns), low=1.0, high=1.0)
-
     def note(self, what: str, about: IntArray) -> None:
         """Record what the rows that are added next constrain."""
         self.rows[what].append((self.program.n_rows, about))
@@ -118,8 +108,7 @@ class PathProgram:
 
     def require_paths(self) -> None:
         """Require tasks to finish after those they read, and the latency to cover every finish."""
-        tensor, reader = self.tasks.tensors.readings()
-        maker = self.tasks.tensors.source[tensor]
+        _, maker, reader = self.tasks.readings
         n, on, ms = len(self.tasks), self.on, self.tasks.ms
         first = np.setdiff1d(np.arange(n), reader)
         self.note("first", first)
@@ -129,12 +118,12 @@ class PathProgram:
         self.program.require(
             (self.finish[last], 1.0), (np.repeat(self.total, len(last)), -1.0), rows=len(last)
         )
-        for rows, *terms in self.transfer_terms(tensor, maker, reader):
+        for rows, *terms in self.transfer_terms():
             after = (on[reader[rows]], ms[reader[rows]]), (self.finish[reader[rows]], -1.0)
             self.note("reading", rows)
             self.program.require((self.finish[maker[rows]], 1.0), *after, *terms, rows=len(rows))
 
-    def transfer_terms(self, tensor: IntArray, maker: IntArray, reader: IntArray) -> list[Any]:
+    def transfer_terms(self) -> list[Any]:
         """Readings, and terms that add up to no more than the time of their transfers.
 
         The exact lower hull of that time for each reading: on two devices the two linear functions
@@ -142,6 +131,7 @@ class PathProgram:
         the differences at either end; otherwise a transport plan from the maker's devices to the
         reader's.
         """
+        tensor, maker, reader = self.tasks.readings
         unit, costs = self.tasks.unit, self.tasks.transfer_ms
         ends = np.stack([unit[maker], unit[reader]])
         moves = np.flatnonzero((ends[0] != ends[1]) & costs[tensor].any(axis=(1, 2)))
@@ -159,19 +149,14 @@ class PathProgram:
         each = side_costs(costs)
         if each is not None:
             busy = np.flatnonzero(each.any(axis=0))
-            apart = self.add_differences(self.x[pairs[0]][:, busy], self.x[pairs[1]][:, busy])
+            apart = self.program.variables(len(pairs[0]), len(busy))
+            made, read = (self.x[unit][:, busy] for unit in pairs)
+            self.program.require_differences(made, read, apart)
             return [*found, [moves, (apart[pair], each[tensor[moves]][:, busy])]]
         plan = self.add_plans(self.x[pairs[0]], self.x[pairs[1]])
         shape = len(moves), costs.shape[1] ** 2
         flat = costs[tensor[moves]].reshape(shape)
         return [*found, [moves, (plan[pair].reshape(shape), flat)]]
-
-    def add_differences(self, made: IntArray, read: IntArray) -> IntArray:
-        """Columns of absolute differences between (n_pairs, n) columns."""
-        apart = self.program.variables(*made.shape)
-        for sign in (1.0, -1.0):
-            self.program.require((made, sign), (read, -sign), (apart, -1.0), rows=made.size)
-        return apart
 
     def add_plans(self, made: IntArray, read: IntArray) -> IntArray:
         """(n_pairs, n_devices, n_devices) columns: how much of each pair is on which devices."""

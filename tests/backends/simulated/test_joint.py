@@ -19,10 +19,10 @@ from placement_gym.backends.simulated.joint import JointSimulator
 from placement_gym.base.arrays import FloatArray
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units, group
-from placement_gym.problem.costs.fusion import FusionCosts
 from placement_gym.problem.costs.semantics import Semantics
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.decisions import LEVELS, Choices
+from placement_gym.schedules.fusion import FusionCosts
 from placement_gym.schedules.simulator import Simulator
 
 

@@ -15,8 +15,7 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import group
 from placement_gym.hardware.devices import PRESETS, DeviceSpec
-from placement_gym.problem.costs.analytic import analytic
-from placement_gym.problem.costs.paper import PUBLISHED_MS
+from placement_gym.problem.costs.analytic import PUBLISHED_MS, analytic
 from placement_gym.problem.costs.rooflines import CORES, ROOFLINES
 from placement_gym.problem.problem import Problem
 

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from by_hand import cost_table, grouped, made_graph
-from overlapping import LIST, OVERLAPPING, all_placements, diamonds, drawn
+from by_hand import cost_table, every_placement, find_least_ms, grouped, made_graph
+from overlapping import LIST, OVERLAPPING, diamonds, drawn
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.problem.costs.semantics import Semantics
 from placement_gym.problem.problem import Problem
+from placement_gym.solvers.beams import block_search
 from placement_gym.solvers.beams.block_prices import PricedBlocks, Tangent, bound_by_blocks, meet
 from placement_gym.solvers.beams.blocks import Blocks
 from placement_gym.solvers.bounds import without_limits
@@ -27,16 +28,12 @@ DIAMONDS = [
 ]
 
 
-def least_ms(backend: SimulatedBackend) -> float:
-    _, latency_ms, feasible = all_placements(backend)
-    return float(latency_ms[feasible].min(initial=np.inf))
-
-
 def priced_ms(backend: SimulatedBackend, memory: np.ndarray) -> float:  # type: ignore[type-arg]
     """The least latency plus price of memory beyond the limits, of all placements."""
     problem = backend.problem
     free = SimulatedBackend(without_limits(problem), backend.costs, backend.semantics)
-    every, latency_ms, _ = all_placements(free)
+    every = every_placement(problem)
+    latency_ms, _ = free.evaluate_batch_exactly(every)
     on = every[:, :, None] == np.arange(len(memory))
     held = np.einsum("kud,u->kd", on, problem.unit_bytes)
     limits = np.where(np.isfinite(problem.limits_bytes), problem.limits_bytes, 0.0)
@@ -49,7 +46,7 @@ def test_no_placement_is_below_the_bound(
     seed: int, semantics: Semantics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     widths = (2, 3) if seed % 2 else (1_000,)
-    monkeypatch.setattr(PricedBlocks.__init__, "__defaults__", (widths,))
+    monkeypatch.setattr(block_search, "WIDTHS", widths)
     backend = drawn(seed, semantics)
     if seed % 4 > 1:
         idle = np.random.default_rng(seed).random(len(backend.costs.operators)) < 0.5
@@ -58,7 +55,7 @@ def test_no_placement_is_below_the_bound(
             backend.problem, replace(backend.costs, operator_ms=ms), semantics
         )
     found = bound_by_blocks(backend.problem, backend.costs, semantics)
-    assert 0.0 <= found.bound_ms <= least_ms(backend) * EXACT
+    assert 0.0 <= found.bound_ms <= find_least_ms(backend) * EXACT
 
 
 @pytest.mark.parametrize("seed", DIAMONDS)
@@ -74,9 +71,10 @@ def test_bound_at_each_price_is_the_least_cost_of_all_placements(seed: int) -> N
 
 
 @pytest.mark.parametrize("seed", DIAMONDS)
-def test_narrow_searches_of_blocks_lie_below(seed: int) -> None:
+def test_narrow_searches_of_blocks_lie_below(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block_search, "WIDTHS", (1 + seed % 3,))
     backend = diamonds(seed)
-    priced = PricedBlocks(backend.problem, backend.costs, LIST, np.inf, (1 + seed % 3,))
+    priced = PricedBlocks(backend.problem, backend.costs, LIST, np.inf)
     for scale in SCALES:
         found = priced.solve(scale)
         assert found is not None
@@ -88,7 +86,7 @@ def test_without_limits_the_bound_is_the_optimum(seed: int) -> None:
     backend = diamonds(seed)
     free = SimulatedBackend(without_limits(backend.problem), backend.costs, LIST)
     found = bound_by_blocks(free.problem, free.costs, LIST)
-    assert found.bound_ms == pytest.approx(least_ms(free))
+    assert found.bound_ms == pytest.approx(find_least_ms(free))
 
 
 def test_bound_is_between_divided_units_and_a_known_latency() -> None:
@@ -102,7 +100,7 @@ def test_bound_is_between_divided_units_and_a_known_latency() -> None:
 def test_without_time_there_is_a_bound_still() -> None:
     backend = diamonds(2)
     found = bound_by_blocks(backend.problem, backend.costs, LIST, time_limit_s=0.0)
-    assert 0.0 <= found.bound_ms <= least_ms(backend) * EXACT
+    assert 0.0 <= found.bound_ms <= find_least_ms(backend) * EXACT
 
 
 def blocks_of(n: int, read: list[tuple[int, list[int]]], units: list[int] | None = None) -> Blocks:

@@ -9,9 +9,8 @@ from pipelines import THROUGHPUT, draw_backend, plain_pipeline_ms
 from published import published
 
 from placement_gym.base.arrays import BoolArray
-from placement_gym.solvers.forward import Forward
+from placement_gym.solvers.pipelines.forward import Forward, merge_leaves
 from placement_gym.solvers.pipelines.ideals import enumerate_ideals
-from placement_gym.solvers.pipelines.leaves import merge_leaves
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline
 
 

@@ -20,11 +20,14 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem.problem import Problem
+from placement_gym.solvers.bounds import load_ms as divided_load_ms
+from placement_gym.solvers.kinds import Kinds, interchangeable_devices
 from placement_gym.solvers.pipelines import contiguous
-from placement_gym.solvers.pipelines.chains import extend_chains
+from placement_gym.solvers.pipelines.contiguous import price_devices
+from placement_gym.solvers.pipelines.ideal_chains import extend_chains
+from placement_gym.solvers.pipelines.ideal_stages import PipelineMemoryError
 from placement_gym.solvers.pipelines.ideals import TooManyIdealsError
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
-from placement_gym.solvers.pipelines.stages import PipelineMemoryError
 
 LAYERS, OPERATORS = "LayerGraphs", "OperatorGraphs"
 VALUES = [
@@ -153,35 +156,6 @@ def test_leaves_join_under_limits_only_if_proven_to_lose_nothing() -> None:
     assert sum("dpl" in outcome for outcome in outcomes) == 2
 
 
-@pytest.mark.usefixtures("cut_off")
-@pytest.mark.parametrize("seed", range(4))
-def test_threads_change_nothing(seed: int) -> None:
-    backend = draw_backend(seed, n=12, kinds="ABBB")
-    problem, costs = backend.problem, backend.costs
-    alone = exact_pipeline(problem, costs)
-    assert exact_pipeline(problem, costs, threads=3).tolist() == alone.tolist()
-
-
-def test_progress_counts_all_ideals() -> None:
-    backend = draw_backend(0, n=10)
-    reports: list[tuple[int, int]] = []
-    exact_pipeline(
-        backend.problem, backend.costs, report=lambda done, total: reports.append((done, total))
-    )
-    assert [done for done, _ in reports] == sorted({done for done, _ in reports})
-    assert reports[-1][0] == reports[-1][1]
-
-
-def test_an_interrupt_ends_the_search() -> None:
-    backend = draw_backend(0, n=10)
-
-    def interrupt(done: int, total: int) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        exact_pipeline(backend.problem, backend.costs, threads=2, report=interrupt)
-
-
 def test_one_compiled_program_serves_all_problems() -> None:
     for seed in range(8):
         backend = draw_backend(seed, n=1 + seed, kinds="ABC"[: 1 + seed % 3])
@@ -210,3 +184,16 @@ def test_borders_that_would_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch)
     backend = draw_backend(1, n=18)
     with pytest.raises(PipelineMemoryError, match="tensors on the borders"):
         exact_pipeline(backend.problem, backend.costs)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_priced_work_is_the_least_divided_load(seed: int) -> None:
+    backend = draw_backend(seed, n=9, kinds="ABBCC", refused=0.2)
+    problem, costs = backend.problem, backend.costs
+    kinds = Kinds(interchangeable_devices(problem, costs))
+    ms = np.where(problem.supported, costs.unit_ms(problem.units), np.inf)[:, kinds.first]
+    prices, work = price_devices(ms, kinds.counts)
+    assert prices @ kinds.counts == pytest.approx(1.0)
+    assert work.sum() == pytest.approx(divided_load_ms(problem, costs))
+    unit, kind = np.nonzero(np.isfinite(ms))
+    assert (work[unit] <= ms[unit, kind] * prices[kind] + 1e-12).all()

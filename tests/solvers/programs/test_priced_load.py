@@ -8,7 +8,7 @@ from time import perf_counter
 import numpy as np
 import pytest
 from alike import draw_alike
-from by_hand import feasible_placements
+from by_hand import find_least_ms
 from published import DATA
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
@@ -17,8 +17,7 @@ from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.problem.costs.workloads import Workload
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.bounds import load_ms, lower_bound
-from placement_gym.solvers.programs.costliest_subset import CostliestSubset
-from placement_gym.solvers.programs.priced_load import Refuter, priced_load
+from placement_gym.solvers.programs.priced_load import CostliestSubset, Refuter, priced_load
 from placement_gym.solvers.tasks import Tasks
 
 LOAD = PRESETS["tarnawski-throughput"]
@@ -28,7 +27,7 @@ SOON = 10.0
 @pytest.mark.parametrize("seed", range(30))
 def test_a_load_that_a_placement_has_is_never_refuted(seed: int) -> None:
     backend = draw_alike(seed)
-    least = feasible_placements(backend)[1].min(initial=np.inf)
+    least = find_least_ms(backend)
     refuter = Refuter(backend.problem, backend.costs)
     for share in (0.8, 1.0, 1.0 + 1e-6, 1.5, 1.0):
         if np.isfinite(least):
@@ -39,7 +38,7 @@ def test_a_load_that_a_placement_has_is_never_refuted(seed: int) -> None:
 def test_bound_is_between_divided_units_and_feasible_placements(seed: int) -> None:
     backend = draw_alike(seed)
     problem, costs = backend.problem, backend.costs
-    least, simple = feasible_placements(backend)[1].min(initial=np.inf), load_ms(problem, costs)
+    least, simple = find_least_ms(backend), load_ms(problem, costs)
     if np.isfinite(least):
         for upper_ms in (least, np.inf):
             bound_ms = priced_load(problem, costs, SOON, simple, upper_ms)
@@ -84,6 +83,6 @@ def test_many_equal_devices_are_bounded_beyond_work_alone() -> None:
 def test_the_bound_of_a_pipeline_uses_prices_and_groups(seed: int) -> None:
     backend = draw_alike(seed)
     backend = SimulatedBackend(backend.problem, backend.costs, LOAD)
-    least = feasible_placements(backend)[1].min(initial=np.inf)
+    least = find_least_ms(backend)
     bound = lower_bound(backend.problem, backend.costs, LOAD, SOON)
     assert bound.bound_ms == pytest.approx(least)

@@ -1,11 +1,14 @@
-"""The serial schedule: one operator or transfer at a time, as OpenVINO HETERO runs."""
+"""Schedules that are sums: serial, as OpenVINO HETERO runs, and the loads of a pipeline.
+
+Serial is one operator or transfer at a time. Loads are those of Tarnawski et al. 2020.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-from placement_gym.base.arrays import FloatArray, UInt8
+from placement_gym.base.arrays import FloatArray, IntArray, UInt8
 from placement_gym.schedules.list import LANES
 from placement_gym.schedules.program import Program
 
@@ -101,3 +104,58 @@ def serial_starts(program: Program, placement: UInt8) -> FloatArray:
                 if reached >> there & 1:
                     now += program.transfer_ms[t, here, there]
     return start
+
+
+@njit(cache=True, nogil=True)
+def load_schedule(program: Program, placement: UInt8) -> FloatArray:
+    """(n_devices,) load of each device in ms: its operators and its transfers.
+
+    A tensor that leaves its device counts once there and once on every other device that reads it.
+
+    Args:
+        program: Operators, tensors and their costs.
+        placement: (n_units,) uint8.
+    """
+    n_operators, n_devices = program.ms.shape
+    load = np.zeros(n_devices)
+    # In a steady pipeline a device works for every request, so that its time for one is a sum.
+    for i in range(n_operators):
+        here = placement[program.unit[i]]
+        load[here] += program.ms[i, here]
+    # Devices as bits: a tensor counts once on each, however many readers it has there.
+    for t in range(len(program.source)):
+        here = placement[program.unit[program.source[t]]]
+        reached = 1 << here
+        for r in range(program.first_reader[t], program.first_reader[t + 1]):
+            reached |= 1 << placement[program.unit[program.readers[r]]]
+        if reached != 1 << here:
+            for device in range(n_devices):
+                if reached >> device & 1:
+                    load[device] += program.boundary_ms[t, device]
+    return load
+
+
+@njit(cache=True, nogil=True)
+def traffic(program: Program, placement: UInt8, size_bytes: IntArray) -> tuple[int, int]:
+    """Number of transfers, one per tensor and other device that reads it, and their bytes.
+
+    Args:
+        program: Operators and tensors.
+        placement: (n_units,) uint8.
+        size_bytes: (n_tensors,) in the program's order.
+    """
+    unit, source, readers = program.unit, program.source, program.readers
+    first_reader, n_devices = program.first_reader, program.ms.shape[1]
+    transfers, moved = 0, 0
+    # Devices as bits: one transfer to each other device, however many readers it has there.
+    for t in range(len(source)):
+        here = placement[unit[source[t]]]
+        reached = 1 << here
+        for r in range(first_reader[t], first_reader[t + 1]):
+            reached |= 1 << placement[unit[readers[r]]]
+        if reached != 1 << here:
+            for there in range(n_devices):
+                away = (reached >> there & 1) * (there != here)
+                transfers += away
+                moved += away * size_bytes[t]
+    return transfers, moved

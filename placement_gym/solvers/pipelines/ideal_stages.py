@@ -18,9 +18,8 @@ from placement_gym.base.arrays import FloatArray, Int32, IntArray
 from placement_gym.base.errors import UserError
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
-from placement_gym.solvers.forward import Forward
+from placement_gym.solvers.pipelines.forward import Forward, find_endpoint_times
 from placement_gym.solvers.pipelines.ideals import MAX_BYTES, Ideals
-from placement_gym.solvers.pipelines.tensor_endpoints import find_endpoint_times
 
 FULL = np.uint64(2**64 - 1)
 

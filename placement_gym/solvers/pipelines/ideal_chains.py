@@ -12,6 +12,7 @@ chains below a cut-off are looked for, which leaves out most pairs of ideals:
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from placement_gym.base.arrays import FloatArray, Int32, IntArray
-from placement_gym.solvers.pipelines.stages import Stages
+from placement_gym.solvers.pipelines.ideal_stages import Stages
 
 STATE, KIND = 0, 1
 """Columns of the moves that ``open_moves`` lists."""
@@ -66,6 +67,28 @@ class Chains(NamedTuple):
         return cls(best, np.full((n_ideals, n_states), -1, dtype=np.int32), lowest)
 
 
+def find_chains(stages: Stages, plan: Plan, offsets: IntArray) -> Chains:
+    """Fill the table of chains.
+
+    An interrupt takes effect between two sizes.
+
+    Args:
+        stages: See ``Stages``.
+        plan: See ``Plan``.
+        offsets: (n + 2,) first ideal of each size.
+    """
+    n_ideals, n_kinds = stages.work_ms.shape
+    chains = Chains.start(n_ideals, len(plan.room))
+    reached, heaviest_ms = np.zeros(n_ideals, np.int32), np.zeros((n_ideals, n_kinds))
+    # A chain reaches the empty ideal.
+    n_reached = 1
+    for first, stop in pairwise(offsets[1:].tolist()):
+        n_reached = extend_chains(
+            stages, plan, chains, reached, heaviest_ms, n_reached, first, stop
+        )
+    return chains
+
+
 @njit(cache=True, nogil=True)
 def extend_chains(
     stages: Stages,
@@ -73,21 +96,25 @@ def extend_chains(
     chains: Chains,
     reached: Int32,
     heaviest_ms: FloatArray,
+    n_reached: int,
     first: int,
     stop: int,
-    step: int,
-) -> None:
-    """Fill the rows of ideals ``first``, ``first + step``, ... before ``stop``, all of one size.
+) -> int:
+    """Fill the rows of ideals from ``first`` up to ``stop``, all of one size.
 
     Args:
         stages: See ``Stages``.
         plan: See ``Plan``.
         chains: The table, complete for smaller ideals.
-        reached: (n_reached,) int32, smaller ideals that a chain reaches, ascending.
-        heaviest_ms: (n_reached, n_kinds) largest work among these so far.
+        reached: (n_ideals,) int32, of which the first ``n_reached`` are the smaller ideals that a
+            chain reaches, ascending; those of this size are added.
+        heaviest_ms: (n_ideals, n_kinds) largest work of any up to each of them.
+        n_reached: Their number.
         first: First ideal.
         stop: Behind the last one.
-        step: Distance between ideals.
+
+    Returns:
+        The new number.
     """
     # Single arrays: a tuple of them would be counted as referenced at every inner call.
     words, solid, extent, work_ms, refused, held, limit = stages[:7]
@@ -95,7 +122,7 @@ def extend_chains(
     best, link, lowest = chains
     here = np.zeros(len(boundary_ms), np.int32)
     load = np.empty(work_ms.shape[1])
-    for i in range(first, stop, step):
+    for i in range(first, stop):
         moves = open_moves(plan, best, i)
         if not len(moves):
             continue
@@ -103,7 +130,8 @@ def extend_chains(
         # it.
         highest = plan.cutoff_ms
         mark_border(here, begin, tensor, part, i, True)
-        for place in range(len(reached) - 1, first_light(work_ms, heaviest_ms, i, highest) - 1, -1):
+        lightest = first_light(work_ms, heaviest_ms[:n_reached], i, highest)
+        for place in range(n_reached - 1, lightest - 1, -1):
             j = reached[place]
             # Cheapest tests first: most pairs of ideals fail the first two, and only few are
             # nested.
@@ -126,6 +154,12 @@ def extend_chains(
         # Unmarking costs as much as the border is long, clearing `here` as much as all tensors.
         mark_border(here, begin, tensor, part, i, False)
         close_row(best, link, lowest, i)
+    for i in range(first, stop):
+        if lowest[i] < np.inf:
+            reached[n_reached] = i
+            heaviest_ms[n_reached] = np.maximum(heaviest_ms[n_reached - 1], work_ms[i])
+            n_reached += 1
+    return n_reached
 
 
 @njit(cache=True, nogil=True)

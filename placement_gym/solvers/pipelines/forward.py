@@ -1,0 +1,185 @@
+"""The graph whose order contiguous splits respect, that of the forward pass, and its leaves.
+
+Leaves that take no time join their only neighbour, which leaves far fewer ideals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import networkx as nx
+import numpy as np
+
+from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.graph.operators import BACKWARD, distinct_edges
+from placement_gym.graph.units import Units
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
+from placement_gym.solvers.tasks import Tasks
+
+
+@dataclass(frozen=True, eq=False)
+class Forward:
+    """An acyclic graph whose nodes are units, or units that depend on each other in a cycle.
+
+    Edges are those of the forward pass. A unit of backward operators only has the edges of these,
+    reversed (Tarnawski et al. 2020, appendix).
+
+    Attributes:
+        node: (n_units,) node of each unit, numbered by their first units.
+        edge_index: (2, n_edges) between nodes, without loops.
+    """
+
+    node: IntArray
+    edge_index: IntArray
+
+    @classmethod
+    def of(cls, units: Units) -> Forward:
+        """The forward graph of units; their whole graph where no operator is a backward one."""
+        graph, unit = units.graph, units.of_operator
+        source, target = graph.edge_index
+        backward = np.array([kind == BACKWARD for kind in graph.types])
+        orphan = np.bincount(unit[~backward], minlength=len(units)) == 0
+        forward = ~backward[source] & ~backward[target]
+        mirrored = backward[source] & backward[target]
+        mirrored &= orphan[unit[source]] | orphan[unit[target]]
+        edges = np.concatenate(
+            [
+                unit[graph.edge_index[:, forward]],
+                unit[graph.edge_index[::-1, mirrored]],
+            ],
+            axis=1,
+        )
+        whole = nx.DiGraph()
+        whole.add_nodes_from(range(len(units)))
+        whole.add_edges_from(edges.T.tolist())
+        whole.remove_edges_from(list(nx.selfloop_edges(whole)))
+        merged = nx.condensation(whole).graph["mapping"]
+        return cls.contract(np.array([merged[unit] for unit in range(len(units))]), edges)
+
+    @classmethod
+    def contract(cls, part: IntArray, edges: IntArray) -> Forward:
+        """Make nodes of parts.
+
+        Args:
+            part: (n_units,) part of each unit.
+            edges: (2, n_edges) between units.
+        """
+        _, first, dense = np.unique(part, return_index=True, return_inverse=True)
+        node = np.argsort(np.argsort(first))[dense]
+        return cls(node, distinct_edges(node[edges]))
+
+    def __len__(self) -> int:
+        return int(self.node.max()) + 1
+
+    def depth_first(self) -> IntArray:
+        """(n,) nodes in a depth-first topological order."""
+        graph = nx.DiGraph()
+        graph.add_nodes_from(range(len(self)))
+        graph.add_edges_from(sorted(self.edge_index.T.tolist()))
+        return np.array(list(nx.dfs_postorder_nodes(graph))[::-1], dtype=np.int64)
+
+
+def merge_leaves(forward: Forward, problem: Problem, costs: CostTable) -> tuple[Forward, BoolArray]:
+    """Merge each node without work into its only neighbour, again and again.
+
+    Without memory limits that is exact: a contiguous split remains one when such a node moves to
+    its neighbour's device; no time is added, and a transfer can only disappear. For that the
+    neighbour must touch every tensor that the node touches, and all its devices must support the
+    node. The publication's program does the same (``performTrivialNodeOptimizations``).
+
+    Returns:
+        A graph of fewer nodes; (n_units,) bool, the units that have joined others.
+    """
+    n = len(forward)
+    graph = Shrinking(forward, problem, costs)
+    into = np.arange(n)
+    waiting = list(range(n))
+    while waiting:
+        leaf = waiting.pop()
+        host = graph.find_host(leaf)
+        if host is not None:
+            graph.join(leaf, host)
+            into[leaf] = host
+            waiting.append(host)
+    joined = np.isin(forward.node, np.flatnonzero(into != np.arange(n)))
+    while (into != into[into]).any():
+        into = into[into]
+    first_unit = np.unique(forward.node, return_index=True)[1]
+    return Forward.contract(into[forward.node], first_unit[forward.edge_index]), joined
+
+
+class Shrinking:
+    """A graph that loses leaves.
+
+    Attributes:
+        idle: (n,) bool, whether a node takes no time anywhere.
+        support: (n, n_devices) bool, whether a device supports it.
+        neighbours: Nodes before and behind each node.
+        holders: Nodes that touch each tensor.
+        touched: Tensors that each node and others touch.
+    """
+
+    def __init__(self, forward: Forward, problem: Problem, costs: CostTable) -> None:
+        n = len(forward)
+        works = (costs.unit_ms(problem.units) > 0) & problem.supported
+        self.idle: BoolArray = ~any_unit(works, forward.node, n).max(axis=1)
+        self.support = ~any_unit(~problem.supported, forward.node, n)
+        self.neighbours: list[set[int]] = [set() for _ in range(n)]
+        for source, target in forward.edge_index.T.tolist():
+            self.neighbours[source].add(target)
+            self.neighbours[target].add(source)
+        self.holders = [set(nodes) for nodes in find_endpoint_times(problem, costs, forward.node)]
+        self.touched: list[set[int]] = [set() for _ in range(n)]
+        for tensor, nodes in enumerate(self.holders):
+            for node in nodes:
+                self.touched[node].add(tensor)
+
+    def find_host(self, leaf: int) -> int | None:
+        """The neighbour that a node can join without loss; None if there is none."""
+        if not self.idle[leaf] or len(self.neighbours[leaf]) != 1:
+            return None
+        (host,) = self.neighbours[leaf]
+        supported = (self.support[leaf] >= self.support[host]).all()
+        return host if supported and self.touched[leaf] <= self.touched[host] else None
+
+    def join(self, leaf: int, host: int) -> None:
+        """Remove a leaf; tensors that only its host still touches no longer count."""
+        self.neighbours[host].remove(leaf)
+        self.neighbours[leaf].clear()
+        for tensor in self.touched[leaf]:
+            self.holders[tensor].remove(leaf)
+            if len(self.holders[tensor]) == 1:
+                self.touched[host].remove(tensor)
+
+
+def any_unit(values: BoolArray, node: IntArray, n: int) -> BoolArray:
+    """(n, n_devices) whether any unit of a node has a true value."""
+    result = np.zeros((n, values.shape[1]), dtype=np.bool_)
+    np.logical_or.at(result, node, values)
+    return result
+
+
+def find_endpoint_times(
+    problem: Problem, costs: CostTable, node: IntArray
+) -> dict[frozenset[int], FloatArray]:
+    """Find the touch sets of several nodes whose tensors cost time.
+
+    Args:
+        problem: Units and devices.
+        costs: Costs of the units' operators.
+        node: (n_units,) node of each unit.
+
+    Returns:
+        (n_devices,) time when all tensors of the touch set leave or enter a device.
+    """
+    tasks = Tasks.of_units(problem.units, costs)
+    tensor, _, reader = tasks.readings
+    sets = [{source} for source in node[tasks.tensors.source].tolist()]
+    for t, target in zip(tensor.tolist(), node[reader].tolist(), strict=True):
+        sets[t].add(target)
+    total: dict[frozenset[int], FloatArray] = {}
+    for nodes, ms in zip(map(frozenset, sets), costs.boundary_ms[tasks.tensor], strict=True):
+        if len(nodes) > 1 and ms.any():
+            total[nodes] = total.get(nodes, 0.0) + ms
+    return total
