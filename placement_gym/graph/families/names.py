@@ -10,11 +10,14 @@ import numpy as np
 
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError, suggest
-from placement_gym.graph.families.audio import dilated
-from placement_gym.graph.families.convolutions import branching, densely_connected, u_shaped
-from placement_gym.graph.families.recurrent import recurrent
+from placement_gym.graph.families.convolutions import (
+    branching,
+    densely_connected,
+    dilated,
+    u_shaped,
+)
+from placement_gym.graph.families.recurrent import recurrent, translation
 from placement_gym.graph.families.transformers import attention, experts
-from placement_gym.graph.families.translation import translation
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.synthetic import draw_lognormal, draw_work, layered, series_parallel
 
