@@ -41,7 +41,7 @@ class SampledProblemEnv(gym.Env[Observation, Any]):
     Args:
         split: ``"train"``, ``"validation"`` or ``"test"``.
         episodes: Episodes of a problem before the next one is drawn.
-        families: Of graphs that are drawn; see ``placement_gym.graph.families.names.FAMILIES``.
+        families: Of graphs that are drawn; see ``placement_gym.graph.generated.FAMILIES``.
         env_kwargs: Further arguments of ``SimulatedEnv``, as ``repair``.
 
     Attributes:

@@ -11,7 +11,7 @@ import numpy as np
 from placement_gym.base.arrays import round_significant
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.graph.families.device_sets import sample_devices
-from placement_gym.graph.families.names import FAMILIES, MAX_SEED, build_family, name_graph
+from placement_gym.graph.generated import FAMILIES, MAX_SEED, build_family, name_graph
 from placement_gym.graph.operators import OpGraph
 from placement_gym.hardware.devices import DeviceSpec
 

@@ -21,7 +21,6 @@ from placement_gym.graph.families.device_sets import (
     fill_best,
     sample_devices,
 )
-from placement_gym.graph.families.names import MAX_SEED, build_family
 from placement_gym.graph.families.problems import (
     DRAWN,
     HELD_OUT,
@@ -34,6 +33,7 @@ from placement_gym.graph.families.problems import (
     sample_problem,
     split_of_seed,
 )
+from placement_gym.graph.generated import MAX_SEED, build_family
 from placement_gym.problem.costs.rooflines import ROOFLINES
 
 N = 30
