@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base.arrays import IntArray
-from placement_gym.graph.stages import count_stages
+from placement_gym.graph.submodels import count_stages
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.tasks import Tasks

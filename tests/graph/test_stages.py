@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 from by_hand import draw_made, made_graph
 
-from placement_gym.graph.stages import count_stages, pipeline_stages
-from placement_gym.graph.submodels import acyclic_submodels, submodel_devices
+from placement_gym.graph.submodels import (
+    acyclic_submodels,
+    count_stages,
+    pipeline_stages,
+    submodel_devices,
+)
 
 CHAIN = made_graph(4, [(0, [1]), (1, [2]), (2, [3])])
 BRANCHES = made_graph(5, [(0, [1, 2]), (1, [3]), (2, [4])])

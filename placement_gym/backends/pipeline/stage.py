@@ -15,8 +15,7 @@ from placement_gym.base.errors import CompileError, EngineError
 from placement_gym.base.texts import last_line
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.parts import separate_parts
-from placement_gym.graph.stages import pipeline_stages
-from placement_gym.graph.submodels import submodel_devices
+from placement_gym.graph.submodels import pipeline_stages, submodel_devices
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.hardware.machine import register
 

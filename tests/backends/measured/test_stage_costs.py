@@ -22,7 +22,7 @@ from placement_gym.backends.measured.stage_costs import (
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.graph.stages import count_stages
+from placement_gym.graph.submodels import count_stages
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem.costs.semantics import parse_schedule
 from placement_gym.problem.costs.table import CostTable
