@@ -21,6 +21,7 @@ from placement_gym.models.shapes import (
     bind_batch,
     bind_shapes,
     explain_dynamic,
+    find_dynamic,
 )
 
 if TYPE_CHECKING:
@@ -237,9 +238,8 @@ def check_sizes(model: ov.Model, data_shapes: Shapes | None) -> None:
     if sizes:
         shape_nodes(model, sizes)
         return
-    for node in model.get_ordered_ops():
-        if any(output.get_partial_shape().is_dynamic for output in node.outputs()):
-            raise explain_dynamic(f"{node.get_friendly_name()!r} has a dynamic shape", model)
+    if name := find_dynamic(model.get_ordered_ops()):
+        raise explain_dynamic(f"{name!r} has a dynamic shape", model)
 
 
 def has_automatic_name(node: ov.Node) -> bool:
