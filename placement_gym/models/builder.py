@@ -140,6 +140,21 @@ class Builder:
         pattern = self.constant(f"{name}/pattern", shape)
         return self.name(ops.reshape(x, pattern, special_zero=False), name)
 
+    def transpose(self, name: str, x: Tensor) -> ov.Node:
+        """Swap the middle two of four dimensions, tokens and heads of attention."""
+        order = self.constant(f"{name}/order", [0, 2, 1, 3])
+        return self.name(ops.transpose(x, order), f"{name}/transpose")
+
+    def layer_norm(self, name: str, x: Tensor, epsilon: float) -> ov.Node:
+        """Normalise over the last of three dimensions."""
+        axes = self.constant(f"{name}/axes", [-1])
+        x = self.name(ops.mvn(x, axes, True, epsilon, "inside_sqrt"), f"{name}/mvn")
+        shape = (1, 1, x.output(0).partial_shape[2].get_length())
+        scale = self.weight(f"{name}/scale", self.uniform(shape, 0.5, 1.5))
+        x = self.name(ops.multiply(x, scale), f"{name}/multiply")
+        shift = self.weight(f"{name}/shift", self.uniform(shape, -0.1, 0.1))
+        return self.name(ops.add(x, shift), f"{name}/add")
+
     def classifier(self, name: str, x: Tensor, classes: int) -> ov.Node:
         """Global average pooling, flattening and a dense layer."""
         axes = self.constant(f"{name}/axes", [2, 3])
