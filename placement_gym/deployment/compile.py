@@ -11,7 +11,7 @@ from placement_gym.backends.measured.hetero import (
     set_affinities,
     uses_aliases,
 )
-from placement_gym.backends.measured.phases import PhasedModel
+from placement_gym.backends.measured.inferences import PhasedModel
 from placement_gym.base.errors import UserError
 from placement_gym.deployment.prepared import prepare_for
 from placement_gym.graph.extract import extract_spec

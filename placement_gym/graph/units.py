@@ -56,7 +56,7 @@ def group(
         granularity: ``"op"``: each operator alone. ``"colocated"``: an only child joins its only
             parent (HSDAG, appendix G). ``"fused"``: what the device executes as one primitive.
         primitives: For ``"fused"``, the primitive of each IR node that is part of one
-            (``primitives.query_primitives``).
+            (``counters.query_primitives``).
 
     The operators that access a state are one unit at every granularity.
 

@@ -13,9 +13,9 @@ from by_hand import cost_table, made_graph
 from fakes import FakeBackend
 from rich.console import Console
 
-from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.hetero import Partition, set_affinities
+from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.timing_protocol import QUICK
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.errors import UserError

@@ -87,7 +87,7 @@ class CliffEngine(MeasuringBackend):
     def __init__(
         self, problem: Problem, cliff: float = 1.0, protocol: TimingProtocol = QUICK
     ) -> None:
-        super().__init__(problem, False, protocol, None)
+        super().__init__(problem, False, protocol)
         self.cliff = cliff
         self.measured: list[list[int]] = []
         ms = [[MS[device.kind] for device in problem.devices]] * N_UNITS

@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from placement_gym.backends.measured import compiling
+from placement_gym.backends.measured import candidate
 from placement_gym.backends.measured.candidate import Candidate
 from placement_gym.backends.measured.worker import Json, Worker
 from placement_gym.base.processes.serving import Parent, serve
@@ -83,7 +83,7 @@ def strike(fault: str) -> None:
 def corrupt(worker: Worker, fault: str) -> Iterator[None]:
     """Let the engine of a measurement fail."""
     if fault in EXCEPTIONS:
-        with patch.object(compiling, "compile_partition", side_effect=EXCEPTIONS[fault]):
+        with patch.object(candidate, "compile_partition", side_effect=EXCEPTIONS[fault]):
             yield
     elif fault in LATENCIES:
         samples = np.full((2, 2, 2), LATENCIES[fault])
@@ -91,7 +91,7 @@ def corrupt(worker: Worker, fault: str) -> Iterator[None]:
             yield
     elif fault in OUTPUTS:
         found = Candidate.outputs
-        with patch.object(Candidate, "outputs", lambda candidate: OUTPUTS[fault](found(candidate))):
+        with patch.object(Candidate, "outputs", lambda one: OUTPUTS[fault](found(one))):
             yield
     elif fault == "no-room":
         with no_room():

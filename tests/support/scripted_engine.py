@@ -26,7 +26,7 @@ class ScriptedEngine(MeasuringBackend):
     """
 
     def __init__(self, answers: Sequence[Answer], reference: Exception | None = None) -> None:
-        super().__init__(diamond_problem(), False, TimingProtocol(), None)
+        super().__init__(diamond_problem(), False, TimingProtocol())
         self.answers = deque(answers)
         self.reference = reference
         self.log: list[str] = []

@@ -14,7 +14,7 @@ from fakes import assignment
 from numpy.typing import NDArray
 
 from placement_gym import DeviceSpec, Placement
-from placement_gym.backends.measured.backend import MeasuredBackend, TimingProtocol
+from placement_gym.backends.measured.in_process import MeasuredBackend, TimingProtocol
 from placement_gym.backends.measured.outputs import sample_inputs
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.hardware.devices import TESTBED, usable_cores

@@ -8,18 +8,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from placement_gym.backends.failures import EngineFailureError, Kind, check_values
-from placement_gym.backends.measured.health import Session
 from placement_gym.backends.measured.hetero import uses_aliases
 from placement_gym.backends.measured.inspection import Inspection
 from placement_gym.backends.measured.lock import describe_command
-from placement_gym.backends.measured.measuring import MakeCosts, MeasuringBackend
-from placement_gym.backends.measured.recipe import Recipe
+from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
+from placement_gym.backends.measured.worker import Recipe
 from placement_gym.backends.protocol import Measurement
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import EngineError, UserError
@@ -161,20 +160,13 @@ class IsolatedBackend(MeasuringBackend):
         engine: The worker.
         problem: Units and devices.
         protocol: How often things run.
-        make_costs: Profiles the backend when its cost table is first needed.
-        session: What earlier measurements have shown.
     """
 
     def __init__(
-        self,
-        engine: Engine,
-        problem: Problem,
-        protocol: TimingProtocol | None = None,
-        make_costs: MakeCosts | None = None,
-        session: Session | None = None,
+        self, engine: Engine, problem: Problem, protocol: TimingProtocol | None = None
     ) -> None:
         alias = uses_aliases(engine.recipe.split, problem.devices)
-        super().__init__(problem, alias, protocol or TimingProtocol(), make_costs, session)
+        super().__init__(problem, alias, protocol or TimingProtocol())
         self.engine = engine
         self.owns_engine = True
         self._reference_ms: float | None = None
@@ -236,11 +228,10 @@ class IsolatedBackend(MeasuringBackend):
             self.engine, self.problem, assignments, self.protocol, self.on_rounds
         )
 
-    def with_protocol(self, protocol: TimingProtocol) -> IsolatedBackend:
-        """See ``MeasuringBackend.with_protocol``; the process is the same."""
-        session = self.session_for(protocol)
-        other = IsolatedBackend(self.engine, self.problem, protocol, self.make_costs, session)
-        other.owns_engine = False
+    def with_protocol(self, protocol: TimingProtocol) -> Self:
+        """See ``MeasuringBackend.with_protocol``; the process is that of this one."""
+        other = super().with_protocol(protocol)
+        other.owns_engine, other._reference_ms = False, None
         return other
 
     def restart(self) -> None:

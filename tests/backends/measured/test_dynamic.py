@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from processes import run_python
 
 import placement_gym
-from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.hetero import Partition, compile_partition, count_submodels
+from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.outputs import relative_error
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.deployment.evaluate import evaluate_placement

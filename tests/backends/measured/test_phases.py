@@ -11,11 +11,10 @@ import pytest
 
 import placement_gym
 from placement_gym import Placement, UserError
-from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
-from placement_gym.backends.measured.inferences import PhaseTimes
+from placement_gym.backends.measured.in_process import MeasuredBackend
+from placement_gym.backends.measured.inferences import PhasedRequest, PhasedRun, PhaseTimes
 from placement_gym.backends.measured.outputs import relative_error, sample_steps
-from placement_gym.backends.measured.phases import PhasedRequest, PhasedRun
 from placement_gym.base.arrays import IntArray
 from placement_gym.hardware.devices import TESTBED
 from placement_gym.models import load

@@ -13,9 +13,9 @@ from disks import full_disk
 from fakes import diamond_problem
 from openvino import opset13 as ops
 
-from placement_gym.backends.measured import profile
-from placement_gym.backends.measured.backend import MeasuredBackend
+from placement_gym.backends.measured import kept_profiles, profile
 from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.timing_protocol import FOR_FITTING, QUICK, TimingProtocol
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
@@ -160,7 +160,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, tiny_profile: CostTable) -> list[T
         protocols.append(backend.protocol)
         return tiny_profile
 
-    monkeypatch.setattr(profile, "measure_profile", measure_nothing)
+    monkeypatch.setattr(kept_profiles, "measure_profile", measure_nothing)
     return protocols
 
 
@@ -169,13 +169,13 @@ def test_a_profile_is_measured_once_and_kept_as_a_file(
     measured: list[TimingProtocol], tiny_profile: CostTable
 ) -> None:
     backend = build_measured_backend(ModelSpec("tiny"), TESTBED)
-    assert profile.kept_profile(backend) is None
-    first = profile.load_or_measure(backend, quiet=True)
-    assert profile.kept_profile(backend) == profile.cache_path(backend)
-    assert CostTable.load(profile.cache_path(backend)).fingerprint == first.fingerprint
+    assert kept_profiles.kept_profile(backend) is None
+    first = kept_profiles.load_or_measure(backend, quiet=True)
+    assert kept_profiles.kept_profile(backend) == kept_profiles.profile_path(backend)
+    assert CostTable.load(kept_profiles.profile_path(backend)).fingerprint == first.fingerprint
     assert backend.cost_table().fingerprint == first.fingerprint == tiny_profile.fingerprint
     assert measured == [FOR_FITTING]
-    profile.load_or_measure(backend, refresh=True, quiet=True)
+    kept_profiles.load_or_measure(backend, refresh=True, quiet=True)
     assert measured == [FOR_FITTING] * 2
 
 
@@ -184,12 +184,12 @@ def test_quick_profile_is_measured_only_without_a_full_one(
     measured: list[TimingProtocol],
 ) -> None:
     backend = build_measured_backend(ModelSpec("tiny"), TESTBED)
-    profile.load_or_measure(backend, quiet=True, quick=True)
-    assert profile.kept_profile(backend) is None
-    profile.load_or_measure(backend, quiet=True)
-    profile.load_or_measure(backend, quiet=True, quick=True)
+    kept_profiles.load_or_measure(backend, quiet=True, quick=True)
+    assert kept_profiles.kept_profile(backend) is None
+    kept_profiles.load_or_measure(backend, quiet=True)
+    kept_profiles.load_or_measure(backend, quiet=True, quick=True)
     assert measured == [QUICK, FOR_FITTING]
-    assert profile.kept_profile(backend, quick=True) == profile.cache_path(backend)
+    assert kept_profiles.kept_profile(backend, quick=True) == kept_profiles.profile_path(backend)
 
 
 @pytest.mark.usefixtures("own_cache")
@@ -197,14 +197,14 @@ def test_a_damaged_profile_is_set_aside_reported_and_made_again(
     measured: list[TimingProtocol],
 ) -> None:
     backend = build_measured_backend(ModelSpec("tiny"), TESTBED)
-    profile.load_or_measure(backend, quiet=True)
-    path = profile.cache_path(backend)
+    kept_profiles.load_or_measure(backend, quiet=True)
+    path = kept_profiles.profile_path(backend)
     good = path.read_text()
     damaged = (good[: len(good) // 2], re.sub(r"\d\.\d", "9.9", good), "")
     for number, content in enumerate(damaged):
         path.write_text(content)
         with pytest.warns(PlacementGymWarning, match=rf"{path.name}.*it is now .*damaged"):
-            again = profile.load_or_measure(backend, quiet=True)
+            again = kept_profiles.load_or_measure(backend, quiet=True)
         assert measured == [FOR_FITTING] * (number + 2)
         assert CostTable.load(path).fingerprint == again.fingerprint
     aside = sorted(path.parent.glob("*.damaged*"))
@@ -214,10 +214,10 @@ def test_a_damaged_profile_is_set_aside_reported_and_made_again(
 @pytest.mark.usefixtures("own_cache")
 def test_a_damaged_full_profile_leaves_the_quick_one(measured: list[TimingProtocol]) -> None:
     backend = build_measured_backend(ModelSpec("tiny"), TESTBED)
-    quick = profile.load_or_measure(backend, quiet=True, quick=True)
-    profile.cache_path(backend).write_text("{")
+    quick = kept_profiles.load_or_measure(backend, quiet=True, quick=True)
+    kept_profiles.profile_path(backend).write_text("{")
     with pytest.warns(PlacementGymWarning, match="it is now"):
-        found = profile.load_or_measure(backend, quiet=True, quick=True)
+        found = kept_profiles.load_or_measure(backend, quiet=True, quick=True)
     assert found.fingerprint == quick.fingerprint
     assert measured == [QUICK]
 
@@ -226,9 +226,9 @@ def test_a_damaged_full_profile_leaves_the_quick_one(measured: list[TimingProtoc
 def test_a_profile_that_cannot_be_kept_is_returned(measured: list[TimingProtocol]) -> None:
     backend = build_measured_backend(ModelSpec("tiny"), TESTBED)
     with full_disk(), pytest.warns(PlacementGymWarning, match="the profile could not be kept"):
-        costs = profile.load_or_measure(backend, quiet=True)
+        costs = kept_profiles.load_or_measure(backend, quiet=True)
     assert costs.source == "profiled"
-    assert profile.kept_profile(backend) is None
+    assert kept_profiles.kept_profile(backend) is None
     assert measured == [FOR_FITTING]
 
 
@@ -248,7 +248,7 @@ def test_too_few_placements_are_refused_before_measuring() -> None:
     model = ov.Model([ops.result(ops.sigmoid(ops.relu(values)))], [values], "two")
     backend = build_measured_backend(ModelSpec(model, "op"), TESTBED)
     with pytest.raises(UserError, match=r"2 units have only 4 placements.*at least 7"):
-        profile.load_or_measure(backend, quiet=True)
+        kept_profiles.load_or_measure(backend, quiet=True)
 
 
 @pytest.mark.slow
@@ -274,7 +274,7 @@ def test_profiles_of_other_devices_units_and_splits_are_apart() -> None:
         for granularity in ("op", "colocated")
         for split in ("alias", "hetero")
     ]
-    assert len({profile.cache_path(backend) for backend in backends}) == 8
+    assert len({kept_profiles.profile_path(backend) for backend in backends}) == 8
 
 
 def small_gpu(share: float = 0.5) -> Problem:

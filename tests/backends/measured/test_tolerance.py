@@ -13,9 +13,8 @@ from openvino import opset13 as ops
 from quantized import write_onnx
 from testbed import backend, known_model, make
 
-from placement_gym.backends.measured.backend import MeasuredBackend
 from placement_gym.backends.measured.build import build_measured_backend
-from placement_gym.backends.measured.health import Session
+from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.isolated import IsolatedBackend
 from placement_gym.backends.measured.outputs import compare_outputs
 from placement_gym.backends.measured.profile import measure_profile
@@ -134,7 +133,7 @@ def test_the_value_that_passes_is_rounded_up(error: float) -> None:
 def test_a_worker_gets_the_stated_tolerance() -> None:
     isolated = build_measured_backend(ModelSpec("tiny"), TESTBED, tolerance=0.25)
     assert isinstance(isolated, IsolatedBackend)
-    built = isolated.engine.recipe.build(ModelSpec("tiny"), Session(), Reporter())
+    built = isolated.engine.recipe.build(ModelSpec("tiny"), Reporter())
     assert built.tolerance == built.with_protocol(built.protocol).tolerance == 0.25
 
 
