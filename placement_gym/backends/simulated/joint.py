@@ -128,8 +128,7 @@ class JointBackend(BackendWrapper):
 
     def evaluate_batch(self, assignments: IntArray) -> Batch:
         """See ``Backend.evaluate_batch``."""
-        found = [self.evaluate(one) for one in assignments]
-        return Batch(np.array([m.speedup for m in found]), np.array([m.feasible for m in found]))
+        return Batch.of(self.evaluate, assignments)
 
     def evaluate_batch_exactly(self, assignments: IntArray) -> tuple[FloatArray, BoolArray]:
         """See ``SimulatedBackend.evaluate_batch_exactly``."""
