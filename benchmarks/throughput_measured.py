@@ -28,7 +28,7 @@ import numpy as np
 import openvino as ov
 from common import Row, append_row, read_rows
 
-from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.hetero import Partition, compile_partition
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.kept_profiles import load_or_measure

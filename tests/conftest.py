@@ -16,7 +16,7 @@ import openvino as ov
 import pytest
 from hypothesis import settings
 
-from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.kept_profiles import keep, profile_path
 from placement_gym.backends.measured.profile import measure_profile
 from placement_gym.backends.measured.timing_protocol import QUICK

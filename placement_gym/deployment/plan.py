@@ -58,7 +58,7 @@ def plan(
     Candidates are the solvers' placements, the best prefix and window by the twin, and every
     single device; where memory is limited also those that fill devices in order, as other tools
     and HETERO's ``PIPELINE_PARALLEL`` do. A split that nearly fills a device comes with variants
-    that leave more of it free, see ``near_full``. What an integrated device reports as its memory
+    that leave more of it free, see ``candidates``. What an integrated device reports as its memory
     is no limit: placements within it and beyond it are candidates, that device alone among them.
     All that fit are measured side by side. The plan is the
     fastest split if it beats every single device that may run the model by more than the noise,

@@ -13,7 +13,7 @@ from by_hand import cost_table, made_graph
 from fakes import FakeBackend
 from rich.console import Console
 
-from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.hetero import Partition, set_affinities
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.timing_protocol import QUICK

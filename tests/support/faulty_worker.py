@@ -21,7 +21,7 @@ import numpy as np
 
 from placement_gym.backends.measured import candidate
 from placement_gym.backends.measured.candidate import Candidate
-from placement_gym.backends.measured.worker import Json, Worker
+from placement_gym.backends.measured.engine_process import Json, Worker
 from placement_gym.base.processes.serving import Parent, serve
 
 ENDS = {"segv": signal.SIGSEGV, "kill": signal.SIGKILL, "abort": signal.SIGABRT}

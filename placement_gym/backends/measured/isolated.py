@@ -13,12 +13,12 @@ from typing import Any, Self
 import numpy as np
 
 from placement_gym.backends.failures import EngineFailureError, Kind, check_values
+from placement_gym.backends.measured.engine_process import Recipe
 from placement_gym.backends.measured.hetero import uses_aliases
 from placement_gym.backends.measured.inspection import Inspection
 from placement_gym.backends.measured.lock import describe_command
 from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.backends.measured.worker import Recipe
 from placement_gym.backends.protocol import Measurement
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import EngineError, UserError
@@ -32,7 +32,7 @@ from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.problem import Problem
 
-WORKER = "placement_gym.backends.measured.worker"
+WORKER = "placement_gym.backends.measured.engine_process"
 INSPECTOR = "placement_gym.backends.measured.inspection"
 TIMEOUT_S = 120.0
 """Seconds that one step may take: a compilation, an inference."""

@@ -87,7 +87,7 @@ def build_units(spec: ModelSpec) -> Units:
     if graph is not None:
         check_no_sizes(spec)
         return group(graph, "op" if spec.fused else spec.granularity)
-    from placement_gym.backends.measured.build import group_model
+    from placement_gym.backends.measured.assembly import group_model
 
     return group_model(spec)
 
@@ -109,7 +109,7 @@ def build_workload_problem(
 
 def build_profiled_problem(spec: ModelSpec, devices: DevicesArgument) -> SimulatedProblem:
     """Build the simulated twin of this machine's devices from their profile."""
-    from placement_gym.backends.measured.build import build_measured_backend
+    from placement_gym.backends.measured.assembly import build_measured_backend
 
     backend = build_measured_backend(spec, resolve_devices(devices, "measured"))
     return SimulatedProblem(backend.problem, backend.cost_table(), default_schedule(spec.model))

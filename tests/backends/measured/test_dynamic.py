@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from processes import run_python
 
 import placement_gym
-from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.hetero import Partition, compile_partition, count_submodels
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.outputs import relative_error

@@ -21,7 +21,7 @@ from testbed import (
 )
 
 from placement_gym.backends.measured import counters, profile, timing
-from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.candidate import Candidate, Compilation
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.reporter import Reporter

@@ -11,7 +11,7 @@ import pytest
 
 import placement_gym
 from placement_gym import Placement, UserError
-from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.inferences import PhasedRequest, PhasedRun, PhaseTimes
 from placement_gym.backends.measured.outputs import relative_error, sample_steps

@@ -14,7 +14,7 @@ from fakes import diamond_problem
 from openvino import opset13 as ops
 
 from placement_gym.backends.measured import kept_profiles, profile
-from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.timing_protocol import FOR_FITTING, QUICK, TimingProtocol
 from placement_gym.backends.protocol import Measurement

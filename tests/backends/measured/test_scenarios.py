@@ -15,7 +15,7 @@ from foreign_models import make_decoder
 from numpy.typing import NDArray
 
 import placement_gym
-from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.candidate import Compilation, join_rounds
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.inferences import PhaseTimes, ScenarioRun

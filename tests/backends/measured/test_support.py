@@ -8,7 +8,7 @@ import numpy as np
 import openvino as ov
 import pytest
 
-from placement_gym.backends.measured.build import find_supported
+from placement_gym.backends.measured.assembly import find_supported
 from placement_gym.backends.measured.inspection import inspect
 from placement_gym.backends.measured.profile import check_can_be_profiled
 from placement_gym.base.errors import UserError

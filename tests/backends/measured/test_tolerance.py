@@ -13,7 +13,7 @@ from openvino import opset13 as ops
 from quantized import write_onnx
 from testbed import backend, known_model, make
 
-from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.isolated import IsolatedBackend
 from placement_gym.backends.measured.outputs import compare_outputs

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from placement_gym.backends.measured.engine_process import Recipe
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.inspection import Inspection, inspect
 from placement_gym.backends.measured.isolated import (
@@ -19,7 +20,6 @@ from placement_gym.backends.measured.isolated import (
 )
 from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.backends.measured.worker import Recipe
 from placement_gym.base.arguments import check_positive
 from placement_gym.base.arrays import BoolArray
 from placement_gym.base.errors import UserError

@@ -1,6 +1,6 @@
 """The process that serves one measured backend, and the recipe by which it makes it.
 
-It runs as ``python -m placement_gym.backends.measured.worker``.
+It runs as ``python -m placement_gym.backends.measured.engine_process``.
 """
 
 from __future__ import annotations
