@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
+from placement_gym.backends.protocol import Measurement
 from placement_gym.base.errors import UserError
 from placement_gym.base.processes.serving import Parent, serve
 from placement_gym.graph.extract import extract_spec
@@ -121,45 +121,36 @@ class Worker:
 
     def __call__(self, request: Json) -> Any:
         self.backend.protocol = TimingProtocol(**request["protocol"])
-        answer: Callable[..., Any] = getattr(self, request["method"])
         try:
-            return answer(*request["arguments"])
+            return encode(self.answer(request["method"], *map(decode, request["arguments"])))
         finally:
             return_free_memory()
 
-    def ready(self) -> None:
-        """Nothing is left to do when the backend is made."""
-
-    def measure_once(self, assignment: list[int]) -> Json:
-        return self.backend.measure_once(np.array(assignment, dtype=np.int64)).to_json()
-
-    def remeasure(self, assignments: list[list[int]]) -> list[Json]:
-        placements = [np.array(one, dtype=np.int64) for one in assignments]
-        return [measurement.to_json() for measurement in self.backend.remeasure(placements)]
-
-    def reference_ms(self) -> float:
-        return self.backend.reference_ms
-
-    def tolerance(self) -> float:
+    def answer(self, method: str, *arguments: Any) -> Any:
+        """The value of a property of the backend, or what a method of it returns."""
+        if method == "ready":  # nothing is left to do when the backend is made
+            return None
         with self.backend.lock():
-            return self.backend.tolerance
+            found = getattr(self.backend, method)
+            return found(*arguments) if callable(found) else found
 
-    def check_reference(self) -> None:
-        with self.backend.lock():
-            self.backend.check_reference()
 
-    def measure_operators(self, device: int, prefill: bool = False) -> list[float]:
-        values: list[float] = self.backend.measure_operators(device, prefill).tolist()
-        return values
+def decode(argument: Any) -> Any:
+    """An argument from JSON: placements are arrays."""
+    if not isinstance(argument, list):
+        return argument
+    if isinstance(argument[0], list):
+        return [np.array(placement, dtype=np.int64) for placement in argument]
+    return np.array(argument, dtype=np.int64)
 
-    def measure_stages(self, assignments: list[list[int]]) -> list[list[list[float]]]:
-        placements = [np.array(one, dtype=np.int64) for one in assignments]
-        values: list[list[list[float]]] = self.backend.measure_stages(placements).tolist()
-        return values
 
-    def own_choice(self, plugin: str) -> list[int]:
-        values: list[int] = self.backend.own_choice(plugin).tolist()
-        return values
+def encode(value: Any) -> Any:
+    """A value as JSON holds it: measurements are their fields, arrays lists."""
+    if isinstance(value, list):
+        return [encode(one) for one in value]
+    if isinstance(value, Measurement):
+        return value.to_json()
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def return_free_memory() -> None:
