@@ -16,7 +16,6 @@ from placement_gym.models.saving import make_models_picklable
 from placement_gym.models.scenario import is_stateful
 from placement_gym.models.shapes import (
     Shapes,
-    SizesError,
     UnsupportedModelError,
     bind_batch,
     bind_shapes,
@@ -199,7 +198,11 @@ def prepare(
     if shapes:
         bind_shapes(model, shapes)
     if is_stateful(model):
-        check_no_data_shapes(data_shapes)
+        if data_shapes:
+            raise UnsupportedModelError(
+                "the model keeps state, so a scenario says what it is measured with, as in "
+                "scenario='chat-128-32' (--scenario chat-128-32): leave data_shapes out"
+            )
         bind_batch(model)
     else:
         check_sizes(model, data_shapes)
@@ -211,20 +214,6 @@ def prepare(
         node.set_friendly_name(name)
         seen.add(name)
     return model
-
-
-def check_no_data_shapes(data_shapes: Shapes | None) -> None:
-    """Raise if a model with state is given data shapes.
-
-    Raises:
-        SizesError: It is.
-    """
-    if data_shapes:
-        raise SizesError(
-            "the model keeps state, so a scenario says what it is measured with, as in "
-            "scenario='chat-128-32' (--scenario chat-128-32): leave data_shapes out",
-            "the model keeps state, and the placement was made for one without: name that model",
-        )
 
 
 def check_sizes(model: ov.Model, data_shapes: Shapes | None) -> None:

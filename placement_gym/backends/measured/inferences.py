@@ -6,11 +6,12 @@ is handed over.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,27 +42,27 @@ class PhaseTimes(NamedTuple):
     handover_ms: float | None = None
 
 
-class Inferences(Protocol):
+class Inferences(ABC):
     """Inferences that a candidate runs each time it is timed."""
 
+    @abstractmethod
     def run(self) -> None:
         """Run once."""
-        ...
 
+    @abstractmethod
     def outputs(self) -> Outputs:
         """The outputs of a run, to be compared with those of the reference device."""
-        ...
 
     def phases_ms(self) -> PhaseTimes | None:
         """Median latencies since ``forget``; None without phases."""
-        ...
+        return None
 
     def forget(self) -> None:
-        """Restart timing."""
-        ...
+        """Restart the timing of phases."""
+        return
 
 
-class SingleInference:
+class SingleInference(Inferences):
     """One inference; the inputs are set once.
 
     Args:
@@ -81,14 +82,8 @@ class SingleInference:
     def outputs(self) -> Outputs:
         return [tensor.data.copy() for tensor in self.request.output_tensors]
 
-    def phases_ms(self) -> PhaseTimes | None:
-        return None
 
-    def forget(self) -> None:
-        pass
-
-
-class ScenarioRun:
+class ScenarioRun(Inferences):
     """The inferences of a scenario, on a state that is reset before the first one.
 
     Args:

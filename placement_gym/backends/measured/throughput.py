@@ -12,7 +12,7 @@ import numpy as np
 
 from placement_gym.backends.failures import EngineFailureError, Kind
 from placement_gym.backends.measured.candidate import Candidate, Compilation
-from placement_gym.backends.measured.inferences import Beat, Inputs, Outputs
+from placement_gym.backends.measured.inferences import Beat, Inferences, Inputs, Outputs
 from placement_gym.backends.measured.outputs import compare_outputs
 from placement_gym.backends.measured.timing import Samples
 from placement_gym.backends.pipeline.cutting import Port
@@ -35,7 +35,7 @@ MAX_STREAMS = {"GPU": 2, "NPU": 1}
 
 
 @dataclass(frozen=True)
-class InFlight:
+class InFlight(Inferences):
     """Several requests of a placement in flight; see ``Inferences``.
 
     Attributes:
@@ -121,12 +121,6 @@ class InFlight:
         ends.sort()
         first = self.requests - 1
         return (ends[first + timed] - ends[first]) / timed * 1e3
-
-    def phases_ms(self) -> None:
-        return None
-
-    def forget(self) -> None:
-        pass
 
 
 def time_windows(arms: Sequence[Callable[[], float]], repeats: int) -> Samples:

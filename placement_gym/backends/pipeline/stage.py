@@ -9,7 +9,7 @@ from threading import Lock, Semaphore
 from time import perf_counter, thread_time
 from typing import TYPE_CHECKING, Any
 
-from placement_gym.backends.pipeline.cutting import MODEL, Port, cut
+from placement_gym.backends.pipeline.cutting import MODEL, Cutter, Port
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import CompileError, EngineError
 from placement_gym.base.texts import last_line
@@ -121,25 +121,26 @@ def compile_stages(
     stage_of = pipeline_stages(graph, operator_devices)
     on = submodel_devices(graph, operator_devices, stage_of).tolist()
     parts = model.clone()
-    drafts, outputs = cut(parts, separate_parts(parts, graph, stage_of))
+    cut, outputs = Cutter(parts, separate_parts(parts, graph, stage_of)).cut()
     register(core, specs)
     # Stages of one device share its streams: they take turns, or each would take all cores.
     turns = {device: take_turns(specs[device], on.count(device)) for device in set(on)}
     # One request more than stages keeps all of them busy; a device alone needs enough for its
     # streams.
-    alone = len(drafts) == 1
-    slots = requests or (2 * count_streams(specs[on[0]]) if alone else len(drafts) + 1)
+    alone = len(cut) == 1
+    slots = requests or (2 * count_streams(specs[on[0]]) if alone else len(cut) + 1)
     stages = []
-    for number, draft in enumerate(drafts):
+    for number, part in enumerate(cut):
         spec = specs[on[number]]
-        compiled = compile_on(core, draft.model, spec, f"stage {number} on {spec.name}", config)
+        built = part.build(f"{model.get_friendly_name()}/stage{number}")
+        compiled = compile_on(core, built, spec, f"stage {number} on {spec.name}", config)
         stages.append(
             Stage(
                 f"stage {number} on {spec.name}",
                 spec.name,
                 tuple(graph.names[i] for i in (stage_of == number).nonzero()[0]),
                 compiled,
-                draft.sources,
+                tuple(part.sources),
                 make_requests(compiled, slots),
                 slots if alone else count_streams(spec),  # alone it has a queue of its own
                 turns[on[number]],
