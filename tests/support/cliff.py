@@ -128,11 +128,6 @@ class CliffEngine(MeasuringBackend):
         first_ms = self.latency_ms(assignments[0])
         return [replace(self.measure_once(one), reference_ms=first_ms) for one in assignments]
 
-    def with_protocol(self, protocol: TimingProtocol) -> CliffEngine:
-        other = CliffEngine(self.problem, self.cliff, protocol)
-        other.measured = self.measured
-        return other
-
     def check_reference(self) -> None:
         """Nothing to check."""
 

@@ -69,8 +69,5 @@ class ScriptedEngine(MeasuringBackend):
     def own_choice(self, plugin: str) -> IntArray:
         return np.zeros(self.problem.n_units, dtype=np.int64)
 
-    def with_protocol(self, protocol: TimingProtocol) -> ScriptedEngine:
-        return self
-
     def close(self) -> None:
         self.log.append("close")

@@ -16,6 +16,7 @@ from openvino import opset13 as ops
 from placement_gym.backends.measured import kept_profiles, profile
 from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.in_process import MeasuredBackend
+from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.timing_protocol import FOR_FITTING, QUICK, TimingProtocol
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
@@ -151,6 +152,12 @@ def test_a_profile_is_a_time_for_each_device(tiny_profile: CostTable) -> None:
     assert tiny_profile.link_ms[0, 1] >= profile.MIN_TRANSFER_MS
 
 
+@pytest.fixture(scope="module")
+def tiny() -> MeasuringBackend:
+    """The toy on the test bed, whose process has inspected it once for all tests."""
+    return build_measured_backend(ModelSpec("tiny"), TESTBED)
+
+
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch, tiny_profile: CostTable) -> list[TimingProtocol]:
     """The protocol of each profile that is measured, which takes no time here."""
@@ -166,45 +173,44 @@ def measured(monkeypatch: pytest.MonkeyPatch, tiny_profile: CostTable) -> list[T
 
 @pytest.mark.usefixtures("own_cache")
 def test_a_profile_is_measured_once_and_kept_as_a_file(
-    measured: list[TimingProtocol], tiny_profile: CostTable
+    tiny: MeasuringBackend, measured: list[TimingProtocol], tiny_profile: CostTable
 ) -> None:
-    backend = build_measured_backend(ModelSpec("tiny"), TESTBED)
-    assert kept_profiles.kept_profile(backend) is None
-    first = kept_profiles.load_or_measure(backend, quiet=True)
-    assert kept_profiles.kept_profile(backend) == kept_profiles.profile_path(backend)
-    assert CostTable.load(kept_profiles.profile_path(backend)).fingerprint == first.fingerprint
-    assert backend.cost_table().fingerprint == first.fingerprint == tiny_profile.fingerprint
+    assert kept_profiles.kept_profile(tiny) is None
+    first = kept_profiles.load_or_measure(tiny, quiet=True)
+    assert kept_profiles.kept_profile(tiny) == kept_profiles.profile_path(tiny)
+    assert CostTable.load(kept_profiles.profile_path(tiny)).fingerprint == first.fingerprint
+    assert tiny.cost_table().fingerprint == first.fingerprint == tiny_profile.fingerprint
     assert measured == [FOR_FITTING]
-    kept_profiles.load_or_measure(backend, refresh=True, quiet=True)
+    kept_profiles.load_or_measure(tiny, refresh=True, quiet=True)
     assert measured == [FOR_FITTING] * 2
 
 
 @pytest.mark.usefixtures("own_cache")
 def test_quick_profile_is_measured_only_without_a_full_one(
+    tiny: MeasuringBackend,
     measured: list[TimingProtocol],
 ) -> None:
-    backend = build_measured_backend(ModelSpec("tiny"), TESTBED)
-    kept_profiles.load_or_measure(backend, quiet=True, quick=True)
-    assert kept_profiles.kept_profile(backend) is None
-    kept_profiles.load_or_measure(backend, quiet=True)
-    kept_profiles.load_or_measure(backend, quiet=True, quick=True)
+    kept_profiles.load_or_measure(tiny, quiet=True, quick=True)
+    assert kept_profiles.kept_profile(tiny) is None
+    kept_profiles.load_or_measure(tiny, quiet=True)
+    kept_profiles.load_or_measure(tiny, quiet=True, quick=True)
     assert measured == [QUICK, FOR_FITTING]
-    assert kept_profiles.kept_profile(backend, quick=True) == kept_profiles.profile_path(backend)
+    assert kept_profiles.kept_profile(tiny, quick=True) == kept_profiles.profile_path(tiny)
 
 
 @pytest.mark.usefixtures("own_cache")
 def test_a_damaged_profile_is_set_aside_reported_and_made_again(
+    tiny: MeasuringBackend,
     measured: list[TimingProtocol],
 ) -> None:
-    backend = build_measured_backend(ModelSpec("tiny"), TESTBED)
-    kept_profiles.load_or_measure(backend, quiet=True)
-    path = kept_profiles.profile_path(backend)
+    kept_profiles.load_or_measure(tiny, quiet=True)
+    path = kept_profiles.profile_path(tiny)
     good = path.read_text()
     damaged = (good[: len(good) // 2], re.sub(r"\d\.\d", "9.9", good), "")
     for number, content in enumerate(damaged):
         path.write_text(content)
         with pytest.warns(PlacementGymWarning, match=rf"{path.name}.*it is now .*damaged"):
-            again = kept_profiles.load_or_measure(backend, quiet=True)
+            again = kept_profiles.load_or_measure(tiny, quiet=True)
         assert measured == [FOR_FITTING] * (number + 2)
         assert CostTable.load(path).fingerprint == again.fingerprint
     aside = sorted(path.parent.glob("*.damaged*"))
@@ -212,23 +218,25 @@ def test_a_damaged_profile_is_set_aside_reported_and_made_again(
 
 
 @pytest.mark.usefixtures("own_cache")
-def test_a_damaged_full_profile_leaves_the_quick_one(measured: list[TimingProtocol]) -> None:
-    backend = build_measured_backend(ModelSpec("tiny"), TESTBED)
-    quick = kept_profiles.load_or_measure(backend, quiet=True, quick=True)
-    kept_profiles.profile_path(backend).write_text("{")
+def test_a_damaged_full_profile_leaves_the_quick_one(
+    tiny: MeasuringBackend, measured: list[TimingProtocol]
+) -> None:
+    quick = kept_profiles.load_or_measure(tiny, quiet=True, quick=True)
+    kept_profiles.profile_path(tiny).write_text("{")
     with pytest.warns(PlacementGymWarning, match="it is now"):
-        found = kept_profiles.load_or_measure(backend, quiet=True, quick=True)
+        found = kept_profiles.load_or_measure(tiny, quiet=True, quick=True)
     assert found.fingerprint == quick.fingerprint
     assert measured == [QUICK]
 
 
 @pytest.mark.usefixtures("own_cache")
-def test_a_profile_that_cannot_be_kept_is_returned(measured: list[TimingProtocol]) -> None:
-    backend = build_measured_backend(ModelSpec("tiny"), TESTBED)
+def test_a_profile_that_cannot_be_kept_is_returned(
+    tiny: MeasuringBackend, measured: list[TimingProtocol]
+) -> None:
     with full_disk(), pytest.warns(PlacementGymWarning, match="the profile could not be kept"):
-        costs = kept_profiles.load_or_measure(backend, quiet=True)
+        costs = kept_profiles.load_or_measure(tiny, quiet=True)
     assert costs.source == "profiled"
-    assert kept_profiles.kept_profile(backend) is None
+    assert kept_profiles.kept_profile(tiny) is None
     assert measured == [FOR_FITTING]
 
 
@@ -246,7 +254,7 @@ def test_devices_that_run_a_part_are_refused_by_name() -> None:
 def test_too_few_placements_are_refused_before_measuring() -> None:
     values = ops.parameter((1, 8), np.float32)
     model = ov.Model([ops.result(ops.sigmoid(ops.relu(values)))], [values], "two")
-    backend = build_measured_backend(ModelSpec(model, "op"), TESTBED)
+    backend = build_measured_backend(ModelSpec(model, "op"), TESTBED, isolate=False)
     with pytest.raises(UserError, match=r"2 units have only 4 placements.*at least 7"):
         kept_profiles.load_or_measure(backend, quiet=True)
 

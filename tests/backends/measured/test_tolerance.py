@@ -16,7 +16,7 @@ from testbed import backend, known_model, make
 from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.isolated import IsolatedBackend
-from placement_gym.backends.measured.outputs import compare_outputs
+from placement_gym.backends.measured.outputs import compare_outputs, relative_error, sample_inputs
 from placement_gym.backends.measured.profile import measure_profile
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.timing_protocol import QUICK as QUICK_PROFILE
@@ -171,3 +171,29 @@ def test_the_built_in_quantised_network_is_the_float_one_rounded() -> None:
         ov.Core().compile_model(load(name), "CPU", config)(image)[0] for name in ("cnn", "cnn-int8")
     )
     assert 1e-4 < np.abs(plain - rounded).max() / np.abs(plain).max() < 0.1
+
+
+def test_sample_inputs_repeat_and_hide_no_token() -> None:
+    first, second = (sample_inputs(known_model("bert-8")) for _ in range(2))
+    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+    names = [port.get_node().get_friendly_name() for port in known_model("bert-8").inputs]
+    masks = [value for name, value in zip(names, first, strict=True) if "mask" in name]
+    assert masks
+    assert all((mask == 1).all() for mask in masks)
+
+
+def test_relative_error_is_that_of_the_worst_output() -> None:
+    ones = np.ones(3, np.float32)
+    assert relative_error([ones, ones], [ones, ones]) == 0.0
+    found, expected = [1.1 * ones, 2.6 * ones], [ones, 2 * ones]
+    for step in (1, -1):
+        assert relative_error(found[::step], expected[::step]) == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("position", [0, 1])
+def test_relative_error_of_an_infinite_output_is_infinite(value: float, position: int) -> None:
+    expected = [np.ones(3, np.float32), np.ones(3, np.float32)]
+    found = [array.copy() for array in expected]
+    found[position][1] = value
+    assert relative_error(found, expected) == float("inf")
