@@ -13,9 +13,9 @@ from placement_gym.base.arguments import check_integer
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.observation import Observation
 from placement_gym.envs.simulated_env import SimulatedEnv
-from placement_gym.graph.families.device_sets import LARGEST_SET
 from placement_gym.graph.families.problems import (
     DRAWN,
+    LARGEST_SET,
     MAX_EDGES,
     MAX_UNITS,
     SampledProblem,
