@@ -11,7 +11,7 @@ from placement_gym.problem.costs.table import CostTable
 
 
 class BackendWrapper:
-    """Forwards every call to ``inner``; subclasses override some of them."""
+    """Forwards every call of a ``Backend`` to ``inner``; subclasses override some of them."""
 
     def __init__(self, inner: Backend) -> None:
         self.inner = inner
@@ -19,53 +19,41 @@ class BackendWrapper:
 
     @property
     def objective(self) -> str:
-        """See ``Backend.objective``."""
         return self.inner.objective
 
     @property
     def limits_weights(self) -> bool:
-        """See ``Backend.limits_weights``."""
         return self.inner.limits_weights
 
     @property
     def rough_costs(self) -> CostTable | None:
-        """See ``Backend.rough_costs``."""
         return self.inner.rough_costs
 
     def evaluate(self, assignment: IntArray) -> Measurement:
-        """See ``Backend.evaluate``."""
         return self.inner.evaluate(assignment)
 
     def evaluate_batch(self, assignments: IntArray) -> Batch:
-        """See ``Backend.evaluate_batch``."""
         return self.inner.evaluate_batch(assignments)
 
     def evaluate_ignoring_limits(self, assignment: IntArray) -> Measurement:
-        """See ``Backend.evaluate_ignoring_limits``."""
         return self.inner.evaluate_ignoring_limits(assignment)
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
-        """See ``Backend.remeasure``."""
         return self.inner.remeasure(assignments)
 
     def infeasibility(self, assignment: IntArray) -> str:
-        """See ``Backend.infeasibility``."""
         return self.inner.infeasibility(assignment)
 
     def start_ms(self, assignment: IntArray) -> FloatArray:
-        """See ``Backend.start_ms``."""
         return self.inner.start_ms(assignment)
 
     def cost_table(self) -> CostTable:
-        """See ``Backend.cost_table``."""
         return self.inner.cost_table()
 
     def own_choice(self, plugin: str) -> IntArray:
-        """See ``Backend.own_choice``."""
         return self.inner.own_choice(plugin)
 
     def close(self) -> None:
-        """Close the inner backend."""
         self.inner.close()
 
 
