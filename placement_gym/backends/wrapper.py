@@ -77,11 +77,9 @@ class CachedBackend(BackendWrapper):
         return self.evaluate_ignoring_limits(assignment)
 
     def evaluate_batch(self, assignments: IntArray) -> Batch:
-        """See ``Backend.evaluate_batch``."""
         return Batch.of(self.evaluate, assignments)
 
     def evaluate_ignoring_limits(self, assignment: IntArray) -> Measurement:
-        """See ``Backend.evaluate_ignoring_limits``."""
         known = self.recall(assignment)
         if known is not None:
             return replace(known, cached=True, compile_s=0.0, measure_s=0.0)

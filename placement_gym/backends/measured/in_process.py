@@ -122,7 +122,6 @@ class MeasuredBackend(MeasuringBackend):
         return measurement_lock(self.reporter)
 
     def measure_once(self, assignment: IntArray) -> Measurement:
-        """See ``MeasuringBackend.measure_once``."""
         with self.lock():
             self.check_reference()  # compiled first, so that compile_s is the candidate's
             started = perf_counter()
@@ -227,7 +226,6 @@ class MeasuredBackend(MeasuringBackend):
 
     @cached_property
     def tolerance(self) -> float:
-        """See ``MeasuringBackend.tolerance``."""
         devices = self.problem.devices
         return self.stated_tolerance or find_tolerance(self.model, devices, self.measure_rounding)
 
@@ -270,7 +268,6 @@ class MeasuredBackend(MeasuringBackend):
         return outputs
 
     def check_reference(self) -> None:
-        """See ``MeasuringBackend.check_reference``."""
         try:
             _ = self.expected_outputs
         except UserError:
@@ -283,7 +280,6 @@ class MeasuredBackend(MeasuringBackend):
 
     @property
     def reference_ms(self) -> float:
-        """See ``MeasuringBackend.reference_ms``."""
         objective = self.protocol.objective
         if objective not in self.reference_times_ms:
             with self.lock():
@@ -294,19 +290,16 @@ class MeasuredBackend(MeasuringBackend):
         return self.reference_times_ms[objective]
 
     def measure_operators(self, device: int, prefill: bool = False) -> FloatArray:
-        """See ``MeasuringBackend.measure_operators``."""
         with self.lock():
             return counters.measure_operator_times(self, device, prefill)
 
     def measure_stages(self, assignments: Sequence[IntArray]) -> FloatArray:
-        """See ``MeasuringBackend.measure_stages``."""
         devices = self.problem.devices
         with self.lock():
             pipelines = [self.pipelines.build(one, devices, 1) for one in assignments]
             return time_stages(pipelines, devices, self.protocol.counter_inferences)
 
     def own_choice(self, plugin: str) -> IntArray:
-        """See ``MeasuringBackend.own_choice``."""
         place = hetero.place_by_hetero if plugin == "HETERO" else hetero.place_by_auto
         with self.lock():
             self.reporter.beat("OpenVINO's own choice")

@@ -186,36 +186,29 @@ class IsolatedBackend(MeasuringBackend):
             raise EngineError(f"{method.replace('_', ' ')} failed: {error}") from error
 
     def measure_once(self, assignment: IntArray) -> Measurement:
-        """See ``MeasuringBackend.measure_once``."""
         return check_values(Measurement.from_json(self.ask("measure_once", assignment.tolist())))
 
     @property
     def reference_ms(self) -> float:
-        """See ``MeasuringBackend.reference_ms``."""
         if self._reference_ms is None:
             self._reference_ms = float(self.retry_request("reference_ms"))
         return self._reference_ms
 
     @cached_property
     def tolerance(self) -> float:
-        """See ``MeasuringBackend.tolerance``."""
         return float(self.retry_request("tolerance"))
 
     def check_reference(self) -> None:
-        """See ``MeasuringBackend.check_reference``."""
         self.retry_request("check_reference")
 
     def measure_operators(self, device: int, prefill: bool = False) -> FloatArray:
-        """See ``MeasuringBackend.measure_operators``."""
         return np.array(self.retry_request("measure_operators", device, prefill), dtype=np.float64)
 
     def measure_stages(self, assignments: Sequence[IntArray]) -> FloatArray:
-        """See ``MeasuringBackend.measure_stages``."""
         listed = [one.tolist() for one in assignments]
         return np.array(self.retry_request("measure_stages", listed), dtype=np.float64)
 
     def own_choice(self, plugin: str) -> IntArray:
-        """See ``MeasuringBackend.own_choice``."""
         return np.array(self.retry_request("own_choice", plugin), dtype=np.int64)
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:

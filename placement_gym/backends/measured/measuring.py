@@ -117,12 +117,10 @@ class MeasuringBackend(ABC):
 
     @property
     def objective(self) -> str:
-        """See ``Backend.objective``."""
         return self.protocol.objective
 
     @property
     def limits_weights(self) -> bool:
-        """See ``Backend.limits_weights``."""
         return self.problem.limited
 
     @cached_property
@@ -140,7 +138,6 @@ class MeasuringBackend(ABC):
         return self.evaluate_ignoring_limits(assignment)
 
     def evaluate_batch(self, assignments: IntArray) -> Batch:
-        """See ``Backend.evaluate_batch``."""
         return Batch.of(self.evaluate, assignments)
 
     def evaluate_ignoring_limits(self, assignment: IntArray) -> Measurement:
@@ -214,7 +211,6 @@ class MeasuringBackend(ABC):
         return replace(failed, prefill_ms=unknown, token_ms=unknown)
 
     def infeasibility(self, assignment: IntArray) -> str:
-        """See ``Backend.infeasibility``."""
         return self.problem.infeasibility(assignment)
 
     def start_ms(self, assignment: IntArray) -> FloatArray:
