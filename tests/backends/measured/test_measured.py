@@ -14,6 +14,7 @@ from testbed import (
     N_TINY,
     QUICK,
     backend,
+    build_here,
     known_problem,
     make,
     needs_bf16,
@@ -21,7 +22,6 @@ from testbed import (
 )
 
 from placement_gym.backends.measured import counters, profile, timing
-from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.candidate import Candidate, Compilation
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.reporter import Reporter
@@ -132,7 +132,7 @@ def test_model_with_infinite_outputs_is_refused_before_profiling(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(counters, "measure_operator_times", lambda *_: pytest.fail("profiled"))
-    tested = build_measured_backend(ModelSpec(log_of_negative(), "op"), TESTBED, isolate=False)
+    tested = build_here(ModelSpec(log_of_negative(), "op"))
     with pytest.raises(UserError, match="NaN or infinite"):
         profile.measure_profile(tested)
 

@@ -12,6 +12,7 @@ import pytest
 from disks import full_disk
 from fakes import diamond_problem
 from openvino import opset13 as ops
+from testbed import build_here
 
 from placement_gym.backends.measured import kept_profiles, profile
 from placement_gym.backends.measured.assembly import build_measured_backend
@@ -254,7 +255,7 @@ def test_devices_that_run_a_part_are_refused_by_name() -> None:
 def test_too_few_placements_are_refused_before_measuring() -> None:
     values = ops.parameter((1, 8), np.float32)
     model = ov.Model([ops.result(ops.sigmoid(ops.relu(values)))], [values], "two")
-    backend = build_measured_backend(ModelSpec(model, "op"), TESTBED, isolate=False)
+    backend = build_here(ModelSpec(model, "op"))
     with pytest.raises(UserError, match=r"2 units have only 4 placements.*at least 7"):
         kept_profiles.load_or_measure(backend, quiet=True)
 

@@ -11,7 +11,7 @@ import openvino as ov
 import pytest
 from openvino import opset13 as ops
 from quantized import write_onnx
-from testbed import backend, known_model, make
+from testbed import backend, build_here, known_model, make
 
 from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.in_process import MeasuredBackend
@@ -146,9 +146,7 @@ def test_a_tolerance_is_above_zero(tolerance: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("granularity", ["fused", "op"])
 def test_a_quantised_model_is_profiled_on_devices_in_f32(granularity: str) -> None:
-    tested = build_measured_backend(
-        ModelSpec("cnn-int8", granularity), TESTBED, protocol=QUICK_PROFILE, isolate=False
-    )
+    tested = build_here(ModelSpec("cnn-int8", granularity), protocol=QUICK_PROFILE)
     table = measure_profile(tested)
     assert not tested.session.failures
     assert table.operator_ms.sum(axis=0).min() > 0
