@@ -55,12 +55,7 @@ def compile_model(
 
 
 def compile_phases(
-    core: ov.Core,
-    model: ov.Model,
-    prefill: Placement,
-    decode: Placement,
-    split: str = "auto",
-    config: Mapping[str, Any] | None = None,
+    core: ov.Core, model: ov.Model, prefill: Placement, decode: Placement
 ) -> PhasedModel:
     """Compile a model with state under a placement for prompts and another one for tokens.
 
@@ -76,21 +71,15 @@ def compile_phases(
         model: As for ``compile_model``.
         prefill: The placement of the first inference after the state is reset.
         decode: The placement of those that follow.
-        split: As for ``compile_model``.
-        config: As for ``compile_model``.
 
     Raises:
         PlacementMismatchError: A placement was made for another model.
         CompileError: OpenVINO refused a placement.
         UserError: The model keeps no state.
-        ValueError: Unknown split.
     """
     if not is_stateful(model):
         raise UserError("a model without state has no phases: use compile_model")
-    return PhasedModel(
-        compile_model(core, model, prefill, split, config),
-        compile_model(core, model, decode, split, config),
-    )
+    return PhasedModel(compile_model(core, model, prefill), compile_model(core, model, decode))
 
 
 def cut(model: ov.Model, placement: Placement, split: str = "auto") -> tuple[OpGraph, Partition]:

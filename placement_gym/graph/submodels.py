@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from placement_gym.base.arrays import BoolArray, IntArray
 from placement_gym.graph.operators import OpGraph, distinct_edges
-from placement_gym.graph.units import contract, join_states, sort_labels
+from placement_gym.graph.units import contract, join_states, label_components, sort_labels
 
 
 def acyclic_submodels(graph: OpGraph, devices: IntArray) -> IntArray:
@@ -74,10 +72,7 @@ def find_components(edges: IntArray, devices: IntArray, level: IntArray) -> IntA
     """(n_operators,) connected component of equal device and level."""
     source, target = edges
     joined = (level[source] == level[target]) & (devices[source] == devices[target])
-    pairs = (source[joined], target[joined])
-    shape = (len(devices), len(devices))
-    matrix = coo_array((np.ones(len(pairs[0]), dtype=np.int8), pairs), shape)
-    return connected_components(matrix, directed=False)[1].astype(np.int64)
+    return label_components(edges[:, joined], len(devices))
 
 
 def sink(edges: IntArray, devices: IntArray, level: IntArray, component: IntArray) -> IntArray:
@@ -177,7 +172,9 @@ def pipeline_stages(graph: OpGraph, devices: IntArray) -> IntArray:
     source, target = graph.edge_index
     flow = graph.edge_index[:, ~(graph.follows[source] | graph.follows[target])]
     edges = distinct_edges(submodels[flow])
-    if has_cycle(distinct_edges(on[edges]), int(on.max()) + 1):
+    n = int(on.max()) + 1
+    # Devices that data goes back and forth between make a cycle: several stages then.
+    if label_components(distinct_edges(on[edges]), n, strong=True).max() + 1 < n:
         level = earliest_levels(edges, np.arange(len(on)))
         _, label = np.unique(np.stack([level, on]), axis=1, return_inverse=True)
     else:
@@ -190,12 +187,6 @@ def count_stages(graph: OpGraph, devices: IntArray, n_devices: int) -> IntArray:
     """(n_devices,) stages of each device, see ``pipeline_stages``."""
     stages = pipeline_stages(graph, devices)
     return np.bincount(submodel_devices(graph, devices, stages), minlength=n_devices)
-
-
-def has_cycle(edges: IntArray, n: int) -> bool:
-    """Return whether a directed graph of ``n`` nodes without self-loops has a cycle."""
-    matrix = coo_array((np.ones(edges.shape[1], dtype=np.int8), (edges[0], edges[1])), (n, n))
-    return bool(connected_components(matrix, directed=True, connection="strong")[0] < n)
 
 
 def number_topologically(edges: IntArray, label: IntArray) -> IntArray:

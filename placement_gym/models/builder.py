@@ -125,11 +125,11 @@ class Builder:
         pool = ops.max_pool(x, [stride] * 2, [1, 1], pads, pads, [kernel] * 2)
         return self.name(pool, name).output(0)
 
-    def dense(self, name: str, x: Tensor, features: int, gain: float = 1.0) -> ov.Node:
+    def dense(self, name: str, x: Tensor, features: int) -> ov.Node:
         """MatMul with a transposed weight, and a bias Add."""
         shape = (x.output(0) if isinstance(x, ov.Node) else x).partial_shape
         rank, inputs = len(shape), shape[-1].get_length()
-        matrix = self.fan_in((features, inputs), inputs, gain)
+        matrix = self.fan_in((features, inputs), inputs)
         weights = self.dense_matrix(f"{name}/weight", matrix)
         product = self.name(ops.matmul(x, weights, False, True), f"{name}/matmul")
         bias_shape = (1,) * (rank - 1) + (features,)

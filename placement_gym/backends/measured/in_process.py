@@ -269,7 +269,7 @@ class MeasuredBackend(MeasuringBackend):
 
     def check_reference(self) -> None:
         try:
-            _ = self.expected_outputs
+            _ = self.reference, self.expected_outputs
         except UserError:
             raise
         except Exception as error:

@@ -141,7 +141,7 @@ def compile_stages(
                 tuple(graph.names[i] for i in (stage_of == number).nonzero()[0]),
                 compiled,
                 tuple(part.sources),
-                make_requests(compiled, slots),
+                [compiled.create_infer_request() for _ in range(slots)],
                 slots if alone else count_streams(spec),  # alone it has a queue of its own
                 turns[on[number]],
             )
@@ -165,10 +165,6 @@ def compile_on(
         return core.compile_model(model, spec.name, {**spec.compile_properties(), **(config or {})})
     except RuntimeError as error:
         raise CompileError(f"OpenVINO refused {name}: {last_line(error)}") from error
-
-
-def make_requests(compiled: ov.CompiledModel, count: int) -> list[ov.InferRequest]:
-    return [compiled.create_infer_request() for _ in range(count)]
 
 
 def take_turns(spec: DeviceSpec, n_stages: int) -> AbstractContextManager[Any]:
