@@ -10,7 +10,7 @@ from placement_gym.base.errors import UserError
 from placement_gym.bench.run.rows import Json, load_runs
 from placement_gym.bench.study.task import describe_devices, expand_variables
 from placement_gym.models.loading import ModelNotFoundError
-from placement_gym.models.shapes import Shapes
+from placement_gym.models.shapes import Shapes, shapes_of_placement
 from placement_gym.problem.costs.table import costs_beside
 from placement_gym.problem.placement import Placement, describe_saved, parse_assignment
 from placement_gym.view.scene import Found, Scene, build_problem, make_scene
@@ -57,7 +57,8 @@ def open_scene(
         )
     ]
     try:
-        return make_scene(found)
+        with shapes_of_placement():
+            return make_scene(found)
     # The rows of a study name files of the machine that ran it.
     except ModelNotFoundError as error:
         raise UserError(f"{error}; --model names the model of {sources[0]}") from error

@@ -17,7 +17,7 @@ from placement_gym.bench.run.finalists import choose_finalist
 from placement_gym.bench.run.rows import to_plain
 from placement_gym.deployment.plan_rows import describe_throughput
 from placement_gym.hardware.devices import collect_cautions
-from placement_gym.models.shapes import Shapes
+from placement_gym.models.shapes import Shapes, shapes_of_placement
 from placement_gym.problem.placement import Placement, describe_saved
 
 
@@ -69,6 +69,7 @@ def evaluate_placement(
     with (
         progress_bar(2, "steps", quiet, description="reading the model") as progress,
         make_temporary_folder() as folder,
+        shapes_of_placement(),
         closing(BenchEnv.make("DevicePlacement-v0", env_kwargs, folder)) as bench_env,
     ):
         # A placement is stored by operators: it fits units of any granularity that it does not

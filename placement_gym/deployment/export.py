@@ -17,7 +17,7 @@ from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.submodels import submodel_devices
 from placement_gym.models.saving import save_model
 from placement_gym.models.scenario import is_stateful
-from placement_gym.models.shapes import Shapes
+from placement_gym.models.shapes import Shapes, shapes_of_placement
 from placement_gym.problem.placement import Placement
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ def export_placement(
     """
     chosen = placement if isinstance(placement, Placement) else Placement.load(placement)
     folder = make_output_folder(out)
-    loaded = chosen.spec.given(model, shapes).load()
+    with shapes_of_placement():
+        loaded = chosen.spec.given(model, shapes).load()
     graph, partition = cut(loaded, chosen, split)
     set_affinities(loaded, graph, partition)
     replace_control_characters(loaded)

@@ -16,6 +16,7 @@ from placement_gym.models.saving import make_models_picklable
 from placement_gym.models.scenario import is_stateful
 from placement_gym.models.shapes import (
     Shapes,
+    SizesError,
     UnsupportedModelError,
     bind_batch,
     bind_shapes,
@@ -199,9 +200,11 @@ def prepare(
         bind_shapes(model, shapes)
     if is_stateful(model):
         if data_shapes:
-            raise UnsupportedModelError(
+            raise SizesError(
                 "the model keeps state, so a scenario says what it is measured with, as in "
-                "scenario='chat-128-32' (--scenario chat-128-32): leave data_shapes out"
+                "scenario='chat-128-32' (--scenario chat-128-32): leave data_shapes out",
+                "the model keeps state, and the placement was made for one without: name that "
+                "model",
             )
         bind_batch(model)
     else:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 from placement_gym.base.errors import UserError, unknown_name
@@ -16,6 +17,32 @@ Shapes: TypeAlias = Mapping[str, Sequence[int | str]]
 
 class UnsupportedModelError(UserError):
     """The model cannot be placed as it is; the message says what to change."""
+
+
+class SizesError(UnsupportedModelError):
+    """Sizes of inputs are missing, or out of place.
+
+    Args:
+        message: What to do.
+        remedy: What to do for who has a placement, which states the sizes to measure with.
+    """
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.remedy = remedy
+
+
+@contextmanager
+def shapes_of_placement() -> Iterator[None]:
+    """Load the model of a placement: sizes to measure with are the placement's, if it has any.
+
+    Raises:
+        UnsupportedModelError: The model has other shapes than when the placement was made.
+    """
+    try:
+        yield
+    except SizesError as error:
+        raise UnsupportedModelError(error.remedy) from error
 
 
 def bind_shapes(model: ov.Model, shapes: Shapes) -> None:
@@ -97,11 +124,12 @@ def explain_dynamic(problem: str, model: ov.Model) -> UnsupportedModelError:
         if shape.is_dynamic and shape.rank.is_static:
             sizes = [size.get_length() if size.is_static else 1 for size in shape]
             example, text = {name: sizes}, f'"{name}[{",".join(map(str, sizes))}]"'
-            return UnsupportedModelError(
+            return SizesError(
                 f"{problem}: bind the inputs' dimensions, as in shapes={example}, --shape {text} "
                 f"or model.reshape({example}), or leave them dynamic and say what is measured, as "
-                f"in data_shapes={example}, --data-shape {text}; a placement needs them as they "
-                f"were when it was made. The inputs are {known}"
+                f"in data_shapes={example}, --data-shape {text}; they are {known}",
+                f"{problem}, and the placement was made with bound dimensions: bind them as then, "
+                f"as in --shape {text} (shapes={example}); the inputs are {known}",
             )
     unranked = [name for name, shape in inputs.items() if shape.rank.is_dynamic]
     if unranked:
