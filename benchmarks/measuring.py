@@ -31,8 +31,8 @@ import numpy as np
 
 import placement_gym  # noqa: F401  registers the environments
 from placement_gym.backends.measured import hetero, timing
-from placement_gym.backends.measured.backend import MeasuredBackend
-from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.assembly import build_measured_backend
+from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.isolated import IsolatedBackend
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.base.arrays import IntArray

@@ -28,12 +28,11 @@ import numpy as np
 import openvino as ov
 from common import Row, append_row, read_rows
 
-from placement_gym.backends.measured.backend import MeasuredBackend
-from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.hetero import Partition, compile_partition
+from placement_gym.backends.measured.in_process import MeasuredBackend
+from placement_gym.backends.measured.kept_profiles import load_or_measure
 from placement_gym.backends.measured.outputs import sample_inputs
-from placement_gym.backends.measured.profile import load_or_measure
-from placement_gym.backends.measured.stage_costs import load_or_measure_costs
 from placement_gym.backends.measured.throughput import InFlight
 from placement_gym.backends.measured.timing_protocol import FOR_FITTING
 from placement_gym.backends.pipeline.executor import StageExecutor
@@ -104,7 +103,7 @@ def measure_rates(options: argparse.Namespace) -> list[Row]:
     )
     protocol = replace(FOR_FITTING, objective="throughput")
     profile = load_or_measure(backend.with_protocol(FOR_FITTING), quick=True)
-    costs = load_or_measure_costs(backend.with_protocol(protocol), quick=True)
+    costs = load_or_measure(backend.with_protocol(protocol), quick=True)
     problem = backend.problem
     plain = predict(problem, profile, exact_pipeline(problem, profile))
     split = exact_pipeline(problem, costs)

@@ -24,11 +24,15 @@ if TYPE_CHECKING:
     from placement_gym.bench.study.replay import validate
     from placement_gym.bench.study.runner import run_study
     from placement_gym.bench.study.spec import Study
-    from placement_gym.deployment.compile import apply_placement, compile_model, compile_phases
+    from placement_gym.deployment.compile import (
+        Pipeline,
+        apply_placement,
+        compile_model,
+        compile_phases,
+    )
     from placement_gym.deployment.evaluate import evaluate_placement
     from placement_gym.deployment.export import export_phases, export_placement
     from placement_gym.deployment.fidelity import fidelity
-    from placement_gym.deployment.pipeline import Pipeline
     from placement_gym.deployment.plan import plan
     from placement_gym.envs.env import DevicePlacementEnv
     from placement_gym.envs.episode import play_episode
@@ -75,7 +79,7 @@ SOURCES = {
     "DevicePlacementEnv": "envs.env",
     "DeviceSpec": "hardware.devices",
     "EngineError": "base.errors",
-    "Pipeline": "deployment.pipeline",
+    "Pipeline": "deployment.compile",
     "Placement": "problem.placement",
     "PlacementGymError": "base.errors",
     "PlacementMismatchError": "problem.placement",

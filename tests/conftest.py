@@ -16,8 +16,9 @@ import openvino as ov
 import pytest
 from hypothesis import settings
 
-from placement_gym.backends.measured.build import build_measured_backend
-from placement_gym.backends.measured.profile import cache_path, measure_profile
+from placement_gym.backends.measured.assembly import build_measured_backend
+from placement_gym.backends.measured.kept_profiles import keep, profile_path
+from placement_gym.backends.measured.profile import measure_profile
 from placement_gym.backends.measured.timing_protocol import QUICK
 from placement_gym.base.processes.signal_stack import SignalStack
 from placement_gym.bench.run.environment import BenchEnv
@@ -90,9 +91,7 @@ def tiny_profile(own_profiles: None) -> CostTable:
     """A quick profile of the toy on the CPU test bed, kept as if it were a full one."""
     backend = build_measured_backend(ModelSpec("tiny"), TESTBED, protocol=QUICK, isolate=False)
     costs = measure_profile(backend)
-    path = cache_path(backend)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    costs.save(path)
+    keep(costs, profile_path(backend), "the profile")
     return costs
 
 

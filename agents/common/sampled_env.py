@@ -13,9 +13,9 @@ from placement_gym.base.arguments import check_integer
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.observation import Observation
 from placement_gym.envs.simulated_env import SimulatedEnv
-from placement_gym.graph.families.device_sets import LARGEST_SET
 from placement_gym.graph.families.problems import (
     DRAWN,
+    LARGEST_SET,
     MAX_EDGES,
     MAX_UNITS,
     SampledProblem,
@@ -41,7 +41,7 @@ class SampledProblemEnv(gym.Env[Observation, Any]):
     Args:
         split: ``"train"``, ``"validation"`` or ``"test"``.
         episodes: Episodes of a problem before the next one is drawn.
-        families: Of graphs that are drawn; see ``placement_gym.graph.families.names.FAMILIES``.
+        families: Of graphs that are drawn; see ``placement_gym.graph.generated.FAMILIES``.
         env_kwargs: Further arguments of ``SimulatedEnv``, as ``repair``.
 
     Attributes:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from placement_gym.backends.cached import CachedBackend
 from placement_gym.backends.protocol import Backend, Measurement
+from placement_gym.backends.wrapper import CachedBackend
 
 
 @dataclass(frozen=True)

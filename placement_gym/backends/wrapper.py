@@ -1,8 +1,9 @@
-"""A backend around another one."""
+"""A backend around another one, and one that remembers: no placement is measured twice."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from placement_gym.backends.protocol import Backend, Batch, Measurement
 from placement_gym.base.arrays import FloatArray, IntArray
@@ -10,7 +11,7 @@ from placement_gym.problem.costs.table import CostTable
 
 
 class BackendWrapper:
-    """Forwards every call to ``inner``; subclasses override some of them."""
+    """Forwards every call of a ``Backend`` to ``inner``; subclasses override some of them."""
 
     def __init__(self, inner: Backend) -> None:
         self.inner = inner
@@ -18,51 +19,82 @@ class BackendWrapper:
 
     @property
     def objective(self) -> str:
-        """See ``Backend.objective``."""
         return self.inner.objective
 
     @property
     def limits_weights(self) -> bool:
-        """See ``Backend.limits_weights``."""
         return self.inner.limits_weights
 
     @property
     def rough_costs(self) -> CostTable | None:
-        """See ``Backend.rough_costs``."""
         return self.inner.rough_costs
 
     def evaluate(self, assignment: IntArray) -> Measurement:
-        """See ``Backend.evaluate``."""
         return self.inner.evaluate(assignment)
 
     def evaluate_batch(self, assignments: IntArray) -> Batch:
-        """See ``Backend.evaluate_batch``."""
         return self.inner.evaluate_batch(assignments)
 
     def evaluate_ignoring_limits(self, assignment: IntArray) -> Measurement:
-        """See ``Backend.evaluate_ignoring_limits``."""
         return self.inner.evaluate_ignoring_limits(assignment)
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
-        """See ``Backend.remeasure``."""
         return self.inner.remeasure(assignments)
 
     def infeasibility(self, assignment: IntArray) -> str:
-        """See ``Backend.infeasibility``."""
         return self.inner.infeasibility(assignment)
 
     def start_ms(self, assignment: IntArray) -> FloatArray:
-        """See ``Backend.start_ms``."""
         return self.inner.start_ms(assignment)
 
     def cost_table(self) -> CostTable:
-        """See ``Backend.cost_table``."""
         return self.inner.cost_table()
 
     def own_choice(self, plugin: str) -> IntArray:
-        """See ``Backend.own_choice``."""
         return self.inner.own_choice(plugin)
 
     def close(self) -> None:
-        """Close the inner backend."""
         self.inner.close()
+
+
+class CachedBackend(BackendWrapper):
+    """Answers a repeated placement from memory, together with the reference measured alongside.
+
+    Failures are kept too: a backend does not report a transient one.
+
+    Args:
+        inner: The backend that evaluates; ``remeasure`` always reaches it.
+    """
+
+    def __init__(self, inner: Backend) -> None:
+        super().__init__(inner)
+        self.seen: dict[bytes, Measurement] = {}
+
+    def evaluate(self, assignment: IntArray) -> Measurement:
+        """See ``Backend.evaluate``; ``cached`` marks repeated placements."""
+        if self.infeasibility(assignment):
+            return self.inner.evaluate(assignment)
+        return self.evaluate_ignoring_limits(assignment)
+
+    def evaluate_batch(self, assignments: IntArray) -> Batch:
+        return Batch.of(self.evaluate, assignments)
+
+    def evaluate_ignoring_limits(self, assignment: IntArray) -> Measurement:
+        known = self.recall(assignment)
+        if known is not None:
+            return replace(known, cached=True, compile_s=0.0, measure_s=0.0)
+        return self.evaluate_anew(assignment)
+
+    def evaluate_anew(self, assignment: IntArray) -> Measurement:
+        """As ``evaluate_ignoring_limits``, but never from memory; the new measurement is kept."""
+        measurement = self.inner.evaluate_ignoring_limits(assignment)
+        self.remember(assignment, measurement)
+        return measurement
+
+    def recall(self, assignment: IntArray) -> Measurement | None:
+        """Return what is remembered of an assignment, limits ignored."""
+        return self.seen.get(assignment.tobytes())
+
+    def remember(self, assignment: IntArray, measurement: Measurement) -> None:
+        """Keep the measurement of an assignment."""
+        self.seen[assignment.tobytes()] = measurement

@@ -139,7 +139,7 @@ def run_models(options: argparse.Namespace) -> int:
 
     from placement_gym.base.fitted_table import FittedText, word_table
     from placement_gym.cli.tables import print_result
-    from placement_gym.graph.families.names import FAMILIES
+    from placement_gym.graph.generated import FAMILIES
 
     files = {"FILE": "what OpenVINO reads: .xml, .onnx, .tflite, .pb, .pdmodel"}
     rows: list[dict[str, str]] = [

@@ -165,11 +165,14 @@ def run_plan(options: argparse.Namespace) -> int:
 
 
 def run_profile(options: argparse.Namespace) -> int:
-    from placement_gym.backends.measured.profile import kept_profile, load_or_measure
+    from placement_gym.backends.measured.kept_profiles import (
+        explain_interrupt,
+        kept_profile,
+        load_or_measure,
+    )
     from placement_gym.base.files import check_output_file, name_output_file
     from placement_gym.cli.tables import describe_profile, print_result, profile_table
     from placement_gym.deployment.granularity import build_backend_to_split
-    from placement_gym.deployment.interruption import explain_interrupt
     from placement_gym.models.spec import ModelSpec
 
     out = name_output_file(options.out, "profile.json") if options.out else None

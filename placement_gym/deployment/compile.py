@@ -1,4 +1,4 @@
-"""A placement in a program of your own: compile a model under it, or only set its affinities."""
+"""A placement in a program of your own: compiled, as a pipeline, or only as affinities."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from placement_gym.backends.measured.hetero import (
     set_affinities,
     uses_aliases,
 )
-from placement_gym.backends.measured.phases import PhasedModel
+from placement_gym.backends.measured.inferences import PhasedModel
+from placement_gym.backends.pipeline.executor import StageExecutor
+from placement_gym.backends.pipeline.inputs import InputReader
+from placement_gym.backends.pipeline.stage import compile_stages
+from placement_gym.base.arguments import check_integer
 from placement_gym.base.errors import UserError
 from placement_gym.deployment.prepared import prepare_for
 from placement_gym.graph.extract import extract_spec
@@ -51,12 +55,7 @@ def compile_model(
 
 
 def compile_phases(
-    core: ov.Core,
-    model: ov.Model,
-    prefill: Placement,
-    decode: Placement,
-    split: str = "auto",
-    config: Mapping[str, Any] | None = None,
+    core: ov.Core, model: ov.Model, prefill: Placement, decode: Placement
 ) -> PhasedModel:
     """Compile a model with state under a placement for prompts and another one for tokens.
 
@@ -72,21 +71,15 @@ def compile_phases(
         model: As for ``compile_model``.
         prefill: The placement of the first inference after the state is reset.
         decode: The placement of those that follow.
-        split: As for ``compile_model``.
-        config: As for ``compile_model``.
 
     Raises:
         PlacementMismatchError: A placement was made for another model.
         CompileError: OpenVINO refused a placement.
         UserError: The model keeps no state.
-        ValueError: Unknown split.
     """
     if not is_stateful(model):
         raise UserError("a model without state has no phases: use compile_model")
-    return PhasedModel(
-        compile_model(core, model, prefill, split, config),
-        compile_model(core, model, decode, split, config),
-    )
+    return PhasedModel(compile_model(core, model, prefill), compile_model(core, model, decode))
 
 
 def cut(model: ov.Model, placement: Placement, split: str = "auto") -> tuple[OpGraph, Partition]:
@@ -118,3 +111,56 @@ def apply_placement(model: ov.Model, placement: Placement) -> None:
     """
     prepare_for(placement, model, in_place=True)
     set_affinities(model, *cut(model, placement, "hetero"))
+
+
+class Pipeline(StageExecutor):
+    """Runs a model under a placement, every stage on another request at the same time.
+
+    A stage is what one device computes between others; it is a model of its own, compiled on that
+    device, and may read the outputs of several earlier stages. Tensors pass from stage to stage
+    without a copy. It has no part in HETERO.
+
+    ```python
+    placement = Placement.load("plan-resnet.json")
+    with Pipeline(ov.Core(), model, placement) as pipeline:
+        for outputs in pipeline.map(images):
+            ...
+    ```
+
+    ``submit`` returns a ``concurrent.futures.Future`` and waits while ``requests`` are in flight;
+    ``map`` keeps the order; a stage that fails makes the future raise ``StageError``, which names
+    it, and the requests before and behind go on. Leaving the ``with`` block waits for all.
+
+    Args:
+        core: Virtual devices of the placement are registered in it.
+        model: The model that the placement was made for; it is not changed.
+        placement: Where each unit goes, with the settings of each device. A device with
+            ``NUM_STREAMS`` in its properties runs as many inferences of its stages at a time.
+        requests: Requests in flight; None is one more than there are stages, and for a device
+            alone twice its streams. More hide differences between requests and take memory for
+            intermediate results.
+        config: Further compile properties of every stage.
+
+    Raises:
+        PlacementMismatchError: The placement was made for another model.
+        CompileError: OpenVINO refused a stage.
+        UserError: ``requests`` is less than 1.
+    """
+
+    def __init__(
+        self,
+        core: ov.Core,
+        model: ov.Model,
+        placement: Placement,
+        requests: int | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
+        if requests is not None:
+            check_integer("requests (None: one more than stages)", requests, 1)
+        ready = prepare_for(placement, model)
+        graph = extract_spec(ready, placement.spec)
+        on = placement.operator_devices(graph)
+        stages, outputs = compile_stages(
+            core, ready, graph, on, placement.devices, requests, config
+        )
+        super().__init__(stages, outputs, InputReader(ready), is_stateful(ready))

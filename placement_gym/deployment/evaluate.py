@@ -14,6 +14,7 @@ from placement_gym.base.progress import progress_bar
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.finalists import Finalist, choose_finalist
 from placement_gym.bench.run.rows import to_plain
+from placement_gym.deployment.plan_rows import describe_throughput
 from placement_gym.hardware.devices import collect_cautions
 from placement_gym.models.shapes import Shapes, shapes_of_placement
 from placement_gym.problem.placement import Placement, describe_saved
@@ -123,9 +124,7 @@ def summarize(finalist: Finalist) -> dict[str, Any]:
 def describe_run(measured: Measurement, scenario: str) -> dict[str, Any]:
     """The latencies of a scenario's phases, or what was in flight; else nothing."""
     values: dict[str, Any] = {"scenario": scenario} if scenario else {}
-    if measured.requests is not None:
-        in_flight = {"requests": measured.requests, "streams": measured.streams}
-        rate = 1e3 / measured.latency_ms
-        return {**values, "objective": "throughput", "requests_per_s": rate, **in_flight}
+    if throughput := describe_throughput(measured):
+        return {**values, "objective": "throughput", **throughput}
     phases = {"prefill_ms": measured.prefill_ms, "token_ms": measured.token_ms}
     return {**values, **phases} if scenario else {}

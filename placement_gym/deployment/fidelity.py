@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from scipy.stats import kendalltau, spearmanr
 
+from placement_gym.backends.measured.kept_profiles import explain_interrupt, load_or_measure
 from placement_gym.backends.measured.measuring import MeasuringBackend
-from placement_gym.backends.measured.profile import load_or_measure, sample_fit_placements
+from placement_gym.backends.measured.profile import sample_fit_placements
 from placement_gym.backends.measured.timing_protocol import FOR_RANKING
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
@@ -23,7 +24,6 @@ from placement_gym.base.files import keep_if_possible, make_output_folder, safe_
 from placement_gym.base.progress import progress_bar
 from placement_gym.bench.run.rows import to_plain
 from placement_gym.deployment.granularity import DEFAULT_GRANULARITY, build_backend_to_split
-from placement_gym.deployment.interruption import explain_interrupt
 from placement_gym.hardware.devices import collect_cautions
 from placement_gym.models.shapes import Shapes
 from placement_gym.models.spec import ModelSpec

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.profile import check_can_be_profiled, check_several
 from placement_gym.backends.measured.timing_protocol import TimingProtocol

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from placement_gym.backends.measured.stage_costs import load_or_measure_costs
+from placement_gym.backends.measured.kept_profiles import explain_interrupt, load_or_measure
 from placement_gym.backends.measured.timing_protocol import QUICK
 from placement_gym.backends.measured.tolerance import F32_TOLERANCE
 from placement_gym.backends.pipeline.stage import with_streams
@@ -22,7 +22,6 @@ from placement_gym.bench.run.rows import to_plain
 from placement_gym.deployment.candidates import Candidate
 from placement_gym.deployment.export import export_phases, export_placement
 from placement_gym.deployment.granularity import DEFAULT_GRANULARITY, build_backend_to_split
-from placement_gym.deployment.interruption import explain_interrupt
 from placement_gym.deployment.memory import check_room, describe_fit, describe_use, report_memory
 from placement_gym.deployment.phases import check_phases, report_phases
 from placement_gym.deployment.plan_rows import summarize
@@ -59,7 +58,7 @@ def plan(
     Candidates are the solvers' placements, the best prefix and window by the twin, and every
     single device; where memory is limited also those that fill devices in order, as other tools
     and HETERO's ``PIPELINE_PARALLEL`` do. A split that nearly fills a device comes with variants
-    that leave more of it free, see ``near_full``. What an integrated device reports as its memory
+    that leave more of it free, see ``candidates``. What an integrated device reports as its memory
     is no limit: placements within it and beyond it are candidates, that device alone among them.
     All that fit are measured side by side. The plan is the
     fastest split if it beats every single device that may run the model by more than the noise,
@@ -132,7 +131,7 @@ def plan(
     if phases:
         check_phases(problem, objective)
     with closing(backend), explain_interrupt(backend, quick=True):
-        costs = load_or_measure_costs(backend, refresh, quiet, quick=True)
+        costs = load_or_measure(backend, refresh, quiet, quick=True)
         found = select(backend, costs, time_limit_s, phases, quiet)
         notes += describe_tolerance(problem, backend.tolerance)
     kind = "" if objective == "latency" else f"-{objective}"

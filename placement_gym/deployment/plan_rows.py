@@ -10,6 +10,9 @@ from placement_gym.base.errors import EngineError
 from placement_gym.bench.run.finalists import UNDECIDED, WITHIN_NOISE, YES, compare_with_best_single
 from placement_gym.deployment.candidates import Candidate
 
+PHASES = ("prefill_ms", "token_ms", "handover_ms")
+"""Of measurements of a model with state alone."""
+
 
 def make_rows(
     candidates: Sequence[Candidate],
@@ -49,9 +52,7 @@ def measured_values(found: Measurement | None, best: Measurement | None) -> dict
         "noise": found.noise + (0.0 if best in (None, found) else best.noise),
         "n_submodels": found.n_submodels,
         "doubt": found.doubt or (best.doubt if best else ""),
-        **({} if found.prefill_ms is None else {"prefill_ms": found.prefill_ms}),
-        **({} if found.token_ms is None else {"token_ms": found.token_ms}),
-        **({} if found.handover_ms is None else {"handover_ms": found.handover_ms}),
+        **{name: ms for name in PHASES if (ms := getattr(found, name)) is not None},
         **describe_throughput(found),
     }
 

@@ -14,9 +14,13 @@ from placement_gym.backends.measured.timing_protocol import QUICK
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.progress import progress_bar
-from placement_gym.deployment.candidates import Candidate, propose_candidates, propose_pipelines
+from placement_gym.deployment.candidates import (
+    Candidate,
+    add_variants,
+    propose_candidates,
+    propose_pipelines,
+)
 from placement_gym.deployment.memory import explain_excess
-from placement_gym.deployment.near_full import add_variants
 from placement_gym.deployment.phases import Phased, add_phase_candidates, measure_phases
 from placement_gym.deployment.plan_rows import choose, make_rows
 from placement_gym.problem.costs.semantics import parse_schedule

@@ -126,9 +126,9 @@ class MeasuredEnv(DevicePlacementEnv):
         data_shapes: Shapes | None = None,
         tolerance: float | None = None,
     ) -> None:
-        from placement_gym.backends.cached import CachedBackend
-        from placement_gym.backends.measured.build import build_measured_backend
+        from placement_gym.backends.measured.assembly import build_measured_backend
         from placement_gym.backends.measured.timing_protocol import TimingProtocol
+        from placement_gym.backends.wrapper import CachedBackend
 
         # Loading and inspecting a model takes seconds: wrong arguments fail before.
         check_integer("warmup", warmup, 0)

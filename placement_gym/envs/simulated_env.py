@@ -92,7 +92,7 @@ class SimulatedEnv(DevicePlacementEnv):
         model: As for ``MeasuredEnv``; or a published workload's ``.json``; or a synthetic graph
             as ``"synthetic-layered-1000"``, ``"synthetic-series-parallel-80000"``,
             ``"unrolled-lstm-50000"``, ``"stacked-bert-80000"`` (about that many operators); or a
-            generated one as ``"family-attention-120-seed7"``, see ``graph.families.names``.
+            generated one as ``"family-attention-120-seed7"``, see ``graph.generated``.
         devices: Preset, names, file or specifications; None takes ``cpu+dgpu``, and for a
             workload the published devices. Kinds are CPU, GPU and NPU (and ACC for a workload),
             with an index as in ``"GPU.1"``; any other name must state its ``roofline``, unless

@@ -14,14 +14,13 @@ from placement_gym.graph.flops import node_flops
 from placement_gym.graph.operators import OpGraph, Tensors, distinct_edges
 from placement_gym.graph.quantization import reads_rounded, rounding_nodes, weight_bytes
 from placement_gym.graph.states import find_states, held_bytes
-from placement_gym.graph.twin import static_twin
 from placement_gym.models.data_shapes import (
     DataShapes,
     find_data_shapes,
     raise_to_bounds,
     shape_nodes,
 )
-from placement_gym.models.scenario import Scenario, is_stateful
+from placement_gym.models.scenario import Scenario, is_stateful, shape_nodes_at_step
 from placement_gym.models.shapes import Shapes
 from placement_gym.models.spec import ModelSpec
 
@@ -92,7 +91,7 @@ def scenario_graph(model: ov.Model, view: str, scenario: Scenario) -> OpGraph:
     """
     steps, half = scenario.steps(), scenario.decoded / 2
     shares = ((1.0, steps[0]), (half, steps[1]), (half, steps[-1]))
-    raw = [raw_graph(model, static_twin(model, step)) for _, step in shares]
+    raw = [raw_graph(model, shape_nodes_at_step(model, step)) for _, step in shares]
     graphs = raw if view == "raw" else [fold(graph, dynamic=True) for graph in raw]
     phases = tuple((count, graph) for (count, _), graph in zip(shares, graphs, strict=True))
     sizes = sum(count * graph.tensors.size_bytes for count, graph in phases)
@@ -112,16 +111,16 @@ def scenario_graph(model: ov.Model, view: str, scenario: Scenario) -> OpGraph:
     )
 
 
-def raw_graph(model: ov.Model, twin: Mapping[str, ov.Node] | None = None) -> OpGraph:
+def raw_graph(model: ov.Model, static: Mapping[str, ov.Node] | None = None) -> OpGraph:
     """Every IR node as an operator, in ``model.get_ordered_ops()`` order.
 
     Args:
         model: The model.
-        twin: Nodes with static shapes by name, where those of the model have none.
+        static: Nodes with static shapes by name, where those of the model have none.
     """
-    # Names and sizes come from different models where shapes are dynamic: only the twin has sizes.
+    # Names and sizes come from different models where shapes are dynamic: the latter has sizes.
     nodes = model.get_ordered_ops()
-    shaped = nodes if twin is None else [twin[node.get_friendly_name()] for node in nodes]
+    shaped = nodes if static is None else [static[node.get_friendly_name()] for node in nodes]
     names = [node.get_friendly_name() for node in nodes]
     index = {name: position for position, name in enumerate(names)}
     source: list[int] = []

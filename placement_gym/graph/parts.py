@@ -1,13 +1,17 @@
-"""The parts of a model that are compiled on their own: submodels and stages."""
+"""The parts of a model that are compiled on their own, submodels and stages, each self-contained.
+
+A constant, or a chain of operators on constants, that two parts share would tie them together:
+HETERO then moves it as data, or over-splits. Rounding that two parts share would leave one of them
+without, so that it computes in real numbers instead of integers. Each part gets copies of its own.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import CompileError
+from placement_gym.base.errors import CompileError, EngineError
 from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.static_values import separate_static_values
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -15,6 +19,10 @@ if TYPE_CHECKING:
 
 def separate_parts(model: ov.Model, graph: OpGraph, parts: IntArray) -> dict[str, int]:
     """Give each part of a model copies of its own of what is known without data, in place.
+
+    Shape arithmetic is replaced by its result, as a pattern that arrives as data makes HETERO's
+    requests fail; on dynamic shapes it is copied. Chains on weights are copied too, so that
+    compressed weights stay compressed, and so is what rounds an activation.
 
     Args:
         model: The model of ``graph``.
@@ -38,5 +46,113 @@ def separate_parts(model: ov.Model, graph: OpGraph, parts: IntArray) -> dict[str
     unplaced = sorted({node.get_friendly_name() for node in model.get_ops()} - set(owner))
     if unplaced:
         raise CompileError(f"the placement has no device for {unplaced}")
-    separate_static_values(model, frozenset(graph.names), owner)
+    Separator(frozenset(graph.names), owner).apply(model)
     return owner
+
+
+class Separator:
+    """Rewires readers to static values of their own part, and keeps the copies made so far.
+
+    Args:
+        operators: Names of the nodes that are placed; all others belong to these.
+        owner: Part by node name; new nodes are added.
+    """
+
+    def __init__(self, operators: frozenset[str], owner: dict[str, int]) -> None:
+        self.operators = operators
+        self.owner = owner
+        self.copies: dict[tuple[str, int], ov.Node] = {}
+
+    def apply(self, model: ov.Model) -> None:
+        for node in model.get_ordered_ops():
+            if self.is_static(node):
+                continue
+            for port in node.inputs():
+                source = port.get_source_output()
+                own = self.own_output(source, self.owner[node.get_friendly_name()])
+                if own != source:
+                    port.replace_source_output(own)
+
+    def is_static(self, node: ov.Node) -> bool:
+        kind = node.get_type_name()
+        folded = node.get_friendly_name() not in self.operators
+        return kind == "Constant" or (folded and kind not in ("Parameter", "Result"))
+
+    def own_output(self, output: ov.Output, part: int) -> ov.Output:
+        """The output that a reader in ``part`` should use instead."""
+        node = output.get_node()
+        if not self.is_static(node):
+            return output
+        integral = output.get_element_type().is_integral_number()
+        if node.get_type_name() != "Constant" and integral and self.is_known(node):
+            return self.fold(output, part)
+        return self.copy(node, part).output(output.get_index())
+
+    def is_known(self, node: ov.Node) -> bool:
+        """Return whether a node has one value for all data and lengths of dynamic dimensions."""
+        if not self.is_static(node):
+            return False
+        if node.get_type_name() == "ShapeOf":
+            return bool(node.input(0).get_partial_shape().is_static)
+        return all(self.is_known(port.get_source_output().get_node()) for port in node.inputs())
+
+    def copy(self, node: ov.Node, part: int) -> ov.Node:
+        key = (node.get_friendly_name(), part)
+        if self.owner[key[0]] == part:
+            for port in node.inputs():
+                port.replace_source_output(self.own_output(port.get_source_output(), part))
+            return node
+        if key not in self.copies:
+            inputs = [self.own_output(port.get_source_output(), part) for port in node.inputs()]
+            self.add(duplicate(node, inputs), key)
+        return self.copies[key]
+
+    def fold(self, output: ov.Output, part: int) -> ov.Output:
+        from openvino import op
+
+        name = f"{output.get_node().get_friendly_name()}/{output.get_index()}"
+        if (name, part) not in self.copies:
+            self.add(op.Constant(evaluate_static(output), shared_memory=False), (name, part))
+        return self.copies[name, part].output(0)
+
+    def add(self, node: ov.Node, key: tuple[str, int]) -> None:
+        name, part = key
+        node.set_friendly_name(f"{name}/submodel{part}")
+        self.owner[node.get_friendly_name()] = part
+        self.copies[key] = node
+
+
+def duplicate(node: ov.Node, inputs: list[ov.Output]) -> ov.Node:
+    """A node of the same type and attributes on other inputs."""
+    from openvino import op
+    from openvino.utils.node_factory import NodeFactory
+
+    if node.get_type_name() == "Constant":
+        return op.Constant(node.get_tensor_view(), shared_memory=False)
+    return NodeFactory().create(node.get_type_name(), inputs, node.get_attributes())
+
+
+def evaluate_static(output: ov.Output) -> ov.Tensor:
+    """The value of a static output.
+
+    Raises:
+        RuntimeError: OpenVINO has no reference implementation of an operator in the chain.
+    """
+    node = output.get_node()
+    if node.get_type_name() == "Constant":
+        return node.get_tensor_view()
+    if node.get_type_name() == "ShapeOf":
+        inputs = [empty_tensor(node.input(0).get_source_output())]
+    else:
+        inputs = [evaluate_static(port.get_source_output()) for port in node.inputs()]
+    outputs = [empty_tensor(port) for port in node.outputs()]
+    if not node.evaluate(outputs, inputs):
+        raise EngineError(f"cannot evaluate {node.get_friendly_name()!r} ({node.get_type_name()})")
+    result: ov.Tensor = outputs[output.get_index()]
+    return result
+
+
+def empty_tensor(port: ov.Output) -> ov.Tensor:
+    import openvino as ov
+
+    return ov.Tensor(port.get_element_type(), port.get_shape())

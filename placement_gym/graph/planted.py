@@ -27,8 +27,8 @@ import numpy as np
 
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
+from placement_gym.graph.graph_builder import op_graph
 from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.synthetic import op_graph
 
 NAME = re.compile(r"planted-(?P<devices>\d{1,2})x(?P<slots>\d{1,6})-seed(?P<seed>\d{1,9})")
 SLACK = 2
@@ -83,11 +83,6 @@ class Plan:
         rng = np.random.default_rng([self.seed, self.devices, self.slots])
         each = np.tile(np.arange(self.devices), (self.slots, 1))
         return rng.permuted(each, axis=1).ravel()
-
-
-def is_planted(model: object) -> bool:
-    """Return whether a model argument is meant to name a planted graph."""
-    return isinstance(model, str) and model.startswith("planted-")
 
 
 def build_planted(name: str) -> OpGraph:

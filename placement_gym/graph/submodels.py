@@ -1,14 +1,12 @@
-"""Submodels: the parts into which a placement cuts the operator graph."""
+"""Submodels and stages: the parts into which a placement cuts the operator graph."""
 
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from placement_gym.base.arrays import BoolArray, IntArray
 from placement_gym.graph.operators import OpGraph, distinct_edges
-from placement_gym.graph.units import contract, join_states, sort_labels
+from placement_gym.graph.units import contract, join_states, label_components, sort_labels
 
 
 def acyclic_submodels(graph: OpGraph, devices: IntArray) -> IntArray:
@@ -74,10 +72,7 @@ def find_components(edges: IntArray, devices: IntArray, level: IntArray) -> IntA
     """(n_operators,) connected component of equal device and level."""
     source, target = edges
     joined = (level[source] == level[target]) & (devices[source] == devices[target])
-    pairs = (source[joined], target[joined])
-    shape = (len(devices), len(devices))
-    matrix = coo_array((np.ones(len(pairs[0]), dtype=np.int8), pairs), shape)
-    return connected_components(matrix, directed=False)[1].astype(np.int64)
+    return label_components(edges[:, joined], len(devices))
 
 
 def sink(edges: IntArray, devices: IntArray, level: IntArray, component: IntArray) -> IntArray:
@@ -156,3 +151,55 @@ def separating_colours(graph: OpGraph, devices: IntArray, submodels: IntArray) -
         taken = {int(colours[other]) for other in neighbours[submodel] if other < submodel}
         colours[submodel] = min(set(range(len(taken) + 1)) - taken)
     return colours
+
+
+def pipeline_stages(graph: OpGraph, devices: IntArray) -> IntArray:
+    """Assign operators to stages, each on one device, such that data only moves to later ones.
+
+    A device is one stage where that makes no cycle, whether its operators are connected or not.
+    Otherwise the submodels of a device are one stage for each number of device changes before
+    them. Constants and Results belong to the stage of their neighbour.
+
+    Args:
+        graph: Operators in topological order.
+        devices: (n_operators,) device of each operator.
+
+    Returns:
+        (n_operators,) stage of each operator, numbered such that producers come first.
+    """
+    submodels = acyclic_submodels(graph, devices)
+    on = submodel_devices(graph, devices, submodels)
+    source, target = graph.edge_index
+    flow = graph.edge_index[:, ~(graph.follows[source] | graph.follows[target])]
+    edges = distinct_edges(submodels[flow])
+    n = int(on.max()) + 1
+    # Devices that data goes back and forth between make a cycle: several stages then.
+    if label_components(distinct_edges(on[edges]), n, strong=True).max() + 1 < n:
+        level = earliest_levels(edges, np.arange(len(on)))
+        _, label = np.unique(np.stack([level, on]), axis=1, return_inverse=True)
+    else:
+        label = on
+    label = label.astype(np.int64).ravel()
+    return number_topologically(distinct_edges(label[edges]), label)[submodels]
+
+
+def count_stages(graph: OpGraph, devices: IntArray, n_devices: int) -> IntArray:
+    """(n_devices,) stages of each device, see ``pipeline_stages``."""
+    stages = pipeline_stages(graph, devices)
+    return np.bincount(submodel_devices(graph, devices, stages), minlength=n_devices)
+
+
+def number_topologically(edges: IntArray, label: IntArray) -> IntArray:
+    """(n,) labels renumbered from 0 such that no edge between labels descends.
+
+    Args:
+        edges: (2, n_edges) of an acyclic graph of labels.
+        label: (n,) labels.
+    """
+    rank = dict.fromkeys(label.tolist(), 0)
+    for _ in rank:
+        for source, target in edges.T.tolist():
+            rank[target] = max(rank[target], rank[source] + 1)
+    order = sorted(rank, key=lambda one: (rank[one], one))
+    position = {one: index for index, one in enumerate(order)}
+    return np.array([position[one] for one in label.tolist()], dtype=np.int64)

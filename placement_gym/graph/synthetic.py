@@ -12,7 +12,8 @@ import numpy as np
 
 from placement_gym.base.arrays import FloatArray, IntArray, round_significant
 from placement_gym.base.errors import UserError
-from placement_gym.graph.operators import OpGraph, Tensors, distinct_edges
+from placement_gym.graph.graph_builder import op_graph
+from placement_gym.graph.operators import OpGraph
 
 FAMILIES = ("synthetic-layered", "synthetic-series-parallel", "unrolled-lstm", "stacked-bert")
 NAME = re.compile(rf"(?P<family>{'|'.join(FAMILIES)})-(?P<n>\d+)")
@@ -22,11 +23,6 @@ LSTM_LAYERS = 8
 LSTM_HIDDEN = 1024
 TYPES = ("Convolution", "MatMul", "Add", "Relu", "Multiply")
 SHARES = (0.3, 0.2, 0.2, 0.2, 0.1)
-
-
-def is_synthetic(model: object) -> bool:
-    """Return whether a model argument names a synthetic graph."""
-    return isinstance(model, str) and NAME.fullmatch(model) is not None
 
 
 def synthetic(name: str) -> OpGraph:
@@ -146,38 +142,4 @@ def stacked_bert(name: str, n: int) -> OpGraph:
         np.tile(one.weight_bytes, copies),
         np.tile(one.flops, copies),
         np.tile(size_bytes, copies),
-    )
-
-
-def op_graph(
-    name: str,
-    edges: IntArray,
-    types: tuple[str, ...],
-    shapes: tuple[tuple[int, ...], ...],
-    weight_bytes: IntArray,
-    flops: FloatArray,
-    size_bytes: IntArray,
-) -> OpGraph:
-    """Build a graph in which every operator has one output, read by all its successors."""
-    edges = distinct_edges(edges.astype(np.int64))
-    sources, counts = np.unique(edges[0], return_counts=True)
-    names = tuple(f"op{i}" for i in range(len(types)))
-    return OpGraph(
-        model=name,
-        names=names,
-        types=types,
-        shapes=shapes,
-        element_types=("f32",) * len(types),
-        members=tuple((name,) for name in names),
-        weight_bytes=weight_bytes,
-        flops=flops,
-        edge_index=edges,
-        tensors=Tensors(
-            source=sources,
-            port=np.zeros(len(sources), dtype=np.int64),
-            size_bytes=size_bytes[sources],
-            offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-            readers=edges[1],
-        ),
-        inputs=(),
     )

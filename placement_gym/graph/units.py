@@ -56,7 +56,7 @@ def group(
         granularity: ``"op"``: each operator alone. ``"colocated"``: an only child joins its only
             parent (HSDAG, appendix G). ``"fused"``: what the device executes as one primitive.
         primitives: For ``"fused"``, the primitive of each IR node that is part of one
-            (``primitives.query_primitives``).
+            (``counters.query_primitives``).
 
     The operators that access a state are one unit at every granularity.
 
@@ -110,20 +110,26 @@ def join_states(graph: OpGraph, labels: IntArray) -> IntArray:
     if not graph.states:
         return labels
     pairs = [(operators[0], one) for operators in graph.states for one in operators]
-    source, target = labels[np.array(pairs, dtype=np.int64).T]
-    n = len(graph)
-    matrix = csr_array((np.ones(len(source), dtype=np.int8), (source, target)), (n, n))
-    merged = connected_components(matrix, directed=False)[1]
-    return merge_cycles(graph, merged[labels].astype(np.int64))
+    merged = label_components(labels[np.array(pairs, dtype=np.int64).T], len(graph))
+    return merge_cycles(graph, merged[labels])
 
 
 def merge_cycles(graph: OpGraph, labels: IntArray) -> IntArray:
     """Merge groups that depend on each other in a cycle."""
     edges = distinct_edges(labels[graph.edge_index])
-    n = len(graph)
+    return label_components(edges, len(graph), strong=True)[labels]
+
+
+def label_components(edges: IntArray, n: int, strong: bool = False) -> IntArray:
+    """(n,) connected component of each node of a graph.
+
+    Args:
+        edges: (2, n_edges) pairs of nodes.
+        n: Number of nodes.
+        strong: Whether edges have a direction, so that a component is what lies on cycles.
+    """
     matrix = csr_array((np.ones(edges.shape[1], dtype=np.int8), (edges[0], edges[1])), (n, n))
-    component = connected_components(matrix, directed=True, connection="strong")[1]
-    return component[labels].astype(np.int64)
+    return connected_components(matrix, strong, "strong")[1].astype(np.int64)
 
 
 def sort_labels(graph: OpGraph, labels: IntArray) -> IntArray:

@@ -12,7 +12,6 @@ from placement_gym.base.errors import UserError, suggest, warn_user
 from placement_gym.base.files import FileError
 from placement_gym.hardware.devices import NATIVE_PRECISION, PRESETS, DeviceSpec
 from placement_gym.hardware.machine import check_available, read_memory, share_host_memory
-from placement_gym.hardware.testbeds import describe_testbed
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -21,6 +20,9 @@ DevicesArgument = str | Sequence["str | Mapping[str, Any] | DeviceSpec"] | None
 
 ACCELERATOR = "ACC"
 COUNTS = re.compile(r"(?P<cpus>[0-9]+)cpu\+(?P<accs>[0-9]+)acc(@(?P<share>[0-9.]+))?")
+TESTBED = re.compile(r"cpu-testbed-(?P<number>\d{1,4})(?P<tight>-tight)?")
+TOGETHER = 1.5
+"""Times the model's weights that the devices of a tight test bed hold together."""
 DEFAULTS = {
     "simulated": ("cpu+dgpu", ""),
     "measured": (
@@ -94,9 +96,9 @@ def parse_devices(devices: str | Sequence[Any]) -> tuple[DeviceSpec, ...]:
     """Return device specifications from whatever names or describes them.
 
     Args:
-        devices: A preset's name, also ``"cpu-testbed-3"`` (see ``describe_testbed``); counts, see
-            ``parse_counts``; comma-separated OpenVINO names; the path of a JSON file with a list;
-            or a list of names, dictionaries or ``DeviceSpec``.
+        devices: A preset's name; a test bed, see ``parse_testbed``; counts, see ``parse_counts``;
+            comma-separated OpenVINO names; the path of a JSON file with a list; or a list of
+            names, dictionaries or ``DeviceSpec``.
 
     Raises:
         ValueError: No device, a name given twice, or a malformed specification or file.
@@ -105,12 +107,9 @@ def parse_devices(devices: str | Sequence[Any]) -> tuple[DeviceSpec, ...]:
         return parse_list(devices)
     if devices in PRESETS:
         return PRESETS[devices]
-    testbed = describe_testbed(devices)
-    if testbed is not None:
-        return parse_list(testbed)
     if Path(devices).suffix == ".json":
         return load_devices(Path(devices))
-    return parse_counts(devices) or parse_list(devices.split(","))
+    return parse_testbed(devices) or parse_counts(devices) or parse_list(devices.split(","))
 
 
 def load_devices(path: Path) -> tuple[DeviceSpec, ...]:
@@ -180,6 +179,27 @@ def parse_device(item: str | Mapping[str, Any] | DeviceSpec) -> DeviceSpec:
         name = item.strip()
         return DeviceSpec(name, precision=NATIVE_PRECISION.get(name.split(".")[0], "f32"))
     return DeviceSpec.from_json(item)
+
+
+def parse_testbed(text: str) -> tuple[DeviceSpec, ...] | None:
+    """Parse ``"cpu-testbed-3"`` or ``"cpu-testbed-3-tight"``; None if the text has another form.
+
+    They are virtual devices of one CPU with one thread each, ``CPU``, ``CPU_2``, ``CPU_3``. Those
+    of a tight test bed hold 1.5 times the weights of the model together, each as much as the
+    others, so that none holds the model, and there is room for copies of weights.
+
+    Raises:
+        UserError: There are fewer than two devices, or more than an environment takes.
+    """
+    match = TESTBED.fullmatch(text)
+    if match is None:
+        return None
+    number = int(match["number"])
+    if not 2 <= number <= MAX_DEVICES:
+        raise UserError(f"{text!r}: a test bed has 2 to {MAX_DEVICES} devices")
+    share = round(TOGETHER / number, 6) if match["tight"] else None
+    names = ["CPU", *(f"CPU_{index}" for index in range(2, number + 1))]
+    return tuple(DeviceSpec(name, "CPU", threads=1, weight_share=share) for name in names)
 
 
 def parse_counts(text: str) -> tuple[DeviceSpec, ...] | None:

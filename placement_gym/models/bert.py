@@ -11,6 +11,7 @@ from placement_gym.models.builder import Builder, Tensor
 
 LAYERS, HEADS, WIDTH, INNER = 12, 12, 768, 3072
 VOCABULARY, POSITIONS, SEGMENTS = 30522, 512, 2
+EPSILON = 1e-12
 
 
 def build(compressed: bool = False, length: int = 128) -> ov.Model:
@@ -52,7 +53,7 @@ def embeddings(b: Builder, tokens: Tensor, segments: Tensor) -> ov.Node:
     position = lookup(b, "embeddings/position", POSITIONS, positions)
     x = b.name(ops.add(word, segment), "embeddings/add_segment")
     x = b.name(ops.add(x, position), "embeddings/add_position")
-    return layer_norm(b, "embeddings/norm", x)
+    return b.layer_norm("embeddings/norm", x, EPSILON)
 
 
 def lookup(b: Builder, name: str, rows: int, ids: Tensor) -> ov.Node:
@@ -63,10 +64,10 @@ def lookup(b: Builder, name: str, rows: int, ids: Tensor) -> ov.Node:
 def encoder_layer(b: Builder, name: str, x: Tensor, bias: Tensor) -> ov.Node:
     attended = b.dense(f"{name}/output", attention(b, name, x, bias), WIDTH)
     residual = b.name(ops.add(attended, x), f"{name}/attention_sum")
-    x = layer_norm(b, f"{name}/attention_norm", residual)
+    x = b.layer_norm(f"{name}/attention_norm", residual, EPSILON)
     inner = b.name(ops.gelu(b.dense(f"{name}/inner", x, INNER), "erf"), f"{name}/gelu")
     residual = b.name(ops.add(b.dense(f"{name}/outer", inner, WIDTH), x), f"{name}/sum")
-    return layer_norm(b, f"{name}/norm", residual)
+    return b.layer_norm(f"{name}/norm", residual, EPSILON)
 
 
 def attention(b: Builder, name: str, x: Tensor, bias: Tensor) -> ov.Node:
@@ -77,28 +78,14 @@ def attention(b: Builder, name: str, x: Tensor, bias: Tensor) -> ov.Node:
     scores = b.name(ops.add(scores, bias), f"{name}/masked")
     weights = b.name(ops.softmax(scores, -1), f"{name}/softmax")
     context = b.name(ops.matmul(weights, value, False, False), f"{name}/context")
-    merged = transpose(b, f"{name}/merge", context)
+    merged = b.transpose(f"{name}/merge", context)
     return b.reshape(f"{name}/merge/reshape", merged, [1, x.shape[1], WIDTH])
 
 
 def heads(b: Builder, name: str, x: Tensor) -> ov.Node:
     """A projection of ``x`` as (1, heads, tokens, width / heads)."""
     split = [1, x.shape[1], HEADS, WIDTH // HEADS]
-    return transpose(b, name, b.reshape(f"{name}/split", b.dense(name, x, WIDTH), split))
-
-
-def transpose(b: Builder, name: str, x: Tensor) -> ov.Node:
-    order = b.constant(f"{name}/order", [0, 2, 1, 3])
-    return b.name(ops.transpose(x, order), f"{name}/transpose")
-
-
-def layer_norm(b: Builder, name: str, x: Tensor) -> ov.Node:
-    axes = b.constant(f"{name}/axes", [-1])
-    x = b.name(ops.mvn(x, axes, True, 1e-12, "inside_sqrt"), f"{name}/mvn")
-    scale = b.weight(f"{name}/scale", b.uniform((1, 1, WIDTH), 0.5, 1.5))
-    x = b.name(ops.multiply(x, scale), f"{name}/multiply")
-    shift = b.weight(f"{name}/shift", b.uniform((1, 1, WIDTH), -0.1, 0.1))
-    return b.name(ops.add(x, shift), f"{name}/add")
+    return b.transpose(name, b.reshape(f"{name}/split", b.dense(name, x, WIDTH), split))
 
 
 def pooler(b: Builder, x: Tensor) -> ov.Node:

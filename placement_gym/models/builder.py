@@ -125,11 +125,11 @@ class Builder:
         pool = ops.max_pool(x, [stride] * 2, [1, 1], pads, pads, [kernel] * 2)
         return self.name(pool, name).output(0)
 
-    def dense(self, name: str, x: Tensor, features: int, gain: float = 1.0) -> ov.Node:
+    def dense(self, name: str, x: Tensor, features: int) -> ov.Node:
         """MatMul with a transposed weight, and a bias Add."""
         shape = (x.output(0) if isinstance(x, ov.Node) else x).partial_shape
         rank, inputs = len(shape), shape[-1].get_length()
-        matrix = self.fan_in((features, inputs), inputs, gain)
+        matrix = self.fan_in((features, inputs), inputs)
         weights = self.dense_matrix(f"{name}/weight", matrix)
         product = self.name(ops.matmul(x, weights, False, True), f"{name}/matmul")
         bias_shape = (1,) * (rank - 1) + (features,)
@@ -139,6 +139,21 @@ class Builder:
     def reshape(self, name: str, x: Tensor, shape: Sequence[int]) -> ov.Node:
         pattern = self.constant(f"{name}/pattern", shape)
         return self.name(ops.reshape(x, pattern, special_zero=False), name)
+
+    def transpose(self, name: str, x: Tensor) -> ov.Node:
+        """Swap the middle two of four dimensions, tokens and heads of attention."""
+        order = self.constant(f"{name}/order", [0, 2, 1, 3])
+        return self.name(ops.transpose(x, order), f"{name}/transpose")
+
+    def layer_norm(self, name: str, x: Tensor, epsilon: float) -> ov.Node:
+        """Normalise over the last of three dimensions."""
+        axes = self.constant(f"{name}/axes", [-1])
+        x = self.name(ops.mvn(x, axes, True, epsilon, "inside_sqrt"), f"{name}/mvn")
+        shape = (1, 1, x.output(0).partial_shape[2].get_length())
+        scale = self.weight(f"{name}/scale", self.uniform(shape, 0.5, 1.5))
+        x = self.name(ops.multiply(x, scale), f"{name}/multiply")
+        shift = self.weight(f"{name}/shift", self.uniform(shape, -0.1, 0.1))
+        return self.name(ops.add(x, shift), f"{name}/add")
 
     def classifier(self, name: str, x: Tensor, classes: int) -> ov.Node:
         """Global average pooling, flattening and a dense layer."""

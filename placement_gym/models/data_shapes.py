@@ -10,6 +10,7 @@ from placement_gym.models.shapes import (
     Shapes,
     UnsupportedModelError,
     explain_dynamic,
+    find_dynamic,
     input_names,
     to_text,
 )
@@ -143,10 +144,9 @@ def shape_nodes(model: ov.Model, sizes: DataShapes) -> dict[str, ov.Node]:
             "inputs, and bound dimensions alike that are equal"
         ) from error
     nodes = {node.get_friendly_name(): node for node in clone.get_ordered_ops()}
-    for name, node in nodes.items():
-        if any(output.get_partial_shape().is_dynamic for output in node.outputs()):
-            raise UnsupportedModelError(
-                f"{name!r} has a dynamic shape even where inputs have the sizes {dict(sizes)}: it "
-                "depends on the data, and such a model cannot be placed"
-            )
+    if name := find_dynamic(nodes.values()):
+        raise UnsupportedModelError(
+            f"{name!r} has a dynamic shape even where inputs have the sizes {dict(sizes)}: it "
+            "depends on the data, and such a model cannot be placed"
+        )
     return nodes

@@ -16,7 +16,7 @@ from openvino import opset13 as ops
 from placement_gym.base.errors import UserError
 from placement_gym.models.builder import Builder, Tensor
 
-POSITIONS = 1024
+POSITIONS, EPSILON = 1024, 1e-5
 MAX_LAYERS = 96
 HIDDEN = -65504.0
 """Added to the scores of tokens that may not be attended to: the lowest number of f16."""
@@ -64,7 +64,7 @@ def build(compressed: bool = False, bits: int | None = None, layers: int | None 
     sinks: list[ov.Node] = []
     for layer in range(size.layers):
         x = decoder_layer(b, size, f"layer{layer}", x, bias, sinks)
-    logits = b.name(ops.matmul(layer_norm(b, "norm", x, size), table, False, True), "head/matmul")
+    logits = b.name(ops.matmul(b.layer_norm("norm", x, EPSILON), table, False, True), "head/matmul")
     return b.model("gpt", {"logits": logits}, [tokens, mask, positions], sinks)
 
 
@@ -92,9 +92,9 @@ def decoder_layer(
     b: Builder, size: Size, name: str, x: Tensor, bias: Tensor, sinks: list[ov.Node]
 ) -> ov.Node:
     """One layer; its ``Assign`` operators are appended to ``sinks``."""
-    attended = attention(b, size, name, layer_norm(b, f"{name}/norm1", x, size), bias, sinks)
+    attended = attention(b, size, name, b.layer_norm(f"{name}/norm1", x, EPSILON), bias, sinks)
     x = b.name(ops.add(b.dense(f"{name}/output", attended, size.width), x), f"{name}/sum1")
-    normed = layer_norm(b, f"{name}/norm2", x, size)
+    normed = b.layer_norm(f"{name}/norm2", x, EPSILON)
     inner = b.dense(f"{name}/inner", normed, 4 * size.width)
     inner = b.name(ops.gelu(inner, "tanh"), f"{name}/gelu")
     return b.name(ops.add(b.dense(f"{name}/outer", inner, size.width), x), f"{name}/sum2")
@@ -109,7 +109,7 @@ def attention(
     key = remember(b, size, f"{name}/key", new_key, sinks)
     value = remember(b, size, f"{name}/value", new_value, sinks)
     attended = ops.scaled_dot_product_attention(query, key, value, bias)
-    context = transpose(b, f"{name}/merge", b.name(attended, f"{name}/attention"))
+    context = b.transpose(f"{name}/merge", b.name(attended, f"{name}/attention"))
     return reshape(b, f"{name}/merge/reshape", context, [0, 0, size.width])
 
 
@@ -117,7 +117,7 @@ def heads(b: Builder, size: Size, name: str, x: Tensor) -> ov.Node:
     """A projection of ``x`` as (1, heads, new tokens, head width)."""
     projected = b.dense(name, x, size.width)
     split = reshape(b, f"{name}/split", projected, [0, 0, size.heads, size.head_width])
-    return transpose(b, name, split)
+    return b.transpose(name, split)
 
 
 def remember(b: Builder, size: Size, name: str, new: Tensor, sinks: list[ov.Node]) -> ov.Node:
@@ -132,21 +132,7 @@ def remember(b: Builder, size: Size, name: str, new: Tensor, sinks: list[ov.Node
     return whole
 
 
-def transpose(b: Builder, name: str, x: Tensor) -> ov.Node:
-    order = b.constant(f"{name}/order", [0, 2, 1, 3])
-    return b.name(ops.transpose(x, order), f"{name}/transpose")
-
-
 def reshape(b: Builder, name: str, x: Tensor, shape: list[int]) -> ov.Node:
     """A Reshape in which 0 keeps a dimension, whatever its length."""
     pattern = b.constant(f"{name}/pattern", shape)
     return b.name(ops.reshape(x, pattern, special_zero=True), name)
-
-
-def layer_norm(b: Builder, name: str, x: Tensor, size: Size) -> ov.Node:
-    axes = b.constant(f"{name}/axes", [-1])
-    x = b.name(ops.mvn(x, axes, True, 1e-5, "inside_sqrt"), f"{name}/mvn")
-    scale = b.weight(f"{name}/scale", b.uniform((1, 1, size.width), 0.5, 1.5))
-    x = b.name(ops.multiply(x, scale), f"{name}/multiply")
-    shift = b.weight(f"{name}/shift", b.uniform((1, 1, size.width), -0.1, 0.1))
-    return b.name(ops.add(x, shift), f"{name}/add")

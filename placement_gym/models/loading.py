@@ -21,6 +21,7 @@ from placement_gym.models.shapes import (
     bind_batch,
     bind_shapes,
     explain_dynamic,
+    find_dynamic,
 )
 
 if TYPE_CHECKING:
@@ -198,7 +199,13 @@ def prepare(
     if shapes:
         bind_shapes(model, shapes)
     if is_stateful(model):
-        check_no_data_shapes(data_shapes)
+        if data_shapes:
+            raise SizesError(
+                "the model keeps state, so a scenario says what it is measured with, as in "
+                "scenario='chat-128-32' (--scenario chat-128-32): leave data_shapes out",
+                "the model keeps state, and the placement was made for one without: name that "
+                "model",
+            )
         bind_batch(model)
     else:
         check_sizes(model, data_shapes)
@@ -212,20 +219,6 @@ def prepare(
     return model
 
 
-def check_no_data_shapes(data_shapes: Shapes | None) -> None:
-    """Raise if a model with state is given data shapes.
-
-    Raises:
-        SizesError: It is.
-    """
-    if data_shapes:
-        raise SizesError(
-            "the model keeps state, so a scenario says what it is measured with, as in "
-            "scenario='chat-128-32' (--scenario chat-128-32): leave data_shapes out",
-            "the model keeps state, and the placement was made for one without: name that model",
-        )
-
-
 def check_sizes(model: ov.Model, data_shapes: Shapes | None) -> None:
     """Raise if a model without state has a shape that its inputs' sizes do not determine.
 
@@ -237,9 +230,8 @@ def check_sizes(model: ov.Model, data_shapes: Shapes | None) -> None:
     if sizes:
         shape_nodes(model, sizes)
         return
-    for node in model.get_ordered_ops():
-        if any(output.get_partial_shape().is_dynamic for output in node.outputs()):
-            raise explain_dynamic(f"{node.get_friendly_name()!r} has a dynamic shape", model)
+    if name := find_dynamic(model.get_ordered_ops()):
+        raise explain_dynamic(f"{name!r} has a dynamic shape", model)
 
 
 def has_automatic_name(node: ov.Node) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -106,6 +106,14 @@ def bind_batch(model: ov.Model) -> None:
 def input_names(port: ov.Output) -> list[str]:
     """The names by which ``shapes`` may call an input."""
     return [*sorted(port.get_names()), port.get_node().get_friendly_name()]
+
+
+def find_dynamic(nodes: Iterable[ov.Node]) -> str:
+    """The name of the first node with an output of dynamic shape; empty if there is none."""
+    for node in nodes:
+        if any(output.get_partial_shape().is_dynamic for output in node.outputs()):
+            return str(node.get_friendly_name())
+    return ""
 
 
 def explain_dynamic(problem: str, model: ov.Model) -> UnsupportedModelError:

@@ -12,7 +12,7 @@ from placement_gym.base.errors import UserError
 from placement_gym.models.builder import Builder, Tensor
 
 PATCH, PATCHES = 16, 14 * 14
-WIDENING = 4
+WIDENING, EPSILON = 4, 1e-6
 
 
 class Width(NamedTuple):
@@ -44,7 +44,7 @@ def build(compressed: bool = False, layers: int | None = None) -> ov.Model:
     x = embed_patches(b, image, width.size)
     for layer in range(DEFAULT_LAYERS if layers is None else layers):
         x = transformer_block(b, f"layer{layer}", x, width)
-    x = layer_norm(b, "norm", x)
+    x = b.layer_norm("norm", x, EPSILON)
     index, axis = b.constant("head/index", 0), b.constant("head/axis", 1)
     logits = b.dense("head", b.name(ops.gather(x, index, axis), "head/class"), 1000)
     return b.model("vit", {"logits": logits}, [image])
@@ -63,9 +63,10 @@ def embed_patches(b: Builder, image: Tensor, width: int) -> ov.Node:
 
 def transformer_block(b: Builder, name: str, x: Tensor, width: Width) -> ov.Node:
     """Attention among (batch, tokens, width) tokens, and two dense layers, with residual sums."""
-    attended = attend(b, f"{name}/attention", layer_norm(b, f"{name}/norm1", x), width)
+    attended = attend(b, f"{name}/attention", b.layer_norm(f"{name}/norm1", x, EPSILON), width)
     x = b.name(ops.add(attended, x), f"{name}/sum1")
-    inner = b.dense(f"{name}/inner", layer_norm(b, f"{name}/norm2", x), WIDENING * width.size)
+    normed = b.layer_norm(f"{name}/norm2", x, EPSILON)
+    inner = b.dense(f"{name}/inner", normed, WIDENING * width.size)
     inner = b.name(ops.gelu(inner, "erf"), f"{name}/gelu")
     return b.name(ops.add(b.dense(f"{name}/outer", inner, width.size), x), f"{name}/sum2")
 
@@ -89,16 +90,4 @@ def split_heads(b: Builder, name: str, x: Tensor, width: Width) -> ov.Node:
     """A projection as (batch, heads, tokens, width / heads)."""
     shape = [x.shape[0], x.shape[1], width.heads, width.size // width.heads]
     projected = b.reshape(f"{name}/split", b.dense(name, x, width.size), shape)
-    order = b.constant(f"{name}/order", [0, 2, 1, 3])
-    return b.name(ops.transpose(projected, order), f"{name}/transpose")
-
-
-def layer_norm(b: Builder, name: str, x: Tensor) -> ov.Node:
-    """Layer normalisation over the last of three dimensions."""
-    width = x.shape[2]
-    axes = b.constant(f"{name}/axes", [-1])
-    x = b.name(ops.mvn(x, axes, True, 1e-6, "inside_sqrt"), f"{name}/mvn")
-    scale = b.weight(f"{name}/scale", b.uniform((1, 1, width), 0.5, 1.5))
-    x = b.name(ops.multiply(x, scale), f"{name}/multiply")
-    shift = b.weight(f"{name}/shift", b.uniform((1, 1, width), -0.1, 0.1))
-    return b.name(ops.add(x, shift), f"{name}/add")
+    return b.transpose(name, projected)

@@ -7,8 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray, IntArray, UInt8, UInt32
-from placement_gym.graph.stages import count_stages
-from placement_gym.graph.submodels import join_operators
+from placement_gym.graph.submodels import count_stages, join_operators
 from placement_gym.graph.units import Units
 from placement_gym.problem.costs.semantics import CHOICES, Semantics
 from placement_gym.problem.costs.table import CostTable

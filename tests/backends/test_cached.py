@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from fakes import FakeBackend, assignment, diamond_problem
 
-from placement_gym.backends.cached import CachedBackend
+from placement_gym.backends.wrapper import CachedBackend
 from placement_gym.hardware.devices import DeviceSpec
 
 MIXED = [0, 1, 1, 0]

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import openvino as ov
 import pytest
 from foreign_models import make_chain
 from openvino import opset13 as ops
 
+from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.base.errors import UserError
+from placement_gym.deployment import granularity
 from placement_gym.deployment.granularity import build_backend_to_split
 from placement_gym.models.spec import ModelSpec
+
+
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inspect models here: a process for each takes seconds."""
+    here = partial(build_measured_backend, isolate=False)
+    monkeypatch.setattr(granularity, "build_measured_backend", here)
 
 
 def test_a_chain_is_split_by_what_the_device_runs_as_one(

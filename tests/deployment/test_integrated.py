@@ -12,9 +12,8 @@ from placement_gym.backends.measured.profile import holds_model
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.errors import UserError
 from placement_gym.cli.main import main
-from placement_gym.deployment.candidates import Candidate, propose_candidates
+from placement_gym.deployment.candidates import Candidate, add_variants, propose_candidates
 from placement_gym.deployment.memory import check_room, describe_fit
-from placement_gym.deployment.near_full import add_variants
 from placement_gym.hardware import machine
 from placement_gym.hardware.device_requests import resolve_devices
 from placement_gym.hardware.devices import DeviceSpec

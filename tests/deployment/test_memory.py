@@ -12,9 +12,8 @@ import pytest
 from by_hand import cost_table, made_graph
 from fakes import FakeBackend
 from rich.console import Console
+from testbed import build_here
 
-from placement_gym.backends.measured.backend import MeasuredBackend
-from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.hetero import Partition, set_affinities
 from placement_gym.backends.measured.timing_protocol import QUICK
 from placement_gym.backends.simulated.backend import SimulatedBackend
@@ -72,12 +71,8 @@ def test_devices_hold_the_constants_of_the_compiled_model() -> None:
     ("devices", "too_small"), [("cpu-testbed-limited", 1), ("cpu-testbed-2-tight", 2)]
 )
 def test_decoder_decodes_32_tokens_within_the_limits(devices: str, too_small: int) -> None:
-    backend = build_measured_backend(
-        ModelSpec("gpt", "fused", scenario="chat-16-32"),
-        resolve_devices(devices, "measured"),
-        isolate=False,
-    )
-    assert isinstance(backend, MeasuredBackend)
+    spec = ModelSpec("gpt", "fused", scenario="chat-16-32")
+    backend = build_here(spec, resolve_devices(devices, "measured"))
     problem = backend.problem
     assert len(describe_fit(problem)) == too_small
     costs = analytic(problem.units.graph, problem.devices)

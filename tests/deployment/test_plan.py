@@ -17,7 +17,7 @@ from fakes import LIMITED, diamond_costs, diamond_problem
 from foreign_models import save_chain_ir, save_residual_onnx
 from testbed import outputs, worst_relative
 
-from placement_gym.backends.measured import profile
+from placement_gym.backends.measured import kept_profiles
 from placement_gym.backends.measured.isolated import IsolatedBackend
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
@@ -266,7 +266,7 @@ def test_an_interrupted_plan_says_what_is_kept_and_how_to_go_on(
     closed: list[IsolatedBackend] = []
     monkeypatch.setattr(IsolatedBackend, "close", lambda backend: closed.append(backend))
     monkeypatch.setattr(IsolatedBackend, "remeasure", interrupt)
-    monkeypatch.setattr(profile, "measure_profile", interrupt)
+    monkeypatch.setattr(kept_profiles, "measure_profile", interrupt)
     if interrupted_in == "measure_profile":
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(KeyboardInterrupt) as interrupted:

@@ -17,7 +17,7 @@ from fakes import (
 )
 
 import placement_gym  # noqa: F401  registers the ids
-from placement_gym.backends.cached import CachedBackend
+from placement_gym.backends.wrapper import CachedBackend
 from placement_gym.base.errors import UserError
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
 from placement_gym.envs.env import DevicePlacementEnv

@@ -19,9 +19,10 @@ import placement_gym  # noqa: F401  registers the ids
 from placement_gym.base.arrays import IntArray
 from placement_gym.envs.observation import N_FEATURES, compute_node_features
 from placement_gym.graph.features import fractal_dimension
+from placement_gym.graph.generated import build_generated
 from placement_gym.graph.neighbourhoods import count_within_distance
 from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.synthetic import FAMILIES, is_synthetic, synthetic
+from placement_gym.graph.synthetic import FAMILIES, synthetic
 from placement_gym.graph.units import group
 
 RANDOM = ("synthetic-layered", "synthetic-series-parallel")
@@ -156,7 +157,7 @@ def test_a_size_out_of_range_is_refused_with_the_range(size: str) -> None:
     ["synthetic-1000", "layered-1000", "unrolled-lstm", "stacked-bert-", "x-stacked-bert-20"],
 )
 def test_a_name_of_no_family_is_refused_with_the_families(name: str) -> None:
-    assert not is_synthetic(name)
+    assert build_generated(name) is None
     with pytest.raises(ValueError, match="unrolled-lstm"):
         synthetic(name)
 

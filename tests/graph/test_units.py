@@ -9,8 +9,8 @@ from graphs import chain, is_topological, op_graph, op_graphs
 from hypothesis import given
 from hypothesis import strategies as st
 
+from placement_gym.backends.measured.counters import query_primitives
 from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.primitives import query_primitives
 from placement_gym.graph.units import Units, group
 from placement_gym.models.spec import GRANULARITIES
 

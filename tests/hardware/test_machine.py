@@ -91,9 +91,10 @@ def test_machine_without_devices_has_nothing_to_measure_on() -> None:
         resolve_devices(None, "measured", FakeCore())
 
 
-def test_memory_of_a_device_is_asked_of_openvino() -> None:
+def test_memory_of_a_discrete_device_is_asked_of_openvino() -> None:
     cpu, gpu = resolve_devices(None, "measured", FakeCore("CPU", "GPU", memory=8 << 30))
     assert (cpu.memory_bytes, gpu.memory_bytes) == (None, 8 << 30)
+    assert (cpu.memory_pool, gpu.memory_pool) == ("", "")
 
 
 @pytest.fixture
@@ -136,9 +137,7 @@ def test_a_limit_that_is_stated_for_an_integrated_gpu_is_its_own() -> None:
     assert (cpu.memory_bytes, cpu.memory_pool) == (None, "")
 
 
-def test_a_machine_without_integrated_devices_has_no_pool() -> None:
-    cpu, gpu = resolve_devices(None, "measured", FakeCore("CPU", "GPU", memory=8 * GIB))
-    assert (cpu.memory_pool, gpu.memory_pool) == ("", "")
+def test_memory_of_the_host_is_counted_where_it_is_known() -> None:
     assert machine.count_host_bytes() is None or machine.count_host_bytes() > GIB
 
 

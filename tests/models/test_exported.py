@@ -14,17 +14,14 @@ from foreign_models import save_residual_onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from openvino import opset13 as ops
+from testbed import build_here
 
-from placement_gym.backends.measured.backend import MeasuredBackend
-from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.outputs import relative_error
-from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.graph.extract import extract
-from placement_gym.hardware.devices import TESTBED
 from placement_gym.models import UnsupportedModelError, load
 from placement_gym.models.spec import ModelSpec
 
-ONCE = TimingProtocol(warmup=0, repeats=2, attempts=1)
 TINY = {"num_hidden_layers": 2, "vocab_size": 128, "num_attention_heads": 4}
 
 
@@ -76,10 +73,7 @@ def test_nodes_that_binding_adds_have_the_same_names_each_time(tmp_path: Path) -
 
 def check_split(model: Any, parts: int, **kwargs: Any) -> MeasuredBackend:
     """Compile a model in parts on two devices in turn, and compare its outputs."""
-    backend = build_measured_backend(
-        ModelSpec(model, "op", **kwargs), TESTBED, protocol=ONCE, isolate=False
-    )
-    assert isinstance(backend, MeasuredBackend)
+    backend = build_here(ModelSpec(model, "op", **kwargs))
     n = backend.problem.n_units
     split = backend.compile(np.arange(n) * parts // n % 2)
     assert split.compilation.n_submodels > 1

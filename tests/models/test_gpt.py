@@ -74,19 +74,6 @@ def test_number_is_that_of_layers_of_gpt_2() -> None:
     assert model.output().get_partial_shape()[2].get_length() == 50257
 
 
-@pytest.mark.parametrize(
-    ("name", "remedy"),
-    [
-        ("gpt-0", "1 to 96 layers"),
-        ("resnet-int8", "only cnn-int8, gpt-int8"),
-        ("tiny-8", "bert"),
-    ],
-)
-def test_name_that_no_model_has_is_refused(name: str, remedy: str) -> None:
-    with pytest.raises(ValueError, match=remedy):
-        load(name)
-
-
 @pytest.mark.parametrize(("name", "close"), [("gpt-int8", 0.3), ("gpt-int4", 1.5)])
 def test_rounded_weights_give_about_the_same_logits(
     name: str, close: float, compiled: ov.CompiledModel

@@ -20,7 +20,9 @@ from placement_gym.hardware.devices import PRESETS
 from placement_gym.models import load, prepare
 from placement_gym.problem.costs.analytic import analytic
 
-MODELS = ("tiny", "resnet", "inception", "bert-8")
+MODELS = ("tiny", "resnet", "inception", "bert-8", "mobilenet-50", "vit-1")
+PUBLISHED = {"mobilenet": (0.6, 3.5), "vit-12": (35.0, 86.6)}
+"""Operations in 10^9 and weights in 10^6."""
 Built = Callable[[str], ov.Model]
 
 
@@ -141,15 +143,35 @@ def test_bert_reads_as_many_tokens_as_its_name_says(built: Built, name: str, tok
     assert {tuple(port.shape) for port in built(name).inputs} == {(1, tokens)}
 
 
-@pytest.mark.parametrize("name", ["bert-0", "bert-513"])
-def test_bert_refuses_more_tokens_than_it_has_positions(name: str) -> None:
-    with pytest.raises(ValueError, match="1 to 512"):
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("bert-0", "1 to 512"),
+        ("bert-513", "1 to 512"),
+        ("gpt-0", "1 to 96 layers"),
+        ("mobilenet-10", "35 to 400 percent"),
+        ("vit-0", "1 to 48 layers"),
+        ("resnet-50", "takes no number, as bert does in 'bert-8'"),
+        ("resnet-int8", "only cnn-int8, gpt-int8"),
+    ],
+)
+def test_what_a_model_does_not_have_is_refused(name: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         load(name)
 
 
-def test_a_model_without_sizes_refuses_a_number() -> None:
-    with pytest.raises(ValueError, match="bert-8"):
-        load("resnet-8")
+def test_the_number_in_a_name_sets_the_size() -> None:
+    counts = [len(extract(load(name), "folded")) for name in ("vit-1", "vit-2")]
+    assert counts[0] < counts[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_work_and_weights_are_the_published_ones(name: str) -> None:
+    graph = extract(load(name), "folded")
+    operations, weights = PUBLISHED[name]
+    assert graph.flops.sum() / 1e9 == pytest.approx(operations, rel=0.1)
+    assert graph.weight_bytes.sum() / 4e6 == pytest.approx(weights, rel=0.05)
 
 
 @pytest.mark.parametrize("name", ["nosuchmodel", "resnet-fp17", "nowhere/model.xml"])

@@ -87,7 +87,7 @@ class CliffEngine(MeasuringBackend):
     def __init__(
         self, problem: Problem, cliff: float = 1.0, protocol: TimingProtocol = QUICK
     ) -> None:
-        super().__init__(problem, False, protocol, None)
+        super().__init__(problem, False, protocol)
         self.cliff = cliff
         self.measured: list[list[int]] = []
         ms = [[MS[device.kind] for device in problem.devices]] * N_UNITS
@@ -127,11 +127,6 @@ class CliffEngine(MeasuringBackend):
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         first_ms = self.latency_ms(assignments[0])
         return [replace(self.measure_once(one), reference_ms=first_ms) for one in assignments]
-
-    def with_protocol(self, protocol: TimingProtocol) -> CliffEngine:
-        other = CliffEngine(self.problem, self.cliff, protocol)
-        other.measured = self.measured
-        return other
 
     def check_reference(self) -> None:
         """Nothing to check."""

@@ -15,8 +15,8 @@ from placement_gym.bench.known.candidates import evaluate_ms
 from placement_gym.bench.known.identity import identify
 from placement_gym.bench.known.update import open_backend
 from placement_gym.bench.run.environment import BenchEnvs
-from placement_gym.graph.families.names import FAMILIES, build_family, name_graph
 from placement_gym.graph.families.problems import make_problem
+from placement_gym.graph.generated import FAMILIES, build_family, name_graph
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.synthetic import synthetic
 from placement_gym.hardware.devices import PRESETS

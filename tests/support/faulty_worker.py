@@ -19,9 +19,9 @@ from unittest.mock import patch
 
 import numpy as np
 
-from placement_gym.backends.measured import compiling
+from placement_gym.backends.measured import candidate
 from placement_gym.backends.measured.candidate import Candidate
-from placement_gym.backends.measured.worker import Json, Worker
+from placement_gym.backends.measured.engine_process import Json, Worker
 from placement_gym.base.processes.serving import Parent, serve
 
 ENDS = {"segv": signal.SIGSEGV, "kill": signal.SIGKILL, "abort": signal.SIGABRT}
@@ -83,7 +83,7 @@ def strike(fault: str) -> None:
 def corrupt(worker: Worker, fault: str) -> Iterator[None]:
     """Let the engine of a measurement fail."""
     if fault in EXCEPTIONS:
-        with patch.object(compiling, "compile_partition", side_effect=EXCEPTIONS[fault]):
+        with patch.object(candidate, "compile_partition", side_effect=EXCEPTIONS[fault]):
             yield
     elif fault in LATENCIES:
         samples = np.full((2, 2, 2), LATENCIES[fault])
@@ -91,7 +91,7 @@ def corrupt(worker: Worker, fault: str) -> Iterator[None]:
             yield
     elif fault in OUTPUTS:
         found = Candidate.outputs
-        with patch.object(Candidate, "outputs", lambda candidate: OUTPUTS[fault](found(candidate))):
+        with patch.object(Candidate, "outputs", lambda one: OUTPUTS[fault](found(one))):
             yield
     elif fault == "no-room":
         with no_room():
@@ -113,13 +113,15 @@ def no_room() -> Iterator[None]:
 
 
 class FaultyWorker(Worker):
-    def measure_once(self, assignment: list[int]) -> Json:
+    def answer(self, method: str, *arguments: Any) -> Any:
+        if method != "measure_once":
+            return super().answer(method, *arguments)
         with self.backend.lock():  # it strikes while it holds the lock
-            self.check_reference()
+            self.backend.check_reference()
             fault = take_fault()
             strike(fault)
             with corrupt(self, fault):
-                return super().measure_once(assignment)
+                return super().answer(method, *arguments)
 
 
 def make(start: Json, parent: Parent) -> Any:

@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from placement_gym.graph.operators import FOLLOWERS
-from placement_gym.graph.stages import count_stages
-from placement_gym.graph.submodels import acyclic_submodels, submodel_devices
+from placement_gym.graph.submodels import acyclic_submodels, count_stages, submodel_devices
 from placement_gym.graph.units import Units
 from placement_gym.problem.costs.semantics import Semantics
 from placement_gym.problem.costs.table import CostTable

@@ -26,7 +26,7 @@ class ScriptedEngine(MeasuringBackend):
     """
 
     def __init__(self, answers: Sequence[Answer], reference: Exception | None = None) -> None:
-        super().__init__(diamond_problem(), False, TimingProtocol(), None)
+        super().__init__(diamond_problem(), False, TimingProtocol())
         self.answers = deque(answers)
         self.reference = reference
         self.log: list[str] = []
@@ -68,9 +68,6 @@ class ScriptedEngine(MeasuringBackend):
 
     def own_choice(self, plugin: str) -> IntArray:
         return np.zeros(self.problem.n_units, dtype=np.int64)
-
-    def with_protocol(self, protocol: TimingProtocol) -> ScriptedEngine:
-        return self
 
     def close(self) -> None:
         self.log.append("close")

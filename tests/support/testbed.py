@@ -14,14 +14,18 @@ from fakes import assignment
 from numpy.typing import NDArray
 
 from placement_gym import DeviceSpec, Placement
-from placement_gym.backends.measured.backend import MeasuredBackend, TimingProtocol
+from placement_gym.backends.measured.assembly import build_measured_backend
+from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.outputs import sample_inputs
+from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.hardware.devices import TESTBED, usable_cores
 from placement_gym.models import load
+from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.problem import Problem
 
 QUICK = {"warmup": 1, "repeats": 2}
+ONCE = TimingProtocol(warmup=0, repeats=2, attempts=1)
 N_TINY = 7
 CHESSBOARD = [0, 1, 1, 0, 1, 0, 1]
 TINY_SPLITS = (
@@ -102,3 +106,14 @@ def backend(core: ov.Core, name: str = "tiny", **protocol: int) -> MeasuredBacke
     return MeasuredBackend(
         core, known_model(name), known_problem(name), "alias", TimingProtocol(**protocol)
     )
+
+
+def build_here(
+    spec: ModelSpec,
+    devices: tuple[DeviceSpec, ...] = TESTBED,
+    protocol: TimingProtocol = ONCE,
+) -> MeasuredBackend:
+    """A backend that measures a model in this process."""
+    built = build_measured_backend(spec, devices, protocol=protocol, isolate=False)
+    assert isinstance(built, MeasuredBackend)
+    return built

@@ -1,17 +1,34 @@
-"""A compiled placement that is ready to be timed, and the measurement its samples amount to."""
+"""A placement compiled and ready to be timed, and the measurement that its samples amount to."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from placement_gym.backends.measured import timing
-from placement_gym.backends.measured.inferences import Inferences, PhaseTimes
+from placement_gym.backends.measured.hetero import Partition, compile_partition, count_submodels
+from placement_gym.backends.measured.inferences import (
+    Inferences,
+    PhasedModel,
+    PhasedRun,
+    PhaseTimes,
+    ScenarioRun,
+    SingleInference,
+)
 from placement_gym.backends.protocol import Measurement
+from placement_gym.base.arrays import IntArray
+from placement_gym.graph.units import Units, contract
+from placement_gym.problem.problem import Problem
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+    from placement_gym.backends.measured.in_process import MeasuredBackend
 
 
 @dataclass(frozen=True)
@@ -56,6 +73,78 @@ class Candidate:
         """Return its compilation, with the times of its phases once it has been timed."""
         phases = self.inferences.phases_ms()
         return replace(self.compilation, **phases._asdict()) if phases else self.compilation
+
+
+def compile_candidate(backend: MeasuredBackend, assignment: IntArray) -> Candidate:
+    """Compile a placement by HETERO, set the inputs and run it once.
+
+    Args:
+        backend: Has the model, its inputs and the devices.
+        assignment: (n_units,) device indices; or (2, n_units) those for prompts and for tokens.
+
+    Raises:
+        CompileError: OpenVINO refused the placement.
+    """
+    beat, steps = backend.reporter.beat, backend.steps
+    beat("compiling")
+    found = [compile_placement(backend, one) for one in np.atleast_2d(assignment)]
+    beat("the first inference")
+    (compiled, facts), *_ = found
+    if assignment.ndim == 2:
+        phased = PhasedModel(*(one for one, _ in found)).create_infer_request()
+        joined = join_phases(backend.problem, assignment, [facts for _, facts in found])
+        return Candidate(PhasedRun(phased, steps, beat), joined)
+    request = compiled.create_infer_request()
+    if backend.stateful:
+        return Candidate(ScenarioRun(request, steps, beat), facts)
+    return Candidate(SingleInference(request, steps[0], beat), facts)
+
+
+def compile_placement(
+    backend: MeasuredBackend, assignment: IntArray
+) -> tuple[ov.CompiledModel, Compilation]:
+    """Compile one placement; see ``compile_candidate``."""
+    started, problem = perf_counter(), backend.problem
+    graph, on = problem.units.graph, assignment[problem.units.of_operator]
+    partition = Partition.of(graph, on, problem.devices, backend.alias)
+    compiled = compile_partition(backend.core, backend.model, graph, partition)
+    return compiled, Compilation(
+        count_submodels(compiled),
+        partition.n_submodels,
+        *problem.traffic(assignment),
+        tuple(problem.memory_bytes(assignment).tolist()),
+        perf_counter() - started,
+    )
+
+
+def join_phases(problem: Problem, pair: IntArray, compiled: Sequence[Compilation]) -> Compilation:
+    """Join the compilations of two placements into what both need together.
+
+    Args:
+        problem: Of both.
+        pair: (2, n_units) device indices for prompts and for tokens.
+        compiled: Of each of them.
+    """
+    first = prefill_problem(problem)
+    n_prefill, prefill_bytes = first.traffic(pair[0])
+    n_decode, all_bytes = problem.traffic(pair[1])
+    return replace(
+        compiled[0],
+        n_submodels=sum(one.n_submodels for one in compiled),
+        n_submodels_expected=sum(one.n_submodels_expected for one in compiled),
+        n_transfers=n_prefill + n_decode,
+        transfer_bytes=prefill_bytes + all_bytes - first.traffic(pair[1])[1],
+        memory_bytes=tuple(np.sum([one.memory_bytes for one in compiled], axis=0).tolist()),
+        compile_s=sum(one.compile_s for one in compiled),
+    )
+
+
+def prefill_problem(problem: Problem) -> Problem:
+    """The problem in which tensors have their sizes in the prefill of a scenario alone."""
+    units = problem.units
+    (_, graph), *_ = units.graph.phases
+    quotient = contract(graph, units.of_operator)
+    return replace(problem, units=Units(units.granularity, graph, units.of_operator, quotient))
 
 
 def join_rounds(rounds: Sequence[Compilation]) -> Compilation:

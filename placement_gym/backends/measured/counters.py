@@ -1,33 +1,25 @@
-"""The time of each operator on a device alone, from OpenVINO's performance counters."""
+"""Primitives that a device executes, and by its counters the time of each operator."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from placement_gym.backends.measured.inferences import Inputs
 from placement_gym.base.arrays import FloatArray
-from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.primitives import members_of_primitives
-from placement_gym.hardware.devices import DeviceSpec
 
 if TYPE_CHECKING:
     import openvino as ov
+
+    from placement_gym.backends.measured.in_process import MeasuredBackend
 
 WARMUP = 5
 
 
 def measure_operator_times(
-    core: ov.Core,
-    model: ov.Model,
-    graph: OpGraph,
-    device: DeviceSpec,
-    steps: Sequence[Inputs],
-    stateful: bool,
-    inferences: int,
-    beat: Callable[[str], object],
+    backend: MeasuredBackend, device: int, prefill: bool = False
 ) -> FloatArray:
     """(n_operators,) median ms of the primitive that executes each operator.
 
@@ -36,27 +28,25 @@ def measure_operator_times(
     to. Primitives of no operator, such as reorders that the device inserted, are left out.
 
     Args:
-        core: Where ``device`` is registered.
-        model: As ``models.load`` returns it.
-        graph: The operators of ``model``.
-        device: The device, with its settings.
-        steps: (n_inferences,) one array per input of the model for each inference of its scenario;
-            a single one for a model without state.
-        stateful: Whether the model keeps state; times are then sums over the scenario.
-        inferences: Number of inferences, or scenarios, whose counters are read.
-        beat: Called with the name of each step as it begins.
+        backend: Has the model, its inputs and the devices. Times of a model with state are sums
+            over its scenario.
+        device: Index of the device.
+        prefill: Of a model with state, time its prefill alone.
     """
+    graph, spec = backend.problem.units.graph, backend.problem.devices[device]
+    steps, beat = backend.steps[:1] if prefill else backend.steps, backend.reporter.beat
     # Counters cost time: no latency is ever measured by a model compiled like this.
-    properties = device.compile_properties() | {"PERF_COUNT": True}
+    properties = spec.compile_properties() | {"PERF_COUNT": True}
     beat("compiling with counters")
-    compiled = core.compile_model(model, device.name, properties)
+    compiled = backend.core.compile_model(backend.model, spec.name, properties)
     beat("the first inference with counters")
     request = compiled.create_infer_request()
     request.infer(dict(enumerate(steps[0])))
     samples: dict[str, list[float]] = {}
     # The first runs warm caches up, as before any measurement.
-    for run in range(WARMUP + inferences):
-        for name, ms in run_with_counters(request, steps if stateful else [[]], beat).items():
+    for run in range(WARMUP + backend.protocol.counter_inferences):
+        counted = run_with_counters(request, steps if backend.stateful else [[]], beat)
+        for name, ms in counted.items():
             if run >= WARMUP:
                 samples.setdefault(name, []).append(ms)
     # Counters name primitives as executed. They are led back to operators by the nodes that they
@@ -96,3 +86,29 @@ def run_with_counters(
             ms = primitive.real_time.total_seconds() * 1e3
             total[primitive.node_name] = total.get(primitive.node_name, 0.0) + ms
     return total
+
+
+def query_primitives(
+    core: ov.Core, model: ov.Model, device: str, properties: dict[str, Any]
+) -> dict[str, str]:
+    """Compile a model; map each surviving IR node's friendly name to the name of its primitive.
+
+    Args:
+        core: The core in which ``device`` is registered.
+        model: Any model that the device supports.
+        device: OpenVINO device name; its fusions are a proxy for those of other devices.
+        properties: Compile properties, as precision changes what is fused.
+    """
+    members = members_of_primitives(core.compile_model(model, device, properties))
+    return {name: primitive for primitive, names in members.items() for name in names}
+
+
+def members_of_primitives(compiled: ov.CompiledModel) -> dict[str, list[str]]:
+    """Map the name of each primitive to the friendly names of the IR nodes that it executes."""
+    members: dict[str, list[str]] = {}
+    for node in compiled.get_runtime_model().get_ordered_ops():
+        info = node.get_rt_info()
+        if "originalLayersNames" in info:
+            names = info["originalLayersNames"].astype(str).split(",")
+            members[node.get_friendly_name()] = [name for name in names if name]
+    return members

@@ -1,4 +1,4 @@
-"""A placement compiled by OpenVINO HETERO so that it really runs where it claims."""
+"""A placement compiled by OpenVINO HETERO to run where it claims, and OpenVINO's own choice."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from placement_gym.graph.submodels import (
 )
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.hardware.machine import register
+from placement_gym.problem.problem import Problem
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -160,3 +161,22 @@ def collect_properties(partition: Partition) -> dict[str, Any]:
 def count_submodels(compiled: ov.CompiledModel) -> int:
     """The number of submodels that HETERO really made."""
     return int(compiled.get_property("HETERO_NUMBER_OF_SUBMODELS"))
+
+
+def place_by_hetero(core: ov.Core, model: ov.Model, problem: Problem) -> dict[str, int]:
+    """Operator name -> device index, as automatic HETERO would place it."""
+    names = problem.device_names
+    found = core.query_model(model, f"HETERO:{','.join(names)}")
+    return {operator: names.index(device) for operator, device in found.items()}
+
+
+def place_by_auto(core: ov.Core, model: ov.Model, problem: Problem) -> dict[str, int]:
+    """Operator name -> index of the one device that AUTO chooses."""
+    names = problem.device_names
+    properties = {
+        "ENABLE_STARTUP_FALLBACK": False,
+        "DEVICE_PROPERTIES": {d.name: d.compile_properties() for d in problem.devices},
+    }
+    compiled = core.compile_model(model, f"AUTO:{','.join(names)}", properties)
+    chosen = compiled.get_property("EXECUTION_DEVICES")[0].strip("()")
+    return dict.fromkeys(problem.units.names, names.index(chosen))

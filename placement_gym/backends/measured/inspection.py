@@ -12,10 +12,10 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from placement_gym.backends.measured.counters import query_primitives
 from placement_gym.backends.measured.lock import measurement_lock
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.base.processes.serving import Parent, serve
-from placement_gym.graph.primitives import query_primitives
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.hardware.machine import register
 from placement_gym.models.spec import ModelSpec

@@ -8,17 +8,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from placement_gym.backends.failures import EngineFailureError, Kind, check_values
-from placement_gym.backends.measured.health import Session
+from placement_gym.backends.measured.engine_process import Recipe
 from placement_gym.backends.measured.hetero import uses_aliases
 from placement_gym.backends.measured.inspection import Inspection
 from placement_gym.backends.measured.lock import describe_command
-from placement_gym.backends.measured.measuring import MakeCosts, MeasuringBackend
-from placement_gym.backends.measured.recipe import Recipe
+from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Measurement
 from placement_gym.base.arrays import FloatArray, IntArray
@@ -33,7 +32,7 @@ from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.problem import Problem
 
-WORKER = "placement_gym.backends.measured.worker"
+WORKER = "placement_gym.backends.measured.engine_process"
 INSPECTOR = "placement_gym.backends.measured.inspection"
 TIMEOUT_S = 120.0
 """Seconds that one step may take: a compilation, an inference."""
@@ -161,20 +160,13 @@ class IsolatedBackend(MeasuringBackend):
         engine: The worker.
         problem: Units and devices.
         protocol: How often things run.
-        make_costs: Profiles the backend when its cost table is first needed.
-        session: What earlier measurements have shown.
     """
 
     def __init__(
-        self,
-        engine: Engine,
-        problem: Problem,
-        protocol: TimingProtocol | None = None,
-        make_costs: MakeCosts | None = None,
-        session: Session | None = None,
+        self, engine: Engine, problem: Problem, protocol: TimingProtocol | None = None
     ) -> None:
         alias = uses_aliases(engine.recipe.split, problem.devices)
-        super().__init__(problem, alias, protocol or TimingProtocol(), make_costs, session)
+        super().__init__(problem, alias, protocol or TimingProtocol())
         self.engine = engine
         self.owns_engine = True
         self._reference_ms: float | None = None
@@ -194,36 +186,29 @@ class IsolatedBackend(MeasuringBackend):
             raise EngineError(f"{method.replace('_', ' ')} failed: {error}") from error
 
     def measure_once(self, assignment: IntArray) -> Measurement:
-        """See ``MeasuringBackend.measure_once``."""
         return check_values(Measurement.from_json(self.ask("measure_once", assignment.tolist())))
 
     @property
     def reference_ms(self) -> float:
-        """See ``MeasuringBackend.reference_ms``."""
         if self._reference_ms is None:
             self._reference_ms = float(self.retry_request("reference_ms"))
         return self._reference_ms
 
     @cached_property
     def tolerance(self) -> float:
-        """See ``MeasuringBackend.tolerance``."""
         return float(self.retry_request("tolerance"))
 
     def check_reference(self) -> None:
-        """See ``MeasuringBackend.check_reference``."""
         self.retry_request("check_reference")
 
     def measure_operators(self, device: int, prefill: bool = False) -> FloatArray:
-        """See ``MeasuringBackend.measure_operators``."""
         return np.array(self.retry_request("measure_operators", device, prefill), dtype=np.float64)
 
     def measure_stages(self, assignments: Sequence[IntArray]) -> FloatArray:
-        """See ``MeasuringBackend.measure_stages``."""
         listed = [one.tolist() for one in assignments]
         return np.array(self.retry_request("measure_stages", listed), dtype=np.float64)
 
     def own_choice(self, plugin: str) -> IntArray:
-        """See ``MeasuringBackend.own_choice``."""
         return np.array(self.retry_request("own_choice", plugin), dtype=np.int64)
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
@@ -236,11 +221,10 @@ class IsolatedBackend(MeasuringBackend):
             self.engine, self.problem, assignments, self.protocol, self.on_rounds
         )
 
-    def with_protocol(self, protocol: TimingProtocol) -> IsolatedBackend:
-        """See ``MeasuringBackend.with_protocol``; the process is the same."""
-        session = self.session_for(protocol)
-        other = IsolatedBackend(self.engine, self.problem, protocol, self.make_costs, session)
-        other.owns_engine = False
+    def with_protocol(self, protocol: TimingProtocol) -> Self:
+        """See ``MeasuringBackend.with_protocol``; the process is that of this one."""
+        other = super().with_protocol(protocol)
+        other.owns_engine, other._reference_ms = False, None
         return other
 
     def restart(self) -> None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from time import sleep
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 
 T = TypeVar("T")
-MakeCosts = Callable[["MeasuringBackend"], CostTable]
 
 
 class MeasuringBackend(ABC):
@@ -35,26 +34,17 @@ class MeasuringBackend(ABC):
         problem: Units and devices.
         alias: Whether devices get alias names, so that HETERO keeps submodels apart.
         protocol: How often things run.
-        make_costs: Profiles the backend when its cost table is first needed.
-        session: What earlier measurements have shown.
 
     Attributes:
+        session: What earlier measurements have shown.
         on_rounds: Called with the number of rounds that ``remeasure`` has done.
     """
 
-    def __init__(
-        self,
-        problem: Problem,
-        alias: bool,
-        protocol: TimingProtocol,
-        make_costs: MakeCosts | None,
-        session: Session | None = None,
-    ) -> None:
+    def __init__(self, problem: Problem, alias: bool, protocol: TimingProtocol) -> None:
         self.problem = problem
         self.alias = alias
         self.protocol = protocol
-        self.make_costs = make_costs
-        self.session = session or Session()
+        self.session = Session()
         self.on_rounds: Callable[[int], object] | None = None
 
     @property
@@ -109,10 +99,6 @@ class MeasuringBackend(ABC):
         """The placement that OpenVINO's ``"HETERO"`` or ``"AUTO"`` chooses; see ``Backend``."""
 
     @abstractmethod
-    def with_protocol(self, protocol: TimingProtocol) -> MeasuringBackend:
-        """A backend of the same problem with another protocol; close both."""
-
-    @abstractmethod
     def restart(self) -> None:
         """Give the next attempt a new process, where there is one."""
 
@@ -120,18 +106,21 @@ class MeasuringBackend(ABC):
     def close(self) -> None:
         """Release the engine; it starts again if it is needed."""
 
-    def session_for(self, protocol: TimingProtocol) -> Session:
-        """This session, or a new one where the protocol has another objective."""
-        return self.session if protocol.objective == self.protocol.objective else Session()
+    def with_protocol(self, protocol: TimingProtocol) -> Self:
+        """The same engine with another protocol; with another objective also a new session."""
+        other = type(self).__new__(type(self))
+        vars(other).update(vars(self))
+        other.protocol, other.on_rounds = protocol, None
+        if protocol.objective != self.objective:
+            other.session = Session()
+        return other
 
     @property
     def objective(self) -> str:
-        """See ``Backend.objective``."""
         return self.protocol.objective
 
     @property
     def limits_weights(self) -> bool:
-        """See ``Backend.limits_weights``."""
         return self.problem.limited
 
     @cached_property
@@ -149,7 +138,6 @@ class MeasuringBackend(ABC):
         return self.evaluate_ignoring_limits(assignment)
 
     def evaluate_batch(self, assignments: IntArray) -> Batch:
-        """See ``Backend.evaluate_batch``."""
         return Batch.of(self.evaluate, assignments)
 
     def evaluate_ignoring_limits(self, assignment: IntArray) -> Measurement:
@@ -223,7 +211,6 @@ class MeasuringBackend(ABC):
         return replace(failed, prefill_ms=unknown, token_ms=unknown)
 
     def infeasibility(self, assignment: IntArray) -> str:
-        """See ``Backend.infeasibility``."""
         return self.problem.infeasibility(assignment)
 
     def start_ms(self, assignment: IntArray) -> FloatArray:
@@ -231,11 +218,7 @@ class MeasuringBackend(ABC):
         return np.zeros(len(assignment))
 
     def cost_table(self) -> CostTable:
-        """This machine's profile of the problem; see ``stage_costs.load_or_measure_costs``.
+        """This machine's profile of the problem; see ``kept_profiles.load_or_measure``."""
+        from placement_gym.backends.measured.kept_profiles import load_or_measure
 
-        Raises:
-            UserError: The backend was made without ``make_costs``.
-        """
-        if self.make_costs is None:
-            raise UserError("this backend has no costs: make it by build_measured_backend")
-        return self.make_costs(self)
+        return load_or_measure(self)

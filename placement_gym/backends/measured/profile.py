@@ -4,25 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
 from itertools import combinations
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import lsq_linear
 
-from placement_gym.backends.measured.conditions import (
-    cache_folder,
-    compute_digest,
-    describe_conditions,
-)
-from placement_gym.backends.measured.timing_protocol import FOR_FITTING, QUICK, TimingProtocol
+from placement_gym.backends.measured.timing_protocol import FOR_FITTING, TimingProtocol
 from placement_gym.backends.protocol import Measurement
 from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.errors import EngineError, UserError, warn_user
-from placement_gym.base.files import keep_if_possible, safe_name, set_aside
-from placement_gym.base.progress import progress_bar
+from placement_gym.base.errors import EngineError, UserError
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.patterns import sample_placements
 from placement_gym.problem.problem import Problem
@@ -31,8 +22,6 @@ if TYPE_CHECKING:
     from placement_gym.backends.measured.measuring import MeasuringBackend
 
 SEED = 20_202
-METHOD = 2
-"""Changes with what a profile measures or how it is kept, so that older ones are not read."""
 MIN_TRANSFER_MS = 0.02
 """Least cost of a transfer in an inference: below it a solver trusts a lucky fit and cuts more."""
 LEAST_ALONE = 0.5
@@ -42,74 +31,6 @@ SPARE_MEASUREMENTS = 2
 """Measurements that a fit needs beyond the number of its unknowns."""
 DRAWN_FOR_EACH = 50
 """Placements to draw for each that has to fit the devices' memory."""
-
-
-def load_or_measure(
-    backend: MeasuringBackend, refresh: bool = False, quiet: bool = False, quick: bool = False
-) -> CostTable:
-    """Load the profile that this machine keeps of the backend's problem, or measure it.
-
-    Args:
-        backend: Its model, problem and way of splitting.
-        refresh: Measure again.
-        quiet: Show no progress.
-        quick: Measure a rougher profile in a fraction of the time; a full one is preferred if
-            it is kept.
-
-    Raises:
-        UserError: The problem cannot be profiled; see ``check_can_be_profiled``.
-        EngineError: Too few of the placements could be measured.
-    """
-    kept = None if refresh else load_kept_profile(backend, quick)
-    if kept is not None:
-        return kept
-    check_can_be_profiled(backend.problem)
-    protocol = QUICK if quick else FOR_FITTING
-    total = n_measurements(backend.problem, protocol)
-    with (
-        progress_bar(total, "measurements", quiet) as progress,
-        closing(backend.with_protocol(protocol)) as profiled,
-    ):
-        task = progress.task_ids[0]
-        progress.update(task, description="profiling")
-        table = measure_profile(profiled, step=lambda: progress.advance(task))
-    path = cache_path(backend, quick)
-    with keep_if_possible("the profile"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and not path.is_file():
-            raise OSError(f"{path} is not a file")
-        table.save(path)
-    return table
-
-
-def load_kept_profile(backend: MeasuringBackend, quick: bool = False) -> CostTable | None:
-    """The profile that this machine keeps; a damaged one is renamed, and the next one is tried."""
-    problem = backend.problem
-    while (path := kept_profile(backend, quick)) is not None:
-        try:
-            table = CostTable.load(path)
-            table.check(problem.units.graph, problem.device_names)
-            return table
-        except UserError as error:
-            aside = set_aside(path)
-            warn_user(f"{error}: it is {f'now {aside}' if aside else 'ignored'}, and made again")
-            if aside is None:
-                return None
-    return None
-
-
-def kept_profile(backend: MeasuringBackend, quick: bool = False) -> Path | None:
-    """The file of a profile that this machine keeps, a full one first; None if there is none."""
-    paths = [cache_path(backend), cache_path(backend, quick)]
-    return next((path for path in paths if path.is_file()), None)
-
-
-def cache_path(backend: MeasuringBackend, quick: bool = False) -> Path:
-    """Return the path of this machine's profile of a backend's problem and way of splitting."""
-    digest = compute_digest(describe_conditions(backend) | {"method": METHOD})
-    name = safe_name(backend.problem.units.graph.model)
-    kind = "quick-profile" if quick else "profile"
-    return cache_folder() / f"{kind}-{name}-{digest}.json"
 
 
 def check_can_be_profiled(problem: Problem) -> None:

@@ -7,78 +7,21 @@ operator is charged with by its counters is in one half of the model more than i
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from placement_gym.backends.measured.conditions import (
-    cache_folder,
-    compute_digest,
-    describe_conditions,
-)
-from placement_gym.backends.measured.profile import holds_model, load_or_measure
-from placement_gym.backends.measured.timing_protocol import FOR_FITTING, QUICK
+from placement_gym.backends.measured.profile import holds_model
 from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.errors import UserError
-from placement_gym.base.files import keep_if_possible, safe_name, set_aside
-from placement_gym.base.progress import progress_bar
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 
 if TYPE_CHECKING:
     from placement_gym.backends.measured.measuring import MeasuringBackend
 
-METHOD = 3
-"""Changes with what is measured."""
 MAX_SHARE = 0.5
 """Of the time of a device alone, the most that is taken for the cost of its one stage."""
-
-
-def load_or_measure_costs(
-    backend: MeasuringBackend, refresh: bool = False, quiet: bool = False, quick: bool = False
-) -> CostTable:
-    """The profile that the objective needs: for throughput with what stages cost.
-
-    Arguments and errors are those of ``profile.load_or_measure``.
-    """
-    costs = load_or_measure(backend, refresh, quiet, quick)
-    if not backend.protocol.in_flight:
-        return costs
-    path = cache_path(backend, costs)
-    kept = load_kept(path)
-    if kept is not None:
-        return kept
-    protocol = replace(QUICK if quick else FOR_FITTING, objective="throughput")
-    with (
-        progress_bar(None, "", quiet, description="measuring stages"),
-        closing(backend.with_protocol(protocol)) as profiled,
-    ):
-        found = charge_stages(costs, *measure_stage_costs(profiled, costs))
-    with keep_if_possible("the costs of stages"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        found.save(path)
-    return found
-
-
-def cache_path(backend: MeasuringBackend, costs: CostTable) -> Path:
-    """Return the path of this machine's profile with the costs of stages."""
-    conditions = {"profile": costs.fingerprint, "method": METHOD}
-    digest = compute_digest(describe_conditions(backend) | conditions)
-    return cache_folder() / f"stages-{safe_name(backend.problem.units.graph.model)}-{digest}.json"
-
-
-def load_kept(path: Path) -> CostTable | None:
-    """The costs that this machine keeps; a damaged file is renamed."""
-    if not path.is_file():
-        return None
-    try:
-        return CostTable.load(path)
-    except UserError:
-        set_aside(path)
-        return None
 
 
 def charge_stages(

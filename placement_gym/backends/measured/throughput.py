@@ -12,7 +12,7 @@ import numpy as np
 
 from placement_gym.backends.failures import EngineFailureError, Kind
 from placement_gym.backends.measured.candidate import Candidate, Compilation
-from placement_gym.backends.measured.inferences import Beat, Inputs, Outputs
+from placement_gym.backends.measured.inferences import Beat, Inferences, Inputs, Outputs
 from placement_gym.backends.measured.outputs import compare_outputs
 from placement_gym.backends.measured.timing import Samples
 from placement_gym.backends.pipeline.cutting import Port
@@ -22,12 +22,11 @@ from placement_gym.backends.pipeline.stage import Stage, compile_stages, count_s
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import CompileError
 from placement_gym.hardware.devices import DeviceSpec, usable_cores
-from placement_gym.problem.problem import Problem
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    import openvino as ov
+    from placement_gym.backends.measured.in_process import MeasuredBackend
 
 TUNING_WINDOWS = 4
 """Windows of each number of streams and requests that a single device is tried with."""
@@ -36,7 +35,7 @@ MAX_STREAMS = {"GPU": 2, "NPU": 1}
 
 
 @dataclass(frozen=True)
-class InFlight:
+class InFlight(Inferences):
     """Several requests of a placement in flight; see ``Inferences``.
 
     Attributes:
@@ -123,12 +122,6 @@ class InFlight:
         first = self.requests - 1
         return (ends[first + timed] - ends[first]) / timed * 1e3
 
-    def phases_ms(self) -> None:
-        return None
-
-    def forget(self) -> None:
-        pass
-
 
 def time_windows(arms: Sequence[Callable[[], float]], repeats: int) -> Samples:
     """Time a window of every arm in turn, in alternating order, an even number of times.
@@ -192,28 +185,12 @@ class PipelineCompiler:
     """Compiles placements as pipelines.
 
     Args:
-        core: Knows the devices of ``problem``.
-        model: As ``models.load`` returns it.
-        problem: Units of ``model``, and devices.
-        steps: Inputs of each inference of a request.
-        stateful: Whether the model keeps state.
-        limit: Largest relative difference of outputs.
-        beat: Called with the name of each step as it begins.
+        backend: Has the model, its inputs and the devices.
     """
 
-    def __init__(
-        self,
-        core: ov.Core,
-        model: ov.Model,
-        problem: Problem,
-        steps: Sequence[Inputs],
-        stateful: bool,
-        limit: float,
-        beat: Beat,
-    ) -> None:
-        self.core, self.model, self.problem = core, model, problem
-        self.steps, self.stateful, self.limit, self.beat = steps, stateful, limit, beat
-        self.reader = InputReader(model)
+    def __init__(self, backend: MeasuredBackend) -> None:
+        self.backend, self.problem = backend, backend.problem
+        self.reader = InputReader(backend.model)
         self.best: dict[int, tuple[int, int]] = {}
 
     def compile(self, assignment: IntArray, requests: int | None, window: int) -> Candidate:
@@ -233,7 +210,7 @@ class PipelineCompiler:
             in_flight = self.build(assignment, specs, requests)
             streams = max(count_streams(specs[device]) for device in devices)
         compile_s = perf_counter() - started
-        in_flight.check(self.limit)
+        in_flight.check(self.backend.tolerance)
         return Candidate(
             in_flight,
             Compilation(
@@ -250,12 +227,12 @@ class PipelineCompiler:
     def build(
         self, assignment: IntArray, specs: Sequence[DeviceSpec], requests: int | None
     ) -> InFlight:
-        self.beat("compiling")
-        units = self.problem.units
+        backend, units, beat = self.backend, self.problem.units, self.backend.reporter.beat
+        beat("compiling")
         stages, ports = compile_stages(
-            self.core, self.model, units.graph, assignment[units.of_operator], specs, requests
+            backend.core, backend.model, units.graph, assignment[units.of_operator], specs, requests
         )
-        return InFlight(stages, ports, self.reader, self.steps, self.stateful, self.beat)
+        return InFlight(stages, ports, self.reader, backend.steps, backend.stateful, beat)
 
     def compile_alone(self, device: int, window: int) -> tuple[InFlight, int]:
         """A device alone with the streams and requests that give it most results a second.

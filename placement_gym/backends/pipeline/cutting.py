@@ -15,74 +15,55 @@ Port = tuple[int, int]
 """A stage, or ``MODEL``, and the index of one of its outputs, or of the model's inputs."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class StageModel:
-    """One stage of a model.
+    """A stage of a model, as it is put together.
 
     Attributes:
-        model: Its nodes; inputs are what other stages or the model's inputs give.
-        sources: (n_inputs,) where each input comes from.
+        sources: (n_inputs,) where each input comes from: other stages, or the model's inputs.
+        inputs: Name and index of an output that the stage reads of others -> its own input.
+        outputs: The same of an output that others read -> index of its own output.
+        results: Its outputs.
+        sinks: Its operators that write state.
     """
 
-    model: ov.Model
-    sources: tuple[Port, ...]
-
-
-@dataclass
-class Draft:
-    """A stage as it is put together."""
-
-    inputs: dict[tuple[str, int], ov.Node] = field(default_factory=dict)
     sources: list[Port] = field(default_factory=list)
+    inputs: dict[tuple[str, int], ov.Node] = field(default_factory=dict)
     outputs: dict[tuple[str, int], int] = field(default_factory=dict)
     results: list[ov.Node] = field(default_factory=list)
     sinks: list[ov.Node] = field(default_factory=list)
 
+    def build(self, name: str) -> ov.Model:
+        import openvino as ov
 
-def cut(model: ov.Model, owner: Mapping[str, int]) -> tuple[list[StageModel], list[Port]]:
-    """Cut a model into stages; its nodes become theirs, and it cannot be used any more.
-
-    Args:
-        model: A model whose static values belong to one stage each.
-        owner: Node name -> stage; producers have lower ones than their readers.
-
-    Returns:
-        The stages; and (n_outputs,) the stage and its output that each output of the model is.
-    """
-    return Cutter(model, owner).cut()
+        return ov.Model(self.results, self.sinks, [*self.inputs.values()], name)
 
 
 class Cutter:
-    """Replaces what a stage reads of others by inputs of its own."""
+    """Replaces what a stage reads of others by inputs of its own.
+
+    Args:
+        model: A model whose static values belong to one stage each; it cannot be used any more.
+        owner: Node name -> stage; producers have lower ones than their readers.
+    """
 
     def __init__(self, model: ov.Model, owner: Mapping[str, int]) -> None:
         self.model = model
         self.owner = owner
-        self.drafts = [Draft() for _ in range(max(owner.values()) + 1)]
+        self.stages = [StageModel() for _ in range(max(owner.values()) + 1)]
         self.parameters = {
             node.get_friendly_name(): index for index, node in enumerate(model.get_parameters())
         }
 
     def cut(self) -> tuple[list[StageModel], list[Port]]:
-        import openvino as ov
-
+        """The stages; and (n_outputs,) the stage that has each output of the model, and where."""
         for node in self.model.get_ordered_ops():
             for port in node.inputs():
                 self.rewire(port, self.owner[node.get_friendly_name()])
         outputs = [self.add_result(result) for result in self.model.get_results()]
         for sink in self.model.get_sinks():
-            self.drafts[self.owner[sink.get_friendly_name()]].sinks.append(sink)
-        name = self.model.get_friendly_name()
-        stages = [
-            StageModel(
-                ov.Model(
-                    draft.results, draft.sinks, [*draft.inputs.values()], f"{name}/stage{number}"
-                ),
-                tuple(draft.sources),
-            )
-            for number, draft in enumerate(self.drafts)
-        ]
-        return stages, outputs
+            self.stages[self.owner[sink.get_friendly_name()]].sinks.append(sink)
+        return self.stages, outputs
 
     def rewire(self, port: ov.Input, stage: int) -> None:
         """Let a port read an input of its stage, if what it reads is not of that stage."""
@@ -100,28 +81,28 @@ class Cutter:
         """The input of a stage that stands for an output of another one, made if need be."""
         from openvino import op
 
-        draft = self.drafts[stage]
+        own = self.stages[stage]
         name, index = source.get_node().get_friendly_name(), source.get_index()
-        if (name, index) not in draft.inputs:
+        if (name, index) not in own.inputs:
             node = op.Parameter(source.get_element_type(), source.get_partial_shape())
             node.set_friendly_name(f"{name}/{index}/stage{stage}")
-            draft.inputs[name, index] = node
-            draft.sources.append(given)
-        return draft.inputs[name, index].output(0)
+            own.inputs[name, index] = node
+            own.sources.append(given)
+        return own.inputs[name, index].output(0)
 
     def add_output(self, stage: int, source: ov.Output) -> int:
         """The index of a stage's output that others read, made if need be."""
         from openvino import op
 
-        draft = self.drafts[stage]
+        own = self.stages[stage]
         key = source.get_node().get_friendly_name(), source.get_index()
-        if key not in draft.outputs:
-            draft.outputs[key] = len(draft.results)
-            draft.results.append(op.Result(source))
-        return draft.outputs[key]
+        if key not in own.outputs:
+            own.outputs[key] = len(own.results)
+            own.results.append(op.Result(source))
+        return own.outputs[key]
 
     def add_result(self, result: ov.Node) -> Port:
         """Make an output of the model that of its stage."""
         stage = self.owner[result.get_friendly_name()]
-        self.drafts[stage].results.append(result)
-        return stage, len(self.drafts[stage].results) - 1
+        self.stages[stage].results.append(result)
+        return stage, len(self.stages[stage].results) - 1

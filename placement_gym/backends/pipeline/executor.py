@@ -12,7 +12,7 @@ from weakref import finalize
 from placement_gym.backends.pipeline.cutting import Port
 from placement_gym.backends.pipeline.inputs import InputReader
 from placement_gym.backends.pipeline.stage import Stage
-from placement_gym.backends.pipeline.threads import Outputs, StageThreads
+from placement_gym.backends.pipeline.stage_threads import Outputs, StageThreads
 from placement_gym.base.errors import UserError
 
 

@@ -9,14 +9,13 @@ from threading import Lock, Semaphore
 from time import perf_counter, thread_time
 from typing import TYPE_CHECKING, Any
 
-from placement_gym.backends.pipeline.cutting import MODEL, Port, cut
+from placement_gym.backends.pipeline.cutting import MODEL, Cutter, Port
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import CompileError, EngineError
 from placement_gym.base.texts import last_line
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.parts import separate_parts
-from placement_gym.graph.stages import pipeline_stages
-from placement_gym.graph.submodels import submodel_devices
+from placement_gym.graph.submodels import pipeline_stages, submodel_devices
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.hardware.machine import register
 
@@ -122,26 +121,27 @@ def compile_stages(
     stage_of = pipeline_stages(graph, operator_devices)
     on = submodel_devices(graph, operator_devices, stage_of).tolist()
     parts = model.clone()
-    drafts, outputs = cut(parts, separate_parts(parts, graph, stage_of))
+    cut, outputs = Cutter(parts, separate_parts(parts, graph, stage_of)).cut()
     register(core, specs)
     # Stages of one device share its streams: they take turns, or each would take all cores.
     turns = {device: take_turns(specs[device], on.count(device)) for device in set(on)}
     # One request more than stages keeps all of them busy; a device alone needs enough for its
     # streams.
-    alone = len(drafts) == 1
-    slots = requests or (2 * count_streams(specs[on[0]]) if alone else len(drafts) + 1)
+    alone = len(cut) == 1
+    slots = requests or (2 * count_streams(specs[on[0]]) if alone else len(cut) + 1)
     stages = []
-    for number, draft in enumerate(drafts):
+    for number, part in enumerate(cut):
         spec = specs[on[number]]
-        compiled = compile_on(core, draft.model, spec, f"stage {number} on {spec.name}", config)
+        built = part.build(f"{model.get_friendly_name()}/stage{number}")
+        compiled = compile_on(core, built, spec, f"stage {number} on {spec.name}", config)
         stages.append(
             Stage(
                 f"stage {number} on {spec.name}",
                 spec.name,
                 tuple(graph.names[i] for i in (stage_of == number).nonzero()[0]),
                 compiled,
-                draft.sources,
-                make_requests(compiled, slots),
+                tuple(part.sources),
+                [compiled.create_infer_request() for _ in range(slots)],
                 slots if alone else count_streams(spec),  # alone it has a queue of its own
                 turns[on[number]],
             )
@@ -165,10 +165,6 @@ def compile_on(
         return core.compile_model(model, spec.name, {**spec.compile_properties(), **(config or {})})
     except RuntimeError as error:
         raise CompileError(f"OpenVINO refused {name}: {last_line(error)}") from error
-
-
-def make_requests(compiled: ov.CompiledModel, count: int) -> list[ov.InferRequest]:
-    return [compiled.create_infer_request() for _ in range(count)]
 
 
 def take_turns(spec: DeviceSpec, n_stages: int) -> AbstractContextManager[Any]:

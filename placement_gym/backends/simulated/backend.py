@@ -58,14 +58,12 @@ class SimulatedBackend:
 
     @property
     def limits_weights(self) -> bool:
-        """See ``Backend.limits_weights``."""
         counts = self.semantics.memory in ("static", "lifetime")
         hard = self.semantics.memory_penalty_ms_per_gb is None
         return self.problem.limited and counts and hard
 
     @property
     def rough_costs(self) -> CostTable:
-        """See ``Backend.rough_costs``."""
         return self.costs
 
     def evaluate(self, assignment: IntArray) -> Measurement:

@@ -7,9 +7,7 @@ from pathlib import Path
 
 from placement_gym.base.errors import UserError, suggest
 from placement_gym.base.files import is_path
-from placement_gym.graph.families.names import build_family, is_family
-from placement_gym.graph.planted import build_planted, is_planted
-from placement_gym.graph.synthetic import is_synthetic, synthetic
+from placement_gym.graph.generated import build_generated
 from placement_gym.graph.units import Units, group
 from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
 from placement_gym.hardware.devices import DeviceSpec
@@ -18,13 +16,6 @@ from placement_gym.problem.costs.analytic import analytic
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.costs.workloads import SCALES, Workload, is_workload
 from placement_gym.problem.problem import Problem
-
-GENERATED = (
-    (is_synthetic, synthetic),
-    (is_family, build_family),
-    (is_planted, build_planted),
-)
-"""Kinds of generated graphs: a test of a model's name, and what builds the graph."""
 
 
 @dataclass(frozen=True)
@@ -92,11 +83,11 @@ def check_no_sizes(spec: ModelSpec) -> None:
 
 def build_units(spec: ModelSpec) -> Units:
     """Group the operators of a generated graph, or of a model that OpenVINO reads."""
-    build = next((build for names, build in GENERATED if names(spec.model)), None)
-    if build is not None:
+    graph = build_generated(spec.model)
+    if graph is not None:
         check_no_sizes(spec)
-        return group(build(str(spec.model)), "op" if spec.fused else spec.granularity)
-    from placement_gym.backends.measured.build import group_model
+        return group(graph, "op" if spec.fused else spec.granularity)
+    from placement_gym.backends.measured.assembly import group_model
 
     return group_model(spec)
 
@@ -118,7 +109,7 @@ def build_workload_problem(
 
 def build_profiled_problem(spec: ModelSpec, devices: DevicesArgument) -> SimulatedProblem:
     """Build the simulated twin of this machine's devices from their profile."""
-    from placement_gym.backends.measured.build import build_measured_backend
+    from placement_gym.backends.measured.assembly import build_measured_backend
 
     backend = build_measured_backend(spec, resolve_devices(devices, "measured"))
     return SimulatedProblem(backend.problem, backend.cost_table(), default_schedule(spec.model))

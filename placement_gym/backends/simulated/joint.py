@@ -44,7 +44,6 @@ class JointSimulator(Simulator):
         return chosen
 
     def latencies_ms(self, placements: UInt8) -> FloatArray:
-        """See ``Simulator.latencies_ms``."""
         return np.array([self.latency_ms(placement) for placement in placements])
 
     def schedule(self, placement: UInt8) -> tuple[float, FloatArray, FloatArray]:
@@ -117,44 +116,35 @@ class JointBackend(BackendWrapper):
         return bound, choices.placement
 
     def evaluate(self, assignment: IntArray) -> Measurement:
-        """See ``Backend.evaluate``."""
         backend, placement = self.bind(assignment)
         return backend.evaluate(placement)
 
     def evaluate_ignoring_limits(self, assignment: IntArray) -> Measurement:
-        """See ``Backend.evaluate_ignoring_limits``."""
         backend, placement = self.bind(assignment)
         return backend.evaluate_ignoring_limits(placement)
 
     def evaluate_batch(self, assignments: IntArray) -> Batch:
-        """See ``Backend.evaluate_batch``."""
-        found = [self.evaluate(one) for one in assignments]
-        return Batch(np.array([m.speedup for m in found]), np.array([m.feasible for m in found]))
+        return Batch.of(self.evaluate, assignments)
 
     def evaluate_batch_exactly(self, assignments: IntArray) -> tuple[FloatArray, BoolArray]:
-        """See ``SimulatedBackend.evaluate_batch_exactly``."""
         bound = [self.bind(one) for one in assignments]
         parts = [backend.evaluate_batch_exactly(placement[None]) for backend, placement in bound]
         latency_ms, feasible = (np.concatenate(part) for part in zip(*parts, strict=True))
         return latency_ms, feasible
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
-        """See ``Backend.remeasure``."""
         bound = [self.bind(one) for one in assignments]
         exact = [backend.remeasure([placement])[0] for backend, placement in bound]
         return [replace(one, reference_ms=exact[0].latency_ms) for one in exact]
 
     def infeasibility(self, assignment: IntArray) -> str:
-        """See ``Backend.infeasibility``."""
         return self.inner.infeasibility(self.layout.split(assignment).placement)
 
     def start_ms(self, assignment: IntArray) -> FloatArray:
-        """See ``Backend.start_ms``."""
         backend, placement = self.bind(assignment)
         return backend.start_ms(placement)
 
     def schedule(self, assignment: IntArray) -> tuple[float, FloatArray, FloatArray]:
-        """See ``SimulatedBackend.schedule``."""
         backend, placement = self.bind(assignment)
         return backend.schedule(placement)
 

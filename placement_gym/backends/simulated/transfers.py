@@ -49,11 +49,11 @@ def schedule_transfers(simulator: Simulator, placement: UInt8, finish: FloatArra
     if axes.schedule == "calls":
         return make_transfers([])
     place = placement[program.unit].tolist()
-    order, begin = np.arange(len(place)), begin_serially
+    order, gap_ms = np.arange(len(place)), axes.link_gap_ms
     if axes.schedule == "event":
-        order, begin = np.lexsort((place, finish)), begin_on_channels
+        order = np.lexsort((place, finish))
     elif axes.schedule == "list":
-        order, begin = simulator.sequence.astype(np.int64), begin_on_channels
+        order = simulator.sequence.astype(np.int64)
     free: dict[int, float] = {}
     rows = []
     for operator in order.tolist():
@@ -63,52 +63,23 @@ def schedule_transfers(simulator: Simulator, placement: UInt8, finish: FloatArra
             places = [place[reader] for reader in program.readers[first:last]]
             for targets in destinations(places, here, axes.transfer):
                 ms = max(float(program.transfer_ms[tensor, here, there]) for there in targets)
-                start = begin(simulator, free, here, targets, ready, ms)
+                start = ready
+                for channel in find_channels(simulator, here, targets):
+                    start = max(start, free.get(channel, 0.0))
+                    free[channel] = start + ms + gap_ms
                 size = int(simulator.tensor_bytes[tensor])
                 rows += [(operator, here, there, start, start + ms, size) for there in targets]
     return make_transfers(rows)
 
 
-def begin_serially(
-    simulator: Simulator,
-    free: dict[int, float],
-    here: int,
-    targets: list[int],
-    ready: float,
-    ms: float,
-) -> float:
-    """When a transfer starts that waits for all others; arguments as ``begin_on_channels``."""
-    start = max(ready, free.get(0, 0.0))
-    free[0] = start + ms
-    return start
-
-
-def begin_on_channels(
-    simulator: Simulator,
-    free: dict[int, float],
-    here: int,
-    targets: list[int],
-    ready: float,
-    ms: float,
-) -> float:
-    """When a transfer starts on its channels, which it then occupies.
-
-    Args:
-        simulator: Has the channels.
-        free: When each channel is free again, in ms; changed.
-        here: Device of the tensor.
-        targets: Devices that it reaches.
-        ready: When the tensor is there.
-        ms: Duration.
-    """
+def find_channels(simulator: Simulator, here: int, targets: list[int]) -> list[int]:
+    """The channels that a transfer occupies one after another; a serial schedule has one."""
     axes, channels = simulator.semantics, simulator.channels
+    if axes.schedule not in ("event", "list"):
+        return [0]
     there = here if axes.transfer == "output" else targets[0]
-    start = ready
-    for channel in (int(channels.send[here, there]), int(channels.receive[here, there])):
-        if channel >= 0:
-            start = max(start, free.get(channel, 0.0))
-            free[channel] = start + ms + axes.link_gap_ms
-    return start
+    both = int(channels.send[here, there]), int(channels.receive[here, there])
+    return [channel for channel in both if channel >= 0]
 
 
 def destinations(places: list[int], here: int, transfer: str) -> list[list[int]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
-from placement_gym.backends.cached import CachedBackend
+from placement_gym.backends.wrapper import CachedBackend
 from placement_gym.base.errors import UserError
 from placement_gym.base.files import safe_name
 from placement_gym.bench.run.budget import CONTENDER_SHARE

@@ -1,5 +1,5 @@
 """Generated problems: graphs of ten families, sets of devices with limits, and schedules.
 
-``names`` builds a graph from a name as ``"family-attention-120-seed7"``; ``problems`` draws whole
-problems of the train, validation and test splits, from seven of the families.
+``graph.generated`` builds a graph from a name as ``"family-attention-120-seed7"``; ``problems``
+draws whole problems of the train, validation and test splits, from seven of the families.
 """

@@ -1,10 +1,10 @@
-"""Networks of convolutions: branches that are concatenated, U-shaped and dense ones."""
+"""Networks of convolutions: branching, U-shaped and dense ones of images, gated ones of audio."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.graph.families.builder import GraphBuilder
+from placement_gym.graph.graph_builder import GraphBuilder
 from placement_gym.graph.operators import OpGraph
 
 PIXELS = (64, 128, 224, 299)
@@ -14,6 +14,10 @@ CLASSES = 1000
 GROWTHS = (16, 24, 32)
 MAX_READ = 24
 """Layers that one of a dense block reads at most, as in a block of the largest DenseNets."""
+AUDIO_CHANNELS = (64, 128, 256)
+SAMPLES = (2_000, 8_000, 16_000)
+AUDIO_LAYER = 8
+"""Operators of a layer of WaveNet."""
 
 
 def branching(name: str, n: int, rng: np.random.Generator) -> OpGraph:
@@ -113,3 +117,26 @@ def classify(b: GraphBuilder, x: int) -> None:
     """The mean over the image, and a score for each class."""
     channels = b.shapes[x][1]
     b.matmul(b.add("ReduceMean", (1, 1, channels), (x,), float(np.prod(b.shapes[x]))), CLASSES)
+
+
+def dilated(name: str, n: int, rng: np.random.Generator) -> OpGraph:
+    """As many layers of WaveNet (van den Oord et al. 2016) as come near to n operators."""
+    b, channels = GraphBuilder(), int(rng.choice(AUDIO_CHANNELS))
+    x = b.add("Gather", (1, channels, 1, int(rng.choice(SAMPLES))), weights=256 * channels)
+    total = -1
+    for _ in range(max(round((n - 5) / AUDIO_LAYER), 1)):
+        filtered, gate = convolve_samples(b, x, channels), convolve_samples(b, x, channels)
+        gated = b.add(
+            "Multiply", b.shapes[x], (b.vector("Tanh", filtered), b.vector("Sigmoid", gate))
+        )
+        skip = b.convolution(gated, channels, 1)
+        total = skip if total < 0 else b.vector("Add", total, skip)
+        x = b.vector("Add", b.convolution(gated, channels, 1), x)
+    b.convolution(b.vector("Relu", b.convolution(b.vector("Relu", total), channels, 1)), 256, 1)
+    return b.graph(name)
+
+
+def convolve_samples(b: GraphBuilder, x: int, channels: int) -> int:
+    """Convolve along time: two samples are read."""
+    weights = 2 * channels * channels
+    return b.add("Convolution", b.shapes[x], (x,), 2.0 * weights * b.shapes[x][3], weights)

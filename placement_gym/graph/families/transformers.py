@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.graph.families.builder import GraphBuilder
+from placement_gym.graph.graph_builder import GraphBuilder
 from placement_gym.graph.operators import OpGraph
 
 WIDTHS = (256, 384, 512, 768, 1024)

@@ -14,24 +14,21 @@ import pytest
 from foreign_models import make_encoder, make_token_classifier
 from numpy.typing import NDArray
 from processes import run_python
+from testbed import build_here
 
 import placement_gym
-from placement_gym.backends.measured.backend import MeasuredBackend
-from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.hetero import Partition, compile_partition, count_submodels
+from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.outputs import relative_error
-from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.deployment.evaluate import evaluate_placement
 from placement_gym.deployment.export import export_placement
 from placement_gym.deployment.plan import plan
 from placement_gym.graph.extract import extract
 from placement_gym.hardware.device_requests import parse_devices
-from placement_gym.hardware.devices import TESTBED
 from placement_gym.models import load
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.placement import Placement
 
-ONCE = TimingProtocol(warmup=0, repeats=2, attempts=1)
 SIZES = {"input_ids": [2, 5]}
 OTHERS = ((1, 3), (3, 7), (2, 5))
 SCATTERED: dict[str, tuple[Callable[[], ov.Model], dict[str, Any]]] = {
@@ -47,11 +44,7 @@ SCATTERED: dict[str, tuple[Callable[[], ov.Model], dict[str, Any]]] = {
 
 
 def encoder(**kwargs: Any) -> MeasuredBackend:
-    backend = build_measured_backend(
-        ModelSpec(make_encoder(), "op", **kwargs), TESTBED, protocol=ONCE, isolate=False
-    )
-    assert isinstance(backend, MeasuredBackend)
-    return backend
+    return build_here(ModelSpec(make_encoder(), "op", **kwargs))
 
 
 def tokens(shape: tuple[int, ...]) -> NDArray[np.int64]:
@@ -87,9 +80,7 @@ def test_scattered_placements_run_and_compute_the_same(kind: str, tmp_path: Path
     model, kwargs = SCATTERED[kind]
     file = tmp_path / "model.xml"
     ov.save_model(model(), file, compress_to_fp16=False)
-    backend = build_measured_backend(
-        ModelSpec(file, "op", **kwargs), TESTBED, protocol=ONCE, isolate=False
-    )
+    backend = build_here(ModelSpec(file, "op", **kwargs))
     rng = np.random.default_rng(0)
     for _ in range(6):
         measured = backend.evaluate(rng.integers(0, 2, backend.problem.n_units))

@@ -15,7 +15,7 @@ from testbed import CHESSBOARD, N_TINY
 
 from placement_gym.backends.failures import POLICIES, EngineFailureError, Kind
 from placement_gym.backends.measured import measuring
-from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.isolated import IsolatedBackend
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.hardware.devices import TESTBED

@@ -19,8 +19,8 @@ from resources import Resources
 from testbed import CHESSBOARD, N_TINY, QUICK, known_model, make
 
 from placement_gym.backends.measured import isolated, measuring
-from placement_gym.backends.measured.backend import MeasuredBackend
-from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured.assembly import build_measured_backend
+from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.isolated import IsolatedBackend
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.base.errors import EngineError, UserError

@@ -8,16 +8,14 @@ from typing import Any
 import numpy as np
 import openvino as ov
 import pytest
+from testbed import build_here
 
 import placement_gym
 from placement_gym import Placement, UserError
-from placement_gym.backends.measured.backend import MeasuredBackend
-from placement_gym.backends.measured.build import build_measured_backend
-from placement_gym.backends.measured.inferences import PhaseTimes
+from placement_gym.backends.measured.in_process import MeasuredBackend
+from placement_gym.backends.measured.inferences import PhasedRequest, PhasedRun, PhaseTimes
 from placement_gym.backends.measured.outputs import relative_error, sample_steps
-from placement_gym.backends.measured.phases import PhasedRequest, PhasedRun
 from placement_gym.base.arrays import IntArray
-from placement_gym.hardware.devices import TESTBED
 from placement_gym.models import load
 from placement_gym.models.spec import ModelSpec
 
@@ -90,11 +88,7 @@ def test_handing_over_is_no_part_of_a_token() -> None:
 
 
 def decoder() -> MeasuredBackend:
-    backend = build_measured_backend(
-        ModelSpec("gpt", "fused", scenario=SCENARIO), TESTBED, isolate=False
-    )
-    assert isinstance(backend, MeasuredBackend)
-    return backend
+    return build_here(ModelSpec("gpt", "fused", scenario=SCENARIO))
 
 
 def halves(n: int) -> IntArray:

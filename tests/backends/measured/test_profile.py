@@ -12,10 +12,12 @@ import pytest
 from disks import full_disk
 from fakes import diamond_problem
 from openvino import opset13 as ops
+from testbed import build_here
 
-from placement_gym.backends.measured import profile
-from placement_gym.backends.measured.backend import MeasuredBackend
-from placement_gym.backends.measured.build import build_measured_backend
+from placement_gym.backends.measured import kept_profiles, profile
+from placement_gym.backends.measured.assembly import build_measured_backend
+from placement_gym.backends.measured.in_process import MeasuredBackend
+from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.timing_protocol import FOR_FITTING, QUICK, TimingProtocol
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
@@ -151,6 +153,12 @@ def test_a_profile_is_a_time_for_each_device(tiny_profile: CostTable) -> None:
     assert tiny_profile.link_ms[0, 1] >= profile.MIN_TRANSFER_MS
 
 
+@pytest.fixture(scope="module")
+def tiny() -> MeasuringBackend:
+    """The toy on the test bed, whose process has inspected it once for all tests."""
+    return build_measured_backend(ModelSpec("tiny"), TESTBED)
+
+
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch, tiny_profile: CostTable) -> list[TimingProtocol]:
     """The protocol of each profile that is measured, which takes no time here."""
@@ -160,51 +168,50 @@ def measured(monkeypatch: pytest.MonkeyPatch, tiny_profile: CostTable) -> list[T
         protocols.append(backend.protocol)
         return tiny_profile
 
-    monkeypatch.setattr(profile, "measure_profile", measure_nothing)
+    monkeypatch.setattr(kept_profiles, "measure_profile", measure_nothing)
     return protocols
 
 
 @pytest.mark.usefixtures("own_cache")
 def test_a_profile_is_measured_once_and_kept_as_a_file(
-    measured: list[TimingProtocol], tiny_profile: CostTable
+    tiny: MeasuringBackend, measured: list[TimingProtocol], tiny_profile: CostTable
 ) -> None:
-    backend = build_measured_backend(ModelSpec("tiny"), TESTBED)
-    assert profile.kept_profile(backend) is None
-    first = profile.load_or_measure(backend, quiet=True)
-    assert profile.kept_profile(backend) == profile.cache_path(backend)
-    assert CostTable.load(profile.cache_path(backend)).fingerprint == first.fingerprint
-    assert backend.cost_table().fingerprint == first.fingerprint == tiny_profile.fingerprint
+    assert kept_profiles.kept_profile(tiny) is None
+    first = kept_profiles.load_or_measure(tiny, quiet=True)
+    assert kept_profiles.kept_profile(tiny) == kept_profiles.profile_path(tiny)
+    assert CostTable.load(kept_profiles.profile_path(tiny)).fingerprint == first.fingerprint
+    assert tiny.cost_table().fingerprint == first.fingerprint == tiny_profile.fingerprint
     assert measured == [FOR_FITTING]
-    profile.load_or_measure(backend, refresh=True, quiet=True)
+    kept_profiles.load_or_measure(tiny, refresh=True, quiet=True)
     assert measured == [FOR_FITTING] * 2
 
 
 @pytest.mark.usefixtures("own_cache")
 def test_quick_profile_is_measured_only_without_a_full_one(
+    tiny: MeasuringBackend,
     measured: list[TimingProtocol],
 ) -> None:
-    backend = build_measured_backend(ModelSpec("tiny"), TESTBED)
-    profile.load_or_measure(backend, quiet=True, quick=True)
-    assert profile.kept_profile(backend) is None
-    profile.load_or_measure(backend, quiet=True)
-    profile.load_or_measure(backend, quiet=True, quick=True)
+    kept_profiles.load_or_measure(tiny, quiet=True, quick=True)
+    assert kept_profiles.kept_profile(tiny) is None
+    kept_profiles.load_or_measure(tiny, quiet=True)
+    kept_profiles.load_or_measure(tiny, quiet=True, quick=True)
     assert measured == [QUICK, FOR_FITTING]
-    assert profile.kept_profile(backend, quick=True) == profile.cache_path(backend)
+    assert kept_profiles.kept_profile(tiny, quick=True) == kept_profiles.profile_path(tiny)
 
 
 @pytest.mark.usefixtures("own_cache")
 def test_a_damaged_profile_is_set_aside_reported_and_made_again(
+    tiny: MeasuringBackend,
     measured: list[TimingProtocol],
 ) -> None:
-    backend = build_measured_backend(ModelSpec("tiny"), TESTBED)
-    profile.load_or_measure(backend, quiet=True)
-    path = profile.cache_path(backend)
+    kept_profiles.load_or_measure(tiny, quiet=True)
+    path = kept_profiles.profile_path(tiny)
     good = path.read_text()
     damaged = (good[: len(good) // 2], re.sub(r"\d\.\d", "9.9", good), "")
     for number, content in enumerate(damaged):
         path.write_text(content)
         with pytest.warns(PlacementGymWarning, match=rf"{path.name}.*it is now .*damaged"):
-            again = profile.load_or_measure(backend, quiet=True)
+            again = kept_profiles.load_or_measure(tiny, quiet=True)
         assert measured == [FOR_FITTING] * (number + 2)
         assert CostTable.load(path).fingerprint == again.fingerprint
     aside = sorted(path.parent.glob("*.damaged*"))
@@ -212,23 +219,25 @@ def test_a_damaged_profile_is_set_aside_reported_and_made_again(
 
 
 @pytest.mark.usefixtures("own_cache")
-def test_a_damaged_full_profile_leaves_the_quick_one(measured: list[TimingProtocol]) -> None:
-    backend = build_measured_backend(ModelSpec("tiny"), TESTBED)
-    quick = profile.load_or_measure(backend, quiet=True, quick=True)
-    profile.cache_path(backend).write_text("{")
+def test_a_damaged_full_profile_leaves_the_quick_one(
+    tiny: MeasuringBackend, measured: list[TimingProtocol]
+) -> None:
+    quick = kept_profiles.load_or_measure(tiny, quiet=True, quick=True)
+    kept_profiles.profile_path(tiny).write_text("{")
     with pytest.warns(PlacementGymWarning, match="it is now"):
-        found = profile.load_or_measure(backend, quiet=True, quick=True)
+        found = kept_profiles.load_or_measure(tiny, quiet=True, quick=True)
     assert found.fingerprint == quick.fingerprint
     assert measured == [QUICK]
 
 
 @pytest.mark.usefixtures("own_cache")
-def test_a_profile_that_cannot_be_kept_is_returned(measured: list[TimingProtocol]) -> None:
-    backend = build_measured_backend(ModelSpec("tiny"), TESTBED)
+def test_a_profile_that_cannot_be_kept_is_returned(
+    tiny: MeasuringBackend, measured: list[TimingProtocol]
+) -> None:
     with full_disk(), pytest.warns(PlacementGymWarning, match="the profile could not be kept"):
-        costs = profile.load_or_measure(backend, quiet=True)
+        costs = kept_profiles.load_or_measure(tiny, quiet=True)
     assert costs.source == "profiled"
-    assert profile.kept_profile(backend) is None
+    assert kept_profiles.kept_profile(tiny) is None
     assert measured == [FOR_FITTING]
 
 
@@ -246,9 +255,9 @@ def test_devices_that_run_a_part_are_refused_by_name() -> None:
 def test_too_few_placements_are_refused_before_measuring() -> None:
     values = ops.parameter((1, 8), np.float32)
     model = ov.Model([ops.result(ops.sigmoid(ops.relu(values)))], [values], "two")
-    backend = build_measured_backend(ModelSpec(model, "op"), TESTBED)
+    backend = build_here(ModelSpec(model, "op"))
     with pytest.raises(UserError, match=r"2 units have only 4 placements.*at least 7"):
-        profile.load_or_measure(backend, quiet=True)
+        kept_profiles.load_or_measure(backend, quiet=True)
 
 
 @pytest.mark.slow
@@ -274,7 +283,7 @@ def test_profiles_of_other_devices_units_and_splits_are_apart() -> None:
         for granularity in ("op", "colocated")
         for split in ("alias", "hetero")
     ]
-    assert len({profile.cache_path(backend) for backend in backends}) == 8
+    assert len({kept_profiles.profile_path(backend) for backend in backends}) == 8
 
 
 def small_gpu(share: float = 0.5) -> Problem:

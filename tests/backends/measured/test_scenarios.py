@@ -13,25 +13,21 @@ import openvino as ov
 import pytest
 from foreign_models import make_decoder
 from numpy.typing import NDArray
+from testbed import build_here
 
 import placement_gym
-from placement_gym.backends.measured.backend import MeasuredBackend
-from placement_gym.backends.measured.build import build_measured_backend
 from placement_gym.backends.measured.candidate import Compilation, join_rounds
+from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.inferences import PhaseTimes, ScenarioRun
 from placement_gym.backends.measured.outputs import relative_error, sample_steps
-from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Measurement
 from placement_gym.deployment.evaluate import evaluate_placement
 from placement_gym.deployment.plan import plan
 from placement_gym.graph.extract import extract
-from placement_gym.hardware.devices import TESTBED
 from placement_gym.models import load
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.patterns import prefixes
 from placement_gym.problem.placement import Placement
-
-ONCE = TimingProtocol(warmup=0, repeats=2, attempts=1)
 
 
 class FakeRequest:
@@ -56,11 +52,7 @@ class FakeRequest:
 
 def decoder(name: str = "gpt", scenario: str = "chat-16-32", **kwargs: Any) -> MeasuredBackend:
     model = make_decoder() if name == "decoder" else name
-    backend = build_measured_backend(
-        ModelSpec(model, scenario=scenario, **kwargs), TESTBED, isolate=False, protocol=ONCE
-    )
-    assert isinstance(backend, MeasuredBackend)
-    return backend
+    return build_here(ModelSpec(model, scenario=scenario, **kwargs))
 
 
 def halves(backend: MeasuredBackend) -> NDArray[np.int64]:

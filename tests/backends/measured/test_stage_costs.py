@@ -12,17 +12,18 @@ import numpy as np
 import pytest
 from fakes import diamond_costs, diamond_problem
 
-from placement_gym.backends.measured import stage_costs
+from placement_gym.backends.measured import kept_profiles
+from placement_gym.backends.measured.kept_profiles import load_or_measure
 from placement_gym.backends.measured.stage_costs import (
     charge_stages,
     cut_in_half,
-    load_or_measure_costs,
     measure_stage_costs,
 )
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.graph.stages import count_stages
+from placement_gym.base.errors import PlacementGymWarning
+from placement_gym.graph.submodels import count_stages
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem.costs.semantics import parse_schedule
 from placement_gym.problem.costs.table import CostTable
@@ -127,15 +128,16 @@ def test_stage_costs_are_measured_once_and_only_for_throughput(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend, alone = backend_of(), backend_of(objective="latency")
-    monkeypatch.setattr(stage_costs, "load_or_measure", lambda *_: backend.costs)
-    monkeypatch.setattr(stage_costs, "cache_folder", lambda: tmp_path)
-    assert load_or_measure_costs(alone, quiet=True) is backend.costs
+    monkeypatch.setattr(kept_profiles, "load_kept_profile", lambda *_: backend.costs)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert load_or_measure(alone, quiet=True) is backend.costs
     assert not alone.asked
-    first = load_or_measure_costs(backend, quiet=True)
+    first = load_or_measure(backend, quiet=True)
     asked = backend.asked
-    assert load_or_measure_costs(backend, quiet=True).fingerprint == first.fingerprint
+    assert load_or_measure(backend, quiet=True).fingerprint == first.fingerprint
     assert backend.asked == asked == 2
-    (file,) = tmp_path.iterdir()
+    (file,) = tmp_path.rglob("stages-*.json")
     file.write_text("{")
-    assert load_or_measure_costs(backend, quiet=True).fingerprint == first.fingerprint
+    with pytest.warns(PlacementGymWarning, match="it is now"):
+        assert load_or_measure(backend, quiet=True).fingerprint == first.fingerprint
     assert backend.asked == 4

@@ -8,14 +8,13 @@ import numpy as np
 import openvino as ov
 import pytest
 
-from placement_gym.backends.measured.build import find_supported
+from placement_gym.backends.measured.assembly import find_supported
 from placement_gym.backends.measured.inspection import inspect
 from placement_gym.backends.measured.profile import check_can_be_profiled
 from placement_gym.base.errors import UserError
 from placement_gym.graph.extract import extract
 from placement_gym.graph.units import group
 from placement_gym.hardware.device_requests import resolve_devices
-from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models import load
 from placement_gym.problem.problem import Problem
 
@@ -103,9 +102,3 @@ def test_partial_device_is_named_before_profiling(
 ) -> None:
     with pytest.raises(UserError, match=r"\['NPU'\].*do not: leave them out"):
         check_can_be_profiled(intel_problem(monkeypatch, "CPU,NPU"))
-
-
-def test_accelerators_keep_their_own_settings() -> None:
-    npu, gpu = DeviceSpec("NPU", precision="f16"), DeviceSpec("GPU.1")
-    assert npu.compile_properties() == {"INFERENCE_PRECISION_HINT": "f16"}
-    assert gpu.compile_properties() == {"INFERENCE_PRECISION_HINT": "f32"}

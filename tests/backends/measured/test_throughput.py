@@ -15,7 +15,7 @@ from testbed import make, step
 from placement_gym import DeviceSpec
 from placement_gym.backends.failures import EngineFailureError
 from placement_gym.backends.measured import throughput
-from placement_gym.backends.measured.backend import MeasuredBackend
+from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.throughput import InFlight, list_streams, time_windows
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.pipeline.stage import Stage

@@ -11,13 +11,12 @@ import openvino as ov
 import pytest
 from openvino import opset13 as ops
 from quantized import write_onnx
-from testbed import backend, known_model, make
+from testbed import backend, build_here, known_model, make
 
-from placement_gym.backends.measured.backend import MeasuredBackend
-from placement_gym.backends.measured.build import build_measured_backend
-from placement_gym.backends.measured.health import Session
+from placement_gym.backends.measured.assembly import build_measured_backend
+from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.isolated import IsolatedBackend
-from placement_gym.backends.measured.outputs import compare_outputs
+from placement_gym.backends.measured.outputs import compare_outputs, relative_error, sample_inputs
 from placement_gym.backends.measured.profile import measure_profile
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.timing_protocol import QUICK as QUICK_PROFILE
@@ -134,7 +133,7 @@ def test_the_value_that_passes_is_rounded_up(error: float) -> None:
 def test_a_worker_gets_the_stated_tolerance() -> None:
     isolated = build_measured_backend(ModelSpec("tiny"), TESTBED, tolerance=0.25)
     assert isinstance(isolated, IsolatedBackend)
-    built = isolated.engine.recipe.build(ModelSpec("tiny"), Session(), Reporter())
+    built = isolated.engine.recipe.build(ModelSpec("tiny"), Reporter())
     assert built.tolerance == built.with_protocol(built.protocol).tolerance == 0.25
 
 
@@ -147,9 +146,7 @@ def test_a_tolerance_is_above_zero(tolerance: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("granularity", ["fused", "op"])
 def test_a_quantised_model_is_profiled_on_devices_in_f32(granularity: str) -> None:
-    tested = build_measured_backend(
-        ModelSpec("cnn-int8", granularity), TESTBED, protocol=QUICK_PROFILE, isolate=False
-    )
+    tested = build_here(ModelSpec("cnn-int8", granularity), protocol=QUICK_PROFILE)
     table = measure_profile(tested)
     assert not tested.session.failures
     assert table.operator_ms.sum(axis=0).min() > 0
@@ -172,3 +169,29 @@ def test_the_built_in_quantised_network_is_the_float_one_rounded() -> None:
         ov.Core().compile_model(load(name), "CPU", config)(image)[0] for name in ("cnn", "cnn-int8")
     )
     assert 1e-4 < np.abs(plain - rounded).max() / np.abs(plain).max() < 0.1
+
+
+def test_sample_inputs_repeat_and_hide_no_token() -> None:
+    first, second = (sample_inputs(known_model("bert-8")) for _ in range(2))
+    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+    names = [port.get_node().get_friendly_name() for port in known_model("bert-8").inputs]
+    masks = [value for name, value in zip(names, first, strict=True) if "mask" in name]
+    assert masks
+    assert all((mask == 1).all() for mask in masks)
+
+
+def test_relative_error_is_that_of_the_worst_output() -> None:
+    ones = np.ones(3, np.float32)
+    assert relative_error([ones, ones], [ones, ones]) == 0.0
+    found, expected = [1.1 * ones, 2.6 * ones], [ones, 2 * ones]
+    for step in (1, -1):
+        assert relative_error(found[::step], expected[::step]) == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("position", [0, 1])
+def test_relative_error_of_an_infinite_output_is_infinite(value: float, position: int) -> None:
+    expected = [np.ones(3, np.float32), np.ones(3, np.float32)]
+    found = [array.copy() for array in expected]
+    found[position][1] = value
+    assert relative_error(found, expected) == float("inf")

@@ -15,7 +15,7 @@ import pytest
 from disks import full_disk
 from studies import VALUES, study, timeless
 
-from placement_gym.backends.cached import CachedBackend
+from placement_gym.backends.wrapper import CachedBackend
 from placement_gym.base.errors import PlacementGymWarning, warn_user
 from placement_gym.base.files import FileError
 from placement_gym.bench.compare import compare

@@ -13,27 +13,25 @@ import pytest
 import placement_gym  # noqa: F401  registers the ids
 from placement_gym.base.errors import UserError
 from placement_gym.envs.placement_env import placement_env
-from placement_gym.graph.families.device_sets import (
-    ACCELERATORS,
-    LARGEST_SET,
-    draw_devices,
-    draw_limits,
-    fill_best,
-    sample_devices,
-)
-from placement_gym.graph.families.names import MAX_SEED, build_family
 from placement_gym.graph.families.problems import (
+    ACCELERATORS,
     DRAWN,
     HELD_OUT,
+    LARGEST_SET,
     MAX_EDGES,
     MAX_UNITS,
     MIN_UNITS,
     SEEDS,
     SampledProblem,
+    draw_devices,
+    draw_limits,
+    fill_best,
     make_problem,
+    sample_devices,
     sample_problem,
     split_of_seed,
 )
+from placement_gym.graph.generated import MAX_SEED, build_family
 from placement_gym.problem.costs.rooflines import ROOFLINES
 
 N = 30

@@ -12,7 +12,7 @@ from graphs import is_topological
 import placement_gym  # noqa: F401  registers the ids
 from placement_gym.base.errors import UserError
 from placement_gym.envs.placement_env import placement_env
-from placement_gym.graph.families.names import FAMILIES, build_family, is_family, name_graph
+from placement_gym.graph.generated import FAMILIES, build_family, name_graph
 
 named = cache(build_family)
 
@@ -95,7 +95,6 @@ def test_all_experts_are_chosen_by_the_router() -> None:
 def test_names_go_through_make(family: str) -> None:
     name = name_graph(family, 40, 11)
     env = placement_env(gym.make("DevicePlacementSim-v0", model=name, granularity="op"))
-    assert is_family(name)
     assert env.problem.units.graph.model == name
     assert env.problem.n_units == len(named(name))
     costs = env.cost_table()

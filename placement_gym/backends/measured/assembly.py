@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from placement_gym.backends.measured.backend import MeasuredBackend
+from placement_gym.backends.measured.engine_process import Recipe
+from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.inspection import Inspection, inspect
 from placement_gym.backends.measured.isolated import (
     TIMEOUT_S,
@@ -18,8 +19,6 @@ from placement_gym.backends.measured.isolated import (
     remeasure_in_new_process,
 )
 from placement_gym.backends.measured.measuring import MeasuringBackend
-from placement_gym.backends.measured.recipe import Recipe
-from placement_gym.backends.measured.stage_costs import load_or_measure_costs
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.base.arguments import check_positive
 from placement_gym.base.arrays import BoolArray
@@ -71,20 +70,12 @@ def build_measured_backend(
     # The worker builds the problem again from the spec and the recipe, also after a crash.
     engine = Engine(spec.holding(loaded), Recipe.of(problem, split, tolerance), timeout_s)
     if isolate:
-        return IsolatedBackend(engine, problem, protocol, load_or_measure_costs)
+        return IsolatedBackend(engine, problem, protocol)
     # Without isolation a doubtful measurement is repeated in a new process, to tell the machine's
     # state from this process's.
     elsewhere = partial(remeasure_in_new_process, engine, problem)
-    core = ov.Core()
     return MeasuredBackend(
-        core,
-        loaded,
-        problem,
-        split,
-        protocol,
-        load_or_measure_costs,
-        elsewhere,
-        tolerance=tolerance,
+        ov.Core(), loaded, problem, split, protocol, elsewhere, tolerance=tolerance
     )
 
 

@@ -1,16 +1,23 @@
-"""Recipe by which another process makes a measured backend again."""
+"""The process that serves one measured backend, and the recipe by which it makes it.
+
+It runs as ``python -m placement_gym.backends.measured.engine_process``.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from placement_gym.backends.measured.backend import MeasuredBackend
-from placement_gym.backends.measured.health import Session
+from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.reporter import Reporter
+from placement_gym.backends.measured.timing_protocol import TimingProtocol
+from placement_gym.backends.protocol import Measurement
 from placement_gym.base.errors import UserError
+from placement_gym.base.processes.serving import Parent, serve
 from placement_gym.graph.extract import extract_spec
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units, contract
@@ -60,7 +67,7 @@ class Recipe:
     def to_json(self) -> Json:
         return asdict(self)
 
-    def build(self, spec: ModelSpec, session: Session, reporter: Reporter) -> MeasuredBackend:
+    def build(self, spec: ModelSpec, reporter: Reporter) -> MeasuredBackend:
         """Make the backend of a model.
 
         Raises:
@@ -79,13 +86,7 @@ class Recipe:
         units = Units(spec.granularity, graph, labels, contract(graph, labels))
         problem = Problem(units, devices, np.array(self.supported, dtype=np.bool_))
         return MeasuredBackend(
-            core,
-            model,
-            problem,
-            self.split,
-            session=session,
-            reporter=reporter,
-            tolerance=self.tolerance,
+            core, model, problem, self.split, reporter=reporter, tolerance=self.tolerance
         )
 
     def check(self, graph: OpGraph) -> None:
@@ -100,3 +101,64 @@ class Recipe:
                 "its file has changed since the environment was made, or it cannot be saved and "
                 "read again (isolate=False measures in this process)"
             )
+
+
+class Worker:
+    """Answers the requests of an ``IsolatedBackend``.
+
+    Args:
+        start: ``recipe``, ``model`` and ``command``, which others that wait for the lock read.
+        parent: Where signs of life and messages go.
+    """
+
+    def __init__(self, start: Json, parent: Parent) -> None:
+        sys.argv[:] = [start["command"]]
+        reporter = Reporter(
+            parent.heartbeat.touch, parent.print_message, parent.count, parent.show_waiting
+        )
+        recipe = Recipe(**start["recipe"])
+        self.backend = recipe.build(ModelSpec(**start["model"]), reporter)
+
+    def __call__(self, request: Json) -> Any:
+        self.backend.protocol = TimingProtocol(**request["protocol"])
+        try:
+            return encode(self.answer(request["method"], *map(decode, request["arguments"])))
+        finally:
+            return_free_memory()
+
+    def answer(self, method: str, *arguments: Any) -> Any:
+        """The value of a property of the backend, or what a method of it returns."""
+        if method == "ready":  # nothing is left to do when the backend is made
+            return None
+        with self.backend.lock():
+            found = getattr(self.backend, method)
+            return found(*arguments) if callable(found) else found
+
+
+def decode(argument: Any) -> Any:
+    """An argument from JSON: placements are arrays."""
+    if not isinstance(argument, list):
+        return argument
+    if isinstance(argument[0], list):
+        return [np.array(placement, dtype=np.int64) for placement in argument]
+    return np.array(argument, dtype=np.int64)
+
+
+def encode(value: Any) -> Any:
+    """A value as JSON holds it: measurements are their fields, arrays lists."""
+    if isinstance(value, list):
+        return [encode(one) for one in value]
+    if isinstance(value, Measurement):
+        return value.to_json()
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def return_free_memory() -> None:
+    """Return what malloc keeps free to the system, or it grows by megabytes in a night."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc
+    if trim is not None:
+        trim(0)
+
+
+if __name__ == "__main__":
+    serve(Worker)

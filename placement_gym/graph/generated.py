@@ -1,4 +1,4 @@
-"""Graphs by names that state the family, the size and the seed."""
+"""Graphs that a name describes: of families by size and seed, planted and synthetic ones."""
 
 from __future__ import annotations
 
@@ -10,13 +10,24 @@ import numpy as np
 
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError, suggest
-from placement_gym.graph.families.audio import dilated
-from placement_gym.graph.families.convolutions import branching, densely_connected, u_shaped
-from placement_gym.graph.families.recurrent import recurrent
+from placement_gym.graph.families.convolutions import (
+    branching,
+    densely_connected,
+    dilated,
+    u_shaped,
+)
+from placement_gym.graph.families.recurrent import recurrent, translation
 from placement_gym.graph.families.transformers import attention, experts
-from placement_gym.graph.families.translation import translation
 from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.synthetic import draw_lognormal, draw_work, layered, series_parallel
+from placement_gym.graph.planted import build_planted
+from placement_gym.graph.synthetic import NAME as SYNTHETIC
+from placement_gym.graph.synthetic import (
+    draw_lognormal,
+    draw_work,
+    layered,
+    series_parallel,
+    synthetic,
+)
 
 PREFIX = "family-"
 NAME = re.compile(rf"{PREFIX}(?P<family>[a-z-]+)-(?P<n>\d+)-seed(?P<seed>\d+)")
@@ -53,9 +64,19 @@ FAMILIES: dict[str, Build] = {
 }
 
 
-def is_family(model: object) -> bool:
-    """Return whether a model argument is meant to name a graph of a family."""
-    return isinstance(model, str) and model.startswith(PREFIX)
+def build_generated(model: object) -> OpGraph | None:
+    """Build the graph that a model argument names; None if it is meant to be a model's.
+
+    Raises:
+        UserError: It is a name of a generated graph with a number out of range.
+    """
+    if not isinstance(model, str):
+        return None
+    if model.startswith(PREFIX):
+        return build_family(model)
+    if model.startswith("planted-"):
+        return build_planted(model)
+    return synthetic(model) if SYNTHETIC.fullmatch(model) else None
 
 
 def name_graph(family: str, n: int, seed: int) -> str:

@@ -1,4 +1,7 @@
-"""Builds graphs operator by operator; each operator is what a device runs as one primitive."""
+"""Graphs without a model: from arrays, or operator by operator.
+
+Each operator is what a device runs as one primitive.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.synthetic import op_graph
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.graph.operators import OpGraph, Tensors, distinct_edges
 
 BYTES = 4
 """Of a number in f32."""
@@ -89,3 +92,37 @@ class GraphBuilder:
             np.array(self.flops),
             np.array([BYTES * int(np.prod(shape)) for shape in self.shapes]),
         )
+
+
+def op_graph(
+    name: str,
+    edges: IntArray,
+    types: tuple[str, ...],
+    shapes: tuple[tuple[int, ...], ...],
+    weight_bytes: IntArray,
+    flops: FloatArray,
+    size_bytes: IntArray,
+) -> OpGraph:
+    """Build a graph in which every operator has one output, read by all its successors."""
+    edges = distinct_edges(edges.astype(np.int64))
+    sources, counts = np.unique(edges[0], return_counts=True)
+    names = tuple(f"op{i}" for i in range(len(types)))
+    return OpGraph(
+        model=name,
+        names=names,
+        types=types,
+        shapes=shapes,
+        element_types=("f32",) * len(types),
+        members=tuple((name,) for name in names),
+        weight_bytes=weight_bytes,
+        flops=flops,
+        edge_index=edges,
+        tensors=Tensors(
+            source=sources,
+            port=np.zeros(len(sources), dtype=np.int64),
+            size_bytes=size_bytes[sources],
+            offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            readers=edges[1],
+        ),
+        inputs=(),
+    )

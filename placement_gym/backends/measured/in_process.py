@@ -1,4 +1,4 @@
-"""The measured backend: OpenVINO HETERO, timed against a single device."""
+"""The measured backend in this process: OpenVINO HETERO, timed against a single device."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_gym.backends.failures import EngineFailureError, Kind, check_values, classify
-from placement_gym.backends.measured import counters, hetero, own_choice, timing
+from placement_gym.backends.measured import counters, hetero, timing
 from placement_gym.backends.measured.candidate import (
     Candidate,
     Compilation,
+    compile_candidate,
     join_rounds,
     summarize,
 )
-from placement_gym.backends.measured.compiling import compile_candidate
-from placement_gym.backends.measured.health import Session, mark_busy
+from placement_gym.backends.measured.health import mark_busy
 from placement_gym.backends.measured.lock import measurement_lock
-from placement_gym.backends.measured.measuring import MakeCosts, MeasuringBackend
+from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.outputs import check_expected, compare_outputs, sample_steps
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.throughput import (
@@ -62,9 +62,7 @@ class MeasuredBackend(MeasuringBackend):
         problem: Units of ``model``, and devices.
         split: See ``placement_gym.compile_model``.
         protocol: How often things run.
-        make_costs: Profiles the backend when its cost table is first needed.
         remeasure_elsewhere: Measures finalists in a new process; None measures them in this one.
-        session: What earlier measurements have shown.
         reporter: Receives every step.
         tolerance: See ``MeasuredEnv``.
 
@@ -79,17 +77,14 @@ class MeasuredBackend(MeasuringBackend):
         problem: Problem,
         split: str = "auto",
         protocol: TimingProtocol | None = None,
-        make_costs: MakeCosts | None = None,
         remeasure_elsewhere: Remeasure | None = None,
-        session: Session | None = None,
         reporter: Reporter | None = None,
         tolerance: float | None = None,
     ) -> None:
         alias = hetero.uses_aliases(split, problem.devices)
-        super().__init__(problem, alias, protocol or TimingProtocol(), make_costs, session)
+        super().__init__(problem, alias, protocol or TimingProtocol())
         self.core = core
         self.model = model
-        self.split = split
         self.remeasure_elsewhere = remeasure_elsewhere
         self.reporter = reporter or Reporter()
         self.stated_tolerance = tolerance
@@ -127,7 +122,6 @@ class MeasuredBackend(MeasuringBackend):
         return measurement_lock(self.reporter)
 
     def measure_once(self, assignment: IntArray) -> Measurement:
-        """See ``MeasuringBackend.measure_once``."""
         with self.lock():
             self.check_reference()  # compiled first, so that compile_s is the candidate's
             started = perf_counter()
@@ -228,19 +222,10 @@ class MeasuredBackend(MeasuringBackend):
         """Compile a placement, set the inputs and run it once."""
         if self.protocol.in_flight:
             return self.pipelines.compile(assignment, self.protocol.requests, self.protocol.window)
-        return compile_candidate(
-            self.core,
-            self.model,
-            self.problem,
-            assignment,
-            self.alias,
-            self.steps,
-            self.reporter.beat,
-        )
+        return compile_candidate(self, assignment)
 
     @cached_property
     def tolerance(self) -> float:
-        """See ``MeasuringBackend.tolerance``."""
         devices = self.problem.devices
         return self.stated_tolerance or find_tolerance(self.model, devices, self.measure_rounding)
 
@@ -260,15 +245,7 @@ class MeasuredBackend(MeasuringBackend):
     @cached_property
     def pipelines(self) -> PipelineCompiler:
         """Compiles what runs with several requests in flight."""
-        return PipelineCompiler(
-            self.core,
-            self.model,
-            self.problem,
-            self.steps,
-            self.stateful,
-            self.tolerance,
-            self.reporter.beat,
-        )
+        return PipelineCompiler(self)
 
     @property
     def reference(self) -> Candidate:
@@ -291,9 +268,8 @@ class MeasuredBackend(MeasuringBackend):
         return outputs
 
     def check_reference(self) -> None:
-        """See ``MeasuringBackend.check_reference``."""
         try:
-            _ = self.expected_outputs
+            _ = self.reference, self.expected_outputs
         except UserError:
             raise
         except Exception as error:
@@ -304,7 +280,6 @@ class MeasuredBackend(MeasuringBackend):
 
     @property
     def reference_ms(self) -> float:
-        """See ``MeasuringBackend.reference_ms``."""
         objective = self.protocol.objective
         if objective not in self.reference_times_ms:
             with self.lock():
@@ -315,48 +290,21 @@ class MeasuredBackend(MeasuringBackend):
         return self.reference_times_ms[objective]
 
     def measure_operators(self, device: int, prefill: bool = False) -> FloatArray:
-        """See ``MeasuringBackend.measure_operators``."""
         with self.lock():
-            return counters.measure_operator_times(
-                self.core,
-                self.model,
-                self.problem.units.graph,
-                self.problem.devices[device],
-                self.steps[:1] if prefill else self.steps,
-                self.stateful,
-                self.protocol.counter_inferences,
-                self.reporter.beat,
-            )
+            return counters.measure_operator_times(self, device, prefill)
 
     def measure_stages(self, assignments: Sequence[IntArray]) -> FloatArray:
-        """See ``MeasuringBackend.measure_stages``."""
         devices = self.problem.devices
         with self.lock():
             pipelines = [self.pipelines.build(one, devices, 1) for one in assignments]
             return time_stages(pipelines, devices, self.protocol.counter_inferences)
 
     def own_choice(self, plugin: str) -> IntArray:
-        """See ``MeasuringBackend.own_choice``."""
-        place = own_choice.place_by_hetero if plugin == "HETERO" else own_choice.place_by_auto
+        place = hetero.place_by_hetero if plugin == "HETERO" else hetero.place_by_auto
         with self.lock():
             self.reporter.beat("OpenVINO's own choice")
             chosen = place(self.core, self.model, self.problem)
         return np.array([chosen[name] for name in self.problem.units.names], dtype=np.int64)
-
-    def with_protocol(self, protocol: TimingProtocol) -> MeasuredBackend:
-        """See ``MeasuringBackend.with_protocol``."""
-        return MeasuredBackend(
-            self.core,
-            self.model,
-            self.problem,
-            self.split,
-            protocol,
-            self.make_costs,
-            self.remeasure_elsewhere,
-            self.session_for(protocol),
-            self.reporter,
-            self.stated_tolerance,
-        )
 
     def close(self) -> None:
         """Drop the compiled reference and its outputs."""

@@ -1,0 +1,171 @@
+"""Profiles that this machine keeps: each is measured once for a problem, its devices and splits."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from placement_gym.backends.measured.profile import (
+    check_can_be_profiled,
+    measure_profile,
+    n_measurements,
+)
+from placement_gym.backends.measured.stage_costs import charge_stages, measure_stage_costs
+from placement_gym.backends.measured.timing_protocol import FOR_FITTING, QUICK
+from placement_gym.base.errors import UserError, warn_user
+from placement_gym.base.files import keep_if_possible, safe_name, set_aside
+from placement_gym.base.progress import progress_bar
+from placement_gym.hardware.devices import usable_cores
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
+
+if TYPE_CHECKING:
+    from placement_gym.backends.measured.measuring import MeasuringBackend
+
+PROFILE_METHOD, STAGES_METHOD = 2, 3
+"""Change with what is measured or how it is kept, so that older files are not read."""
+
+
+def load_or_measure(
+    backend: MeasuringBackend, refresh: bool = False, quiet: bool = False, quick: bool = False
+) -> CostTable:
+    """Load the profile that the objective needs, for throughput with what stages cost, or measure.
+
+    Args:
+        backend: Its model, problem, objective and way of splitting.
+        refresh: Measure again.
+        quiet: Show no progress.
+        quick: Measure a rougher profile in a fraction of the time; a full one is preferred if
+            it is kept.
+
+    Raises:
+        UserError: The problem cannot be profiled; see ``check_can_be_profiled``.
+        EngineError: Too few of the placements could be measured.
+    """
+    kept = None if refresh else load_kept_profile(backend, quick)
+    profile = kept or measure_and_keep_profile(backend, quiet, quick)
+    if not backend.protocol.in_flight:
+        return profile
+    path = cache_path(backend, "stages", profile=profile.fingerprint, method=STAGES_METHOD)
+    return load_kept(path, backend.problem) or add_stage_costs(backend, profile, path, quiet, quick)
+
+
+def measure_and_keep_profile(backend: MeasuringBackend, quiet: bool, quick: bool) -> CostTable:
+    check_can_be_profiled(backend.problem)
+    protocol = QUICK if quick else FOR_FITTING
+    total = n_measurements(backend.problem, protocol)
+    with (
+        progress_bar(total, "measurements", quiet) as progress,
+        closing(backend.with_protocol(protocol)) as profiled,
+    ):
+        task = progress.task_ids[0]
+        progress.update(task, description="profiling")
+        table = measure_profile(profiled, step=lambda: progress.advance(task))
+    keep(table, profile_path(backend, quick), "the profile")
+    return table
+
+
+def add_stage_costs(
+    backend: MeasuringBackend, profile: CostTable, path: Path, quiet: bool, quick: bool
+) -> CostTable:
+    protocol = replace(QUICK if quick else FOR_FITTING, objective="throughput")
+    with (
+        progress_bar(None, "", quiet, description="measuring stages"),
+        closing(backend.with_protocol(protocol)) as profiled,
+    ):
+        table = charge_stages(profile, *measure_stage_costs(profiled, profile))
+    keep(table, path, "the costs of stages")
+    return table
+
+
+def keep(table: CostTable, path: Path, name: str) -> None:
+    """Write a cost table, or warn that it cannot be kept."""
+    with keep_if_possible(name):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not path.is_file():
+            raise OSError(f"{path} is not a file")
+        table.save(path)
+
+
+def load_kept_profile(backend: MeasuringBackend, quick: bool = False) -> CostTable | None:
+    """The profile that this machine keeps, a full one first; None if there is none."""
+    paths = (profile_path(backend), profile_path(backend, quick))
+    loaded = (load_kept(path, backend.problem) for path in paths)
+    return next((table for table in loaded if table is not None), None)
+
+
+def load_kept(path: Path, problem: Problem) -> CostTable | None:
+    """The costs in a file; a damaged one is renamed. None if there are none."""
+    if not path.is_file():
+        return None
+    try:
+        table = CostTable.load(path)
+        table.check(problem.units.graph, problem.device_names)
+    except UserError as error:
+        aside = set_aside(path)
+        warn_user(f"{error}: it is {f'now {aside}' if aside else 'ignored'}, and made again")
+        return None
+    return table
+
+
+def kept_profile(backend: MeasuringBackend, quick: bool = False) -> Path | None:
+    """The file of a profile that this machine keeps, a full one first; None if there is none."""
+    paths = (profile_path(backend), profile_path(backend, quick))
+    return next((path for path in paths if path.is_file()), None)
+
+
+def profile_path(backend: MeasuringBackend, quick: bool = False) -> Path:
+    """Return the path of this machine's profile of a backend's problem and way of splitting."""
+    return cache_path(backend, "quick-profile" if quick else "profile", method=PROFILE_METHOD)
+
+
+def cache_path(backend: MeasuringBackend, kind: str, **conditions: Any) -> Path:
+    """Return a path that changes with all that latencies of a problem depend on.
+
+    Args:
+        backend: Its units and their grouping, devices with their properties, and way of splitting
+            count, as this machine and the version of OpenVINO do.
+        kind: The name begins with it.
+        conditions: What else counts.
+    """
+    import openvino as ov
+
+    problem = backend.problem
+    known = {
+        "alias": backend.alias,
+        "problem": problem.fingerprint(),
+        "devices": [device.to_json() for device in problem.devices],
+        "machine": [platform.node(), platform.processor(), usable_cores()],
+        "openvino": ov.__version__,
+        **conditions,
+    }
+    digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:16]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "placement_gym" / f"{kind}-{safe_name(problem.units.graph.model)}-{digest}.json"
+
+
+@contextmanager
+def explain_interrupt(backend: MeasuringBackend, quick: bool = False) -> Iterator[None]:
+    """Give an interrupt a message that says whether there is a profile to continue from.
+
+    Args:
+        backend: The backend that is profiled and measured.
+        quick: Whether a quick profile is what the work starts from.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        profile = kept_profile(backend, quick)
+        kept = (
+            "no profile was finished, so nothing is kept: the same command starts again"
+            if profile is None
+            else f"the profile is kept in {profile}: the same command without --refresh uses it"
+        )
+        raise KeyboardInterrupt(kept) from None
