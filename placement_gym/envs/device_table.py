@@ -69,10 +69,7 @@ def describe_devices(
         n_devices: Padded number D of devices.
 
     Returns:
-        ``device_mask`` (D,) and ``supported`` (N, D) int8; ``memory_pool`` (D,) int64, a
-        number from 1 for devices that share memory, else 0; ``devices`` (D, 5), ``links``
-        (D, D, 2), ``unit_ms`` (N, D), ``unit_bytes`` (N,), ``edge_attr`` (E, 3) and ``scale_ms``
-        (1,) float32. Multiply a time by ``scale_ms`` to get milliseconds.
+        The arrays that ``DevicePlacementEnv`` documents, without ``room``.
     """
     # Zeros stay where there are no costs: a space must not depend on whether latencies are
     # simulated.

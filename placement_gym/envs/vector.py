@@ -16,9 +16,8 @@ from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.base.errors import UserError
 from placement_gym.envs import rewards
 from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.evaluate_all import evaluate_all
+from placement_gym.envs.episode import read_starts
 from placement_gym.envs.observation import Observation
-from placement_gym.envs.reset_options import read_starts
 from placement_gym.envs.simulated_env import SimulatedEnv
 
 Info = dict[str, Any]
@@ -165,9 +164,9 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         Args:
             rows: (num_envs, n_units) device indices, or (num_envs, width) rows of all decisions.
         """
-        self.rows, (latency_ms, feasible), repaired = evaluate_all(
-            self.env, rows, self.evaluate_rows
-        )
+        rows, repaired = self.env.repair_rows(rows)
+        latency_ms, feasible = self.evaluate_rows(rows)
+        self.rows = rows
         return Outcomes(latency_ms, self.env.reference.reference_ms, feasible, repaired)
 
     def evaluate_rows(self, rows: IntArray) -> tuple[FloatArray, BoolArray]:

@@ -12,9 +12,9 @@ from placement_gym.backends.protocol import Measurement
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs import rewards
+from placement_gym.envs.episode import PLACEMENT
 from placement_gym.envs.observation import N_FEATURES, Observation, Observer
 from placement_gym.envs.placement_env import placement_env
-from placement_gym.envs.reset_options import PLACEMENT
 
 STARTS = ("first", "random", "best")
 PER_UNIT_REWARDS = ("improvement", "final")
@@ -186,8 +186,8 @@ class PerUnit(
 
     def action_masks(self) -> BoolArray:
         """(n_devices,) bool, the devices that run the current unit."""
-        masks = self.base.action_masks().reshape(-1, self.base.observer.n_devices)
-        return masks[min(self.current, self.base.problem.n_units - 1)].copy()
+        unit = min(self.current, self.base.problem.n_units - 1)
+        return self.base.observer.device_masks[unit].copy()
 
 
 def observe_unit(
