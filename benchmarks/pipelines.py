@@ -8,7 +8,6 @@ inputs of latency have up to eight CPU cores.
 
 from __future__ import annotations
 
-import argparse
 import gc
 import json
 import resource
@@ -16,10 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, process_time
 
-from common import run_apart
-from rich.console import Console
+from common import Row, make_parser, print_table, run_apart
 from rich.progress import track
-from rich.table import Table
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.hardware.device_requests import make_devices
@@ -30,8 +27,6 @@ from placement_gym.solvers.forward import Forward
 from placement_gym.solvers.pipelines.ideals import enumerate_ideals
 from placement_gym.solvers.pipelines.leaves import merge_leaves
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline
-
-COLUMNS = ("input", "nodes", "ideals", "load ms", "s", "wall s", "2 threads", "MB")
 
 
 @dataclass(frozen=True)
@@ -47,29 +42,31 @@ class Run:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--data", type=Path, required=True, help="a copy of dnn-partitioning")
     parser.add_argument("--inputs", default="", help="part of their names (all)")
     options = parser.parse_args()
-    table = Table(*COLUMNS, title="largest load of the best contiguous split")
-    inputs = sorted(options.data.glob("*-inputs/*/*.json"))
-    for path in track([path for path in inputs if options.inputs in str(path)], "inputs"):
-        table.add_row(*describe(path, *(run_apart(solve, path, threads) for threads in (1, 2))))
-    Console(width=130).print(table)
-
-
-def describe(path: Path, one: Run, two: Run) -> list[str]:
-    """Cells of a row, from a run with one thread and one with two."""
-    kind, level = path.parents[1].name.removesuffix("-inputs"), path.parent.name.lower()
-    row = [f"{kind} {level.removesuffix('graphs')} {path.stem}"]
-    row += [str(one.nodes), str(one.ideals), f"{one.load_ms:.6g}"]
-    return [
-        *row,
-        f"{one.cpu_s:.3f}",
-        f"{one.wall_s:.3f}",
-        f"{two.wall_s:.3f}",
-        f"{one.peak_mb:.0f}",
+    inputs = [p for p in sorted(options.data.glob("*-inputs/*/*.json")) if options.inputs in str(p)]
+    lines = [
+        describe(path, *(run_apart(solve, path, threads) for threads in (1, 2)))
+        for path in track(inputs, "inputs")
     ]
+    print_table(lines, "largest load of the best contiguous split")
+
+
+def describe(path: Path, one: Run, two: Run) -> Row:
+    """The line of an input, from a run with one thread and one with two."""
+    kind, level = path.parents[1].name.removesuffix("-inputs"), path.parent.name.lower()
+    return {
+        "input": f"{kind} {level.removesuffix('graphs')} {path.stem}",
+        "nodes": one.nodes,
+        "ideals": one.ideals,
+        "load ms": f"{one.load_ms:.6g}",
+        "s": f"{one.cpu_s:.3f}",
+        "wall s": f"{one.wall_s:.3f}",
+        "2 threads": f"{two.wall_s:.3f}",
+        "MB": f"{one.peak_mb:.0f}",
+    }
 
 
 def solve(path: Path, threads: int) -> Run:
