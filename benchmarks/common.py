@@ -7,10 +7,11 @@ import gzip
 import json
 import lzma
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from functools import partial
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 from time import process_time
@@ -109,6 +110,12 @@ def read_rows(path: Path) -> list[Row]:
 def append_row(path: Path, row: Row) -> None:
     """Add a row to a file that is not compressed."""
     append_line(path, json.dumps(row).encode())
+
+
+def combine(**choices: Iterable[Any]) -> Iterator[Row]:
+    """Fields of every combination of choices; those of the last one change first."""
+    for values in product(*choices.values()):
+        yield dict(zip(choices, values, strict=True))
 
 
 def run_missing(path: Path, jobs: Iterable[Row], run: Callable[..., Row]) -> list[Row]:

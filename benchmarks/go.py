@@ -31,6 +31,7 @@ from common import (
     Row,
     append_row,
     columns_of,
+    combine,
     describe_mean,
     group_by,
     make_env,
@@ -176,10 +177,7 @@ def run_planted(options: argparse.Namespace) -> None:
     """Search for planted optima of several sizes, and print how near agents come to them."""
     sizes = product(options.slots.split(","), options.devices.split(","), range(options.seeds))
     models = [f"planted-{devices}x{slots}-seed{seed}" for slots, devices, seed in sizes]
-    jobs = (
-        {"model": model, "agent": agent, "budget": options.evaluations}
-        for model, agent in product(models, options.arms.split(";"))
-    )
+    jobs = combine(model=models, agent=options.arms.split(";"), budget=[options.evaluations])
     rows = run_missing(options.rows, () if options.tables else jobs, place_planted)
     rows = [row | {"graph": row["model"].rpartition("-")[0]} for row in rows]
     print_groups(rows, ("graph", "budget"), columns_of(rows, "agent", describe_ratios))
@@ -229,13 +227,13 @@ SETS = {
 
 def run_joint(options: argparse.Namespace) -> None:
     """Decide placement, priority and fusion, and print what more decisions gain."""
-    jobs = (
-        {"model": model, "decisions": decisions, "agent": agent, "seed": seed,
-         "budget": options.evaluations}
-        for model, decisions in product(options.models.split(","), options.decisions.split(";"))
-        for seed in range(options.seeds)
-        for agent in options.arms.split(";")
-    )  # fmt: skip
+    jobs = combine(
+        model=options.models.split(","),
+        decisions=options.decisions.split(";"),
+        seed=range(options.seeds),
+        agent=options.arms.split(";"),
+        budget=[options.evaluations],
+    )
     rows = run_missing(options.rows, () if options.tables else jobs, decide)
     columns = columns_of(rows, "decisions", describe_latencies)
     ends = {"gain, %": describe_gain, "CPU s": describe_seconds}

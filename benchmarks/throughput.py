@@ -15,7 +15,7 @@ from math import floor
 from pathlib import Path
 from time import perf_counter
 
-from common import Row, columns_of, make_parser, print_groups, run_missing
+from common import Row, columns_of, combine, make_parser, print_groups, run_missing
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
@@ -43,17 +43,15 @@ def main() -> None:
     parser.add_argument("--time-limit", type=float, default=60.0, help="s a bound (%(default)s)")
     parser.add_argument("--seeds", type=int, default=1, help="of annealing (%(default)s)")
     options = parser.parse_args()
-    folder = Path() if options.data is None else options.data / "throughput-inputs"
-    files = {f"{path.parent.name}/{path.stem}": path for path in sorted(folder.glob("*/*.json"))}
+    paths = options.data.glob("throughput-inputs/*/*.json") if options.data else ()
+    files = {f"{path.parent.name}/{path.stem}": path for path in sorted(paths)}
 
     def compare(input: str, devices: int) -> Row:
         return find_bound(files[input], devices, options.seeds, options.time_limit)
 
-    jobs = (
-        {"input": name, "devices": int(count)}
-        for name in (files if options.data else ())
-        for count in options.devices.split(",")
-        if options.inputs in name
+    jobs = combine(
+        input=[name for name in files if options.inputs in name],
+        devices=map(int, options.devices.split(",")),
     )
     rows = run_missing(options.rows, jobs, compare)
     for title, describe in TABLES.items():
