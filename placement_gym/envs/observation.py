@@ -254,8 +254,10 @@ class Observer:
     def observe_decisions(self, rows: IntArray, step: IntArray) -> Observation:
         """The entries that change, of one row or of (k, width) rows."""
         assignments = rows[..., : self.layout.n_units]
-        placement = np.zeros((*rows.shape[:-1], self.n_nodes), dtype=np.int64)
-        placement[..., : self.layout.n_units] = assignments
+        placement = assignments.copy()
+        if self.n_nodes > self.layout.n_units:
+            placement = np.zeros((*rows.shape[:-1], self.n_nodes), dtype=np.int64)
+            placement[..., : self.layout.n_units] = assignments
         observed: Observation = {"placement": placement, "step": step}
         if self.devices:
             room = observe_room(self.problem, np.atleast_2d(assignments), self.n_devices)

@@ -85,12 +85,13 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         self.single_action_space = env.action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
+        self.first_rows = np.tile(env.reference_row(), (num_envs, 1))
         self.start_episodes()
 
     def start_episodes(self) -> None:
         """Place everything on the reference device, in every environment."""
         reference = self.env.reference
-        self.rows = np.tile(self.env.reference_row(), (self.num_envs, 1))
+        self.rows = self.first_rows
         self.steps = 0
         self.outcomes = Outcomes(
             np.full(self.num_envs, reference.latency_ms),
@@ -181,8 +182,10 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
     def unbatch(self, observation: Observation) -> NDArray[np.object_]:
         """(num_envs,) the observation of each environment."""
         rows = np.empty(self.num_envs, dtype=object)
-        for i in range(self.num_envs):
-            rows[i] = {key: value[i] for key, value in observation.items()}
+        rows[:] = [
+            dict(zip(observation, values, strict=True))
+            for values in zip(*observation.values(), strict=True)
+        ]
         return rows
 
     def get_info(self) -> Info:

@@ -155,10 +155,11 @@ class PerUnit(
 
     def move_current(self, action: Any) -> None:
         """Move the current unit to a device and go on to the next unit."""
-        given = np.asarray(action)
-        if given.dtype.kind not in "iu" or not self.action_space.contains(given.astype(np.int64)):
-            last = self.base.observer.n_devices - 1
-            raise UserError(f"an action is a device index from 0 to {last}, not {action!r}")
+        given, n_devices = np.asarray(action), self.base.observer.n_devices
+        if given.dtype.kind not in "iu" or given.ndim or not 0 <= given < n_devices:
+            raise UserError(
+                f"an action is a device index from 0 to {n_devices - 1}, not {action!r}"
+            )
         self.assignment = self.assignment.copy()  # ``base`` and ``best`` keep the one before
         self.assignment[self.current] = self.base.layout.where_present(given)
         self.current += 1
@@ -202,12 +203,14 @@ def observe_unit(
         start_ms: (n_units,) when each unit starts; None where no schedule is known.
     """
     n_units = observer.problem.n_units
+    visited = np.zeros(observer.n_nodes, dtype=np.int8)
+    visited[:current] = 1
     starts = np.zeros(observer.n_nodes, dtype=np.float32)
     starts[:n_units] = 0.0 if start_ms is None else start_ms
     return {
         **observer.observe(assignment, current),
-        "current_unit": np.array([min(current, n_units - 1)], dtype=np.int64),
-        "visited": (np.arange(observer.n_nodes) < current).astype(np.int8),
+        "current_unit": np.array([min(current, n_units - 1)]),
+        "visited": visited,
         "start_ms": starts,
     }
 
