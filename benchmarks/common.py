@@ -1,14 +1,17 @@
-"""Shared by the benchmarks: rows that continue, environments, runs within budgets, intervals."""
+"""Shared by the benchmarks: options, rows that continue, runs within budgets, tables, intervals."""
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 import lzma
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
+from functools import partial
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 from time import process_time
@@ -16,6 +19,9 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from rich.box import MARKDOWN
+from rich.console import Console
+from rich.table import Table
 from scipy import stats
 
 import placement_gym
@@ -31,12 +37,66 @@ from placement_gym.envs.placement_env import placement_env
 
 Row = dict[str, Any]
 Problem = tuple[str, str]
+Describe = Callable[[list[Row]], object]
+"""Text or number for the rows of a group."""
 Scores = dict[tuple[str, str, int], float]
 """Score of each run by problem, two strings, and seed."""
 N_RESAMPLES = 2000
 BY_RANK = {"preset": "list", "order": "priority"}
 """The schedule under which workloads with little memory are compared."""
+BERT_12 = "latency-inputs/OperatorGraphs/bert_l-12_inference.json"
+"""The largest input of dnn-partitioning on which learned agents are timed, of 783 nodes."""
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
+
+
+def make_parser(doc: str | None) -> argparse.ArgumentParser:
+    """A parser whose help is the docstring of a benchmark, as it is written."""
+    return argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+
+
+def print_table(lines: Iterable[Row], title: str = "") -> None:
+    """Print a table in Markdown, whose columns are the keys of the first line."""
+    table = Table(title=title, box=MARKDOWN)
+    for number, line in enumerate(lines):
+        for name in () if number else line:
+            table.add_column(name)
+        table.add_row(*map(str, line.values()))
+    Console(width=400).print(table)
+
+
+def print_groups(
+    rows: Iterable[Row], keys: Sequence[str], columns: Mapping[str, Describe], title: str = ""
+) -> None:
+    """Print a line for each group of rows with equal values of some keys: these, and columns."""
+    groups = group_by(rows, *keys)
+    print_table(
+        (
+            dict(zip(keys, values, strict=True))
+            | {name: describe(mine) for name, describe in columns.items()}
+            for values, mine in groups.items()
+        ),
+        title,
+    )
+
+
+def group_by(rows: Iterable[Row], *keys: str) -> dict[tuple[Any, ...], list[Row]]:
+    """Rows by their values of some keys, in the order in which these are first met."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[key] for key in keys), []).append(row)
+    return groups
+
+
+def columns_of(rows: Iterable[Row], key: str, describe: Describe) -> dict[str, Describe]:
+    """A column for each value of a key: what ``describe`` says of the rows that have it, if any."""
+
+    def describe_those(value: object, group: list[Row]) -> object:
+        mine = [row for row in group if row[key] == value]
+        return describe(mine) if mine else ""
+
+    return {str(value): partial(describe_those, value) for (value,) in group_by(rows, key)}
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -50,6 +110,12 @@ def read_rows(path: Path) -> list[Row]:
 def append_row(path: Path, row: Row) -> None:
     """Add a row to a file that is not compressed."""
     append_line(path, json.dumps(row).encode())
+
+
+def combine(**choices: Iterable[Any]) -> Iterator[Row]:
+    """Fields of every combination of choices; those of the last one change first."""
+    for values in product(*choices.values()):
+        yield dict(zip(choices, values, strict=True))
 
 
 def run_missing(path: Path, jobs: Iterable[Row], run: Callable[..., Row]) -> list[Row]:
@@ -99,17 +165,13 @@ def search(
     has its one placement evaluated.
     """
     agent: Any = None
-    env.backend = meter
-    try:
-        with suppress(BudgetReached):
-            agent = spec.make(env, seed)
-            if hasattr(agent, "learn"):
-                env.reset(seed=seed)
-                agent.learn(evaluations)
-            if not meter.evaluations:
-                placement_gym.play_episode(env, agent, seed=seed)
-    finally:
-        env.backend = meter.inner
+    with env.with_backend(meter), suppress(BudgetReached):
+        agent = spec.make(env, seed)
+        if hasattr(agent, "learn"):
+            env.reset(seed=seed)
+            agent.learn(evaluations)
+        if not meter.evaluations:
+            placement_gym.play_episode(env, agent, seed=seed)
     return agent
 
 
@@ -181,22 +243,25 @@ def describe_mean(values: Sequence[float], empty: str = "") -> str:
     return f"{np.mean(values):.3f} +- {half:.3f}"
 
 
-def compare_scores(scores: Scores, others: Scores, problems: Sequence[Problem]) -> list[str]:
+def compare_scores(
+    scores: Scores, others: Scores, of: str, problems: Sequence[Problem]
+) -> dict[str, str]:
     """Cells of mean score, and of differences in points to runs of the same problem and seed.
 
     Of the two intervals of 95 % the first is of these runs; for the second problems are drawn, too,
     and then their runs.
     """
-    mean = f"{average(scores, problems):.3f}"
+    cells = {"score": f"{average(scores, problems):.3f}", f"above {of} (95 %)": "-"}
+    cells["problems drawn, too"] = "-"
     shared = sorted(set(scores) & set(others))
-    if len(shared) < 2 or scores is others:
-        return [mean, "-", "-"]
-    points = 100.0 * np.array([scores[key] - others[key] for key in shared])
-    parts = [points[[key[:2] == one for key in shared]] for one in sorted({k[:2] for k in shared})]
-    low, high = find_interval(points)
-    least, most = find_interval_over_problems(parts)
-    above = f"{points.mean():+.1f} ({low:+.1f}, {high:+.1f})"
-    return [mean, above, f"({least:+.1f}, {most:+.1f})"]
+    if len(shared) > 1 and scores is not others:
+        points = 100.0 * np.array([scores[key] - others[key] for key in shared])
+        parts = [points[[k[:2] == one for k in shared]] for one in sorted({k[:2] for k in shared})]
+        low, high = find_interval(points)
+        least, most = find_interval_over_problems(parts)
+        cells[f"above {of} (95 %)"] = f"{points.mean():+.1f} ({low:+.1f}, {high:+.1f})"
+        cells["problems drawn, too"] = f"({least:+.1f}, {most:+.1f})"
+    return cells
 
 
 def average(scores: Scores, problems: Sequence[Problem]) -> float:

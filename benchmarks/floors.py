@@ -5,10 +5,10 @@ r"""Classic placers on workloads with little memory, at equal evaluations and at
     python benchmarks/floors.py --rows docs/results/floors/floors.jsonl.xz --out OUT  # tables alone
 
 DIR holds workloads: the inputs of dnn-partitioning, or files of their format. OUT gets a line of
-``floors.jsonl`` for each run, and of all its rows the tables ``floors.csv`` and ``floors.md`` and
-the picture ``floors.png``; the same command continues what was interrupted. One long run serves
-every budget of an anytime placer. Seconds are of the process that runs a placer, from when it is
-made, after an untimed run on the smallest workload.
+``floors.jsonl`` for each run, and ``floors.csv`` with the results on each problem, whose means are
+printed; the same command continues what was interrupted. One long run serves every budget of an
+anytime placer. Seconds are of the process that runs a placer, from when it is made, after an
+untimed run on the smallest workload.
 
     python benchmarks/floors.py --generated synthetic-layered-80000,stacked-bert-80000 --out OUT \
         --devices 1cpu+2acc@0.3 --evaluations "" --seconds 60 --agents heft,annealing,search
@@ -22,20 +22,31 @@ import argparse
 import csv
 import os
 import sys
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import BY_RANK, Meter, Row, append_row, best_known_ms, make_env, read_rows, search
-from matplotlib.figure import Figure
+from common import (
+    BY_RANK,
+    Meter,
+    Row,
+    append_row,
+    best_known_ms,
+    columns_of,
+    group_by,
+    make_env,
+    make_parser,
+    print_groups,
+    read_rows,
+    search,
+)
 from rich.progress import track
 
 from placement_gym.base.processes.serving import exit_with_parent
@@ -45,7 +56,6 @@ from placement_gym.bench.study.executors import limit_threads
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.hardware.device_requests import parse_counts
 from placement_gym.solvers.bounds import load_ms
-from placement_gym.view.figures.style import COLOURS, save
 
 DEVICES = "1cpu+1acc@0.5,1cpu+2acc@0.3,1cpu+4acc@0.2"
 TRIAL = 50
@@ -138,9 +148,7 @@ class Job:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder of rows and tables")
     parser.add_argument("--data", type=Path, nargs="*", default=[], help="folders of workloads")
     parser.add_argument("--generated", default="", help="graphs to place, comma-separated")
@@ -158,7 +166,7 @@ def main() -> None:
     if options.rows is None:
         options.rows = options.out / "floors.jsonl"
         run_jobs(list(plan_jobs(options)), options.rows, options.workers)
-    print(write_tables(read_rows(options.rows), options.out))
+    write_tables(read_rows(options.rows), options.out)
 
 
 def plan_jobs(options: argparse.Namespace) -> Iterator[Job]:
@@ -282,68 +290,64 @@ def plan_evaluations(job: Job) -> int:
     return max(int(speed * (job.cpu_seconds[0] - first_s)), 1)
 
 
-COLUMNS = (
-    "agent", "repair", "model", "devices", "budget", "latency_ms", "best_known_ms", "score",
-    "infeasible", "evaluations", "seeds", "errors", "bound_ms",
-)  # fmt: skip
-
-
-def write_tables(rows: Sequence[Row], out: Path) -> str:
-    """Write ``floors.csv``, a line for each placer, problem and budget, ``.md`` and ``.png``.
-
-    Returns:
-        The Markdown.
-    """
+def write_tables(rows: Sequence[Row], out: Path) -> None:
+    """Write ``floors.csv``, a line for each placer, problem and budget; print their means."""
     known_ms, about = find_best_known(rows)
-    groups: defaultdict[tuple[Any, ...], list[Row]] = defaultdict(list)
-    for row in rows:
-        for unit in UNITS:
-            for amount in row.get(unit, ()):
-                who = row["agent"], row["repair"], row["model"], row["devices"]
-                groups[*who, unit, amount].append(row)
-    lines = [summarize(*key[-2:], mine, known_ms[key[2:4]]) for key, mine in groups.items()]
+    lines = [
+        summarize(unit, amount, mine, known_ms[key[2:]])
+        for key, same in group_by(rows, "agent", "repair", "model", "devices").items()
+        for unit in UNITS
+        for (amount, mine) in by_budget(same, unit).items()
+    ]
     with (out / "floors.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
+        writer = csv.DictWriter(file, lines[0])
         writer.writeheader()
         writer.writerows(lines)
-    units = [unit for unit in UNITS if any(line["budget"].endswith(f" {unit}") for line in lines)]
-    text = "\n\n".join([f"{describe(rows)} {about}", *(make_table(lines, one) for one in units)])
-    (out / "floors.md").write_text(f"{text}\n")
-    save(draw(lines, units), out / "floors.png")
-    return text
+    print(f"{describe(rows)} {about}")
+    for (unit,), mine in group_by(lines, "unit").items():
+        second = "infeasible" if unit == "evaluations" else "evaluations"
+        by_size = sorted(mine, key=lambda line: line["budget"])
+        columns = columns_of(by_size, "budget", partial(describe_cell, second))
+        print_groups(mine, ("agent", "repair"), columns, f"score ({second}) by {unit}")
 
 
-def find_best_known(rows: Sequence[Row]) -> tuple[dict[tuple[str, str], float], str]:
+def by_budget(rows: Sequence[Row], unit: str) -> dict[float, list[Row]]:
+    """Budget -> the rows of runs that had it."""
+    amounts = sorted({amount for row in rows for amount in row.get(unit, ())})
+    return {one: [row for row in rows if one in row.get(unit, ())] for one in amounts}
+
+
+def find_best_known(rows: Sequence[Row]) -> tuple[dict[tuple[Any, ...], float], str]:
     """The least latency in ms of each problem that is known or in these rows, and its source."""
-    known: defaultdict[tuple[str, str], float] = defaultdict(lambda: np.inf)
-    found = known.copy()
-    for row in rows:
-        problem = row["model"], row["devices"]
-        known[problem] = min(known[problem], row["best_known_ms"] or np.inf)
-        found[problem] = min([found[problem], *(point[2] for point in row["curve"])])
-    unknown = sum(np.isinf(ms) for ms in known.values())
-    faster = sum(found[problem] < (1.0 - 1e-9) * ms < np.inf for problem, ms in known.items())
-    about = f"Best known is the package's value on {len(known) - unknown} problems"
+    best, unknown, faster = {}, 0, 0
+    for problem, mine in group_by(rows, "model", "devices").items():
+        known = min(row["best_known_ms"] or np.inf for row in mine)
+        found = min((row["curve"][-1][2] for row in mine if row["curve"]), default=np.inf)
+        best[problem] = min(known, found)
+        unknown += np.isinf(known)
+        faster += found < (1.0 - 1e-9) * known < np.inf
+    about = f"Best known is the package's value on {len(best) - unknown} problems"
     about += f", but a row's on {faster} of them, where it is faster" if faster else ""
     about += f"; the best of all rows on {unknown} without a value." if unknown else "."
-    return {problem: min(ms, found[problem]) for problem, ms in known.items()}, about
+    return best, about
 
 
-def summarize(unit: str, amount: float, rows: Sequence[Row], best_ms: float) -> dict[str, Any]:
+def summarize(unit: str, amount: float, rows: Sequence[Row], best_ms: float) -> Row:
     """The line of one placer, problem and budget."""
-    counts = np.array([row["at"][f"{amount} {unit}"] for row in rows])
+    evaluations, infeasible = np.array([row["at"][f"{amount} {unit}"] for row in rows]).T
     latency_ms = float(np.median([latency_at(row, unit, amount) for row in rows]))
     return {
         "agent": rows[0]["agent"],
         "repair": "yes" if rows[0]["repair"] else "no",
         "model": rows[0]["model"],
         "devices": rows[0]["devices"],
-        "budget": f"{amount:g} {unit}",
-        "latency_ms": f"{latency_ms:.7g}",
-        "best_known_ms": f"{best_ms:.7g}",
-        "score": f"{best_ms / latency_ms:.4f}",
-        "infeasible": f"{counts[:, 1].sum() / max(counts[:, 0].sum(), 1):.4f}",
-        "evaluations": int(np.median(counts[:, 0])),
+        "budget": amount,
+        "unit": unit,
+        "latency_ms": latency_ms,
+        "best_known_ms": best_ms,
+        "score": best_ms / latency_ms,
+        "infeasible": infeasible.sum() / max(evaluations.sum(), 1),
+        "evaluations": int(np.median(evaluations)),
         "seeds": len(rows),
         "errors": sum(bool(row["error"]) for row in rows),
         "bound_ms": rows[0].get("bound_ms"),
@@ -363,86 +367,22 @@ def latency_at(row: Row, unit: str, amount: float) -> float:
     return within[-1] if within else np.inf
 
 
-def make_table(lines: Sequence[Row], unit: str) -> str:
-    """The Markdown table of mean scores at the budgets of one unit.
-
-    Beside each score stands the share of infeasible evaluations, or the median of all evaluations.
-    """
-    scored = mean_scores(lines, unit)
-    amounts = sorted({amount for found in scored.values() for amount in found})
-    second = "infeasible" if unit == "evaluations" else "evaluations"
-    table = [["placer", "repair"], ["---", "---"]]
-    for amount in amounts:
-        table[0] += [f"{amount:g} {name_unit(unit)}", second]
-        table[1] += ["---:", "---:"]
-    for who, found in scored.items():
-        cells = (found.get(amount) for amount in amounts)
-        table.append([*who, *(part for cell in cells for part in format_cell(cell, unit))])
-    return "\n".join("| " + " | ".join(row) + " |" for row in table)
-
-
-def mean_scores(
-    lines: Sequence[Row], unit: str
-) -> dict[tuple[str, str], dict[float, tuple[float, float, float]]]:
-    """Placer and repair -> amount -> score, share of infeasible evaluations and evaluations."""
-    cells: dict[tuple[str, str], dict[float, list[Row]]] = {}
-    for line in lines:
-        amount, _, of_unit = line["budget"].partition(" ")
-        if of_unit == unit:
-            by_amount = cells.setdefault((line["agent"], line["repair"]), {})
-            by_amount.setdefault(float(amount), []).append(line)
-    return {
-        who: {amount: average(mine) for amount, mine in found.items()}
-        for who, found in cells.items()
-    }
-
-
-def average(lines: Sequence[Row]) -> tuple[float, float, float]:
-    """Mean score and share of infeasible evaluations over problems, and median evaluations."""
-    score, infeasible, evaluations = (
-        [float(line[name]) for line in lines] for name in ("score", "infeasible", "evaluations")
-    )
-    return float(np.mean(score)), float(np.mean(infeasible)), float(np.median(evaluations))
-
-
-def format_cell(cell: tuple[float, float, float] | None, unit: str) -> tuple[str, str]:
-    if cell is None:
-        return "-", "-"
-    score, infeasible, evaluations = cell
-    return f"{score:.3f}", f"{infeasible:.0%}" if unit == "evaluations" else f"{evaluations:,.0f}"
+def describe_cell(second: str, lines: list[Row]) -> str:
+    """Mean score over problems; mean infeasible share, or median of all evaluations."""
+    values = [line[second] for line in lines]
+    text = f"{np.mean(values):.0%}" if second == "infeasible" else f"{np.median(values):,.0f}"
+    return f"{np.mean([line['score'] for line in lines]):.3f} ({text})"
 
 
 def describe(rows: Sequence[Row]) -> str:
     """A sentence on what the tables show."""
-    problems = {(row["model"], row["devices"]) for row in rows}
     seeds = len({row["seed"] for row in rows})
     failed = sum(bool(row["error"]) for row in rows)
     return (
-        f"Mean over {len(problems)} problems of each problem's median score over at most {seeds} "
-        "seeds; score = best known latency / latency, 0 if nothing feasible was found in time. "
-        f"{failed} of {len(rows)} runs failed."
+        f"Mean over {len(group_by(rows, 'model', 'devices'))} problems of each problem's median "
+        f"score over at most {seeds} seeds; score = best known latency / latency, 0 if nothing "
+        f"feasible was found in time. {failed} of {len(rows)} runs failed."
     )
-
-
-def draw(lines: Sequence[Row], units: Sequence[str]) -> Figure:
-    """Mean scores from 0.5 up against budgets, a panel for each unit; dashed without repair."""
-    figure = Figure(figsize=(2.0 + 5.0 * len(units), 4.5), layout="constrained")
-    names = list(dict.fromkeys(line["agent"] for line in lines))
-    shown = {}
-    for axes, unit in zip(figure.subplots(1, len(units), squeeze=False)[0], units, strict=True):
-        for (agent, repair), found in mean_scores(lines, unit).items():
-            wrapped, colour = divmod(names.index(agent), len(COLOURS))
-            look = {"color": COLOURS[colour], "marker": ".sx"[wrapped], "markersize": 4}
-            look |= {} if repair == "yes" else {"linestyle": "--", "alpha": 0.5}
-            amounts = sorted(found)
-            (shown[agent],) = axes.plot(amounts, [found[amount][0] for amount in amounts], **look)
-        axes.set(xscale="log", xlabel=name_unit(unit), ylabel="score", ylim=(0.5, 1.01))
-    figure.legend(shown.values(), shown, frameon=False, fontsize=7, loc="outside right upper")
-    return figure
-
-
-def name_unit(unit: str) -> str:
-    return unit.replace("cpu_", "CPU ")
 
 
 if __name__ == "__main__":

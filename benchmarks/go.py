@@ -18,19 +18,32 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import product
 from pathlib import Path
-from time import perf_counter, process_time
+from time import process_time
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from common import Meter, Row, append_row, describe_mean, make_env, read_rows, run_missing, search
+from common import (
+    Meter,
+    Row,
+    append_row,
+    columns_of,
+    combine,
+    describe_mean,
+    group_by,
+    make_env,
+    make_parser,
+    print_groups,
+    read_rows,
+    run_missing,
+    search,
+)
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
-from rich.console import Console
-from rich.table import Table
 
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend
@@ -78,7 +91,13 @@ def run_scale(options: argparse.Namespace) -> None:
             command = [sys.executable, __file__, *sys.argv[1:], "--arm", arm]
             subprocess.run(command, check=True, env=os.environ | MALLOC)
     rows = [row for row in read_rows(options.rows) if row["model"] == options.model]
-    Console(width=120).print(tabulate_scale(rows))
+    ends = {
+        "end": lambda mine: f"{mine[-1]['latency_ms']:.1f}",
+        "evaluations": lambda mine: mine[-1]["evaluations"],
+        "CPU s": lambda mine: f"{mine[-1]['cpu_s']:.0f}",
+        "GiB": lambda mine: f"{mine[-1]['peak_gib']:.1f}",
+    }
+    print_groups(rows, ("arm", "seed"), {f"at {n}": partial(latency_at, n) for n in MARKS} | ends)
 
 
 def scale_rows(options: argparse.Namespace) -> Iterator[Row]:
@@ -87,7 +106,7 @@ def scale_rows(options: argparse.Namespace) -> Iterator[Row]:
     if arm in SEARCHES:  # compiles kernels before time counts
         small = make_env("synthetic-layered-100", devices=DEVICES, **SETTING)
         search(small, BudgetedBackend(small.backend, 40), AgentSpec(SEARCHES[arm]), seed, 40)
-    began_s, began_wall_s = process_time(), perf_counter()
+    began_s = process_time()
     env = make_env(options.model, devices=DEVICES, **SETTING)
     if arm in BOUNDS:
         points = iter([(0, BOUNDS[arm](env.problem, env.cost_table()), True)])
@@ -105,7 +124,6 @@ def scale_rows(options: argparse.Namespace) -> Iterator[Row]:
             "evaluations": evaluations,
             "latency_ms": latency_ms,
             "cpu_s": round(process_time() - began_s, 1),
-            "wall_s": round(perf_counter() - began_wall_s, 1),
             "peak_gib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
             "last": last,
         }
@@ -137,19 +155,9 @@ def follow(
             yield meter.n, reference_ms / meter.curve[-1][2], over
 
 
-def tabulate_scale(rows: list[Row]) -> Table:
-    """The best latency of each arm and seed at each mark and at its end."""
-    marks = [f"at {mark}" for mark in MARKS]
-    table = Table("arm", "seed", *marks, "end", "evaluations", "CPU s", "wall s", "GiB")
-    for arm, seed in dict.fromkeys((row["arm"], row["seed"]) for row in rows):
-        of_arm = [row for row in rows if (row["arm"], row["seed"]) == (arm, seed)]
-        mine = {row["evaluations"]: row for row in of_arm}
-        last = mine[max(mine)]
-        cells = [f"{mine[mark]['latency_ms']:.1f}" if mark in mine else "" for mark in MARKS]
-        clocks = [f"{last[key]:.0f}" if key in last else "" for key in ("cpu_s", "wall_s")]
-        spent = [str(last["evaluations"]), *clocks, f"{last['peak_gib']:.1f}"]
-        table.add_row(arm, str(seed), *cells, f"{last['latency_ms']:.1f}", *spent)
-    return table
+def latency_at(mark: int, rows: list[Row]) -> str:
+    """The best latency in ms after that many evaluations."""
+    return next((f"{row['latency_ms']:.1f}" for row in rows if row["evaluations"] == mark), "")
 
 
 PLACERS = {
@@ -169,12 +177,10 @@ def run_planted(options: argparse.Namespace) -> None:
     """Search for planted optima of several sizes, and print how near agents come to them."""
     sizes = product(options.slots.split(","), options.devices.split(","), range(options.seeds))
     models = [f"planted-{devices}x{slots}-seed{seed}" for slots, devices, seed in sizes]
-    jobs = (
-        {"model": model, "agent": agent, "budget": options.evaluations}
-        for model, agent in product(models, options.arms.split(";"))
-    )
+    jobs = combine(model=models, agent=options.arms.split(";"), budget=[options.evaluations])
     rows = run_missing(options.rows, () if options.tables else jobs, place_planted)
-    Console(width=200).print(tabulate_planted(rows))
+    rows = [row | {"graph": row["model"].rpartition("-")[0]} for row in rows]
+    print_groups(rows, ("graph", "budget"), columns_of(rows, "agent", describe_ratios))
 
 
 def place_planted(model: str, agent: str, budget: int) -> Row:
@@ -195,23 +201,11 @@ def place_planted(model: str, agent: str, budget: int) -> Row:
     }
 
 
-def tabulate_planted(rows: list[Row]) -> Table:
-    """Share of optima that each agent finds, and its mean distance to them."""
-    agents = list(dict.fromkeys(row["agent"] for row in rows))
-    table = Table("graph", "budget", *agents)
-    by_size: dict[tuple[str, int], list[Row]] = {}
-    for row in rows:
-        by_size.setdefault((row["model"].rpartition("-")[0], row["budget"]), []).append(row)
-    for (size, budget), mine in by_size.items():
-        cells = [[row["ratio"] for row in mine if row["agent"] == name] for name in agents]
-        table.add_row(size, str(budget), *map(describe_ratios, cells))
-    return table
-
-
-def describe_ratios(ratios: list[float]) -> str:
+def describe_ratios(rows: list[Row]) -> str:
     """Number of optima, and the mean distance to them."""
+    ratios = [row["ratio"] for row in rows]
     found = sum(ratio < FOUND for ratio in ratios)
-    return f"{found}/{len(ratios)}, +{100 * (np.mean(ratios) - 1):.1f} %" if ratios else ""
+    return f"{found}/{len(ratios)}, +{100 * (np.mean(ratios) - 1):.1f} %"
 
 
 GRANULARITY = {"inception": "colocated", "bert-8": "colocated", "family-branching-100-seed0": "op"}
@@ -222,25 +216,28 @@ DECIDERS = {
     "annealing": AgentSpec("annealing"),
     "annealing from random": AgentSpec("annealing", {"start": "random"}),
 }
+ALONE, ALL = "placement", "all three"
 SETS = {
-    "placement": DECISIONS[:1],
+    ALONE: DECISIONS[:1],
     "with priority": DECISIONS[:2],
     "with fusion": DECISIONS[::2],
-    "all three": DECISIONS,
+    ALL: DECISIONS,
 }
 
 
 def run_joint(options: argparse.Namespace) -> None:
     """Decide placement, priority and fusion, and print what more decisions gain."""
-    jobs = (
-        {"model": model, "decisions": decisions, "agent": agent, "seed": seed,
-         "budget": options.evaluations}
-        for model, decisions in product(options.models.split(","), options.decisions.split(";"))
-        for seed in range(options.seeds)
-        for agent in options.arms.split(";")
-    )  # fmt: skip
+    jobs = combine(
+        model=options.models.split(","),
+        decisions=options.decisions.split(";"),
+        seed=range(options.seeds),
+        agent=options.arms.split(";"),
+        budget=[options.evaluations],
+    )
     rows = run_missing(options.rows, () if options.tables else jobs, decide)
-    Console(width=120).print(tabulate_joint(rows))
+    columns = columns_of(rows, "decisions", describe_latencies)
+    ends = {"gain, %": describe_gain, "CPU s": describe_seconds}
+    print_groups(rows, ("model", "agent"), columns | ends)
 
 
 def decide(model: str, decisions: str, agent: str, seed: int, budget: int) -> Row:
@@ -264,18 +261,19 @@ def decide(model: str, decisions: str, agent: str, seed: int, budget: int) -> Ro
     }
 
 
-def tabulate_joint(rows: list[Row]) -> Table:
-    """Mean latencies over seeds, what all decisions gain seed by seed, and their CPU seconds."""
-    sets = [name for name in SETS if any(row["decisions"] == name for row in rows)]
-    table = Table("model", "agent", *sets, "gain, %", "CPU s")
-    for model, agent in dict.fromkeys((row["model"], row["agent"]) for row in rows):
-        mine = [row for row in rows if (row["model"], row["agent"]) == (model, agent)]
-        cells = [{r["seed"]: r["latency_ms"] for r in mine if r["decisions"] == s} for s in sets]
-        gains = [100.0 * (1.0 - cells[-1][s] / cells[0][s]) for s in cells[0] if s in cells[-1]]
-        spent = [row["cpu_s"] for row in mine if row["decisions"] == sets[-1]]
-        means = (describe_mean(list(found.values())) for found in cells)
-        table.add_row(model, agent, *means, describe_mean(gains), f"{np.mean(spent):.1f}")
-    return table
+def describe_latencies(rows: list[Row]) -> str:
+    return describe_mean([row["latency_ms"] for row in rows])
+
+
+def describe_gain(rows: list[Row]) -> str:
+    """Percent that all decisions gain over the placement alone, seed by seed."""
+    ms = {(row["decisions"], row["seed"]): row["latency_ms"] for row in rows}
+    seeds = [seed for decisions, seed in ms if decisions == ALONE and (ALL, seed) in ms]
+    return describe_mean([100.0 * (1.0 - ms[ALL, seed] / ms[ALONE, seed]) for seed in seeds])
+
+
+def describe_seconds(rows: list[Row]) -> str:
+    return f"{np.mean([row['cpu_s'] for row in rows if row['decisions'] == ALL]):.1f}"
 
 
 SCALE_NAMES = {
@@ -346,12 +344,10 @@ def draw_planted(rows: list[Row]) -> Figure:
     for axes, devices in zip(panels, (2, 3), strict=True):
         here = [row for row in rows if row["model"].startswith(f"planted-{devices}x")]
         for (agent, name), colour in zip(PLANTED_NAMES.items(), COLOURS, strict=False):
-            ratios: dict[int, list[float]] = {}
-            for row in here:
-                if row["agent"] == agent:
-                    ratios.setdefault(row["operators"], []).append(row["ratio"])
-            sizes = sorted(ratios)
-            away = [max(100 * (np.mean(ratios[size]) - 1), LEAST) for size in sizes]
+            mine = group_by((row for row in here if row["agent"] == agent), "operators")
+            sizes = sorted(size for (size,) in mine)
+            ratios = (np.mean([row["ratio"] for row in mine[(size,)]]) for size in sizes)
+            away = [max(100 * (ratio - 1), LEAST) for ratio in ratios]
             label = name if sizes else None
             axes.plot(sizes, away, color=colour, label=label, marker="o", markersize=4)
         axes.set(xscale="log", yscale="log", xlabel="operators", title=f"{devices} equal devices")
@@ -372,9 +368,7 @@ def write_numbers(axes: Axes, axis: str, values: Iterable[float]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     commands = parser.add_subparsers(required=True)
 
     def add(

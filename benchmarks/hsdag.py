@@ -7,54 +7,58 @@ DIR holds the inputs of dnn-partitioning; without it the largest graph is left o
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from time import process_time
+from typing import Any
 
 import torch
-from common import make_env
-from rich.console import Console
-from rich.table import Table
+from common import BERT_12, make_env, make_parser, print_table
 
 from agents.common.reinforce import REINFORCE
 from agents.hsdag.agent import make
-from placement_gym.envs.env import DevicePlacementEnv
 
-LONG = "latency-inputs/OperatorGraphs/bert_l-12_inference.json"
-GRAPHS = {
+GRAPHS: dict[str, tuple[dict[str, Any], float]] = {
     "resnet": ({"model": "resnet"}, 40.0),
     "bert-8": ({"model": "bert-8"}, 105.0),
     "resnet-fp16 raw": ({"model": "resnet-fp16", "graph": "raw"}, 40.0),
     "bert-fp16 raw": ({"model": "bert-fp16", "graph": "raw"}, 105.0),
 }
 """Environment, and ms a placement of the published code."""
+FORMS = {"paper's episodes": {"preset": "paper"}, "default": {}, "20 at once": {"n_epochs": 1}}
+PAPER, DEFAULT, AT_ONCE = FORMS
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--data", type=Path, help="inputs of dnn-partitioning")
     parser.add_argument("--graphs", default=",".join(GRAPHS), help="%(default)s")
     parser.add_argument("--placements", type=int, default=200, help="timed (%(default)s)")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    table = Table("graph", "units", "form", "ms a placement", "published code, ms", "ratio")
-
-    def add(name: str, env: DevicePlacementEnv, form: str, agent: REINFORCE, known: str) -> None:
-        ms = time_placement_ms(agent, options.placements)
-        ratio = f"{float(known) / ms:.0f}" if known else ""
-        table.add_row(name, str(env.problem.n_units), form, f"{ms:.2f}", known, ratio)
-
+    runs = []
     for name in options.graphs.split(","):
-        kwargs, published_ms = GRAPHS[name]
-        env = make_env(**kwargs)
-        add(name, env, "paper's episodes", make(env, 0, preset="paper"), f"{published_ms:g}")
-        add(name, env, "default", make(env, 0), "")
+        env_kwargs, published_ms = GRAPHS[name]
+        runs += [(name, env_kwargs, PAPER, published_ms), (name, env_kwargs, DEFAULT, None)]
     if options.data is not None:
-        env = make_env(options.data / LONG, granularity="op")
-        add("bert_l-12", env, "20 at once", make(env, 0, n_epochs=1), "")
-    Console(width=120).print(table)
+        env_kwargs = {"model": options.data / BERT_12, "granularity": "op"}
+        runs.append(("bert_l-12", env_kwargs, AT_ONCE, None))
+    print_table(time_form(*run, options.placements) for run in runs)
+
+
+def time_form(
+    name: str, env_kwargs: dict[str, Any], form: str, published_ms: float | None, placements: int
+) -> dict[str, object]:
+    """The line of a graph and a form of the agent."""
+    env = make_env(**env_kwargs)
+    ms = time_placement_ms(make(env, 0, **FORMS[form]), placements)
+    return {
+        "graph": name,
+        "units": env.problem.n_units,
+        "form": form,
+        "ms a placement": f"{ms:.2f}",
+        "published code, ms": published_ms or "",
+        "ratio": f"{published_ms / ms:.0f}" if published_ms else "",
+    }
 
 
 def time_placement_ms(agent: REINFORCE, placements: int) -> float:

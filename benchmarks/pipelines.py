@@ -8,7 +8,6 @@ eight CPU cores.
 
 from __future__ import annotations
 
-import argparse
 import gc
 import json
 import resource
@@ -16,10 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, process_time
 
-from common import run_apart
-from rich.console import Console
+from common import Row, make_parser, print_table, run_apart
 from rich.progress import track
-from rich.table import Table
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.hardware.device_requests import make_devices
@@ -29,8 +26,6 @@ from placement_gym.problem.problem import Problem
 from placement_gym.solvers.pipelines.forward import Forward, merge_leaves
 from placement_gym.solvers.pipelines.ideals import enumerate_ideals
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline
-
-COLUMNS = ("input", "nodes", "ideals", "load ms", "s", "wall s", "MB")
 
 
 @dataclass(frozen=True)
@@ -46,23 +41,27 @@ class Run:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--data", type=Path, required=True, help="a copy of dnn-partitioning")
     parser.add_argument("--inputs", default="", help="part of their names (all)")
     options = parser.parse_args()
-    table = Table(*COLUMNS, title="largest load of the best contiguous split")
-    inputs = sorted(options.data.glob("*-inputs/*/*.json"))
-    for path in track([path for path in inputs if options.inputs in str(path)], "inputs"):
-        table.add_row(*describe(path, run_apart(solve, path)))
-    Console(width=130).print(table)
+    inputs = [p for p in sorted(options.data.glob("*-inputs/*/*.json")) if options.inputs in str(p)]
+    lines = [describe(path, run_apart(solve, path)) for path in track(inputs, "inputs")]
+    print_table(lines, "largest load of the best contiguous split")
 
 
-def describe(path: Path, run: Run) -> list[str]:
-    """Cells of a row."""
+def describe(path: Path, run: Run) -> Row:
+    """The line of an input."""
     kind, level = path.parents[1].name.removesuffix("-inputs"), path.parent.name.lower()
-    row = [f"{kind} {level.removesuffix('graphs')} {path.stem}"]
-    row += [str(run.nodes), str(run.ideals), f"{run.load_ms:.6g}"]
-    return [*row, f"{run.cpu_s:.3f}", f"{run.wall_s:.3f}", f"{run.peak_mb:.0f}"]
+    return {
+        "input": f"{kind} {level.removesuffix('graphs')} {path.stem}",
+        "nodes": run.nodes,
+        "ideals": run.ideals,
+        "load ms": f"{run.load_ms:.6g}",
+        "s": f"{run.cpu_s:.3f}",
+        "wall s": f"{run.wall_s:.3f}",
+        "MB": f"{run.peak_mb:.0f}",
+    }
 
 
 def solve(path: Path) -> Run:

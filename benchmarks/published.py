@@ -41,15 +41,15 @@ from common import (
     best_known_ms,
     compare_scores,
     find_interval,
+    group_by,
     make_env,
+    make_parser,
+    print_table,
     read_rows,
     run_missing,
     search,
 )
 from floors import DEVICES
-from rich.box import MARKDOWN
-from rich.console import Console
-from rich.table import Table
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.bench.run.agents import AgentSpec
@@ -171,9 +171,7 @@ def make_arms() -> dict[str, AgentSpec]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("command", choices=("run", "tables", "samples", "find", "doppler"))
     parser.add_argument("--data", type=Path, help="inputs of dnn-partitioning")
     parser.add_argument("--graphs", type=Path, help="folder of DOPPLER's text files")
@@ -356,30 +354,27 @@ def complete(row: Row) -> Row:
 def print_tables(rows: list[Row], problems: Sequence[Problem], options: argparse.Namespace) -> None:
     """Print the arms that ran on all problems with this budget, best first."""
     best = find_best(rows)
-    arms: dict[str, list[Row]] = {}
-    for row in rows:
-        wanted = not options.arms or row["arm"] in options.arms.split(";")
-        here = (row["model"], row["devices"]) in problems and row["budget"] == options.budget
-        if wanted and here:
-            arms.setdefault(row["arm"], []).append(row)
-    scores = {label: score_runs(mine, best) for label, mine in arms.items()}
-    columns = ("arm", "score", f"above {options.against} (95 %)", "problems drawn, too")
-    short = map(name_column, problems)
-    table = Table(*columns, "greedy", "feasible", "CPU s", "runs", *short, box=MARKDOWN)
-    lines = {}
-    for label, found in scores.items():
-        if {key[:2] for key in found} == set(problems):
-            each = [f"{average(found, [problem]):.3f}" for problem in problems]
-            lines[label] = [
-                *compare_scores(found, scores.get(options.against, {}), problems),
-                *rate_predictions(arms[label], best),
-                f"{np.mean([row['cpu_s'] for row in arms[label]]):.1f}",
-                str(len(arms[label])),
-                *each,
-            ]
-    for label in sorted(lines, key=lambda one: -average(scores[one], problems)):
-        table.add_row(label, *lines[label])
-    Console(width=400).print(table)
+    here = [
+        row
+        for row in rows
+        if (row["model"], row["devices"]) in problems and row["budget"] == options.budget
+        if not options.arms or row["arm"] in options.arms.split(";")
+    ]
+    runs = {arm: mine for (arm,), mine in group_by(here, "arm").items()}
+    scores = {arm: score_runs(mine, best) for arm, mine in runs.items()}
+    against = scores.get(options.against, {})
+    complete = [arm for arm in runs if {key[:2] for key in scores[arm]} == set(problems)]
+    print_table(
+        {
+            "arm": arm,
+            **compare_scores(scores[arm], against, options.against, problems),
+            **rate_predictions(runs[arm], best),
+            "CPU s": f"{np.mean([row['cpu_s'] for row in runs[arm]]):.1f}",
+            "runs": len(runs[arm]),
+            **{name_column(one): f"{average(scores[arm], [one]):.3f}" for one in problems},
+        }
+        for arm in sorted(complete, key=lambda arm: -average(scores[arm], problems))
+    )
 
 
 def name_column(problem: Problem) -> str:
@@ -407,16 +402,16 @@ def score_runs(rows: list[Row], best: dict[Problem, float]) -> Scores:
     }
 
 
-def rate_predictions(rows: list[Row], best: dict[Problem, float]) -> tuple[str, str]:
+def rate_predictions(rows: list[Row], best: dict[Problem, float]) -> dict[str, str]:
     """Mean score of the predictions, 0 for infeasible ones, and how many of them were feasible.
 
     Runs by time make none.
     """
     if any(isinstance(row["budget"], str) for row in rows):
-        return "-", "-"
+        return {"greedy": "-", "feasible": "-"}
     feasible = sum(row["greedy_ms"] is not None for row in rows)
     each = [best[row["model"], row["devices"]] / (row["greedy_ms"] or np.inf) for row in rows]
-    return f"{np.mean(each):.3f}", f"{feasible} of {len(rows)}"
+    return {"greedy": f"{np.mean(each):.3f}", "feasible": f"{feasible} of {len(rows)}"}
 
 
 class Pair(NamedTuple):
@@ -431,25 +426,23 @@ def print_samples(
     rows: list[Row], problems: Sequence[Problem], options: argparse.Namespace
 ) -> None:
     """Print how many evaluations two arms need to reach the worse of their bests."""
-    first, second = options.arms.split(";")
-    runs = {
+    arms = options.arms.split(";")
+    curves = {
         (row["arm"], row["model"], row["devices"], row["seed"]): row["curve"]
         for row in rows
         if row["budget"] == options.budget and row["curve"]
     }
-    columns = (first, second, f"{second} over {first} (95 %)", f"{first} better", "runs")
-    table = Table("problem", *columns, box=MARKDOWN)
-    pairs: list[Pair] = []
+    pairs: dict[str, list[Pair]] = {Path(model).name: [] for model, _ in problems}
     for problem in problems:
-        both = (
-            (runs.get((first, *problem, seed)), runs.get((second, *problem, seed)))
-            for seed in range(options.seeds)
-        )
-        mine = [count_samples(one, other) for one, other in both if one and other]
-        pairs += mine
-        table.add_row(Path(problem[0]).name, *describe_samples(mine))
-    table.add_row("all", *describe_samples(pairs))
-    Console(width=170).print(table)
+        for seed in range(options.seeds):
+            both = [curves.get((arm, *problem, seed)) for arm in arms]
+            if all(both):
+                pairs[Path(problem[0]).name].append(count_samples(*both))
+    everything = [pair for mine in pairs.values() for pair in mine]
+    print_table(
+        {"problem": name, **describe_samples(mine, *arms)}
+        for name, mine in (pairs | {"all": everything}).items()
+    )
 
 
 def count_samples(first: list[Any], second: list[Any]) -> Pair:
@@ -461,19 +454,17 @@ def count_samples(first: list[Any], second: list[Any]) -> Pair:
     return Pair(one, other, first[-1][1] - second[-1][1])
 
 
-def describe_samples(pairs: Sequence[Pair]) -> list[str]:
+def describe_samples(pairs: Sequence[Pair], one: str, other: str) -> Row:
     """Medians, the geometric mean of the ratio, and how often the first one's best is better."""
+    columns = (one, other, f"{other} over {one} (95 %)", f"{one} better", "runs")
     if len(pairs) < 2:
-        return ["-"] * 4 + [str(len(pairs))]
+        return dict(zip(columns, ("-", "-", "-", "-", len(pairs)), strict=True))
     ratio = np.log([pair.second / pair.first for pair in pairs])
     low, high = np.exp(find_interval(ratio))
-    return [
-        f"{np.median([pair.first for pair in pairs]):.0f}",
-        f"{np.median([pair.second for pair in pairs]):.0f}",
-        f"{np.exp(ratio.mean()):.2f} ({low:.2f}, {high:.2f})",
-        str(sum(pair.behind_ms < 0.0 for pair in pairs)),
-        str(len(pairs)),
-    ]
+    medians = (f"{np.median([pair[arm] for pair in pairs]):.0f}" for arm in (0, 1))
+    over = f"{np.exp(ratio.mean()):.2f} ({low:.2f}, {high:.2f})"
+    better = sum(pair.behind_ms < 0.0 for pair in pairs)
+    return dict(zip(columns, (*medians, over, better, len(pairs)), strict=True))
 
 
 if __name__ == "__main__":

@@ -11,14 +11,11 @@ below the others. A second call does what the file of rows lacks.
 
 from __future__ import annotations
 
-import argparse
 from math import floor
 from pathlib import Path
 from time import perf_counter
 
-from common import Row, run_missing
-from rich.console import Console
-from rich.table import Table
+from common import Row, columns_of, combine, make_parser, print_groups, run_missing
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
@@ -38,9 +35,7 @@ FEW_IDEALS = 8_000
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--rows", type=Path, required=True, help="one for each input and count")
     parser.add_argument("--data", type=Path, help="a copy of dnn-partitioning")
     parser.add_argument("--inputs", default="", help="part of their names (all)")
@@ -48,19 +43,20 @@ def main() -> None:
     parser.add_argument("--time-limit", type=float, default=60.0, help="s a bound (%(default)s)")
     parser.add_argument("--seeds", type=int, default=1, help="of annealing (%(default)s)")
     options = parser.parse_args()
-    folder = Path() if options.data is None else options.data / "throughput-inputs"
-    files = {f"{path.parent.name}/{path.stem}": path for path in sorted(folder.glob("*/*.json"))}
+    paths = options.data.glob("throughput-inputs/*/*.json") if options.data else ()
+    files = {f"{path.parent.name}/{path.stem}": path for path in sorted(paths)}
 
     def compare(input: str, devices: int) -> Row:
         return find_bound(files[input], devices, options.seeds, options.time_limit)
 
-    jobs = (
-        {"input": name, "devices": int(count)}
-        for name in (files if options.data else ())
-        for count in options.devices.split(",")
-        if options.inputs in name
+    jobs = combine(
+        input=[name for name in files if options.inputs in name],
+        devices=map(int, options.devices.split(",")),
     )
-    print_tables(run_missing(options.rows, jobs, compare))
+    rows = run_missing(options.rows, jobs, compare)
+    for title, describe in TABLES.items():
+        by_size = sorted(rows, key=lambda row: row["devices"])
+        print_groups(rows, ("input",), columns_of(by_size, "devices", describe), title)
 
 
 def find_bound(path: Path, count: int, n_seeds: int, time_limit_s: float) -> Row:
@@ -90,22 +86,15 @@ def solve_few(problem: Problem, costs: CostTable) -> list[IntArray]:
         return []
 
 
-def print_tables(rows: list[Row]) -> None:
-    """Print bound over best load, rounded down, and the best load, by number of devices."""
-    counts = sorted({row["devices"] for row in rows})
-    ratios = Table("input", *map(str, counts), title="bound / best")
-    loads = Table("input", *map(str, counts), title="best largest load, ms")
-    for name in dict.fromkeys(row["input"] for row in rows):
-        mine = {row["devices"]: row for row in rows if row["input"] == name}
-        here = [mine.get(count) for count in counts]
-        ratios.add_row(name, *(describe_ratio(row) if row else "" for row in here))
-        loads.add_row(name, *(f"{row['best_ms']:.6g}" if row else "" for row in here))
-    for table in (ratios, loads):
-        Console(width=120).print(table)
+def describe_ratio(rows: list[Row]) -> str:
+    return f"{floor(1e-6 + 1e3 * rows[0]['bound_ms'] / rows[0]['best_ms']) / 1e3:.3f}"
 
 
-def describe_ratio(row: Row) -> str:
-    return f"{floor(1e-6 + 1e3 * row['bound_ms'] / row['best_ms']) / 1e3:.3f}"
+def describe_load(rows: list[Row]) -> str:
+    return f"{rows[0]['best_ms']:.6g}"
+
+
+TABLES = {"bound / best, rounded down": describe_ratio, "best largest load, ms": describe_load}
 
 
 if __name__ == "__main__":

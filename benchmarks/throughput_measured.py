@@ -1,6 +1,6 @@
 """Requests a second: a plan of two stages on two one-thread CPU devices against one device.
 
-    python benchmarks/throughput_measured.py rates --model resnet --few --rows rows.jsonl
+    python benchmarks/throughput_measured.py rates --model resnet --rows rows.jsonl
     python benchmarks/throughput_measured.py tables --rows throughput-measured-rows.jsonl
     python benchmarks/throughput_measured.py overlap --model resnet --results 8
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 import openvino as ov
-from common import Row, append_row, read_rows
+from common import Row, append_row, group_by, make_parser, print_table, read_rows
 
 from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.hetero import Partition, compile_partition
@@ -55,33 +55,20 @@ WHOLE = DeviceSpec("CPU_WHOLE", plugin="CPU", threads=2, properties={"NUM_STREAM
 BEST = "one device, two streams"
 """The rival of the plan: both cores, each with a stream."""
 Arm = Callable[[], float]
-Measured = tuple[list[str], FloatArray]
-CORE_ARMS = (
-    "one device, one thread",
-    BEST,
-    "Pipeline, 2",
-    "Pipeline, 3",
-    "HETERO queue, 2 in flight",
-)
-"""Beginnings of the names that ``--few`` keeps."""
+ROUNDS, WINDOW, REPEATS = 6, 8, 20
+"""Windows of each compilation, results of a window, and requests for processor times."""
 PERIOD_S = 0.003
 """Between two samples of threads."""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("command", choices=("rates", "tables", "overlap"))
     parser.add_argument("--rows", type=Path, help="file of rows, .jsonl")
     parser.add_argument("--model", default="resnet")
     parser.add_argument("--scenario", help="of a model with state, as in chat-16-8")
-    parser.add_argument("--rounds", type=int, default=6, help="windows of each compilation")
     parser.add_argument("--compilations", type=int, default=3, help="0: processor times alone")
-    parser.add_argument("--window", type=int, default=8, help="results timed at a stretch")
-    parser.add_argument("--repeats", type=int, default=20, help="requests for processor times")
     parser.add_argument("--results", type=int, default=12, help="of each arm of overlap")
-    parser.add_argument("--few", action="store_true", help="only the arms that decide")
     options = parser.parse_args()
     if options.command == "tables":
         show(read_rows(options.rows))
@@ -108,8 +95,8 @@ def measure_rates(options: argparse.Namespace) -> list[Row]:
     plain = predict(problem, profile, exact_pipeline(problem, profile))
     split = exact_pipeline(problem, costs)
     alone_ms, load_ms = predict(problem, costs, split)
-    arms = Arms(backend, split, options.window)
-    whole_ms, stages_ms = arms.processor_ms(options.repeats)
+    arms = Arms(backend, split)
+    whole_ms, stages_ms = arms.processor_ms()
     facts = {
         "model": options.model,
         "scenario": options.scenario,
@@ -120,11 +107,9 @@ def measure_rates(options: argparse.Namespace) -> list[Row]:
         "processor_alone_ms": whole_ms,
         "processor_stages_ms": stages_ms,
     }
-    rows = [facts]
-    for names, samples in measure(arms, options.rounds, options.compilations, options.few):
-        print(f"{samples.shape[1]} of {options.compilations} compilations", flush=True)
-        rows = summarize(names, samples, facts)
-    return rows
+    if not options.compilations:
+        return [facts]
+    return summarize(*measure(arms, options.compilations), facts)
 
 
 def predict(problem: Problem, costs: CostTable, split: IntArray) -> tuple[float, float]:
@@ -141,11 +126,10 @@ class Arms:
     Args:
         backend: Of the model on ``PAIR``.
         split: (n_units,) the plan.
-        window: Results that are timed at a stretch.
     """
 
-    def __init__(self, backend: MeasuredBackend, split: IntArray, window: int) -> None:
-        self.backend, self.window = backend, window
+    def __init__(self, backend: MeasuredBackend, split: IntArray) -> None:
+        self.backend = backend
         self.graph = backend.problem.units.graph
         self.split = split[backend.problem.units.of_operator]
         register(backend.core, [*PAIR, WHOLE])
@@ -157,18 +141,15 @@ class Arms:
             "one device, one thread": self.pipeline(alone, PAIR[:1], 2, 2),
             BEST: self.pipeline(alone, [WHOLE], 2, 2),
             f"{BEST}, 4 requests": self.pipeline(alone, [WHOLE], 4, 4),
+            "Pipeline, 2 in flight": self.pipeline(self.split, PAIR, 2),
+            "Pipeline, 3 in flight": self.pipeline(self.split, PAIR, 3),
         }
-        for requests in (1, 2, 3, 4):
-            found[f"Pipeline, {requests} in flight"] = self.pipeline(self.split, PAIR, requests)
         if not self.backend.stateful:
-            found |= {
-                f"HETERO queue, {requests} in flight": self.queue(PAIR, requests)
-                for requests in (1, 2, 3)
-            }
+            found["HETERO queue, 2 in flight"] = self.queue(PAIR, 2)
             found["HETERO queue, 2 in flight, pinned"] = self.queue(PINNED, 2)
         return found
 
-    def processor_ms(self, repeats: int) -> tuple[float, list[float]]:
+    def processor_ms(self) -> tuple[float, list[float]]:
         """Median processor time of a request on one thread, and in each stage of the plan.
 
         One-thread devices compute in the thread that asks, so that it is the same whatever else the
@@ -181,7 +162,7 @@ class Arms:
             for stage in one.stages:
                 spent[f"{number} {stage.name}"] = []
                 stage.run = count_processor_time(stage, spent[f"{number} {stage.name}"])
-        for _ in range(repeats):
+        for _ in range(REPEATS):
             for one in (alone, plan):
                 for times in spent.values():
                     times.append(0.0)
@@ -198,7 +179,7 @@ class Arms:
         in_flight = self.in_flight(placed, specs, requests)
         for stage in in_flight.stages:
             stage.workers = workers
-        return partial(in_flight.time_window, self.window)
+        return partial(in_flight.time_window, WINDOW)
 
     def in_flight(self, placed: IntArray, specs: Sequence[DeviceSpec], requests: int) -> InFlight:
         backend = self.backend
@@ -216,7 +197,7 @@ class Arms:
         partition = Partition.of(self.graph, self.split, specs, alias=False)
         compiled = compile_partition(backend.core, backend.model, self.graph, partition)
         inputs = dict(enumerate(backend.steps[0]))
-        timed = requests * ceil(self.window / requests)
+        timed = requests * ceil(WINDOW / requests)
 
         def time_window() -> float:
             ends: list[float] = []
@@ -243,33 +224,32 @@ def count_processor_time(stage: Stage, spent: list[float]) -> Callable[..., None
     return counted
 
 
-def time_in_turn(arms: Sequence[Arm], rounds: int) -> FloatArray:
-    """(n_arms, rounds, 2) ms a result, and cores that the process kept busy, in alternating order.
+def measure(arms: Arms, compilations: int) -> tuple[list[str], FloatArray]:
+    """Names of the arms, and (n_arms, compilations, ROUNDS, 2) samples."""
+    samples = []
+    for number in range(compilations):
+        compiled = arms.compile()
+        for arm in compiled.values():
+            arm()
+        with arms.backend.lock():
+            samples.append(time_in_turn(list(compiled.values())))
+        print(f"{number + 1} of {compilations} compilations", flush=True)
+    return list(compiled), np.stack(samples, axis=1)
+
+
+def time_in_turn(arms: Sequence[Arm]) -> FloatArray:
+    """(n_arms, ROUNDS, 2) ms a result, and cores that the process kept busy, in alternating order.
 
     What others do on the machine slows all arms alike; cores tell whether stages overlapped.
     """
-    samples = np.empty((len(arms), rounds, 2))
-    for round_ in range(rounds):
+    samples = np.empty((len(arms), ROUNDS, 2))
+    for round_ in range(ROUNDS):
         for index in range(len(arms)) if round_ % 2 == 0 else reversed(range(len(arms))):
             wall_s, cpu_s = perf_counter(), process_time()
             ms = arms[index]()
             wall_s, cpu_s = perf_counter() - wall_s, process_time() - cpu_s
             samples[index, round_] = ms, cpu_s / wall_s
     return samples
-
-
-def measure(arms: Arms, rounds: int, compilations: int, few: bool) -> Iterator[Measured]:
-    """After each compilation the names, and (n_arms, compilations, rounds, 2) samples so far."""
-    samples = []
-    for _ in range(compilations):
-        compiled = arms.compile()
-        if few:
-            compiled = {name: arm for name, arm in compiled.items() if name.startswith(CORE_ARMS)}
-        for arm in compiled.values():
-            arm()
-        with arms.backend.lock():
-            samples.append(time_in_turn(list(compiled.values()), rounds))
-        yield list(compiled), np.stack(samples, axis=1)
 
 
 def summarize(names: Sequence[str], samples: FloatArray, facts: Row) -> list[Row]:
@@ -306,19 +286,22 @@ def noise(reference: FloatArray, candidate: FloatArray) -> float:
 
 
 def show(rows: Sequence[Row]) -> None:
-    """Print what is predicted and measured of each plan once, and the rates of its arms."""
-    before = ""
-    for row in rows:
-        if (facts := describe_plan(row)) != before:
-            print(facts)
-        before = facts
-        if "arm" in row:
-            print(
-                f"  {row['arm']:36s} {row['requests_per_s']:8.2f} a second   "
-                f"{row['cores']:.2f} cores   {row['ratio_to_one_thread']:.2f} +- "
-                f"{row['noise_to_one_thread']:.2f} x one thread   "
-                f"{row['ratio_to_two_streams']:.2f} +- {row['noise']:.2f} x two streams"
-            )
+    """Print what is predicted and measured of each plan, and the rates of its arms."""
+    described = [row | {"facts": describe_plan(row)} for row in rows]
+    for (facts,), mine in group_by(described, "facts").items():
+        print(facts)
+        print_table(
+            {
+                "arm": row["arm"],
+                "a second": f"{row['requests_per_s']:.2f}",
+                "cores": f"{row['cores']:.2f}",
+                "x one thread": f"{row['ratio_to_one_thread']:.2f}",
+                "+-": f"{row['noise_to_one_thread']:.2f}",
+                "x two streams": f"{row['ratio_to_two_streams']:.2f} +- {row['noise']:.2f}",
+            }
+            for row in mine
+            if "arm" in row
+        )
 
 
 def describe_plan(row: Row) -> str:

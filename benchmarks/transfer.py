@@ -26,10 +26,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import Row, Scores, compare_scores, describe_mean, read_rows, run_missing
-from rich.box import MARKDOWN
-from rich.console import Console
-from rich.table import Table
+from common import (
+    Describe,
+    Row,
+    Scores,
+    compare_scores,
+    describe_mean,
+    group_by,
+    make_parser,
+    print_groups,
+    print_table,
+    read_rows,
+    run_missing,
+)
 
 from agents.common.weights import save_weights
 from agents.gdp.agent import make as make_go
@@ -64,9 +73,7 @@ SIZES = {"train": range(40, 80, 4), "test": range(42, 82, 8)}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("agent", choices=("go", "placeto"))
     parser.add_argument("--rows", type=Path, required=True, help="file of rows")
     parser.add_argument("--tables", action="store_true", help="run nothing")
@@ -84,9 +91,8 @@ def main() -> None:
         print_go(leave_out_trivial(rows))
     else:
         rows = read_rows(options.rows) if options.tables else run_placeto(options)
-        for family in dict.fromkeys(row["family"] for row in rows):
-            mine = [row for row in rows if row["family"] == family]
-            Console(width=120).print(tabulate_placeto(family, mine))
+        for (family,), mine in group_by(rows, "family").items():
+            print_placeto(family, mine)
 
 
 def place(env: SimulatedEnv, arm: Arm, seed: int, budget: int) -> Row:
@@ -198,17 +204,13 @@ def print_go(rows: list[Row]) -> None:
 
     Intervals are over seeds.
     """
-    table = Table("arm", "first", "score", *(f"within {100 * n:.0f} %" for n in NEAR), "CPU s")
-    for arm in dict.fromkeys(row["arm"] for row in rows):
-        mine = [row for row in rows if row["arm"] == arm and row["curve"]]
-        table.add_row(
-            arm,
-            *(describe_mean(list(mean_by_seed(mine, at))) for at in (0, -1)),
-            *(describe_reached([soon(r, (1.0 + near) * r["best_ms"]) for r in mine])
-              for near in NEAR),
-            f"{np.median([row['cpu_s'] for row in mine]):.1f}",
-        )  # fmt: skip
-    Console(width=140).print(table)
+    columns: dict[str, Describe] = {
+        "first": lambda mine: describe_mean(list(mean_by_seed(mine, 0))),
+        "score": lambda mine: describe_mean(list(mean_by_seed(mine, -1))),
+        **{f"within {100 * near:.0f} %": partial(describe_reached, near) for near in NEAR},
+        "CPU s": lambda mine: f"{np.median([row['cpu_s'] for row in mine]):.1f}",
+    }
+    print_groups([row for row in rows if row["curve"]], ("arm",), columns)
     runs = {(row["arm"], row["problem"], row["family"], row["seed"]): row for row in rows}
     found = [
         soon(runs[f"go, {TUNED}", *key], row["curve"][-1][1])
@@ -224,8 +226,7 @@ def print_go(rows: list[Row]) -> None:
 
 def mean_by_seed(rows: list[Row], at: int) -> Iterator[float]:
     """For each seed the mean score of the first or last placement of its curves."""
-    for seed in sorted({row["seed"] for row in rows}):
-        mine = [row for row in rows if row["seed"] == seed]
+    for mine in group_by(rows, "seed").values():
         yield float(np.mean([row["best_ms"] / row["curve"][at][1] for row in mine]))
 
 
@@ -234,8 +235,9 @@ def soon(row: Row, target_ms: float) -> int | None:
     return next((int(n) for n, latency_ms in row["curve"] if latency_ms <= target_ms), None)
 
 
-def describe_reached(found: list[int | None]) -> str:
-    """Number of runs that reach something, and the median of evaluations if most do."""
+def describe_reached(near: float, rows: list[Row]) -> str:
+    """Number of runs that come so near to the best, and the median of evaluations if most do."""
+    found = [soon(row, (1.0 + near) * row["best_ms"]) for row in rows]
     median = np.median([np.inf if n is None else n for n in found])
     reached = sum(n is not None for n in found)
     return f"{reached}/{len(found)}" + (f", {median:.0f}" if np.isfinite(median) else "")
@@ -303,20 +305,29 @@ def tune(env: SimulatedEnv, seed: int, weights: Path | None) -> Any:
     return make_placeto(PerUnit(env, start="best"), seed, policy=PLACETO, weights=weights)
 
 
-def tabulate_placeto(family: str, rows: list[Row]) -> Table:
-    """Scores over the best latency of the table, and differences to training from scratch."""
+def print_placeto(family: str, rows: list[Row]) -> None:
+    """Print scores over the best latency of the rows, and differences to training from scratch."""
     best = find_best(rows, lambda row: row["model"])
-    scores: dict[str, Scores] = {}
-    for row in rows:
-        score = best[row["model"]] / row["curve"][-1][1] if row["curve"] else 0.0
-        scores.setdefault(row["arm"], {})[row["model"], "", row["seed"]] = score
-    columns = ("score", "above from scratch (95 %)", "graphs drawn, too", "evaluations", "runs")
-    table = Table(family, *columns, box=MARKDOWN)
-    for arm, mine in scores.items():
-        evaluations = max(row["evaluations"] for row in rows if row["arm"] == arm)
-        compared = compare_scores(mine, scores.get(SCRATCH, {}), [(model, "") for model in best])
-        table.add_row(arm, *compared, str(evaluations), str(len(mine)))
-    return table
+    runs = {arm: mine for (arm,), mine in group_by(rows, "arm").items()}
+    scores: dict[str, Scores] = {
+        arm: {
+            (row["model"], "", row["seed"]): best[row["model"]] / row["curve"][-1][1]
+            if row["curve"]
+            else 0.0
+            for row in mine
+        }
+        for arm, mine in runs.items()
+    }
+    problems, scratch = [(model, "") for model in best], scores.get(SCRATCH, {})
+    print_table(
+        {
+            family: arm,
+            **compare_scores(scores[arm], scratch, SCRATCH, problems),
+            "evaluations": max(row["evaluations"] for row in mine),
+            "runs": len(mine),
+        }
+        for arm, mine in runs.items()
+    )
 
 
 if __name__ == "__main__":

@@ -69,10 +69,7 @@ def describe_devices(
         n_devices: Padded number D of devices.
 
     Returns:
-        ``device_mask`` (D,) and ``supported`` (N, D) int8; ``memory_pool`` (D,) int64, a
-        number from 1 for devices that share memory, else 0; ``devices`` (D, 5), ``links``
-        (D, D, 2), ``unit_ms`` (N, D), ``unit_bytes`` (N,), ``edge_attr`` (E, 3) and ``scale_ms``
-        (1,) float32. Multiply a time by ``scale_ms`` to get milliseconds.
+        The arrays that ``DevicePlacementEnv`` documents, without ``room``.
     """
     # Zeros stay where there are no costs: a space must not depend on whether latencies are
     # simulated.
@@ -83,16 +80,15 @@ def describe_devices(
         "devices": np.zeros((present, len(DEVICE_FEATURES)), dtype=np.float32),
         "links": np.zeros((present, present, len(LINK_FEATURES)), dtype=np.float32),
         "unit_ms": np.zeros(problem.supported.shape, dtype=np.float32),
-        "unit_bytes": (problem.unit_bytes / total_bytes(problem)).astype(np.float32),
+        "unit_bytes": (problem.unit_bytes / problem.total_bytes).astype(np.float32),
         "supported": problem.supported.astype(np.int8),
         "edge_attr": np.zeros(
             (problem.units.quotient.n_edges, len(EDGE_FEATURES)), dtype=np.float32
         ),
         "scale_ms": np.ones(1, dtype=np.float32),
     }
-    share = limit_shares(problem)
     table = arrays["devices"]
-    table[:, LIMIT], table[:, LIMITED] = share, share < 1.0
+    table[:, LIMIT], table[:, LIMITED] = problem.limit_shares, problem.limit_shares < 1.0
     table[:, HOST] = [device.host for device in problem.devices]
     if costs is not None:
         add_times(arrays, problem, costs)
@@ -132,16 +128,6 @@ def edge_sizes(problem: Problem, costs: CostTable) -> tuple[FloatArray, FloatArr
     return size.astype(np.float64), tensors, mean_size
 
 
-def total_bytes(problem: Problem) -> float:
-    """Bytes of all units, at least one."""
-    return max(float(problem.unit_bytes.sum()), 1.0)
-
-
-def limit_shares(problem: Problem) -> FloatArray:
-    """(n_devices,) share of the model's bytes that fits on each device, 1 without a limit."""
-    return np.minimum(problem.limits_bytes / total_bytes(problem), 1.0)
-
-
 def number_pools(problem: Problem) -> IntArray:
     """(n_devices,) from 1, the pool that each device shares with others; 0 where it shares none."""
     shared = problem.memory.shared.sum(axis=1) > 1
@@ -159,10 +145,10 @@ def observe_room(problem: Problem, assignments: IntArray, n_devices: int) -> Flo
         assignments: (k, n_units) placements.
         n_devices: Padded number D of devices.
     """
-    used = np.stack([problem.memory_bytes(one) for one in assignments])
-    held = problem.memory.held(used)[:, problem.memory.of_device] / total_bytes(problem)
+    used = np.array([problem.memory_bytes(one) for one in assignments])
+    held = problem.memory.held(used)[:, problem.memory.of_device] / problem.total_bytes
     room = np.zeros((len(assignments), n_devices), dtype=np.float32)
-    room[:, : held.shape[1]] = limit_shares(problem) - held
+    room[:, : held.shape[1]] = problem.limit_shares - held
     return room
 
 

@@ -19,11 +19,10 @@ from placement_gym.base.arguments import MAX_HORIZON, check_flag, check_integer
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray, UInt8
 from placement_gym.base.errors import unknown_name
 from placement_gym.envs import rewards
-from placement_gym.envs.evaluate_all import evaluate_all
+from placement_gym.envs.episode import read_start
 from placement_gym.envs.info import make_info
 from placement_gym.envs.observation import Observation, Observer
 from placement_gym.envs.render import Painter, render_text
-from placement_gym.envs.reset_options import read_start
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.decisions import LEVELS, PLACEMENT_ALONE, Layout
 from placement_gym.problem.placement import Placement
@@ -364,10 +363,8 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
             row: (n_units,) device indices, or a row of all decisions.
             keep: (n_units,) bool, units that a repair moves only if it must.
         """
-        kept = None if keep is None else keep[None]
-        rows, measurement, repaired = evaluate_all(
-            self, row[None], lambda rows: self.backend.evaluate(rows[0]), kept
-        )
+        rows, repaired = self.repair_rows(row[None], None if keep is None else keep[None])
+        measurement = self.backend.evaluate(rows[0])
         self.measurement = replace(measurement, repaired=True) if repaired[0] else measurement
         self.row = rows[0]
         return self.measurement
@@ -381,8 +378,29 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         Returns:
             The rows that were evaluated, and their speed-ups and feasibility.
         """
-        evaluated, batch, _ = evaluate_all(self, rows, self.backend.evaluate_batch)
-        return evaluated, Batch(*batch)
+        evaluated, _ = self.repair_rows(rows)
+        return evaluated, self.backend.evaluate_batch(evaluated)
+
+    def repair_rows(
+        self, rows: IntArray, keep: BoolArray | None = None
+    ) -> tuple[IntArray, BoolArray]:
+        """Complete rows of decisions and repair their placements, as every evaluation does first.
+
+        Args:
+            rows: (k, width) decisions, or (k, n_units) placements alone.
+            keep: (k, n_units) bool, units that a repair moves only if it must.
+
+        Returns:
+            The rows to evaluate, and (k,) bool, which were repaired; ``on_repair`` gets it too.
+        """
+        rows = self.layout.complete(rows)
+        if not self.repair:
+            return rows, np.zeros(len(rows), dtype=np.bool_)
+        proposed, further = np.split(rows, [self.layout.n_units], axis=1)
+        fitting = self.repair_placements(proposed, keep)
+        repaired: BoolArray = (fitting != proposed).any(axis=1)
+        self.on_repair(repaired)
+        return np.concatenate([fitting, further], axis=1), repaired
 
     def repair_placements(self, assignments: IntArray, keep: BoolArray | None = None) -> IntArray:
         """Repair (k, n_units) placements by this environment's costs, see ``solvers.repair``.
@@ -425,17 +443,11 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         """
         _, levels, bits = self.layout.counts
         free = np.ones(levels * LEVELS + bits * 2, dtype=np.bool_)
-        return np.concatenate([self.observer.device_masks().ravel(), free])
+        return np.concatenate([self.observer.device_masks.ravel(), free])
 
     def get_info(self) -> dict[str, Any]:
         """The info of the current placement, see the class; arrays are fresh."""
-        return make_info(
-            self.problem,
-            self.row,
-            self.last_measurement,
-            self.best_speedups,
-            self.singles.doubt,
-        )
+        return make_info(self.problem, self.row, self.last_measurement, self.singles)
 
     def cost_table(self) -> CostTable:
         """Costs of operators and transfers.
@@ -466,8 +478,8 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         if observer.devices if devices is None else devices:
             known = costs or observer.costs or self.backend.rough_costs
             static |= replace(observer, costs=known).device_table
-        static["action_mask"] = self.observer.device_masks()
-        return {self.observer.graph_id: static}
+        static["action_mask"] = observer.device_masks.copy()
+        return {observer.graph_id: static}
 
     def render(self) -> str | UInt8 | None:
         """The current placement as text (``"ansi"``, printed by ``"human"``) or as a picture."""

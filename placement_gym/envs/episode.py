@@ -1,10 +1,77 @@
-"""One episode of any policy in any of the environments."""
+"""Episodes: the placement that one begins with, and playing one."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import gymnasium as gym
+import numpy as np
+
+from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.problem.placement import Placement, parse_assignment
+from placement_gym.problem.problem import Problem
+
+PLACEMENT = "placement"
+"""The one option of ``reset``."""
+
+
+def read_start(options: Mapping[str, Any] | None, problem: Problem) -> IntArray | None:
+    """The (n_units,) assignment that an episode begins with; None for the reference device alone.
+
+    Args:
+        options: ``{"placement": ...}`` with a ``Placement``, device names by unit, or device
+            indices of units, which may be padded.
+        problem: The environment's.
+
+    Raises:
+        UserError: There is no such option, or the placement is not of this problem.
+    """
+    for name in options or {}:
+        if name != PLACEMENT:
+            raise unknown_name("an option of reset", name, [PLACEMENT])
+    given = (options or {}).get(PLACEMENT)
+    if given is None:
+        return None
+    if isinstance(given, Placement):
+        return given.assignment(problem)
+    if isinstance(given, Mapping):
+        return parse_assignment(given, problem)
+    devices = np.asarray(given)
+    if devices.dtype.kind not in "iu" or devices.ndim != 1 or len(devices) < problem.n_units:
+        raise UserError(
+            "the option 'placement' of reset is a Placement, the name of each unit's device or "
+            f"{problem.n_units} device indices, not {given!r:.200}"
+        )
+    assignment = devices[: problem.n_units].astype(np.int64)
+    problem.check(assignment)
+    return assignment
+
+
+def read_starts(
+    options: Mapping[str, Any] | None, problem: Problem, num_envs: int
+) -> IntArray | None:
+    """(num_envs, n_units) assignments that the episodes of a vector begin with, or None.
+
+    Args:
+        options: As for ``read_start``, for all environments; or a row of indices for each.
+        problem: The environments'.
+        num_envs: Their number.
+
+    Raises:
+        UserError: As for ``read_start``; or there is not one row for each environment.
+    """
+    given = (options or {}).get(PLACEMENT)
+    if isinstance(given, (Placement, Mapping)) or given is None or np.ndim(given) < 2:
+        start = read_start(options, problem)
+        return None if start is None else np.tile(start, (num_envs, 1))
+    if len(given) != num_envs:
+        raise UserError(
+            f"the option 'placement' of reset has {len(given)} rows for {num_envs} environments"
+        )
+    starts = [read_start({**(options or {}), PLACEMENT: row}, problem) for row in given]
+    return np.stack([start for start in starts if start is not None])
 
 
 class Policy(Protocol):

@@ -7,16 +7,13 @@ from typing import Any
 import numpy as np
 
 from placement_gym.backends.protocol import Measurement
+from placement_gym.backends.single_devices import SingleDeviceResults
 from placement_gym.base.arrays import IntArray
 from placement_gym.problem.problem import Problem, assignment_hash
 
 
 def make_info(
-    problem: Problem,
-    row: IntArray,
-    last: Measurement,
-    best_speedups: tuple[float, float],
-    doubt_of_singles: str = "",
+    problem: Problem, row: IntArray, last: Measurement, singles: SingleDeviceResults
 ) -> dict[str, Any]:
     """The keys that ``DevicePlacementEnv`` documents; arrays are fresh.
 
@@ -24,10 +21,9 @@ def make_info(
         problem: Names of devices.
         row: The current placement, or the row of all decisions.
         last: Its measurement.
-        best_speedups: Of the fastest single device, within memory limits and without them.
-        doubt_of_singles: Why these are uncertain, or an empty string.
+        singles: Every device alone.
     """
-    best, unlimited = best_speedups
+    best, unlimited = singles.best_speedups
     latency_ms, reference_ms = last.latency_ms, last.reference_ms
     speedup = reference_ms / latency_ms
     # Every key on every step, so that loggers and vectors see one structure.
@@ -41,7 +37,7 @@ def make_info(
         "latency_p90_ms": last.latency_p90_ms,
         "noise": last.noise,
         "noise_floor": last.noise_floor,
-        "doubt": join_doubts(last.doubt, doubt_of_singles),
+        "doubt": join_doubts(last.doubt, singles.doubt),
         "n_submodels": last.n_submodels,
         "n_submodels_expected": last.n_submodels_expected,
         "n_transfers": last.n_transfers,
@@ -58,14 +54,11 @@ def make_info(
         "testbed": problem.testbed,
     }
     # What only models with state and throughput have.
-    if last.prefill_ms is not None:
-        info["prefill_ms"] = last.prefill_ms
-    if last.token_ms is not None:
-        info["token_ms"] = last.token_ms
+    for key in ("prefill_ms", "token_ms", "requests", "streams"):
+        if (value := getattr(last, key)) is not None:
+            info[key] = value
     if last.requests is not None:
-        info |= {"requests_per_s": 1e3 / latency_ms, "requests": last.requests}
-    if last.streams is not None:
-        info["streams"] = last.streams
+        info["requests_per_s"] = 1e3 / latency_ms
     return info
 
 

@@ -22,6 +22,8 @@ ENV_OF_ENTRY_POINT: dict[Callable[..., Any], Callable[..., Any]] = {
 """The environment that takes the other keywords of an entry point."""
 MAKE_KEYWORDS = {"max_episode_steps", "disable_env_checker"}
 """Keywords of ``gym.make`` itself."""
+PLACES = (DevicePlacementEnv, gym.Wrapper)
+"""Classes that may be the entry point of a placement environment."""
 
 
 def check_kwargs(env_id: str, kwargs: Mapping[str, Any]) -> None:
@@ -36,9 +38,7 @@ def check_kwargs(env_id: str, kwargs: Mapping[str, Any]) -> None:
             environment is none of placement.
     """
     creator = find_creator(find_env_spec(env_id))
-    if creator is None:
-        return
-    known = accepted_keywords(creator)
+    known = None if creator is None else accepted_keywords(creator)
     for key in kwargs:
         if known is not None and key not in known:
             raise unknown_name(f"an argument of {env_id.rpartition(':')[2]}", key, known)
@@ -62,7 +62,10 @@ def find_env_spec(env_id: str) -> EnvSpec:
         raise unknown_name("env", name, placement_ids()) from None
     except ModuleNotFoundError as error:
         raise UserError(str(error)) from error
-    if not may_place(spec):
+    creator = find_creator(spec)
+    # A function may make any environment: what it makes is only seen then.
+    other = isinstance(creator, type) and not issubclass(creator, PLACES)
+    if creator is None or other:
         raise not_placement(name)
     return spec
 
@@ -80,21 +83,11 @@ def placement_ids() -> list[str]:
 
 def find_creator(spec: EnvSpec) -> Callable[..., Any] | None:
     """The callable behind a spec; None if there is none, or it cannot be imported."""
-    entry_point = spec.entry_point
-    if not isinstance(entry_point, str):
-        return entry_point
     try:
-        return load_env_creator(entry_point)
+        given = spec.entry_point
+        return load_env_creator(given) if isinstance(given, str) else given
     except (ImportError, AttributeError, gym.error.Error):
         return None
-
-
-def may_place(spec: EnvSpec) -> bool:
-    """Return whether a spec may make a placement environment; a function may make any."""
-    creator = find_creator(spec)
-    if spec.id in placement_ids() or not isinstance(creator, type):
-        return spec.id in placement_ids() or creator is not None
-    return issubclass(creator, (DevicePlacementEnv, gym.Wrapper))
 
 
 def accepted_keywords(creator: Callable[..., Any]) -> set[str] | None:

@@ -77,21 +77,8 @@ def compute_node_features(problem: Problem, unit_ms: FloatArray | None) -> NDArr
 class Observer:
     """Builds the observations of one problem.
 
-    Keys: ``node_mask`` (N,) int8, ``placement`` (N,) int64, ``step`` (1,) int64, ``graph_id``
-    (1,) int64; with ``graph`` also ``x`` (N, N_FEATURES) float32, ``edge_index`` (2, E) int64 and
-    ``edge_mask`` (E,) int8. N and E are ``max_nodes`` and ``max_edges``; padding is zero.
-
-    With ``devices`` also ``room`` (D,) float32, what the placement leaves of each device's memory,
-    and with ``graph`` the arrays of ``device_table.describe_devices``: ``device_mask`` (D,) int8,
-    ``memory_pool`` (D,) int64, ``devices`` (D, 5), ``links`` (D, D, 2), ``unit_ms`` (N, D),
-    ``unit_bytes`` (N,), ``edge_attr`` (E, 3) and ``scale_ms`` (1,) float32, ``supported`` (N, D)
-    int8. D is ``max_devices``. Times are multiples of ``scale_ms``, the mean time of a unit on a
-    device; bytes are shares of the model's.
-
-    Where more than the placement is decided, also ``priority`` (n_units,) int64 and ``fused``
-    (n_edges,) int8, see ``decisions.Choices``.
-
-    The masks are ``MultiBinary``, which SB3's ``VecNormalize`` refuses to normalise: use
+    ``DevicePlacementEnv`` documents their keys, and ``SimulatedEnv`` those of further decisions.
+    Masks are ``MultiBinary``, which SB3's ``VecNormalize`` refuses to normalise: use
     ``VecNormalize(env, norm_obs_keys=["x"])``, or ``norm_obs=False``.
 
     Args:
@@ -136,15 +123,15 @@ class Observer:
                 f"max_nodes={self.max_nodes}, max_edges={self.max_edges} are too small: "
                 f"{quotient.model!r} has {len(quotient)} units and {quotient.n_edges} edges"
             )
-        largest, present = max(self.n_devices, len(self.problem.devices)), self.problem.devices
-        if largest > COST_COLUMNS:
-            raise UserError(f"at most {COST_COLUMNS} devices, not {largest}")
+        present = len(self.problem.devices)
+        if max(self.n_devices, present) > COST_COLUMNS:
+            raise UserError(f"at most {COST_COLUMNS} devices, not {max(self.n_devices, present)}")
+        if self.n_devices < present:
+            raise UserError(
+                f"max_devices={self.max_devices} is too small: there are {present} devices"
+            )
         if padded and not self.layout.alone:
             raise UserError(f"{padded} pad placements alone: leave them out, or decisions")
-        if self.n_devices < len(present):
-            raise UserError(
-                f"max_devices={self.max_devices} is too small: there are {len(present)} devices"
-            )
 
     @cached_property
     def n_nodes(self) -> int:
@@ -239,6 +226,7 @@ class Observer:
         """(N,) 1 for a unit, 0 for padding."""
         return (np.arange(self.n_nodes) < len(self.problem.units)).astype(np.int8)
 
+    @cached_property
     def device_masks(self) -> BoolArray:
         """(N, n_devices) bool, whether each unit may go to each device; padded units may."""
         n_units, present = self.problem.supported.shape
@@ -266,8 +254,10 @@ class Observer:
     def observe_decisions(self, rows: IntArray, step: IntArray) -> Observation:
         """The entries that change, of one row or of (k, width) rows."""
         assignments = rows[..., : self.layout.n_units]
-        placement = np.zeros((*rows.shape[:-1], self.n_nodes), dtype=np.int64)
-        placement[..., : self.layout.n_units] = assignments
+        placement = assignments.copy()
+        if self.n_nodes > self.layout.n_units:
+            placement = np.zeros((*rows.shape[:-1], self.n_nodes), dtype=np.int64)
+            placement[..., : self.layout.n_units] = assignments
         observed: Observation = {"placement": placement, "step": step}
         if self.devices:
             room = observe_room(self.problem, np.atleast_2d(assignments), self.n_devices)

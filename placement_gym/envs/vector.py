@@ -16,9 +16,8 @@ from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.base.errors import UserError
 from placement_gym.envs import rewards
 from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.evaluate_all import evaluate_all
+from placement_gym.envs.episode import read_starts
 from placement_gym.envs.observation import Observation
-from placement_gym.envs.reset_options import read_starts
 from placement_gym.envs.simulated_env import SimulatedEnv
 
 Info = dict[str, Any]
@@ -86,12 +85,13 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         self.single_action_space = env.action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
+        self.first_rows = np.tile(env.reference_row(), (num_envs, 1))
         self.start_episodes()
 
     def start_episodes(self) -> None:
         """Place everything on the reference device, in every environment."""
         reference = self.env.reference
-        self.rows = np.tile(self.env.reference_row(), (self.num_envs, 1))
+        self.rows = self.first_rows
         self.steps = 0
         self.outcomes = Outcomes(
             np.full(self.num_envs, reference.latency_ms),
@@ -165,9 +165,9 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         Args:
             rows: (num_envs, n_units) device indices, or (num_envs, width) rows of all decisions.
         """
-        self.rows, (latency_ms, feasible), repaired = evaluate_all(
-            self.env, rows, self.evaluate_rows
-        )
+        rows, repaired = self.env.repair_rows(rows)
+        latency_ms, feasible = self.evaluate_rows(rows)
+        self.rows = rows
         return Outcomes(latency_ms, self.env.reference.reference_ms, feasible, repaired)
 
     def evaluate_rows(self, rows: IntArray) -> tuple[FloatArray, BoolArray]:
@@ -182,8 +182,10 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
     def unbatch(self, observation: Observation) -> NDArray[np.object_]:
         """(num_envs,) the observation of each environment."""
         rows = np.empty(self.num_envs, dtype=object)
-        for i in range(self.num_envs):
-            rows[i] = {key: value[i] for key, value in observation.items()}
+        rows[:] = [
+            dict(zip(observation, values, strict=True))
+            for values in zip(*observation.values(), strict=True)
+        ]
         return rows
 
     def get_info(self) -> Info:

@@ -12,9 +12,9 @@ from placement_gym.backends.protocol import Measurement
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs import rewards
+from placement_gym.envs.episode import PLACEMENT
 from placement_gym.envs.observation import N_FEATURES, Observation, Observer
 from placement_gym.envs.placement_env import placement_env
-from placement_gym.envs.reset_options import PLACEMENT
 
 STARTS = ("first", "random", "best")
 PER_UNIT_REWARDS = ("improvement", "final")
@@ -155,10 +155,11 @@ class PerUnit(
 
     def move_current(self, action: Any) -> None:
         """Move the current unit to a device and go on to the next unit."""
-        given = np.asarray(action)
-        if given.dtype.kind not in "iu" or not self.action_space.contains(given.astype(np.int64)):
-            last = self.base.observer.n_devices - 1
-            raise UserError(f"an action is a device index from 0 to {last}, not {action!r}")
+        given, n_devices = np.asarray(action), self.base.observer.n_devices
+        if given.dtype.kind not in "iu" or given.ndim or not 0 <= given < n_devices:
+            raise UserError(
+                f"an action is a device index from 0 to {n_devices - 1}, not {action!r}"
+            )
         self.assignment = self.assignment.copy()  # ``base`` and ``best`` keep the one before
         self.assignment[self.current] = self.base.layout.where_present(given)
         self.current += 1
@@ -186,8 +187,8 @@ class PerUnit(
 
     def action_masks(self) -> BoolArray:
         """(n_devices,) bool, the devices that run the current unit."""
-        masks = self.base.action_masks().reshape(-1, self.base.observer.n_devices)
-        return masks[min(self.current, self.base.problem.n_units - 1)].copy()
+        unit = min(self.current, self.base.problem.n_units - 1)
+        return self.base.observer.device_masks[unit].copy()
 
 
 def observe_unit(
@@ -202,12 +203,14 @@ def observe_unit(
         start_ms: (n_units,) when each unit starts; None where no schedule is known.
     """
     n_units = observer.problem.n_units
+    visited = np.zeros(observer.n_nodes, dtype=np.int8)
+    visited[:current] = 1
     starts = np.zeros(observer.n_nodes, dtype=np.float32)
     starts[:n_units] = 0.0 if start_ms is None else start_ms
     return {
         **observer.observe(assignment, current),
-        "current_unit": np.array([min(current, n_units - 1)], dtype=np.int64),
-        "visited": (np.arange(observer.n_nodes) < current).astype(np.int8),
+        "current_unit": np.array([min(current, n_units - 1)]),
+        "visited": visited,
         "start_ms": starts,
     }
 

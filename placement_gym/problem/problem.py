@@ -86,6 +86,11 @@ class Problem:
         return np.bincount(self.units.of_operator, held, self.n_units).astype(np.float64)
 
     @cached_property
+    def total_bytes(self) -> float:
+        """Bytes of all units, at least one."""
+        return max(float(self.unit_bytes.sum()), 1.0)
+
+    @cached_property
     def memory(self) -> MemoryGroups:
         """Which devices share memory, and the limits."""
         return MemoryGroups.of(self.devices, int(self.unit_bytes.sum()))
@@ -95,6 +100,11 @@ class Problem:
         """(n_devices,) bytes that fit, infinite without a limit; in a pool, if others are empty."""
         limits: FloatArray = self.memory.limits_bytes[self.memory.of_device]
         return limits
+
+    @cached_property
+    def limit_shares(self) -> FloatArray:
+        """(n_devices,) share of the model's bytes that fits on each device, 1 without a limit."""
+        return np.minimum(self.limits_bytes / self.total_bytes, 1.0)
 
     @cached_property
     def reported_bytes(self) -> FloatArray:

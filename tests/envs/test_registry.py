@@ -213,14 +213,6 @@ def test_the_prefixed_id_works_in_a_fresh_process(make: Make) -> None:
     assert json.loads(printed) == ["DevicePlacementSim-v0", env.reset(seed=0)[1]["placement_hash"]]
 
 
-def test_importing_the_package_registers_the_ids() -> None:
-    printed = run_python(
-        "import gymnasium, placement_gym\n"
-        "print([i for i in gymnasium.registry if i.startswith('DevicePlacement')])\n"
-    )
-    assert all(repr(env_id) in printed for env_id in IDS)
-
-
 @pytest.mark.slow
 def test_the_prefixed_id_works_in_a_spawned_worker() -> None:
     envs = gym.make_vec(

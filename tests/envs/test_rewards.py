@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import FrozenInstanceError
 from itertools import pairwise
 
 import pytest
@@ -38,10 +37,6 @@ def test_a_faster_placement_never_earns_less(name: str) -> None:
     assert all(low < high for low, high in pairwise(earned))
 
 
-def test_log_speedup_of_the_reference_is_zero() -> None:
-    assert rewards.log_speedup(REFERENCE, FASTER) == 0.0
-
-
 @pytest.mark.parametrize("name", sorted(set(rewards.REWARDS) - {"improvement"}))
 def test_only_improvement_looks_back(name: str) -> None:
     reward = rewards.get_reward(name)
@@ -53,17 +48,7 @@ def test_improvement_counts_in_the_reference_of_each_measurement() -> None:
     assert rewards.improvement(drifted, FASTER) == pytest.approx(0.0)
 
 
-def test_an_unknown_reward_names_those_there_are() -> None:
-    with pytest.raises(ValueError, match=r"log_speedup.*neg_sqrt_latency"):
-        rewards.get_reward("latency")
-
-
 def test_a_failed_measurement_is_finite_and_costs_ten_references() -> None:
     assert FAILED.latency_ms == 100.0
     assert FAILED.latency_p90_ms == 100.0
     assert (FAILED.feasible, FAILED.error) == (False, "too large")
-
-
-def test_a_measurement_cannot_be_changed() -> None:
-    with pytest.raises(FrozenInstanceError):
-        REFERENCE.latency_ms = 1.0  # type: ignore[misc]

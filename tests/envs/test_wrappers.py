@@ -134,14 +134,6 @@ def test_start_best_returns_to_the_fastest_placement_seen() -> None:
     assert info["latency_ms"] == infos[fastest]["latency_ms"]
 
 
-def test_start_best_never_loses_to_the_start_it_has_seen() -> None:
-    env = per_unit(FakeBackend(), start="best")
-    play_episode(env, [1, 1, 1, 1])
-    observation, info = env.reset()
-    assert observation["placement"].tolist() == [0] * N_UNITS
-    assert info["speedup"] == 1.0
-
-
 def test_start_best_ignores_infeasible_placements() -> None:
     backend = FakeBackend(lambda a: 10.0 - float(a.sum()), diamond_problem(refused=[(3, 1)]))
     env = per_unit(backend, start="best")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -159,10 +160,16 @@ class SimulatedBackend:
 
     def start_ms(self, assignment: IntArray) -> FloatArray:
         """When each unit's first operator starts; see ``Backend.start_ms``."""
-        starts = np.full(self.problem.n_units, np.inf)
         _, start, _ = self.schedule(assignment)
-        np.minimum.at(starts, self.problem.units.of_operator, start)
-        return starts
+        order, first = self.operators_by_unit
+        return np.minimum.reduceat(start[order], first)
+
+    @cached_property
+    def operators_by_unit(self) -> tuple[IntArray, IntArray]:
+        """(n_operators,) operators sorted by unit, and (n_units,) where those of each begin."""
+        unit = self.problem.units.of_operator
+        order = np.argsort(unit, kind="stable")
+        return order, np.searchsorted(unit[order], np.arange(self.problem.n_units))
 
     def cost_table(self) -> CostTable:
         """The table that it simulates with; see ``Backend.cost_table``."""
