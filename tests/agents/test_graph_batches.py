@@ -9,7 +9,8 @@ from learned import several, simulated
 from stable_baselines3.common.utils import obs_as_tensor
 
 from agents.common.encoder import CONVOLUTIONS, Encoder
-from agents.common.graphs import GraphBatch, Graphs, MissingGraphError
+from agents.common.graph_data import Graphs, MissingGraphError
+from agents.common.graphs import GraphBatch
 from placement_gym.envs.observation import FEATURES
 
 

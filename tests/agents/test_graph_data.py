@@ -18,7 +18,7 @@ from torch_geometric.nn import GATv2Conv, NNConv, SAGEConv
 import agents
 from agents.common import to_data
 from agents.common.encoder import Encoder
-from agents.common.graphs import Graphs
+from agents.common.graph_data import Graphs
 from placement_gym.base.errors import UserError
 
 PADDED = {"max_nodes": 80, "max_edges": 120}
