@@ -111,22 +111,13 @@ class OnPolicyLearner(OnPolicyAlgorithm):
         found = self.env.get_attr("unwrapped")[0]
         return found if isinstance(found, DevicePlacementEnv) else None
 
-    def _setup_learn(
-        self,
-        total_timesteps: int,
-        callback: MaybeCallback = None,
-        reset_num_timesteps: bool = True,
-        tb_log_name: str = "run",
-        progress_bar: bool = False,
-    ) -> tuple[int, BaseCallback]:
+    def _setup_learn(self, *args: Any, **kwargs: Any) -> tuple[int, BaseCallback]:
         """See SB3, whose default logger makes a folder that stays empty."""
         silent = not self._custom_logger and self.tensorboard_log is None
         if silent:
             self.set_logger(make_logger(self.verbose))
         try:
-            return super()._setup_learn(
-                total_timesteps, callback, reset_num_timesteps, tb_log_name, progress_bar
-            )
+            return super()._setup_learn(*args, **kwargs)
         finally:
             self._custom_logger = self._custom_logger and not silent
 

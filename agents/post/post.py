@@ -203,15 +203,12 @@ class Post(OnPolicyLearner):
         total_timesteps: int,
         callback: MaybeCallback = None,
         reset_num_timesteps: bool = True,
-        tb_log_name: str = "run",
-        progress_bar: bool = False,
+        *args: Any,
     ) -> tuple[int, BaseCallback]:
         """See SB3; a training that begins has no population."""
         if reset_num_timesteps:
             self.actions, self.returns, self.kept = [], [], []
-        return super()._setup_learn(
-            total_timesteps, callback, reset_num_timesteps, tb_log_name, progress_bar
-        )
+        return super()._setup_learn(total_timesteps, callback, reset_num_timesteps, *args)
 
 
 def stack(placements: list[Scored]) -> dict[str, NDArray[Any]]:

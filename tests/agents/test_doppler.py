@@ -191,7 +191,7 @@ def test_nodes_that_read_nothing_are_placed() -> None:
 
 def test_a_unit_takes_its_memory_once() -> None:
     graph = make_graph([(0, [1]), (1, [2])], [0, 1, 0])
-    graph = replace(graph, held=np.array([6.0, 1.0]), limits=np.array([10.0, 10.0]))
+    vars(graph.problem).update(unit_bytes=np.array([6.0, 1.0]), limits_bytes=np.full(2, 10.0))
     schedules, free = Schedules(graph, 1, respect_memory=True), []
     for node in range(3):
         offer = schedules.offer(np.array([node]))
