@@ -264,4 +264,4 @@ def read_moments(
         raise UserError(f"its optimizer cannot go on: {type(error).__name__}: {error}") from error
     if not all(bool(torch.isfinite(one).all()) for one in weights):
         raise UserError("its optimizer's state is not finite, or not one of this optimizer")
-    return moments
+    return dict(sorted(moments.items()))

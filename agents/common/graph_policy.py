@@ -72,8 +72,7 @@ class GraphPolicy:
         optimizer_kwargs: dict[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        known = {field.name for field in fields(self.Options)}
-        check_options(type(self).__name__, set(options) - known, self.list_options())
+        check_options(type(self).__name__, options, self.list_options())
         self.options = self.Options(**options)
         self.table, self.has_critic = graphs, critic
         super().__init__(  # type: ignore[call-arg]
