@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from placement_gym.base.errors import unknown_name
 
+if TYPE_CHECKING:
+    from agents.common.weights import load_weights, save_weights
+
+__all__ = ["AGENTS", "forward", "load_weights", "make", "save_weights"]
 AGENTS: dict[str, str] = {
     "single-device": "agents.static:single_device",
     "saved": "agents.static:saved",
@@ -46,42 +49,10 @@ AGENTS: dict[str, str] = {
 }
 
 
-def save_weights(model: Any, path: str | Path, about: Mapping[str, Any] | None = None) -> None:
-    """Write the weights of a learned agent to a file that holds no code, to pass on.
-
-    ``make(name, env, weights=path)`` begins with them, in ``doppler`` ``checkpoint=path``. See
-    ``agents.common.weights``.
-
-        agents.save_weights(agent, "mine.safetensors")
-        agent = agents.make("hsdag", env, weights="mine.safetensors")
-
-    Args:
-        model: A learned agent, or any model or policy of SB3.
-        path: The file, which is replaced.
-        about: How it was trained, plain values.
-
-    Raises:
-        FileError: It cannot be written; the file that was there is unchanged.
-    """
-    from agents.common import weights
-
-    weights.save_weights(model, path, about)
-
-
-def load_weights(model: Any, path: str | Path) -> None:
-    """Give a model of SB3, or a policy, the weights of a file of ``save_weights``.
-
-    Args:
-        model: Made with the same options as the one that was saved, for any graph.
-        path: The file, by anyone: nothing in it is run.
-
-    Raises:
-        FileError: The file cannot be read.
-        UserError: It is damaged, or of another policy.
-    """
-    from agents.common import weights
-
-    weights.load_weights(model, path)
+def __getattr__(name: str) -> Any:
+    if name in ("save_weights", "load_weights"):  # these need torch
+        return getattr(import_module("agents.common.weights"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def make(name: str, env: Any, seed: int = 0, **options: Any) -> Any:

@@ -112,21 +112,14 @@ ABOUT: dict[str, About] = {
         model=("calls",),
         optimum="one call of each accelerator, within its time limit",
     ),
-    "hsdag": About(
-        LEARNED,
-        "learns which units to place together, and where",
-        FORMS,
-    ),
+    "hsdag": About(LEARNED, "learns which units to place together, and where", FORMS),
     "placeto": About(LEARNED, "moves one unit a step", FORMS, TRAINED),
     "placeto-transfer": About(LEARNED, "is trained on some graphs and places others"),
     "rnn": About(LEARNED, "places one unit after another by a recurrent network", FORMS),
     "hdp": About(LEARNED, "the same, after it has grouped the units", FORMS),
     "post": About(LEARNED, "one distribution a unit, by cross-entropy and PPO", FORMS, TRAINED),
     "gdp": About(
-        LEARNED,
-        "GO: GraphSAGE and segments of attention for graphs of any size",
-        FORMS,
-        TRAINED,
+        LEARNED, "GO: GraphSAGE and segments of attention for graphs of any size", FORMS, TRAINED
     ),
     "doppler": About(
         LEARNED, "one policy chooses the next unit, another its device", FORMS, TRAINED

@@ -10,7 +10,7 @@ import numpy as np
 
 from agents.about import check_objective, check_pools
 from agents.common.fixed_placement import FixedPlacement
-from agents.search.joint_moves import extend_with_rank
+from agents.search.starts import extend_with_rank
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import EngineError
@@ -24,7 +24,7 @@ from placement_gym.solvers.milp import serial_program
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
 from placement_gym.solvers.solution import Solution
 
-Solver = Callable[[Problem, CostTable], IntArray]
+Solver = Callable[[Problem, CostTable], IntArray | Solution]
 
 
 def solve(env: gym.Env[Any, Any], name: str, solver: Solver) -> FixedPlacement:
@@ -38,14 +38,56 @@ def solve(env: gym.Env[Any, Any], name: str, solver: Solver) -> FixedPlacement:
     Raises:
         UserError: The environment asks for another objective than the solver's, or for decisions
             that it does not make.
+        EngineError: No placement was found.
     """
     base = placement_env(env, joint=name == "heft")
     check_objective(name, base.objective)
     check_pools(name, base.problem, base.objective)
-    placement = solver(base.problem, base.cost_table())
+    found = solver(base.problem, base.cost_table())
+    placement = assignment_of(found) if isinstance(found, Solution) else found
     if not base.layout.alone:
         placement = extend_with_rank(base, placement[None], fuse=False)[0]
     return FixedPlacement(placement)
+
+
+def assignment_of(solution: Solution) -> IntArray:
+    """The assignment of a solution.
+
+    Raises:
+        EngineError: The solution has none.
+    """
+    if solution.assignment is not None:
+        return solution.assignment
+    raise EngineError(
+        "no placement fits the devices' memory: use larger limits or another device"
+        if np.isinf(solution.bound_ms)
+        else "no placement was found in time: increase time_limit_s"
+    )
+
+
+def without_options(
+    name: str, solver: Solver
+) -> Callable[[gym.Env[Any, Any], int], FixedPlacement]:
+    """Make the factory of an agent that has no options; see ``solve``."""
+
+    def make(env: gym.Env[Any, Any], seed: int) -> FixedPlacement:
+        return solve(env, name, solver)
+
+    make.__name__ = name
+    return make
+
+
+heft = without_options("heft", list_scheduling.heft)
+critical_path = without_options("critical-path", list_scheduling.critical_path)
+m_topo = without_options("m-topo", list_scheduling.m_topo)
+m_etf = without_options("m-etf", list_scheduling.m_etf)
+min_cut = without_options("min-cut", lambda problem, costs: cuts.minimum_cut(problem.units, costs))
+alpha_expansion = without_options(
+    "alpha-expansion", lambda problem, costs: cuts.alpha_expansion(problem.units, costs)
+)
+dp = without_options("dp", exact_pipeline)
+dpl = without_options("dpl", linear_pipeline)
+greedy_fill = without_options("greedy-fill", calls.greedy_fill)
 
 
 def fill_in_order(env: gym.Env[Any, Any], seed: int, shares: str = "full") -> FixedPlacement:
@@ -59,50 +101,6 @@ def fill_in_order(env: gym.Env[Any, Any], seed: int, shares: str = "full") -> Fi
     )
 
 
-def heft(env: gym.Env[Any, Any], seed: int) -> FixedPlacement:
-    """See ``solvers.list_scheduling.heft``; where priority is open, it is HEFT's rank."""
-    return solve(env, "heft", list_scheduling.heft)
-
-
-def critical_path(env: gym.Env[Any, Any], seed: int) -> FixedPlacement:
-    """See ``solvers.list_scheduling.critical_path``."""
-    return solve(env, "critical-path", list_scheduling.critical_path)
-
-
-def m_topo(env: gym.Env[Any, Any], seed: int) -> FixedPlacement:
-    """See ``solvers.list_scheduling.m_topo``."""
-    return solve(env, "m-topo", list_scheduling.m_topo)
-
-
-def m_etf(env: gym.Env[Any, Any], seed: int) -> FixedPlacement:
-    """See ``solvers.list_scheduling.m_etf``."""
-    return solve(env, "m-etf", list_scheduling.m_etf)
-
-
-def min_cut(env: gym.Env[Any, Any], seed: int) -> FixedPlacement:
-    """See ``solvers.cuts.minimum_cut``; memory limits are ignored."""
-    return solve(
-        env, "min-cut", lambda problem, costs: assignment_of(cuts.minimum_cut(problem.units, costs))
-    )
-
-
-def alpha_expansion(env: gym.Env[Any, Any], seed: int) -> FixedPlacement:
-    """See ``solvers.cuts.alpha_expansion``; memory limits and support are ignored."""
-    return solve(
-        env, "alpha-expansion", lambda problem, costs: cuts.alpha_expansion(problem.units, costs)
-    )
-
-
-def dp(env: gym.Env[Any, Any], seed: int) -> FixedPlacement:
-    """See ``solvers.pipelines.pipeline.exact_pipeline``."""
-    return solve(env, "dp", exact_pipeline)
-
-
-def dpl(env: gym.Env[Any, Any], seed: int) -> FixedPlacement:
-    """See ``solvers.pipelines.pipeline.linear_pipeline``."""
-    return solve(env, "dpl", linear_pipeline)
-
-
 def balance(env: gym.Env[Any, Any], seed: int, n_moves: int = N_MOVES) -> FixedPlacement:
     """See ``solvers.balance.balance_loads``; it starts from ``find_start`` there."""
 
@@ -112,22 +110,17 @@ def balance(env: gym.Env[Any, Any], seed: int, n_moves: int = N_MOVES) -> FixedP
     return solve(env, "balance", anneal)
 
 
-def greedy_fill(env: gym.Env[Any, Any], seed: int) -> FixedPlacement:
-    """See ``solvers.calls.greedy_fill``."""
-    return solve(env, "greedy-fill", calls.greedy_fill)
-
-
 def call_milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> FixedPlacement:
     """See ``solvers.calls.call_program``, which starts from ``greedy_fill``.
 
     Raises:
-        RuntimeError: No placement was found.
+        EngineError: No placement was found.
     """
 
-    def best(problem: Problem, costs: CostTable) -> IntArray:
+    def best(problem: Problem, costs: CostTable) -> Solution:
         start = calls.greedy_fill(problem, costs)
         schedule = SimulatedBackend(problem, costs, PRESETS["tarnawski-latency"]).schedule
-        return assignment_of(calls.call_program(problem, costs, start, schedule, time_limit_s))
+        return calls.call_program(problem, costs, start, schedule, time_limit_s)
 
     return solve(env, "call-milp", best)
 
@@ -136,25 +129,6 @@ def milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> Fixed
     """See ``solvers.milp.serial_program``.
 
     Raises:
-        RuntimeError: No placement was found.
+        EngineError: No placement was found.
     """
-    return solve(
-        env,
-        "milp",
-        lambda problem, costs: assignment_of(serial_program(problem, costs, time_limit_s)),
-    )
-
-
-def assignment_of(solution: Solution) -> IntArray:
-    """The assignment of a solution.
-
-    Raises:
-        RuntimeError: The solution has none.
-    """
-    if solution.assignment is not None:
-        return solution.assignment
-    raise EngineError(
-        "no placement fits the devices' memory: use larger limits or another device"
-        if np.isinf(solution.bound_ms)
-        else "no placement was found in time: increase time_limit_s"
-    )
+    return solve(env, "milp", lambda problem, costs: serial_program(problem, costs, time_limit_s))

@@ -15,6 +15,7 @@ import gymnasium as gym
 import numpy as np
 import openvino as ov
 import pytest
+import torch
 from learned import hsdag, vectorize_toy, weights
 from markdown_it import MarkdownIt
 from pages import Elements
@@ -25,7 +26,7 @@ from agents import load_weights
 from agents.common import REINFORCE
 from agents.common.checkpoint import restore, resume
 from agents.common.checkpoint import save as save_checkpoint
-from agents.common.weights import read_safetensors, read_values, write_values
+from agents.common.weights import read_safetensors, write_safetensors
 from placement_gym.base.errors import UserError
 from placement_gym.bench.report.comparison import comparison_table, format_markdown
 from placement_gym.bench.report.document import Code, Heading, Table, Text, write_report
@@ -125,28 +126,51 @@ def test_a_checkpoint_of_another_model_changes_nothing(tmp_path: Path) -> None:
         assert (weights(other) == before).all()
 
 
-def spoil_weights(values: dict[str, Any]) -> None:
-    next(iter(values["weights"].values()))[...] = np.nan
+Arrays = dict[str, Any]
 
 
-def add_strange_moment(values: dict[str, Any]) -> None:
-    values["optimizer"]["0"] = {"foo": np.zeros(())}
+def spoil_weights(arrays: Arrays) -> None:
+    next(array for name, array in arrays.items() if name.startswith("weights/"))[...] = np.nan
 
 
-def drop_moment(values: dict[str, Any]) -> None:
-    del values["optimizer"]["0"]["exp_avg"]
+def add_strange_moment(arrays: Arrays) -> None:
+    arrays["optimizer/0/foo"] = arrays.pop("optimizer/0/step")
 
 
-def spoil_moment(values: dict[str, Any]) -> None:
-    values["optimizer"]["0"]["exp_avg"][...] = np.inf
+def add_strange_parameter(arrays: Arrays) -> None:
+    arrays["optimizer/10000/step"] = arrays["optimizer/0/step"]
 
 
-def negate_variance(values: dict[str, Any]) -> None:
-    values["optimizer"]["0"]["exp_avg_sq"] -= 1.0
+def drop_moment(arrays: Arrays) -> None:
+    del arrays["optimizer/0/exp_avg"]
 
 
-def restart_before_zero(values: dict[str, Any]) -> None:
-    values["optimizer"]["0"]["step"][...] = -1.0
+def cut_moment(arrays: Arrays) -> None:
+    arrays["optimizer/0/exp_avg"] = arrays["optimizer/0/exp_avg"][:1]
+
+
+def spoil_moment(arrays: Arrays) -> None:
+    arrays["optimizer/0/exp_avg"][...] = np.inf
+
+
+def negate_variance(arrays: Arrays) -> None:
+    arrays["optimizer/0/exp_avg_sq"] -= 1.0
+
+
+def restart_before_zero(arrays: Arrays) -> None:
+    arrays["optimizer/0/step"][...] = -1.0
+
+
+def lose_an_elite(arrays: Arrays) -> None:
+    arrays["elites/value"] = arrays["elites/value"][1:]
+
+
+def widen_elites(arrays: Arrays) -> None:
+    arrays["elites/action"] = np.repeat(arrays["elites/action"], 2, axis=1)
+
+
+def rename_averages(arrays: Arrays) -> None:
+    arrays["averages/strange"] = arrays.pop("averages/key")
 
 
 @pytest.mark.parametrize(
@@ -154,29 +178,36 @@ def restart_before_zero(values: dict[str, Any]) -> None:
     [
         spoil_weights,
         add_strange_moment,
+        add_strange_parameter,
         drop_moment,
+        cut_moment,
         spoil_moment,
         negate_variance,
         restart_before_zero,
+        lose_an_elite,
+        widen_elites,
+        rename_averages,
     ],
 )
 def test_a_forged_checkpoint_changes_nothing(
-    forge: Callable[[dict[str, Any]], None], tmp_path: Path
+    forge: Callable[[Arrays], None], tmp_path: Path
 ) -> None:
     path = tmp_path / "model.safetensors"
-    model = hsdag(vectorize_toy())
+    model = hsdag(vectorize_toy(), imitate=1.0)
     model.learn(8)
     save_checkpoint(model, path)
-    values = read_values(path)
-    forge(values)
-    write_values(path, values)
-    other = hsdag(vectorize_toy())
+    arrays, about = read_safetensors(path)
+    forge(arrays)
+    tensors = {name: torch.from_numpy(np.ascontiguousarray(one)) for name, one in arrays.items()}
+    write_safetensors(path, tensors, about)
+    other = hsdag(vectorize_toy(), imitate=1.0)
     before = weights(other)
     with pytest.raises(UserError, match=r"model\.safetensors does not match this model"):
         restore(other, path)
     assert (weights(other) == before).all()
     assert not other.policy.optimizer.state
     assert other.num_timesteps == 0
+    assert not other.elites.best
 
 
 def test_the_working_folder_is_searched_for_named_code_alone(

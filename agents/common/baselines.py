@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.errors import UserError
 
 BASELINES = ("none", "moving_average", "per_step", "leave_one_out", "critic")
 
@@ -40,28 +37,6 @@ class MovingAverages:
             self.known[key] = self.decay * before + (1.0 - self.decay) * now
             result[of_key] = self.known[key]
         return result
-
-
-def read_averages(values: Any) -> dict[int, float]:
-    """Read the averages of a checkpoint by key.
-
-    Raises:
-        UserError: They have another form.
-    """
-    if not isinstance(values, dict):
-        raise UserError("it has no moving averages")
-    found = {}
-    for key, average in values.items():
-        if not is_key(key) or not isinstance(average, float):
-            raise UserError(f"it has a moving average of {key!r:.60}, or one that is no number")
-        found[int(key)] = average
-    return found
-
-
-def is_key(text: str) -> bool:
-    """Tell if the text is a key of ``REINFORCE.baseline_keys``: an integer of 64 bits."""
-    digits = text.removeprefix("-")
-    return digits.isdecimal() and digits.isascii() and len(digits) <= 19
 
 
 def leave_one_out(returns: FloatArray, keys: IntArray, fallback: FloatArray) -> FloatArray:

@@ -7,20 +7,22 @@ are not kept: a checkpoint is restored into a model that was made with the same 
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
-from pydantic import AfterValidator, Field, FiniteFloat
+from numpy.typing import NDArray
+from pydantic import Field, FiniteFloat
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.utils import set_random_seed
 from torch.optim import Optimizer
 
 from agents.common.callbacks import Best
-from agents.common.weights import read_values, to_tensors, write_values
+from agents.common.weights import Parts, read_safetensors, to_tensors, write_safetensors
 from placement_gym.base.errors import UserError
 from placement_gym.base.files import FileError
 from placement_gym.base.schemas.reading import Fields, check
@@ -107,49 +109,35 @@ def resume(model: Algorithm, path: str | Path) -> Algorithm:
 class HasTrainingState(Protocol):
     """An algorithm with more to keep than its weights."""
 
-    def get_training_state(self) -> dict[str, Any]:
-        """Return nested plain values and arrays."""
+    def get_training_state(self) -> Parts:
+        """Return arrays by part and name, other parts than "weights" and "optimizer"."""
 
-    def set_training_state(self, state: dict[str, Any]) -> None:
-        """Take what ``get_training_state`` returned, keys as text.
+    def set_training_state(self, state: Parts) -> None:
+        """Take what ``get_training_state`` returned; parts without arrays may be absent.
 
         Raises:
             UserError: It has another form; nothing is taken then.
         """
 
 
-def check_assignment(value: Any) -> Any:
-    """Return the device indices of a best placement.
-
-    Raises:
-        ValueError: It is another value; for schemas.
-    """
-    if not isinstance(value, np.ndarray) or value.dtype != np.int64 or value.ndim != 1:
-        raise ValueError("it must be an array of device indices")
-    return value
-
-
 class BestFields(Fields):
     """The best placement of a training."""
 
-    assignment: Annotated[Any, AfterValidator(check_assignment)]
+    assignment: list[Annotated[int, Field(ge=0, le=255)]]
     speedup: FiniteFloat
     latency_ms: FiniteFloat
     problem: str
 
 
 class CheckpointFields(Fields):
-    """The values that ``save`` writes."""
+    """The plain values that ``save`` writes."""
 
     algorithm: str
     policy: str
     num_timesteps: int = Field(ge=0, le=2**53)
     n_updates: int = Field(ge=0, le=2**53)
     progress: FiniteFloat
-    weights: dict[str, Any]
-    optimizer: dict[str, Any]
     best_placement: BestFields | None
-    training: dict[str, Any]
 
 
 def save(model: BaseAlgorithm, path: str | Path) -> None:
@@ -165,19 +153,23 @@ def save(model: BaseAlgorithm, path: str | Path) -> None:
         FileError: It cannot be written; the file that was there is unchanged.
     """
     policy: Any = model.policy
+    moments = policy.optimizer.state_dict()["state"]
+    parts: dict[str, Mapping[str, Any]] = {
+        "weights": policy.state_dict(),
+        "optimizer": {f"{i}/{name}": one for i in moments for name, one in moments[i].items()},
+        **(model.get_training_state() if isinstance(model, HasTrainingState) else {}),
+    }
     best: Best | None = getattr(model, "best_placement", None)
-    values = {
+    about = {
         "algorithm": type(model).__name__,
         "policy": type(policy).__name__,
         "num_timesteps": model.num_timesteps,
         "n_updates": model._n_updates,
         "progress": model._current_progress_remaining,
-        "weights": policy.state_dict(),
-        "optimizer": policy.optimizer.state_dict()["state"],
-        "best_placement": None if best is None else best._asdict(),
-        "training": model.get_training_state() if isinstance(model, HasTrainingState) else {},
+        "best_placement": best and {**best._asdict(), "assignment": best.assignment.tolist()},
     }
-    write_values(path, values)
+    arrays = {f"{part}/{name}": one for part in parts for name, one in parts[part].items()}
+    write_safetensors(path, {name: torch.as_tensor(one) for name, one in arrays.items()}, about)
 
 
 def restore(model: Algorithm, path: str | Path) -> Algorithm:
@@ -196,20 +188,17 @@ def restore(model: Algorithm, path: str | Path) -> Algorithm:
     algorithm: Any = model
     # everything is checked before anything is taken, so that an error leaves the model as it is
     try:
-        refuse_pickle(model, path)
-        fields = check(CheckpointFields, read_values(path))
+        parts, fields = read_checkpoint(path, type(model).__name__)
         mine = type(model).__name__, type(policy).__name__
         if (fields.algorithm, fields.policy) != mine:
             raise UserError(
                 f"saved by {fields.algorithm:.80} with policy {fields.policy:.80}; this model is "
                 f"{mine[0]} with policy {mine[1]}"
             )
-        weights = to_tensors(fields.weights, policy.state_dict())
-        moments = read_moments(fields.optimizer, policy)
-        check_step(policy.optimizer, moments)
-        best = None if fields.best_placement is None else Best(**vars(fields.best_placement))
+        weights = to_tensors(parts.pop("weights", {}), policy.state_dict())
+        moments = read_moments(parts.pop("optimizer", {}), policy.optimizer)
         if isinstance(algorithm, HasTrainingState):
-            algorithm.set_training_state(fields.training)
+            algorithm.set_training_state(parts)
     except FileError:
         raise
     except UserError as error:
@@ -219,47 +208,40 @@ def restore(model: Algorithm, path: str | Path) -> Algorithm:
     policy.optimizer.load_state_dict({**state, "state": moments})
     model.num_timesteps, model._n_updates = fields.num_timesteps, fields.n_updates
     model._current_progress_remaining = fields.progress
-    if best is not None:
-        model.best_placement = best  # type: ignore[attr-defined]
+    if fields.best_placement is not None:
+        best = Best(**vars(fields.best_placement))
+        algorithm.best_placement = best._replace(assignment=np.array(best.assignment, np.int64))
     return model
 
 
-def refuse_pickle(model: BaseAlgorithm, path: str | Path) -> None:
-    """Raise if a file is one of SB3's ``save``, a zip that is pickled.
+def read_checkpoint(
+    path: str | Path, algorithm: str
+) -> tuple[dict[str, dict[str, NDArray[Any]]], CheckpointFields]:
+    """Read the arrays of a checkpoint by part and name, and its plain values.
 
     Raises:
-        UserError: It is; the message says what loads it.
+        FileError: The file cannot be read.
+        UserError: It is damaged, or a file of SB3's ``save``, which is pickled.
     """
     if zipfile.is_zipfile(path):
         raise UserError(
-            f"it is a file of SB3's save, not of a checkpoint: {type(model).__name__}.load reads "
-            "it, and runs what it holds"
+            f"it is a file of SB3's save, not of a checkpoint: {algorithm}.load reads it, and "
+            "runs what it holds"
         )
+    arrays, about = read_safetensors(path)
+    parts: dict[str, dict[str, NDArray[Any]]] = {}
+    for name, array in arrays.items():
+        part, _, own = name.partition("/")
+        parts.setdefault(part, {})[own] = array
+    return parts, check(CheckpointFields, about)
 
 
-def read_moments(given: dict[str, Any], policy: Any) -> dict[int, dict[str, Any]]:
-    """Read the optimizer's state of each parameter: numbers, or arrays of the parameter's shape.
+def read_moments(
+    given: Mapping[str, NDArray[Any]], optimizer: Optimizer
+) -> dict[int, dict[str, torch.Tensor]]:
+    """Read the optimizer's state of each parameter.
 
-    Raises:
-        UserError: It has another form.
-    """
-    shapes = [one.shape for group in policy.optimizer.param_groups for one in group["params"]]
-    moments: dict[int, dict[str, Any]] = {}
-    for key, values in given.items():
-        if not key.isdecimal() or len(key) > 9 or int(key) >= len(shapes):
-            raise UserError(f"its optimizer has a parameter {key!r:.60}, this one {len(shapes)}")
-        if not isinstance(values, dict):
-            raise UserError(f"its optimizer has no state of parameter {key}")
-        tensors = moments[int(key)] = {}
-        for name, value in values.items():
-            if not isinstance(value, np.ndarray) or value.shape not in ((), shapes[int(key)]):
-                raise UserError(f"{name!r:.60} of parameter {key} has another shape")
-            tensors[name] = torch.from_numpy(value)
-    return moments
-
-
-def check_step(optimizer: Optimizer, moments: dict[int, dict[str, Any]]) -> None:
-    """Let a copy of the optimizer, of zero weights and gradients, take a step from its moments.
+    A copy of the optimizer, of zero weights and gradients, takes a step from them.
 
     Raises:
         UserError: It fails, or leaves weights that are not finite.
@@ -269,10 +251,17 @@ def check_step(optimizer: Optimizer, moments: dict[int, dict[str, Any]]) -> None
     for one in weights:
         one.data.zero_()
         one.grad = torch.zeros_like(one)
+    moments: dict[int, dict[str, torch.Tensor]] = {}
     try:
+        for name, array in given.items():
+            parameter, _, moment = name.partition("/")
+            if array.shape not in ((), weights[int(parameter)].shape):
+                raise ValueError(f"{name!r:.60} has another shape")
+            moments.setdefault(int(parameter), {})[moment] = torch.from_numpy(array)
         trial.load_state_dict({**trial.state_dict(), "state": deepcopy(moments)})
         trial.step()
     except Exception as error:
         raise UserError(f"its optimizer cannot go on: {type(error).__name__}: {error}") from error
     if not all(bool(torch.isfinite(one).all()) for one in weights):
         raise UserError("its optimizer's state is not finite, or not one of this optimizer")
+    return dict(sorted(moments.items()))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Protocol, runtime_checkable
 
 import torch
-from stable_baselines3.common.distributions import Distribution
 from torch import Tensor
 from torch.distributions import Categorical, Independent
 
@@ -46,7 +45,7 @@ class DeviceDistribution(Protocol):
         """The distribution with only the devices that a (B, N, D) bool mask allows."""
 
 
-class UnitCategorical(Distribution):
+class UnitCategorical:
     """Independent categorical distributions, one per unit or per group of units.
 
     A unit without weight makes no decision: it is padding, or follows its leader. Rows that share a
@@ -69,7 +68,6 @@ class UnitCategorical(Distribution):
         allowed: Tensor | None = None,
         row: Tensor | None = None,
     ) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
         masked = logits if allowed is None else logits.masked_fill(~allowed, FORBIDDEN)
         self.state_log_probs = masked.log_softmax(dim=-1)
         self.row = torch.arange(len(logits), device=logits.device) if row is None else row
@@ -78,7 +76,7 @@ class UnitCategorical(Distribution):
         self.state_weight = weight
 
     @property
-    def distribution(self) -> Independent[Categorical]:  # type: ignore[override]
+    def distribution(self) -> Independent[Categorical]:
         """PyTorch's form, from which SB3 computes divergences; units without weight add nothing."""
         logits = self.log_probs
         if self.weight is not None:
@@ -115,6 +113,10 @@ class UnitCategorical(Distribution):
         """Itself: units choose independently."""
         return self
 
+    def get_actions(self, deterministic: bool = False) -> Tensor:
+        """(B, N) sampled devices, or the most likely ones."""
+        return self.mode() if deterministic else self.sample()
+
     def sample(self) -> Tensor:
         """(B, N) devices, sampled by inverting the cumulative probabilities."""
         summed = self.state_log_probs.detach().exp().cumsum(dim=-1)
@@ -137,30 +139,6 @@ class UnitCategorical(Distribution):
         """The distribution with only the devices that a (B, N, D) bool mask allows."""
         shared = intersect_followers(allowed, self.leader)
         return UnitCategorical(self.log_probs, self.weight, self.leader, shared)
-
-    def actions_from_params(self, logits: Tensor, deterministic: bool = False) -> Tensor:
-        """(B, N) devices from (B, N, D) logits."""
-        return UnitCategorical(logits).get_actions(deterministic)
-
-    def log_prob_from_params(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, N) sampled devices from (B, N, D) logits, and their (B,) log-probability."""
-        distribution = UnitCategorical(logits)
-        actions = distribution.sample()
-        return actions, distribution.log_prob(actions)
-
-    def proba_distribution(self, logits: Tensor) -> UnitCategorical:
-        """The distribution of (B, N, D) logits."""
-        return UnitCategorical(logits)
-
-    def proba_distribution_net(self, latent_dim: int) -> torch.nn.Module:
-        """Not supported: policies build their own networks.
-
-        Raises:
-            NotImplementedError: Always.
-        """
-        raise NotImplementedError(
-            "policies build their own networks; pass logits to UnitCategorical"
-        )
 
 
 def intersect_followers(allowed: Tensor, leader: Tensor | None) -> Tensor:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.buffers import DictRolloutBuffer
+from stable_baselines3.common.preprocessing import get_obs_shape
 
-from agents.common.baselines import is_key
+from agents.common.weights import check_rows
 from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError
 
 IMITATED = 2
 """Best placements of each graph and step of an episode that are imitated."""
@@ -29,29 +30,6 @@ class Elite(NamedTuple):
     value: float
     action: NDArray[Any]
     observation: dict[str, NDArray[Any]]
-
-
-def read_elite(values: Any, observations: spaces.Space[Any], actions: spaces.Space[Any]) -> Elite:
-    """Read an elite of a checkpoint.
-
-    Raises:
-        UserError: It does not fit the spaces.
-    """
-    if not isinstance(values, list) or len(values) != 3 or not isinstance(values[0], float):
-        raise UserError("an elite is a value, an action and an observation")
-    value, action, seen = values
-    known = observations.spaces if isinstance(observations, spaces.Dict) else {}
-    fits = isinstance(seen, dict) and set(seen) == set(known)
-    fits = fits and all(has_form(seen[key], known[key]) for key in known)
-    if not fits or not isinstance(action, np.ndarray) or action.shape != actions.shape:
-        raise UserError("an elite does not fit the spaces of the environment")
-    return Elite(value, action, seen)
-
-
-def has_form(array: Any, space: spaces.Space[Any]) -> bool:
-    """Tell if something is an array with the shape of a space's members."""
-    shape = (1,) if isinstance(space, spaces.Discrete) else space.shape
-    return isinstance(array, np.ndarray) and array.shape == shape
 
 
 class Elites:
@@ -85,30 +63,39 @@ class Elites:
             best.sort(key=lambda elite: -elite.value)
             del best[self.number :]
 
-    def get_state(self) -> dict[str, list[list[Any]]]:
-        """Value, action and observation of each elite by key, for a checkpoint."""
-        return {str(key): [list(elite) for elite in best] for key, best in self.best.items()}
+    def get_state(self) -> dict[str, NDArray[Any]]:
+        """(k,) keys and values, (k, ...) actions and observations of all elites; none if none."""
+        if not self.best:
+            return {}
+        observations, actions = self.batch()
+        return {
+            "key": np.array([key for key, best in self.best.items() for _ in best]),
+            "value": np.array([elite.value for best in self.best.values() for elite in best]),
+            "action": actions,
+            **observations,
+        }
 
     def set_state(
-        self, state: Any, observations: spaces.Space[Any], actions: spaces.Space[Any]
+        self, state: Mapping[str, NDArray[Any]], observations: spaces.Space[Any], n_actions: int
     ) -> None:
         """Take what ``get_state`` returned.
 
         Args:
             state: From a checkpoint.
-            observations: The space that its observations must fit in shape and type.
-            actions: Likewise.
+            observations: The space whose shapes its observations must have.
+            n_actions: The number of entries of an action.
 
         Raises:
             UserError: It has another form.
         """
-        if not isinstance(state, dict):
-            raise UserError("it has no elites")
         found: dict[int, list[Elite]] = {}
-        for key, elites in state.items():
-            if not is_key(key) or not isinstance(elites, list):
-                raise UserError(f"it has elites of {key!r:.60}")
-            found[int(key)] = [read_elite(elite, observations, actions) for elite in elites]
+        if state:
+            seen: Any = get_obs_shape(observations)
+            check_rows(state, {"key": (), "value": (), "action": (n_actions,), **seen})
+            for i, key in enumerate(state["key"].tolist()):
+                observation = {name: state[name][i] for name in seen}
+                elite = Elite(float(state["value"][i]), state["action"][i], observation)
+                found.setdefault(key, []).append(elite)
         self.best = found
 
     def batch(self) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:

@@ -1,4 +1,4 @@
-"""Observations as graphs of PyTorch Geometric."""
+"""Observations as graphs: one batch in which equal graphs appear once, or PyTorch Geometric's."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from agents.common.graphs import GRAPH_KEYS, DeviceTables, GraphBatch, MissingGraphError
+from agents.common.graphs import DeviceTables, GraphBatch, Recent, TensorDict
 from agents.common.pyg import Data
-from agents.common.same_graphs import DEVICE_KEYS
+from placement_gym.base.errors import UserError
 
+GRAPH_KEYS = ("x", "edge_index", "edge_mask", "node_mask")
+DEVICE_KEYS = ("devices", "links", "unit_ms", "unit_bytes", "edge_attr")
+INTEGER_KEYS = ("graph_id", "step", "placement", "current_unit")
 STATE_KEYS = (
     "step",
     "graph_id",
@@ -26,6 +30,167 @@ STATE_KEYS = (
 NODE_KEYS = ("x", "placement", "visited", "start_ms", "unit_ms", "unit_bytes", "supported")
 """Keys with a row for each unit."""
 TABLE_KEYS = (*DEVICE_KEYS, "memory_pool", "supported")
+SAME = 1e-4
+"""Relative difference of norms that rounding may cause."""
+
+
+class MissingGraphError(UserError):
+    """Neither the observation nor the policy's table holds the graph."""
+
+
+class Graphs:
+    """Finds the graphs of observations.
+
+    Args:
+        table: ``graph_id`` -> padded arrays, as ``env.unwrapped.graph_table()`` returns them; None
+            reads graphs from the observations.
+    """
+
+    def __init__(self, table: Mapping[int, Mapping[str, Any]] | None = None) -> None:
+        self.table = table
+        self.batches: Recent[tuple[int, ...], GraphBatch] = Recent()
+        self.norms = {
+            (graph_id, "x"): compute_norm(torch.as_tensor(arrays["x"]))
+            for graph_id, arrays in (table or {}).items()
+        }
+
+    def batch(self, observation: TensorDict) -> tuple[GraphBatch, Tensor]:
+        """The distinct graphs of (B, ...) observations, and the (B,) graph of each row.
+
+        Graphs are in ascending order of ``graph_id``.
+
+        Raises:
+            MissingGraphError: Neither the table nor the observation holds the graph.
+            UserError: The observation of a graph has changed, as ``VecNormalize`` does.
+        """
+        ids, row_graph = torch.unique(observation["graph_id"].flatten(), return_inverse=True)
+        key = tuple(ids.long().tolist())
+        first = find_first_rows(row_graph, len(ids))
+        self.check_unchanged(observation, key, first)
+        if self.table is None:
+            return make_batch(take_rows(observation, first), key), row_graph
+        if key not in self.batches:
+            self.batches[key] = make_batch(self.stack_table(key, row_graph.device), key)
+        return self.batches[key], row_graph
+
+    def stack_table(self, ids: tuple[int, ...], device: torch.device) -> dict[str, Tensor]:
+        """Stack the table's arrays of these graphs."""
+        table = self.table or {}
+        unknown = sorted(set(ids) - set(table))
+        if unknown:
+            raise MissingGraphError(
+                f"no graph with graph_id {unknown}: give the policy the graphs of all its "
+                "environments, policy_kwargs={'graphs': env.unwrapped.graph_table()}"
+            )
+        return {
+            key: torch.as_tensor(np.stack([table[i][key] for i in ids]), device=device)
+            for key in table[ids[0]]
+        }
+
+    def check_unchanged(self, observation: TensorDict, ids: tuple[int, ...], rows: Tensor) -> None:
+        """Raise if a graph is not as before, as ``VecNormalize`` makes it.
+
+        Policies keep what they compute of a graph under its ``graph_id``, so that a rollout and its
+        update would see different ones. What is compared is the norm of each array.
+
+        Args:
+            observation: (B, ...) arrays.
+            ids: (G,) ``graph_id`` of each graph.
+            rows: (G,) one observation of each graph.
+
+        Raises:
+            UserError: A graph has changed, or a number that identifies something is no integer.
+        """
+        plain = "node_mask" in observation and not observation["node_mask"].is_floating_point()
+        if plain:  # a rollout buffer holds floats alone
+            for key in INTEGER_KEYS:
+                if key in observation and observation[key].is_floating_point():
+                    raise altered(key)
+        for key in ("x", *DEVICE_KEYS):
+            if key in observation:
+                for graph_id, row in zip(ids, rows.tolist(), strict=True):
+                    now = compute_norm(observation[key][row])
+                    before = self.norms.setdefault((graph_id, key), now)
+                    if abs(now - before) > SAME * max(before, now):
+                        raise altered(key)
+
+
+def compute_norm(values: Tensor) -> float:
+    """The sum of magnitudes, by which a change shows."""
+    return float(torch.linalg.vector_norm(values, 1, dtype=torch.float64))
+
+
+def altered(key: str) -> UserError:
+    """The error for an array that a wrapper changes."""
+    return UserError(
+        f"{key!r} is not as the environment observes it, or changes from step to step, and "
+        "policies keep graphs by their graph_id: normalise rewards alone, "
+        "VecNormalize(norm_obs=False); policies scale the features of graphs themselves"
+    )
+
+
+def find_first_rows(row_graph: Tensor, n_graphs: int) -> Tensor:
+    """(n_graphs,) the first row of each graph."""
+    rows = torch.arange(len(row_graph), device=row_graph.device).flip(0)
+    return rows.new_empty(n_graphs).scatter_(0, row_graph.flip(0), rows)
+
+
+def take_rows(observation: TensorDict, rows: Tensor) -> dict[str, Tensor]:
+    """(G, ...) graph arrays, from (G,) rows, one of each graph.
+
+    Where devices are observed, the support of each unit is among them.
+    """
+    if "x" not in observation:
+        raise MissingGraphError(
+            "the observation carries no graph: make the environment with observe_graph=True, or "
+            "pass policy_kwargs={'graphs': env.unwrapped.graph_table()}"
+        )
+    known = [key for key in DEVICE_KEYS if key in observation]
+    arrays = {key: observation[key][rows] for key in (*GRAPH_KEYS, *known)}
+    if "memory_pool" in observation:
+        arrays["memory_pool"] = observation["memory_pool"][rows]
+    if "supported" in observation:
+        arrays["action_mask"] = observation["supported"][rows]
+    return arrays
+
+
+def make_batch(padded: TensorDict, ids: tuple[int, ...]) -> GraphBatch:
+    """Make one batch of (G, ...) padded graphs.
+
+    Args:
+        padded: ``x`` (G, N, F), ``edge_index`` (G, 2, E), ``edge_mask`` (G, E), ``node_mask``
+            (G, N); optionally ``action_mask`` (G, N, D), and ``DEVICE_KEYS``.
+        ids: (G,) ``graph_id`` of each graph.
+    """
+    mask, edge_mask = padded["node_mask"].bool(), padded["edge_mask"].bool()
+    n_graphs, n_slots = mask.shape
+    position = torch.cumsum(mask.flatten(), 0) - 1
+    offset = n_slots * torch.arange(n_graphs, device=mask.device)[:, None, None]
+    ends = (padded["edge_index"].long() + offset).transpose(0, 1)[:, edge_mask]
+    sizes = mask.sum(dim=1)
+    allowed = padded.get("action_mask")
+    return GraphBatch(
+        x=padded["x"][mask].float(),
+        edge_index=position[ends],
+        batch=torch.repeat_interleave(torch.arange(n_graphs, device=mask.device), sizes),
+        ptr=torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]),
+        node_mask=mask,
+        action_mask=None if allowed is None else allowed[mask].bool(),
+        ids=ids,
+        tables=make_tables(padded, mask, edge_mask) if "unit_ms" in padded else None,
+    )
+
+
+def make_tables(padded: TensorDict, mask: Tensor, edge_mask: Tensor) -> DeviceTables:
+    """The tables of (G, ...) padded graphs, without the padding of units and edges."""
+    return DeviceTables(
+        devices=padded["devices"].float(),
+        links=padded["links"].float(),
+        unit_ms=padded["unit_ms"][mask].float(),
+        unit_bytes=padded["unit_bytes"][mask].double(),
+        edge_attr=padded["edge_attr"][edge_mask].float(),
+        memory_pool=padded["memory_pool"].long(),
+    )
 
 
 def to_data(observation: Mapping[str, Any]) -> Data:

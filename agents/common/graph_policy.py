@@ -6,7 +6,8 @@ import inspect
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Self
+from dataclasses import asdict, fields
+from typing import Any, ClassVar, Self
 
 import torch
 from gymnasium import spaces
@@ -14,7 +15,7 @@ from stable_baselines3.common.type_aliases import Schedule
 from torch import Tensor, nn
 
 from agents.common.distribution import UnitCategorical
-from agents.common.graphs import Graphs
+from agents.common.graph_data import Graphs
 from agents.common.weights import explain_mismatch
 from placement_gym.base.errors import UserError, unknown_name
 
@@ -35,8 +36,8 @@ OF_MULTI_INPUT_POLICY = {
 class GraphPolicy:
     """A mixin for ``ActorCriticPolicy``.
 
-    Subclasses make their networks in ``build``. They take ``action_masks``, so sb3-contrib's
-    MaskablePPO accepts them, too.
+    Subclasses make their networks in ``build``; a dataclass, ``Options``, says which options they
+    have. They take ``action_masks``, so sb3-contrib's MaskablePPO accepts them, too.
 
     Args:
         observation_space: Observation space of the environment.
@@ -48,12 +49,13 @@ class GraphPolicy:
         critic: Whether to build a critic; REINFORCE needs one for ``baseline="critic"`` only.
         optimizer_class: As for SB3's policies.
         optimizer_kwargs: As for SB3's policies.
-        unknown: None; other names are an error that says which options there are.
+        options: Attributes of ``Options``; other names are an error that says which there are.
 
     Raises:
         UserError: There is no such option.
     """
 
+    Options: ClassVar[type[Any]]
     graphs: Graphs
     optimizer: torch.optim.Optimizer
     masks: Any = None
@@ -68,9 +70,10 @@ class GraphPolicy:
         critic: bool = True,
         optimizer_class: type[torch.optim.Optimizer] = torch.optim.Adam,
         optimizer_kwargs: dict[str, Any] | None = None,
-        **unknown: Any,
+        **options: Any,
     ) -> None:
-        check_options(type(self).__name__, unknown, self.list_options())
+        check_options(type(self).__name__, options, self.list_options())
+        self.options = self.Options(**options)
         self.table, self.has_critic = graphs, critic
         super().__init__(  # type: ignore[call-arg]
             observation_space,
@@ -86,7 +89,8 @@ class GraphPolicy:
         own = [kind for kind in cls.__mro__ if issubclass(kind, GraphPolicy)]
         named = [one for kind in own for one in inspect.signature(kind).parameters.values()]
         given = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-        return {one.name for one in named if one.kind not in given} - set(GIVEN_BY_ALGORITHMS)
+        names = {one.name for one in named if one.kind not in given} - set(GIVEN_BY_ALGORITHMS)
+        return names | {field.name for field in fields(cls.Options)}
 
     @classmethod
     def load(cls, path: Any, *args: Any, **kwargs: Any) -> Self:
@@ -179,6 +183,7 @@ class GraphPolicy:
             "critic": self.has_critic,
             "optimizer_class": self.optimizer_class,
             "optimizer_kwargs": self.optimizer_kwargs,
+            **asdict(self.options),
         }
 
 

@@ -1,19 +1,16 @@
-"""Observations as graphs: padded rows become one batch in which equal graphs appear once."""
+"""A batch of graphs, as encoders read it."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from agents.common.pyg import InstanceNorm, degree, to_dense_batch
-from agents.common.same_graphs import DEVICE_KEYS, SameGraphs
 from placement_gym.base.errors import UserError
 from placement_gym.envs.observation import FEATURES
 
@@ -21,9 +18,6 @@ TensorDict = Mapping[str, Tensor]
 COST = FEATURES["cost"]
 MIN_COST = 1e-3
 """Added to times before their logarithm, in mean times."""
-GRAPH_KEYS = ("x", "edge_index", "edge_mask", "node_mask")
-
-
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 MAX_ENTRIES = 8
@@ -36,10 +30,6 @@ class Recent(dict[Key, Value]):
         super().__setitem__(key, value)
         if len(self) > MAX_ENTRIES:
             del self[next(iter(self))]
-
-
-class MissingGraphError(UserError):
-    """Neither the observation nor the policy's table holds the graph."""
 
 
 class Edges(NamedTuple):
@@ -59,38 +49,6 @@ class Edges(NamedTuple):
         source, target = ends
         out, into = degree(source, n) + 1.0, degree(target, n) + 1.0
         return cls(ends, (out[source] * into[target]).rsqrt())
-
-
-@dataclass(frozen=True, eq=False)
-class Neighbours:
-    """Producers and consumers of all nodes: those of node i are ``nodes[ptr[i]:ptr[i + 1]]``.
-
-    Attributes:
-        nodes: (at most 2 e,).
-        ptr: (n + 1,).
-    """
-
-    nodes: Tensor
-    ptr: Tensor
-
-    @classmethod
-    def of(cls, ends: Tensor, n: int) -> Neighbours:
-        """The distinct neighbours of n nodes along (2, e) edges, in ascending order."""
-        near, node = torch.cat([ends, ends.flip(0)], dim=1)
-        pairs = torch.unique(node * n + near)
-        counts = torch.bincount(pairs // n, minlength=n)
-        return cls(pairs % n, torch.cat([counts.new_zeros(1), counts.cumsum(0)]))
-
-    @cached_property
-    def matrix(self) -> Tensor:
-        """(n, n) ones where nodes are neighbours, sparse by rows."""
-        n = len(self.ptr) - 1
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
-            ones = torch.ones(len(self.nodes), device=self.nodes.device)
-            return torch.sparse_csr_tensor(
-                self.ptr, self.nodes, ones, (n, n), check_invariants=True
-            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,11 +164,6 @@ class GraphBatch:
         return to_dense_batch(values, self.batch, 0.0, self.node_mask.shape[1])[0]
 
     @cached_property
-    def neighbours(self) -> Neighbours:
-        """Of each node, whichever way the edge."""
-        return Neighbours.of(self.edge_index, len(self.x))
-
-    @cached_property
     def along(self) -> Edges:
         """The edges from producers to consumers."""
         return Edges.of(self.edge_index, len(self.x))
@@ -225,114 +178,3 @@ class GraphBatch:
         """The edges in both directions."""
         both = torch.cat([self.edge_index, self.edge_index.flip(0)], dim=1)
         return Edges.of(both, len(self.x))
-
-
-class Graphs:
-    """Finds the graphs of observations.
-
-    Args:
-        table: ``graph_id`` -> padded arrays, as ``env.unwrapped.graph_table()`` returns them; None
-            reads graphs from the observations.
-    """
-
-    def __init__(self, table: Mapping[int, Mapping[str, Any]] | None = None) -> None:
-        self.table = table
-        self.batches: Recent[tuple[int, ...], GraphBatch] = Recent()
-        self.same = SameGraphs(table)
-
-    def batch(self, observation: TensorDict) -> tuple[GraphBatch, Tensor]:
-        """The distinct graphs of (B, ...) observations, and the (B,) graph of each row.
-
-        Graphs are in ascending order of ``graph_id``.
-
-        Raises:
-            MissingGraphError: Neither the table nor the observation holds the graph.
-            UserError: The observation of a graph has changed, as ``VecNormalize`` does.
-        """
-        ids, row_graph = torch.unique(observation["graph_id"].flatten(), return_inverse=True)
-        key = tuple(ids.long().tolist())
-        first = find_first_rows(row_graph, len(ids))
-        self.same.check(observation, key, first)
-        if self.table is None:
-            return make_batch(take_rows(observation, first), key), row_graph
-        if key not in self.batches:
-            self.batches[key] = make_batch(self.stack_table(key, row_graph.device), key)
-        return self.batches[key], row_graph
-
-    def stack_table(self, ids: tuple[int, ...], device: torch.device) -> dict[str, Tensor]:
-        """Stack the table's arrays of these graphs."""
-        table = self.table or {}
-        unknown = sorted(set(ids) - set(table))
-        if unknown:
-            raise MissingGraphError(
-                f"no graph with graph_id {unknown}: give the policy the graphs of all its "
-                "environments, policy_kwargs={'graphs': env.unwrapped.graph_table()}"
-            )
-        return {
-            key: torch.as_tensor(np.stack([table[i][key] for i in ids]), device=device)
-            for key in table[ids[0]]
-        }
-
-
-def find_first_rows(row_graph: Tensor, n_graphs: int) -> Tensor:
-    """(n_graphs,) the first row of each graph."""
-    rows = torch.arange(len(row_graph), device=row_graph.device).flip(0)
-    return rows.new_empty(n_graphs).scatter_(0, row_graph.flip(0), rows)
-
-
-def take_rows(observation: TensorDict, rows: Tensor) -> dict[str, Tensor]:
-    """(G, ...) graph arrays, from (G,) rows, one of each graph.
-
-    Where devices are observed, the support of each unit is among them.
-    """
-    if "x" not in observation:
-        raise MissingGraphError(
-            "the observation carries no graph: make the environment with observe_graph=True, or "
-            "pass policy_kwargs={'graphs': env.unwrapped.graph_table()}"
-        )
-    known = [key for key in DEVICE_KEYS if key in observation]
-    arrays = {key: observation[key][rows] for key in (*GRAPH_KEYS, *known)}
-    if "memory_pool" in observation:
-        arrays["memory_pool"] = observation["memory_pool"][rows]
-    if "supported" in observation:
-        arrays["action_mask"] = observation["supported"][rows]
-    return arrays
-
-
-def make_batch(padded: TensorDict, ids: tuple[int, ...]) -> GraphBatch:
-    """Make one batch of (G, ...) padded graphs.
-
-    Args:
-        padded: ``x`` (G, N, F), ``edge_index`` (G, 2, E), ``edge_mask`` (G, E), ``node_mask``
-            (G, N); optionally ``action_mask`` (G, N, D), and ``DEVICE_KEYS``.
-        ids: (G,) ``graph_id`` of each graph.
-    """
-    mask, edge_mask = padded["node_mask"].bool(), padded["edge_mask"].bool()
-    n_graphs, n_slots = mask.shape
-    position = torch.cumsum(mask.flatten(), 0) - 1
-    offset = n_slots * torch.arange(n_graphs, device=mask.device)[:, None, None]
-    ends = (padded["edge_index"].long() + offset).transpose(0, 1)[:, edge_mask]
-    sizes = mask.sum(dim=1)
-    allowed = padded.get("action_mask")
-    return GraphBatch(
-        x=padded["x"][mask].float(),
-        edge_index=position[ends],
-        batch=torch.repeat_interleave(torch.arange(n_graphs, device=mask.device), sizes),
-        ptr=torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]),
-        node_mask=mask,
-        action_mask=None if allowed is None else allowed[mask].bool(),
-        ids=ids,
-        tables=make_tables(padded, mask, edge_mask) if "unit_ms" in padded else None,
-    )
-
-
-def make_tables(padded: TensorDict, mask: Tensor, edge_mask: Tensor) -> DeviceTables:
-    """The tables of (G, ...) padded graphs, without the padding of units and edges."""
-    return DeviceTables(
-        devices=padded["devices"].float(),
-        links=padded["links"].float(),
-        unit_ms=padded["unit_ms"][mask].float(),
-        unit_bytes=padded["unit_bytes"][mask].double(),
-        edge_attr=padded["edge_attr"][edge_mask].float(),
-        memory_pool=padded["memory_pool"].long(),
-    )

@@ -14,6 +14,7 @@ from gymnasium import spaces
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import HumanOutputFormat, Logger
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.save_util import load_from_zip_file
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 from stable_baselines3.common.vec_env import VecEnv
@@ -24,6 +25,7 @@ from placement_gym.envs.env import DevicePlacementEnv
 
 SMALL_GRAPH = 5_000
 """Units below which one thread was measured to be faster than several."""
+ACTION_SPACES = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 SETTINGS_OF_THE_USER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -32,7 +34,27 @@ class OnPolicyLearner(OnPolicyAlgorithm):
 
     Models of ``agents.make`` also take environments of ``gym.make``, in ``load`` and ``set_env``.
     Nothing is written unless ``tensorboard_log`` says where.
+
+    Args:
+        policy: A policy class, or an alias of SB3.
+        env: The environment, or its id.
+        kwargs: Arguments of ``OnPolicyAlgorithm``.
     """
+
+    def __init__(
+        self, policy: str | type[ActorCriticPolicy], env: GymEnv | str | None, **kwargs: Any
+    ) -> None:
+        super().__init__(
+            policy,
+            env,  # type: ignore[arg-type]
+            **{
+                "gae_lambda": 1.0,
+                "use_sde": False,
+                "sde_sample_freq": -1,
+                "supported_action_spaces": ACTION_SPACES,
+                **kwargs,
+            },
+        )
 
     @classmethod
     def load(cls, path: Any, env: GymEnv | None = None, **kwargs: Any) -> Self:  # type: ignore[override]
@@ -55,13 +77,27 @@ class OnPolicyLearner(OnPolicyAlgorithm):
 
     @classmethod
     def fit_env(cls, env: Any, known: dict[str, Any]) -> Any:
-        """Make an environment as a model was trained in; see ``fit_env`` of this module.
+        """Make an environment as a model was trained in.
+
+        ``agents.make`` trains on many placements at once and without the graph in observations, so
+        the spaces of its models are not those of ``gym.make``.
 
         Args:
-            env: One that is not vectorised.
+            env: Any environment that is not vectorised, or its id; all but placement environments
+                are returned as they are.
             known: The model's attributes by name.
         """
-        return fit_env(env, known["observation_space"], known["action_space"], known["n_envs"])
+        seen, acted = known["observation_space"], known["action_space"]
+        if isinstance(env, str):
+            env = gym.make(env)
+        if env.observation_space == seen or env.action_space != acted:
+            return env
+        if not isinstance(seen, spaces.Dict) or not isinstance(acted, spaces.MultiDiscrete):
+            return env
+        if "x" in seen.spaces:
+            return env
+        step: Any = seen["step"]
+        return vectorize(env, joint=True, num_envs=known["n_envs"], horizon=int(step.high[0]))
 
     def set_env(self, env: GymEnv, force_reset: bool = True) -> None:
         """See SB3; an environment of ``gym.make`` is vectorised as that of the training was."""
@@ -75,22 +111,13 @@ class OnPolicyLearner(OnPolicyAlgorithm):
         found = self.env.get_attr("unwrapped")[0]
         return found if isinstance(found, DevicePlacementEnv) else None
 
-    def _setup_learn(
-        self,
-        total_timesteps: int,
-        callback: MaybeCallback = None,
-        reset_num_timesteps: bool = True,
-        tb_log_name: str = "run",
-        progress_bar: bool = False,
-    ) -> tuple[int, BaseCallback]:
+    def _setup_learn(self, *args: Any, **kwargs: Any) -> tuple[int, BaseCallback]:
         """See SB3, whose default logger makes a folder that stays empty."""
         silent = not self._custom_logger and self.tensorboard_log is None
         if silent:
             self.set_logger(make_logger(self.verbose))
         try:
-            return super()._setup_learn(
-                total_timesteps, callback, reset_num_timesteps, tb_log_name, progress_bar
-            )
+            return super()._setup_learn(*args, **kwargs)
         finally:
             self._custom_logger = self._custom_logger and not silent
 
@@ -118,31 +145,6 @@ class OnPolicyLearner(OnPolicyAlgorithm):
 def make_logger(verbose: int = 0) -> Logger:
     """Make a logger that makes no folder, and prints if ``verbose`` is set."""
     return Logger(None, [HumanOutputFormat(sys.stdout)] if verbose else [])
-
-
-def fit_env(env: Any, seen: spaces.Space[Any], acted: spaces.Space[Any], n_envs: int) -> Any:
-    """Make an environment for a model, of one that is not vectorised.
-
-    ``agents.make`` trains on many placements at once and without the graph in observations, so the
-    spaces of its models are not those of ``gym.make``.
-
-    Args:
-        env: Any environment, or its id; all but placement environments are returned as they are.
-        seen: Observation space of the model.
-        acted: Action space of the model.
-        n_envs: Placements at once that it was trained with.
-    """
-    if isinstance(env, str):
-        env = gym.make(env)
-    if isinstance(env, VecEnv) or env.observation_space == seen:
-        return env
-    if not isinstance(seen, spaces.Dict) or not isinstance(acted, spaces.MultiDiscrete):
-        return env
-    if env.action_space != acted or "x" in seen.spaces:
-        return env
-    steps: Any = seen["step"]
-    horizon = int(steps.high[0])
-    return vectorize(env, joint=True, num_envs=n_envs, horizon=horizon)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from agents.common.distribution import DeviceDistribution, Likelihood, UnitLikelihood
-from agents.common.graph_policy import GraphPolicy, GraphTable
+from agents.common.graph_policy import GraphPolicy
 from agents.common.graphs import TensorDict
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
@@ -48,12 +48,8 @@ class UnitPolicy(GraphPolicy):
         action_space: ``MultiDiscrete`` with the same number of devices for every unit, and then
             further decisions if the policy is ``joint``.
         lr_schedule: Learning rate schedule of the algorithm.
-        graphs: See ``GraphPolicy``.
-        critic: See ``GraphPolicy``.
         use_sde: Must be False: actions are discrete.
-        optimizer_class: As for SB3's policies.
-        optimizer_kwargs: As for SB3's policies.
-        unknown: See ``GraphPolicy``.
+        options: See ``GraphPolicy``.
 
     Raises:
         UserError: There is no such option; or the environment does not place all units at once,
@@ -72,12 +68,8 @@ class UnitPolicy(GraphPolicy):
         observation_space: spaces.Dict,
         action_space: spaces.MultiDiscrete,
         lr_schedule: Schedule,
-        graphs: GraphTable | None = None,
-        critic: bool = True,
         use_sde: bool = False,
-        optimizer_class: type[torch.optim.Optimizer] = torch.optim.Adam,
-        optimizer_kwargs: dict[str, Any] | None = None,
-        **unknown: Any,
+        **options: Any,
     ) -> None:
         parts = read_parts(observation_space, action_space)
         if parts is None or use_sde or (parts.decisions != PLACEMENT_ALONE and not self.joint):
@@ -88,16 +80,7 @@ class UnitPolicy(GraphPolicy):
             )
         self.parts = parts
         self.n_slots, self.n_devices = parts.units, parts.devices
-        super().__init__(
-            observation_space,
-            action_space,
-            lr_schedule,
-            graphs,
-            critic,
-            optimizer_class=optimizer_class,
-            optimizer_kwargs=optimizer_kwargs,
-            **unknown,
-        )
+        super().__init__(observation_space, action_space, lr_schedule, **options)
 
     @abstractmethod
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:

@@ -13,6 +13,7 @@ from stable_baselines3.common.policies import (
     BasePolicy,
     MultiInputActorCriticPolicy,
 )
+from stable_baselines3.common.preprocessing import get_action_dim
 from stable_baselines3.common.type_aliases import (
     DictRolloutBufferSamples,
     GymEnv,
@@ -22,11 +23,12 @@ from stable_baselines3.common.type_aliases import (
 from stable_baselines3.common.utils import obs_as_tensor
 from torch.nn import functional
 
-from agents.common.baselines import BASELINES, MovingAverages, leave_one_out, read_averages
+from agents.common.baselines import BASELINES, MovingAverages, leave_one_out
 from agents.common.elites import IMITATED, Elites
 from agents.common.graph_policy import GraphPolicy
 from agents.common.learner import OnPolicyLearner
 from agents.common.policy import UnitPolicy
+from agents.common.weights import Parts, check_rows
 from placement_gym.base.arguments import check_not_negative
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import UserError, unknown_name
@@ -61,13 +63,8 @@ class REINFORCE(OnPolicyLearner):
         max_grad_norm: Maximum norm of the gradient.
         imitate: Weight of imitating the best placements so far of each graph and step: of their
             negative log-likelihood, averaged over units; 0 imitates none.
-        stats_window_size: As for SB3's algorithms.
-        tensorboard_log: As for SB3's algorithms.
-        policy_kwargs: Arguments of the policy.
-        verbose: As for SB3's algorithms.
-        seed: As for SB3's algorithms.
-        device: As for SB3's algorithms.
-        _init_setup_model: As for SB3's algorithms.
+        kwargs: As for SB3's algorithms: ``policy_kwargs``, ``seed``, ``device``, ``verbose``,
+            ``tensorboard_log`` and others.
 
     Raises:
         ValueError: Unknown returns or baseline, a critic baseline without a critic, or
@@ -96,13 +93,8 @@ class REINFORCE(OnPolicyLearner):
         vf_coef: float = 0.5,
         max_grad_norm: float = 1.0,
         imitate: float = 0.0,
-        stats_window_size: int = 100,
-        tensorboard_log: str | None = None,
-        policy_kwargs: dict[str, Any] | None = None,
-        verbose: int = 0,
-        seed: int | None = None,
-        device: torch.device | str = "auto",
         _init_setup_model: bool = True,
+        **kwargs: Any,
     ) -> None:
         if returns not in RETURNS:
             raise unknown_name("returns", returns, RETURNS)
@@ -111,24 +103,15 @@ class REINFORCE(OnPolicyLearner):
         check_not_negative("imitate", imitate)
         super().__init__(
             policy,
-            env,  # type: ignore[arg-type]
+            env,
             learning_rate=learning_rate,
             n_steps=n_steps,
             gamma=gamma,
-            gae_lambda=1.0,
-            ent_coef=ent_coef,  # type: ignore[arg-type]
+            ent_coef=ent_coef,
             vf_coef=vf_coef,
             max_grad_norm=max_grad_norm,
-            use_sde=False,
-            sde_sample_freq=-1,
-            stats_window_size=stats_window_size,
-            tensorboard_log=tensorboard_log,
-            policy_kwargs=policy_kwargs,
-            verbose=verbose,
-            seed=seed,
-            device=device,
             _init_setup_model=False,
-            supported_action_spaces=(spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary),
+            **kwargs,
         )
         self.n_epochs, self.batch_size = n_epochs, batch_size
         self.returns, self.baseline = returns, baseline
@@ -153,15 +136,20 @@ class REINFORCE(OnPolicyLearner):
             self.policy.set_progress(self._current_progress_remaining)
         return super().collect_rollouts(*args, **kwargs)
 
-    def get_training_state(self) -> dict[str, Any]:
+    def get_training_state(self) -> Parts:
         """Return elites and moving averages, for ``agents.common.checkpoint``."""
-        return {"elites": self.elites.get_state(), "averages": self.averages.known}
+        known = self.averages.known
+        averages = {"key": np.array([*known]), "value": np.array([*known.values()])}
+        return {"elites": self.elites.get_state(), "averages": averages}
 
-    def set_training_state(self, state: dict[str, Any]) -> None:
+    def set_training_state(self, state: Parts) -> None:
         """See ``agents.common.checkpoint``."""
-        averages = read_averages(state.get("averages"))
-        self.elites.set_state(state.get("elites"), self.observation_space, self.action_space)
-        self.averages.known = averages
+        averages = state.get("averages", {})
+        check_rows(averages, {"key": (), "value": ()})
+        n_actions = get_action_dim(self.action_space)
+        self.elites.set_state(state.get("elites", {}), self.observation_space, n_actions)
+        keys, values = averages["key"].tolist(), averages["value"].tolist()
+        self.averages.known = dict(zip(keys, values, strict=True))
         if isinstance(self.policy, UnitPolicy):
             self.policy.proposals = ()  # they were evaluated before the checkpoint
 

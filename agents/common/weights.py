@@ -21,14 +21,14 @@ from torch import Tensor, nn
 
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.base.files import FileError, is_path, read_bytes, write_bytes
-from placement_gym.base.schemas.reading import MAX_DEPTH, parse_json
+from placement_gym.base.schemas.reading import parse_json
 
 SUFFIX = ".safetensors"
 ABOUT = "placement_gym"
 """Key of the file's metadata whose value is JSON."""
-ARRAY = "array"
-"""Key of an object that stands for an array, whose value is the array's name in the file."""
 MAX_BYTES = 2**30
+Parts = Mapping[str, Mapping[str, NDArray[Any]]]
+"""Arrays of a training's state, by part and by name."""
 
 
 @runtime_checkable
@@ -43,6 +43,8 @@ def save_weights(
     model: Any, path: str | Path, about: Mapping[str, Any] | None = None, half: bool = False
 ) -> None:
     """Write the weights of a model as safetensors, which hold no code: the format to pass on.
+
+    ``agents.make(name, env, weights=path)`` begins with them, ``doppler`` by ``checkpoint=path``.
 
     Args:
         model: A learned agent, any algorithm of SB3, a policy or another network.
@@ -160,65 +162,7 @@ def widen(array: NDArray[Any]) -> NDArray[Any]:
     return array.astype(np.float32) if array.dtype == np.float16 else array
 
 
-def write_values(path: str | Path, values: Mapping[str, Any]) -> None:
-    """Write nested plain values, arrays and tensors among them.
-
-    Raises:
-        FileError: It cannot be written; the file that was there is unchanged.
-        TypeError: A value is neither plain nor an array.
-    """
-    tensors: dict[str, Tensor] = {}
-    plain = take_tensors(values, tensors, "")
-    write_safetensors(path, tensors, plain)
-
-
-def take_tensors(value: Any, tensors: dict[str, Tensor], name: str) -> Any:
-    """Return the value with tensors replaced by their names, under which they are kept."""
-    if isinstance(value, np.ndarray):
-        value = torch.from_numpy(value)
-    if isinstance(value, Tensor):
-        tensors[name] = value
-        return {ARRAY: name}
-    if isinstance(value, Mapping):
-        items = {str(key): item for key, item in value.items()}
-        return {key: take_tensors(item, tensors, f"{name}/{key}") for key, item in items.items()}
-    if isinstance(value, (list, tuple)):
-        return [take_tensors(item, tensors, f"{name}/{i}") for i, item in enumerate(value)]
-    if isinstance(value, np.generic):
-        return value.item()
-    if value is None or isinstance(value, (str, int, float)):
-        return value
-    raise TypeError(f"a {type(value).__name__} cannot be kept without pickle")
-
-
-def read_values(path: str | Path) -> Any:
-    """Read what ``write_values`` wrote; lists stand for tuples, arrays for tensors.
-
-    Raises:
-        FileError: The file cannot be read.
-        UserError: It is of another format, or damaged.
-    """
-    arrays, values = read_safetensors(path)
-    return put_arrays(values, arrays, 0)
-
-
-def put_arrays(value: Any, arrays: Mapping[str, NDArray[Any]], depth: int) -> Any:
-    """Return the value with names replaced by their arrays."""
-    if depth > MAX_DEPTH:
-        raise UserError(f"it has more than {MAX_DEPTH} levels")
-    if isinstance(value, dict) and set(value) == {ARRAY}:
-        name = value[ARRAY]
-        if not isinstance(name, str) or name not in arrays:
-            raise UserError(f"there is no array {name!r:.60}")
-        return arrays[name]
-    if isinstance(value, dict):
-        return {key: put_arrays(item, arrays, depth + 1) for key, item in value.items()}
-    if isinstance(value, list):
-        return [put_arrays(item, arrays, depth + 1) for item in value]
-    return value
-
-
-def to_tensors(given: Mapping[str, Any], like: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def to_tensors(given: Mapping[str, NDArray[Any]], like: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Make tensors of arrays that have the names, shapes and types of other tensors.
 
     Raises:
@@ -229,8 +173,8 @@ def to_tensors(given: Mapping[str, Any], like: Mapping[str, Tensor]) -> dict[str
         raise UserError(f"its weights differ from the model's, as in {strange!r:.80}")
     tensors = {}
     for name, value in given.items():
-        found = torch.from_numpy(value) if isinstance(value, np.ndarray) else None
-        if found is None or found.shape != like[name].shape or found.dtype != like[name].dtype:
+        found = torch.from_numpy(value)
+        if found.shape != like[name].shape or found.dtype != like[name].dtype:
             raise UserError(
                 f"{name} must be {like[name].dtype} of shape {tuple(like[name].shape)}; was it "
                 "saved with other features or devices? train it again, or load it with the "
@@ -240,6 +184,25 @@ def to_tensors(given: Mapping[str, Any], like: Mapping[str, Tensor]) -> dict[str
             raise UserError(f"{name} holds NaN or infinite weights, as training does that diverges")
         tensors[name] = found
     return tensors
+
+
+def check_rows(given: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise unless arrays have rows of these shapes, and equally many.
+
+    Args:
+        given: (k, ...) arrays by name.
+        shapes: Shape of a row by name.
+
+    Raises:
+        UserError: They have not.
+    """
+    if set(given) != set(shapes):
+        strange = sorted(set(given) ^ set(shapes))[0]
+        raise UserError(f"its training's state differs from the model's, as in {strange!r:.80}")
+    n_rows = {array.shape[:1] for array in given.values()}
+    for name, shape in shapes.items():
+        if len(n_rows) > 1 or given[name].shape[1:] != shape or not given[name].ndim:
+            raise UserError(f"its {name!r:.80} does not fit the spaces of the environment")
 
 
 @contextmanager

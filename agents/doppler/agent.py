@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +10,18 @@ import gymnasium as gym
 from pydantic import Field
 
 from agents.common.weights import find_weights, read_safetensors, to_tensors
-from agents.doppler.doppler import KIND, Doppler, Settings, list_features
-from agents.doppler.episodes import Rules
+from agents.doppler.doppler import KIND, Doppler, list_features
+from agents.doppler.episodes import Settings
 from agents.doppler.networks import DualPolicy
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.base.files import FileError
 from placement_gym.base.schemas.reading import Fields, check
 
 PAPER = Settings(
-    rules=Rules(sample=False, respect_memory=False, own_features=False, earliest="start"),
+    sample=False,
+    respect_memory=False,
+    own_features=False,
+    earliest="start",
     rows=1,
     imitation=2000,
     simulation=2000,
@@ -58,7 +61,7 @@ def make(
             default preset, or a file of ``Doppler.save``; stages 1 and 2 are left out then.
         hidden: Width of the embeddings; None takes the preset's, or the checkpoint's.
         rounds: Rounds of messages; None takes the preset's, or the checkpoint's.
-        changes: Attributes of ``Settings`` and of ``Rules`` that override the preset.
+        changes: Attributes of ``Settings`` that override the preset.
 
     Raises:
         FileError: The checkpoint cannot be read.
@@ -69,7 +72,7 @@ def make(
     if preset not in PRESETS:
         raise unknown_name("preset", preset, PRESETS)
     settings, sizes = PRESETS[preset]
-    settings = change(settings, changes)
+    settings = replace(settings, **changes)
     if checkpoint is not None:
         if hidden is not None or rounds is not None:
             raise UserError("a checkpoint has its own hidden and rounds: leave them out")
@@ -78,20 +81,6 @@ def make(
     given = {"hidden": hidden, "rounds": rounds}
     sizes = sizes | {key: value for key, value in given.items() if value is not None}
     return Doppler(env, seed, settings, hidden=sizes["hidden"], rounds=sizes["rounds"])
-
-
-def change(settings: Settings, changes: dict[str, Any]) -> Settings:
-    """Settings with changes of their own attributes and of those of ``Rules``.
-
-    Raises:
-        TypeError: There is no such attribute.
-    """
-    rules = {key: value for key, value in changes.items() if key in Rules._fields}
-    rest = {key: value for key, value in changes.items() if key not in rules}
-    unknown = sorted(set(rest) - {field.name for field in fields(Settings)})
-    if unknown:
-        raise TypeError(f"DOPPLER has no setting {unknown}")
-    return replace(settings, rules=settings.rules._replace(**rules), **rest)
 
 
 class Sizes(Fields):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from torch import Tensor
 from agents.common.elites import IMITATED
 from agents.common.weights import save_weights
 from agents.doppler.episodes import (
-    Rules,
+    Settings,
     Trace,
     compare_with_teacher,
     compute_likelihood,
@@ -22,63 +21,16 @@ from agents.doppler.episodes import (
 )
 from agents.doppler.networks import DualPolicy
 from agents.doppler.schedule import DEVICE_FEATURES, NODE_FEATURES, OWN_FEATURES, TaskGraph
-from agents.search.begin_with import NOTHING, propose_first
 from agents.search.search import Search
+from agents.search.starts import propose_first
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import UserError
 
 KIND = "doppler"
 MAX_NODES = 4_000
 """A batch of episodes keeps a number for every pair of nodes."""
-DEFAULT_RULES = Rules()
 LEAST = 0.05
 """Speed-up that an infeasible placement counts as at least."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Settings of the three stages.
-
-    Attributes:
-        rules: Of episodes.
-        rows: Episodes per update.
-        imitation: Updates of stage 1, the imitation of a list scheduler.
-        simulation: Updates of stage 2, on the episodes' own schedule: no evaluation.
-        learning_rate: Of Adam, in stage 1.
-        gradient_rate: Of Adam, in stages 2 and 3.
-        uniform: First probability of uniform decisions in each stage; it falls to 0.
-        entropy: Weight of the entropy in each stage.
-        discount: Of the return, per step before the last.
-        baseline: ``"rows"``: the mean of the other episodes of an update; ``"all"``: the mean of
-            all episodes of the stage so far.
-        scale: Whether advantages are divided by their root mean square.
-        ties: See ``compare_with_teacher``.
-        imitate: Weight of imitating the fastest placements so far in stage 3.
-        max_norm: Of the gradient; None does not clip it.
-        begin_with: The first evaluations of stage 3: ``"nothing"``, ``"heuristics"`` or
-            ``"search"``, see ``agents.search.begin_with``.
-    """
-
-    rules: Rules = DEFAULT_RULES
-    rows: int = 10
-    imitation: int = 40
-    simulation: int = 20
-    learning_rate: float = 3e-3
-    gradient_rate: float = 1e-3
-    uniform: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    entropy: tuple[float, float, float] = (0.0, 0.005, 0.005)
-    discount: float = 1.0
-    baseline: str = "rows"
-    scale: bool = True
-    ties: str = "mean"
-    imitate: float = 0.0
-    max_norm: float | None = 1.0
-    begin_with: str = NOTHING
-
-    @property
-    def n_features(self) -> int:
-        """Columns of a device that the policy sees."""
-        return len(DEVICE_FEATURES) + (len(OWN_FEATURES) if self.rules.own_features else 0)
 
 
 class Doppler(Search):
@@ -185,8 +137,9 @@ class Doppler(Search):
     ) -> Trace:
         """Episodes of a stage of which a share is done."""
         share = self.settings.uniform[stage] * (1.0 - done)
-        rules = self.settings.rules._replace(uniform=share)
-        return play(self.policy, self.graph, rules, self.rng, rows, forced, greedy)
+        return play(
+            self.policy, self.graph, self.settings, self.rng, rows, forced, greedy, uniform=share
+        )
 
     def compute_loss(self, trace: Trace, reached: FloatArray, stage: int) -> Tensor:
         """Loss of the policy gradient in the first rows, and of imitation in forced ones."""
@@ -195,7 +148,7 @@ class Doppler(Search):
         likelihood = compute_likelihood(self.policy, self.graph, trace)
         advantage = torch.from_numpy(self.compute_advantage(reached))[:, None]
         steps = torch.arange(len(self.graph) - 1, -1, -1)
-        decided = likelihood.of(trace, settings.rules)[:rows]
+        decided = likelihood.of(trace, settings)[:rows]
         loss = -(advantage * settings.discount**steps * decided).mean()
         loss = loss - settings.entropy[stage] * likelihood.entropy()
         if rows < len(trace.node):
@@ -249,8 +202,7 @@ class Doppler(Search):
 
     def place(self) -> IntArray:
         """(n_units,) the placement of the most likely decisions."""
-        rules = self.settings.rules._replace(uniform=0.0)
-        return play(self.policy, self.graph, rules, self.rng, 1, greedy=1).placement[0]
+        return play(self.policy, self.graph, self.settings, self.rng, 1, greedy=1).placement[0]
 
 
 def list_features() -> list[list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -9,37 +10,67 @@ import torch
 from torch import Tensor
 
 from agents.doppler.networks import DualPolicy
-from agents.doppler.schedule import DEVICE_FEATURES, Offer, Schedules, TaskGraph
+from agents.doppler.schedule import DEVICE_FEATURES, OWN_FEATURES, Offer, Schedules, TaskGraph
+from agents.search.starts import NOTHING
 from placement_gym.base.arrays import BoolArray, Float32Array, FloatArray, IntArray
 
 NEVER = -1e9
 
 
-class Rules(NamedTuple):
-    """Rules of an episode.
+@dataclass(frozen=True)
+class Settings:
+    """Settings of episodes, and of the three stages that learn from them.
 
     Attributes:
         sample: Whether decisions are sampled; else the most likely one is taken.
-        uniform: Probability that a decision is uniform instead.
         respect_memory: Whether only devices that hold the unit are chosen.
         own_features: Whether the device policy sees ``OWN_FEATURES``.
         earliest: ``"finish"`` or ``"start"``, by which the teacher chooses devices.
         learned_node: False takes the node with the longest path ahead.
         learned_device: False takes the teacher's device.
+        rows: Episodes per update.
+        imitation: Updates of stage 1, the imitation of a list scheduler.
+        simulation: Updates of stage 2, on the episodes' own schedule: no evaluation.
+        learning_rate: Of Adam, in stage 1.
+        gradient_rate: Of Adam, in stages 2 and 3.
+        uniform: First probability of uniform decisions in each stage; it falls to 0.
+        entropy: Weight of the entropy in each stage.
+        discount: Of the return, per step before the last.
+        baseline: ``"rows"``: the mean of the other episodes of an update; ``"all"``: the mean of
+            all episodes of the stage so far.
+        scale: Whether advantages are divided by their root mean square.
+        ties: See ``compare_with_teacher``.
+        imitate: Weight of imitating the fastest placements so far in stage 3.
+        max_norm: Of the gradient; None does not clip it.
+        begin_with: The first evaluations of stage 3: ``"nothing"``, ``"heuristics"`` or
+            ``"search"``, see ``agents.search.starts``.
     """
 
     sample: bool = True
-    uniform: float = 0.0
     respect_memory: bool = True
     own_features: bool = True
     earliest: str = "finish"
     learned_node: bool = True
     learned_device: bool = True
+    rows: int = 10
+    imitation: int = 40
+    simulation: int = 20
+    learning_rate: float = 3e-3
+    gradient_rate: float = 1e-3
+    uniform: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    entropy: tuple[float, float, float] = (0.0, 0.005, 0.005)
+    discount: float = 1.0
+    baseline: str = "rows"
+    scale: bool = True
+    ties: str = "mean"
+    imitate: float = 0.0
+    max_norm: float | None = 1.0
+    begin_with: str = NOTHING
 
     @property
-    def n_features(self) -> int | None:
-        """Columns of a device that are seen; None sees all."""
-        return None if self.own_features else len(DEVICE_FEATURES)
+    def n_features(self) -> int:
+        """Columns of a device that the policy sees."""
+        return len(DEVICE_FEATURES) + len(OWN_FEATURES) * self.own_features
 
 
 class Trace(NamedTuple):
@@ -79,11 +110,11 @@ class Likelihood(NamedTuple):
     node: Tensor
     device: Tensor
 
-    def of(self, trace: Trace, rules: Rules) -> Tensor:
+    def of(self, trace: Trace, settings: Settings) -> Tensor:
         """(B, T) log-probability of what was decided, by the policies that decided."""
         node = self.node.gather(2, torch.from_numpy(trace.node)[..., None])[..., 0]
         device = self.device.gather(2, torch.from_numpy(trace.device)[..., None])[..., 0]
-        return node * rules.learned_node + device * rules.learned_device
+        return node * settings.learned_node + device * settings.learned_device
 
     def entropy(self) -> Tensor:
         """Mean entropy of a decision."""
@@ -95,25 +126,27 @@ class Likelihood(NamedTuple):
 def play(
     policy: DualPolicy,
     graph: TaskGraph,
-    rules: Rules,
+    settings: Settings,
     rng: np.random.Generator,
     rows: int,
     forced: IntArray | None = None,
     greedy: int = 0,
+    uniform: float = 0.0,
 ) -> Trace:
     """Play episodes side by side.
 
     Args:
         policy: Decides.
         graph: The problem.
-        rules: Of the episodes.
+        settings: Of the episodes.
         rng: Source of samples.
         rows: Number of episodes.
         forced: (k, n_units) placements that further k episodes follow, nodes as the teacher says.
         greedy: How many of the first episodes take the most likely decisions.
+        uniform: Probability that a decision of the others is uniform.
     """
     k = 0 if forced is None else len(forced)
-    schedules = Schedules(graph, rows + k, rules.respect_memory)
+    schedules = Schedules(graph, rows + k, settings.respect_memory)
     draw = np.zeros(rows + k, dtype=np.bool_)
     draw[greedy:rows] = True
     # messages are passed once an episode, not once a step, as published
@@ -126,8 +159,8 @@ def play(
         # SEL: the next node among the candidates; the teacher takes that of the longest path
         candidates = schedules.candidates
         longest = mark_largest(graph.down, candidates)
-        node = decide(preferred, candidates, rules, draw, rng)
-        by_rule = (np.arange(rows + k) >= rows) | (not rules.learned_node)
+        node = decide(preferred, candidates, draw, rng, settings.sample, uniform)
+        by_rule = (np.arange(rows + k) >= rows) | (not settings.learned_node)
         node = np.where(by_rule, longest.argmax(axis=1), node)
         # PLC: its device; rows of forced placements follow these, as they are to be imitated
         offer = schedules.offer(node)
@@ -136,13 +169,13 @@ def play(
             following = forced[np.arange(k), graph.unit[node[rows:]]]
             allowed = allowed.copy()
             allowed[np.arange(rows, rows + k), following] = True
-        seen = offer.features[..., : rules.n_features].astype(np.float32)
-        best = mark_earliest(offer, graph.ms[node], allowed, rules.earliest)
+        seen = offer.features[..., : settings.n_features].astype(np.float32)
+        best = mark_earliest(offer, graph.ms[node], allowed, settings.earliest)
         device = best.argmax(axis=1)
-        if rules.learned_device:
+        if settings.learned_device:
             v = torch.from_numpy(node)
             logits = policy.device(graph.x[v], h[v], torch.from_numpy(seen), placed)
-            device = decide(logits.numpy(), allowed, rules, draw, rng)
+            device = decide(logits.numpy(), allowed, draw, rng, settings.sample, uniform)
         if forced is not None:
             device[rows:] = following
         # the schedule and the sum of embeddings on each device are what PLC sees next
@@ -154,7 +187,12 @@ def play(
 
 
 def decide(
-    logits: FloatArray, mask: BoolArray, rules: Rules, draw: BoolArray, rng: np.random.Generator
+    logits: FloatArray,
+    mask: BoolArray,
+    draw: BoolArray,
+    rng: np.random.Generator,
+    sample: bool,
+    uniform: float,
 ) -> IntArray:
     """(B,) choices among (B, K) options, sampled in the rows that draw.
 
@@ -162,10 +200,10 @@ def decide(
     probability, a uniform one, and scores both by the softmax that neither was sampled from.
     """
     noise = rng.gumbel(size=logits.shape)
-    scores = logits + noise * draw[:, None] if rules.sample else logits
-    if rules.uniform:
-        uniform = draw & (rng.random(len(draw)) < rules.uniform)
-        scores = np.where(uniform[:, None], noise, scores)
+    scores = logits + noise * draw[:, None] if sample else logits
+    if uniform:
+        chance = draw & (rng.random(len(draw)) < uniform)
+        scores = np.where(chance[:, None], noise, scores)
     chosen: IntArray = np.where(mask, scores, -np.inf).argmax(axis=1)
     return chosen
 

@@ -46,16 +46,13 @@ class TaskGraph:
     """Arrays that stay the same in all episodes of one problem.
 
     Attributes:
+        problem: Units and devices.
         unit: (n,) unit of each node.
         ms: (n, D) times.
         maker: (n, R) nodes whose outputs each node reads; ``NOBODY`` where there are fewer.
         tensor: (n, R) which tensors these are.
         transfer_ms: (n_tensors, D, D); one of zeros if nothing is read.
         readers: For each node, the nodes that read from it.
-        supported: (n_units, D) bool.
-        held: (n_units,) bytes.
-        limits: (D,) bytes.
-        shared: (D, D) bool, devices that share a limit; each with itself.
         down: (n,) longest path to an end at mean costs, the node included.
         x: (n, 5) float32, ``NODE_FEATURES``.
         edges: (2, e) nodes at both ends of every reading, in both directions.
@@ -65,16 +62,13 @@ class TaskGraph:
         scale_ms: Mean time of a node.
     """
 
+    problem: Problem
     unit: IntArray
     ms: FloatArray
     maker: IntArray
     tensor: IntArray
     transfer_ms: FloatArray
     readers: tuple[IntArray, ...]
-    supported: BoolArray
-    held: FloatArray
-    limits: FloatArray
-    shared: BoolArray
     down: FloatArray
     x: Tensor
     edges: Tensor
@@ -105,16 +99,13 @@ class TaskGraph:
         ends = np.concatenate([[maker, reader], [reader, maker]], axis=1)
         both = np.concatenate([moved, moved])[:, None]
         return cls(
+            problem=problem,
             unit=tasks.unit,
             ms=tasks.ms,
             maker=makers,
             tensor=tensors,
             transfer_ms=transfer_ms,
             readers=tuple(reader[maker == node] for node in range(n)),
-            supported=problem.supported,
-            held=problem.unit_bytes.astype(np.float64),
-            limits=problem.limits_bytes,
-            shared=problem.memory.shared,
             down=down,
             # Deviation: over all nodes, not over the candidates of a step, so that SEL's logits are
             # computed once an episode
@@ -215,7 +206,7 @@ class Schedules:
     """
 
     def __init__(self, graph: TaskGraph, rows: int, respect_memory: bool) -> None:
-        n, (n_units, n_devices) = len(graph), graph.supported.shape
+        n, (n_units, n_devices) = len(graph), graph.problem.supported.shape
         self.graph, self.respect_memory = graph, respect_memory
         self.row = np.arange(rows)
         self.device = np.full((rows, n_units), NOBODY)
@@ -233,7 +224,7 @@ class Schedules:
 
     def offer(self, node: IntArray) -> Offer:
         """Describe the devices for (B,) nodes."""
-        graph, rows = self.graph, self.row
+        graph, problem, rows = self.graph, self.graph.problem, self.row
         # when a node may start on each device: its inputs have arrived, and the device is free
         maker, tensor = graph.maker[node], graph.tensor[node]
         exists = maker != NOBODY
@@ -252,12 +243,10 @@ class Schedules:
         last = (here * ended[..., None]).max(axis=1)
         # memory: an operator whose unit is placed already brings no more bytes
         unit = graph.unit[node]
-        limited = np.isfinite(graph.limits)
-        new = self.device[rows, unit] == NOBODY
-        left = (
-            graph.limits - self.used @ graph.shared - np.where(new, graph.held[unit], 0.0)[:, None]
-        )
-        share = np.where(limited, left / np.where(limited, np.maximum(graph.limits, 1), 1), 1.0)
+        limits, limited = problem.limits_bytes, np.isfinite(problem.limits_bytes)
+        new = np.where(self.device[rows, unit] == NOBODY, problem.unit_bytes[unit], 0.0)
+        left = limits - self.used @ problem.memory.shared - new[:, None]
+        share = np.where(limited, left / np.where(limited, np.maximum(limits, 1), 1), 1.0)
         scaled = (self.load, makers_ms, np.where(np.isfinite(first), first, 0.0), last, start)
         own = (start + ms, ms)
         columns = [column / graph.scale_ms for column in (*scaled, *own)]
@@ -266,7 +255,7 @@ class Schedules:
 
     def find_allowed(self, unit: IntArray, left: FloatArray) -> BoolArray:
         """(B, D) devices for (B,) units; a unit whose first node is placed stays there."""
-        supported = self.graph.supported[unit]
+        supported = self.graph.problem.supported[unit]
         if self.respect_memory:
             fits = supported & (left >= 0.0)
             freest = np.where(supported, left, -np.inf).argmax(axis=1)
@@ -282,7 +271,7 @@ class Schedules:
         unit, ms = graph.unit[node], graph.ms[node, device]
         new = self.device[rows, unit] == NOBODY
         self.device[rows, unit] = device
-        self.used[rows, device] += np.where(new, graph.held[unit], 0.0)
+        self.used[rows, device] += np.where(new, graph.problem.unit_bytes[unit], 0.0)
         self.start[rows, node] = start[rows, device]
         self.finish[rows, node] = start[rows, device] + ms
         self.free[rows, device] = self.finish[rows, node]

@@ -11,12 +11,12 @@ import gymnasium as gym
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from agents.common.reinforce import REINFORCE
-from agents.common.sampled_env import SampledProblemEnv
 from agents.common.vec_env import vectorize
 from agents.common.weights import load_weights
 from agents.gdp.policy import PAPER_FEATURES, GCNPolicy, GOPolicy
 from agents.gdp.ppo import UnitPPO
-from agents.search.begin_with import NOTHING, begin
+from agents.gdp.sampled_env import SampledProblemEnv
+from agents.search.starts import NOTHING, begin
 from placement_gym.base.arguments import check_integer
 from placement_gym.base.errors import unknown_name
 from placement_gym.envs.placement_env import placement_env
@@ -70,7 +70,7 @@ def make(
         gcn: Whether two graph convolutions, ``GCNPolicy``, take the place of GO's network.
         algorithm: ``"ppo"``, see ``UnitPPO``, or ``"reinforce"``.
         begin_with: The first evaluations: ``"nothing"``, ``"heuristics"`` or ``"search"``, see
-            ``agents.search.begin_with``.
+            ``agents.search.starts``.
         weights: Those that the policy begins with: ``"inception-hsdag-paper"``, trained on that
             problem with ``gcn=True``, or a file of ``agents.save_weights``; None is random.
         policy: Arguments of ``GOPolicy`` or ``GCNPolicy`` that override the preset.

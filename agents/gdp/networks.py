@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
+import warnings
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import torch
@@ -11,7 +13,7 @@ from torch.autograd import Function
 from torch.nn.functional import linear, scaled_dot_product_attention
 from torch.utils.checkpoint import checkpoint
 
-from agents.common.graphs import MIN_COST, GraphBatch, Neighbours
+from agents.common.graphs import MAX_ENTRIES, MIN_COST, GraphBatch
 
 SPARSE_ON = "cpu"
 """Type of device with maxima over sparse rows in PyTorch, twice as fast as over segments."""
@@ -24,6 +26,44 @@ MAX_EQUAL = 16
 """Equal devices that are told apart."""
 LARGEST = 4.0
 """Of shares that grow without a bound."""
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """Producers and consumers of all nodes: those of node i are ``nodes[ptr[i]:ptr[i + 1]]``.
+
+    Attributes:
+        nodes: (at most 2 e,).
+        ptr: (n + 1,).
+    """
+
+    nodes: Tensor
+    ptr: Tensor
+
+    @classmethod
+    def of(cls, ends: Tensor, n: int) -> Neighbours:
+        """The distinct neighbours of n nodes along (2, e) edges, in ascending order."""
+        near, node = torch.cat([ends, ends.flip(0)], dim=1)
+        pairs = torch.unique(node * n + near)
+        counts = torch.bincount(pairs // n, minlength=n)
+        return cls(pairs % n, torch.cat([counts.new_zeros(1), counts.cumsum(0)]))
+
+    @cached_property
+    def matrix(self) -> Tensor:
+        """(n, n) ones where nodes are neighbours, sparse by rows."""
+        n = len(self.ptr) - 1
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+            ones = torch.ones(len(self.nodes), device=self.nodes.device)
+            return torch.sparse_csr_tensor(
+                self.ptr, self.nodes, ones, (n, n), check_invariants=True
+            )
+
+
+@lru_cache(maxsize=MAX_ENTRIES)
+def find_neighbours(graphs: GraphBatch) -> Neighbours:
+    """Find the neighbours of all nodes of a batch, whichever way the edges."""
+    return Neighbours.of(graphs.edge_index, len(graphs.x))
 
 
 class GraphSAGE(nn.Module):

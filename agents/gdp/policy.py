@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from agents.gdp.networks import (
     PlainHead,
     SegmentAttention,
     describe_units,
+    find_neighbours,
 )
 from agents.gdp.stages import StagedDistribution, Stages
 from placement_gym.base.arguments import check_integer
@@ -51,18 +53,11 @@ class Reading(NamedTuple):
     context: Tensor
 
 
-class GOPolicy(UnitPolicy, ActorCriticPolicy):
-    """Places all units at once, by one network for graphs of any size (Zhou et al. 2020, "GO").
+@dataclass(frozen=True)
+class GOOptions:
+    """Options of ``GOPolicy``; saved models name them.
 
-    GraphSAGE embeds the units, segment-recurrent attention relates those that are near in
-    topological order, and the mean of the embeddings modulates every dense layer of the attention.
-    Where actions decide priority and fusion, too, ``Stages`` follow the placement.
-
-    This reading depends on graphs and weights alone, so that the first gradient step on a rollout
-    goes on from that of the rollout.
-
-    Args:
-        args: See ``UnitPolicy``.
+    Attributes:
         features: Names of blocks in ``placement_gym.envs.observation.FEATURES``.
         devices: Whether the network sees times, limits and links of the devices, so that it fits
             any number of them; needs ``graph_table(devices=True)`` or ``observe_devices=True``.
@@ -75,51 +70,51 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
         memory: Units before a segment that it reads, at least one.
         recompute: Whether the backward pass computes activations of the attention again, so that
             those of a few segments are kept at a time. False is faster, and takes more memory.
-        kwargs: See ``UnitPolicy``.
+    """
+
+    features: Sequence[str] = OWN_FEATURES
+    devices: bool = True
+    hidden: int = 128
+    rounds: int = 3
+    layers: int = 2
+    heads: int = 4
+    segment: int = 512
+    memory: int = 512
+    recompute: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("heads", "segment", "memory"):
+            check_integer(name, getattr(self, name), 1)
+        if self.hidden % self.heads:
+            raise UserError(f"hidden must be a multiple of heads, {self.heads}, not {self.hidden}")
+
+
+class GOPolicy(UnitPolicy, ActorCriticPolicy):
+    """Places all units at once, by one network for graphs of any size (Zhou et al. 2020, "GO").
+
+    GraphSAGE embeds the units, segment-recurrent attention relates those that are near in
+    topological order, and the mean of the embeddings modulates every dense layer of the attention.
+    Where actions decide priority and fusion, too, ``Stages`` follow the placement.
+
+    This reading depends on graphs and weights alone, so that the first gradient step on a rollout
+    goes on from that of the rollout.
+
+    Takes the options of ``GOOptions`` and the arguments of ``UnitPolicy``.
 
     Raises:
         UserError: See ``UnitPolicy``; or unknown features, or a size is out of range.
     """
 
+    Options = GOOptions
+    options: GOOptions
     joint = True
     latest: Reading | None = None
-
-    def __init__(
-        self,
-        *args: Any,
-        features: Sequence[str] = OWN_FEATURES,
-        devices: bool = True,
-        hidden: int = 128,
-        rounds: int = 3,
-        layers: int = 2,
-        heads: int = 4,
-        segment: int = 512,
-        memory: int = 512,
-        recompute: bool = True,
-        **kwargs: Any,
-    ) -> None:
-        for name, size in (("heads", heads), ("segment", segment), ("memory", memory)):
-            check_integer(name, size, 1)
-        if hidden % heads:
-            raise UserError(f"hidden must be a multiple of heads, {heads}, not {hidden}")
-        self.options: dict[str, Any] = {
-            "features": tuple(features),
-            "devices": devices,
-            "hidden": hidden,
-            "rounds": rounds,
-            "layers": layers,
-            "heads": heads,
-            "segment": segment,
-            "memory": memory,
-            "recompute": recompute,
-        }
-        super().__init__(*args, **kwargs)
 
     def build(self) -> None:
         """Make the networks."""
         further = self.parts.decisions[1:]
-        self.network = GONetwork(self.n_devices, **self.options, further=further)
-        hidden = self.network.hidden
+        self.network = GONetwork(self.n_devices, self.options, further)
+        hidden = self.options.hidden
         self.critic = make_perceptron(hidden, CRITIC_HIDDEN, 1) if self.has_critic else None
 
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
@@ -179,52 +174,38 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
         values: Tensor = self.critic(context)
         return values
 
-    def _get_constructor_parameters(self) -> dict[str, Any]:
-        return super()._get_constructor_parameters() | self.options
-
 
 class GONetwork(nn.Module):
-    """Embeddings of units and their logits; see ``GOPolicy`` for the arguments.
+    """Embeddings of units and their logits.
 
     Args:
         n_devices: Number of devices.
+        options: Sizes and switches.
         further: Decisions beside the placement.
     """
 
     columns: Tensor
 
-    def __init__(
-        self,
-        n_devices: int,
-        features: Sequence[str],
-        devices: bool,
-        hidden: int,
-        rounds: int,
-        layers: int,
-        heads: int,
-        segment: int,
-        memory: int,
-        recompute: bool,
-        further: Sequence[str],
-    ) -> None:
+    def __init__(self, n_devices: int, options: GOOptions, further: Sequence[str]) -> None:
         super().__init__()
-        columns = select_columns(features)
+        columns, hidden = select_columns(options.features), options.hidden
         self.register_buffer("columns", torch.tensor(columns), persistent=False)
-        self.hidden, self.devices = hidden, devices
-        self.encoder = GraphSAGE(len(columns) + UNIT_COLUMNS * devices, hidden, rounds)
-        self.attention = SegmentAttention(hidden, heads, layers, segment, memory, recompute)
-        self.head = DeviceHead(hidden, hidden) if devices else PlainHead(hidden, n_devices)
+        self.devices = options.devices
+        self.encoder = GraphSAGE(len(columns) + UNIT_COLUMNS * self.devices, hidden, options.rounds)
+        window = options.segment, options.memory, options.recompute
+        self.attention = SegmentAttention(hidden, options.heads, options.layers, *window)
+        self.head = DeviceHead(hidden, hidden) if self.devices else PlainHead(hidden, n_devices)
         self.stages: Stages | None = None
         if further:
-            between = SegmentAttention(hidden, heads, 1, segment, memory, recompute)
-            self.stages = Stages(further, n_devices, devices, hidden, between)
+            between = SegmentAttention(hidden, options.heads, 1, *window)
+            self.stages = Stages(further, n_devices, self.devices, hidden, between)
 
     def embed(self, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
         """(n, hidden) embeddings of units and (G, hidden) of graphs."""
         x = graphs.scaled[:, self.columns]
         if self.devices:
             x = torch.cat([x, describe_units(graphs)], dim=1)
-        h = self.encoder(x, graphs.neighbours)
+        h = self.encoder(x, find_neighbours(graphs))
         means = [of_graph.mean(dim=0) for of_graph in torch.split(h, graphs.sizes)]
         return h, torch.stack(means)
 
@@ -234,39 +215,37 @@ class GONetwork(nn.Module):
         return torch.cat([self.attention(units, of_graph) for units, of_graph in of_graphs])
 
 
-class GCNPolicy(UnitPolicy, ActorCriticPolicy):
-    """Two graph convolutions, then a device for each unit: the floor for GO's attention.
+@dataclass(frozen=True)
+class GCNOptions:
+    """Options of ``GCNPolicy``; saved models name them.
 
-    Args:
-        args: See ``UnitPolicy``.
+    Attributes:
         features: Names of blocks in ``placement_gym.envs.observation.FEATURES``.
         hidden: Width of embeddings.
         layers: Graph convolutions.
-        kwargs: See ``UnitPolicy``.
+    """
+
+    features: Sequence[str] = tuple(FEATURES)
+    hidden: int = 64
+    layers: int = 2
+
+
+class GCNPolicy(UnitPolicy, ActorCriticPolicy):
+    """Two graph convolutions, then a device for each unit: the floor for GO's attention.
+
+    Takes the options of ``GCNOptions`` and the arguments of ``UnitPolicy``.
 
     Raises:
         UserError: See ``UnitPolicy``; or unknown features.
     """
 
-    def __init__(
-        self,
-        *args: Any,
-        features: Sequence[str] = tuple(FEATURES),
-        hidden: int = 64,
-        layers: int = 2,
-        **kwargs: Any,
-    ) -> None:
-        self.options: dict[str, Any] = {
-            "features": tuple(features),
-            "hidden": hidden,
-            "layers": layers,
-        }
-        super().__init__(*args, **kwargs)
+    Options = GCNOptions
+    options: GCNOptions
 
     def build(self) -> None:
         """Make the networks."""
-        self.encoder = Encoder(**self.options)
-        hidden = self.options["hidden"]
+        hidden = self.options.hidden
+        self.encoder = Encoder(self.options.features, hidden, self.options.layers)
         self.head = nn.Linear(hidden, self.n_devices)
         self.critic = make_perceptron(hidden, GCN_CRITIC_HIDDEN, 1) if self.has_critic else None
 
@@ -279,6 +258,3 @@ class GCNPolicy(UnitPolicy, ActorCriticPolicy):
         if self.critic is None:
             return Decision(devices, h.new_zeros(len(row), 1))
         return Decision(devices, self.critic(global_mean_pool(h, graphs.batch))[row])
-
-    def _get_constructor_parameters(self) -> dict[str, Any]:
-        return super()._get_constructor_parameters() | self.options

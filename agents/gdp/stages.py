@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -26,11 +25,8 @@ Choose = Callable[[UnitCategorical], Tensor]
 """Returns the (B, ...) choices in the distribution of a stage."""
 
 
-class LaterStages(Protocol):
-    """The stages after the placement."""
-
-    def __call__(self, devices: Tensor, choose: Choose) -> list[UnitCategorical]:
-        """The distribution of each stage, given (B, N) devices and the results of ``choose``."""
+LaterStages = Callable[[Tensor, Choose], list[UnitCategorical]]
+"""Returns the distribution of each stage after the placement, given (B, N) devices and choices."""
 
 
 @dataclass(frozen=True, eq=False)

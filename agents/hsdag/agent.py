@@ -8,12 +8,11 @@ from typing import Any
 
 import gymnasium as gym
 
-from agents.common.graph_policy import check_options
 from agents.common.reinforce import REINFORCE
 from agents.common.vec_env import vectorize
 from agents.common.weights import load_weights
 from agents.hsdag.policy import HSDAGPolicy
-from agents.search.begin_with import NOTHING, begin
+from agents.search.starts import NOTHING, begin
 from placement_gym.base.errors import unknown_name
 from placement_gym.envs.placement_env import placement_env
 
@@ -65,7 +64,7 @@ def make(
         policy: Options of ``HSDAGPolicy`` that override the preset.
         envs: Arguments of ``PlacementVectorEnv`` that override the preset.
         begin_with: What is evaluated first: ``"nothing"``, ``"heuristics"`` or ``"search"``, see
-            ``agents.search.begin_with``.
+            ``agents.search.starts``.
         weights: What the policy begins with: a file of ``agents.save_weights``; None is random.
         settings: Arguments of ``REINFORCE`` that override the preset, as ``imitate``.
 
@@ -74,7 +73,6 @@ def make(
     """
     if preset not in SETTINGS:
         raise unknown_name("preset", preset, SETTINGS)
-    check_options("HSDAGPolicy", policy or {}, HSDAGPolicy.list_options())
     graphs = placement_env(env).graph_table()
     model = REINFORCE(
         HSDAGPolicy,

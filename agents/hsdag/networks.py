@@ -19,7 +19,7 @@ from placement_gym.envs.observation import FEATURES
 
 
 @dataclass(frozen=True)
-class Options:
+class HSDAGOptions:
     """Options of ``HSDAGPolicy``, given as ``policy_kwargs``; saved models name them.
 
     Attributes:
@@ -84,7 +84,7 @@ class Networks(nn.Module):
         critic: Whether to build a critic.
     """
 
-    def __init__(self, options: Options, n_devices: int, critic: bool) -> None:
+    def __init__(self, options: HSDAGOptions, n_devices: int, critic: bool) -> None:
         super().__init__()
         hidden = options.hidden
         self.encoder = Encoder(

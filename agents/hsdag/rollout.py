@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from agents.common.distribution import intersect_followers
 from agents.common.graphs import GraphBatch, Recent
-from agents.hsdag.networks import Networks, Options, States
+from agents.hsdag.networks import HSDAGOptions, Networks, States
 from agents.hsdag.parsing import Partition, parse
 from placement_gym.base.arrays import BoolArray
 
@@ -59,7 +59,7 @@ class Rollout:
         sampling: Whether placements are sampled; groups are then parsed with dropout.
     """
 
-    def __init__(self, networks: Networks, options: Options, sampling: bool) -> None:
+    def __init__(self, networks: Networks, options: HSDAGOptions, sampling: bool) -> None:
         self.networks, self.options, self.sampling = networks, options, sampling
         self.weights = list(networks.parameters())
         self.version = compute_version(self.weights)

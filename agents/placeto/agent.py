@@ -15,7 +15,7 @@ from agents.common.reinforce import REINFORCE
 from agents.common.weights import load_weights
 from agents.placeto.episodes import FromBest, Rehearsal
 from agents.placeto.policy import PlacetoPolicy
-from agents.search.begin_with import NOTHING
+from agents.search.starts import NOTHING
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.placement_env import placement_env
@@ -104,33 +104,21 @@ def entropy(remaining: float) -> float:
     return remaining
 
 
+COMMON: dict[str, Any] = {
+    "learning_rate": rate,
+    "batch_size": 64,
+    "baseline": "per_step",
+    "decay": 0.9,
+    "max_grad_norm": 1.25,
+    "device": "cpu",
+}
 SETTINGS: dict[str, dict[str, Any]] = {
-    "rl": {
-        "learning_rate": rate,
-        "batch_size": 64,
-        "baseline": "per_step",
-        "decay": 0.9,
-        "gamma": 0.9,
-        "ent_coef": 0.01,
-        "max_grad_norm": 1.25,
-        "device": "cpu",
-    },
-    "paper": {
-        "learning_rate": rate,
-        "batch_size": 64,
-        "baseline": "per_step",
-        "decay": 0.9,
-        "ent_coef": entropy,
-        "max_grad_norm": 1.25,
-        "device": "cpu",
-    },
+    "rl": COMMON | {"gamma": 0.9, "ent_coef": 0.01},
+    "paper": COMMON | {"ent_coef": entropy},
 }
 """Arguments of REINFORCE; a rollout is an episode. Deviations of ``"paper"``: advantages are
 scaled, and the baseline of a step is a moving average, not the mean of the last ten episodes."""
-POLICIES: dict[str, dict[str, Any]] = {
-    "rl": {"devices": True},
-    PAPER: {},
-}
+POLICIES: dict[str, dict[str, Any]] = {"rl": {"devices": True}, PAPER: {}}
 """Arguments of ``PlacetoPolicy``; ``"rl"`` respects memory unless the environment repairs."""
 
 
@@ -152,7 +140,7 @@ def make(
         begin_with: ``"nothing"``: episodes start with all units on the reference device, or as
             ``env`` says where it places one unit per step; else they go on from the best
             placement so far, at first of ``"heuristics"`` or of ``"search"``, see
-            ``agents.search.begin_with``.
+            ``agents.search.starts``.
         policy: Arguments of ``PlacetoPolicy`` that override the preset.
         weights: What the policy begins with: ``"inception-hsdag-paper"``, trained on that problem
             with ``preset="paper"``, or a file of ``agents.save_weights``; None is
@@ -184,10 +172,10 @@ def make(
     return model
 
 
-def without_graph(env: DevicePlacementEnv) -> DevicePlacementEnv:
-    """Copy an environment, its observations without the graph."""
+def without_graph(env: DevicePlacementEnv, **sizes: Any) -> DevicePlacementEnv:
+    """Copy an environment, its observations without the graph and padded to these sizes."""
     base = copy(env)
-    base.observer = replace(base.observer, graph=False)
+    base.observer = replace(base.observer, graph=False, **sizes)
     base.observation_space = base.observer.space()
     return base
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import gymnasium as gym
 
-from agents.search.begin_with import propose_first
+from agents.search.starts import propose_first
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.episode import Policy
@@ -24,7 +24,7 @@ class FromBest(PerUnit):
 
     Args:
         env: The environment to place in.
-        begin_with: See ``agents.search.begin_with.propose_first``.
+        begin_with: See ``agents.search.starts.propose_first``.
     """
 
     def __init__(self, env: gym.Env[Any, Any], begin_with: str) -> None:

@@ -50,8 +50,8 @@ class Structure:
         graphs: GraphBatch,
         graph: int,
         n_devices: int,
-        devices: bool = False,
-        respect_memory: bool = False,
+        devices: bool,
+        respect_memory: bool,
     ) -> Structure:
         """Compute the arrays for one graph of a batch.
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from torch.nn import functional
 
 from agents.common.distribution import UnitCategorical
 from agents.common.free_memory import FreeMemory
-from agents.common.graph_policy import GraphPolicy, GraphTable
+from agents.common.graph_policy import GraphPolicy
 from agents.common.graphs import Recent, TensorDict
 from agents.common.unit_device_features import COLUMNS
 from agents.placeto.networks import EPSILON, Networks, Structure
@@ -25,16 +26,28 @@ from placement_gym.envs.observation import FEATURES
 STATE_KEYS = ("placement", "visited", "current_unit", "start_ms")
 
 
-class Choice(NamedTuple):
-    """The output of the policy for (B, ...) observations.
+Choice = tuple[UnitCategorical, Tensor]
+"""Distribution of the current units' devices, and (B, 1) expected returns, zero without a critic.
+"""
+
+
+@dataclass(frozen=True)
+class PlacetoOptions:
+    """Options of ``PlacetoPolicy``; saved models name them.
 
     Attributes:
-        distribution: Distribution of the current unit's device.
-        values: (B, 1) expected returns, zero without a critic.
+        hidden: Width of an embedding in one direction.
+        rounds: Number of message rounds.
+        devices: Whether limits, transfers and times on one scale are seen, see
+            ``agents.common.unit_device_features``. The paper sees times alone.
+        respect_memory: Whether a unit moves only where it fits, and free memory is seen. The
+            paper has no limits.
     """
 
-    distribution: UnitCategorical
-    values: Tensor
+    hidden: int = 8
+    rounds: int = 8
+    devices: bool = False
+    respect_memory: bool = False
 
 
 class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
@@ -44,39 +57,24 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
         observation_space: Observation space of an environment with one unit per step.
         action_space: Action space of that environment.
         lr_schedule: Learning rate schedule of the algorithm.
-        graphs: See ``GraphPolicy``.
-        critic: See ``GraphPolicy``.
-        hidden: Width of an embedding in one direction.
-        rounds: Number of message rounds.
-        devices: Whether limits, transfers and times on one scale are seen, see
-            ``agents.common.unit_device_features``. The paper sees times alone.
-        respect_memory: Whether a unit moves only where it fits, and free memory is seen. The
-            paper has no limits.
         use_sde: Must be False: actions are discrete.
-        optimizer_class: As for SB3's policies.
-        optimizer_kwargs: As for SB3's policies.
-        unknown: See ``GraphPolicy``.
+        options: Attributes of ``PlacetoOptions``; for others see ``GraphPolicy``.
 
     Raises:
         UserError: There is no such option; or the environment places all units at once, or
             ``use_sde`` is set.
     """
 
+    Options = PlacetoOptions
+    options: PlacetoOptions
+
     def __init__(
         self,
         observation_space: spaces.Dict,
         action_space: spaces.Discrete,
         lr_schedule: Schedule,
-        graphs: GraphTable | None = None,
-        critic: bool = True,
-        hidden: int = 8,
-        rounds: int = 8,
-        devices: bool = False,
-        respect_memory: bool = False,
         use_sde: bool = False,
-        optimizer_class: type[torch.optim.Optimizer] = torch.optim.Adam,
-        optimizer_kwargs: dict[str, Any] | None = None,
-        **unknown: Any,
+        **options: Any,
     ) -> None:
         if not set(STATE_KEYS) <= set(observation_space.spaces) or use_sde:
             raise UserError(
@@ -84,35 +82,23 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
                 f"DevicePlacementPerUnitSim-v0 without use_sde, not actions {action_space}"
             )
         self.n_devices = int(action_space.n)
-        self.sizes = {"hidden": hidden, "rounds": rounds}
-        self.switches = {"devices": devices, "respect_memory": respect_memory}
-        super().__init__(
-            observation_space,
-            action_space,
-            lr_schedule,
-            graphs,
-            critic,
-            optimizer_class=optimizer_class,
-            optimizer_kwargs=optimizer_kwargs,
-            **unknown,
-        )
+        super().__init__(observation_space, action_space, lr_schedule, **options)
 
     def build(self) -> None:
         """Make the networks."""
-        work = FEATURES["work"]
-        n_static = self.n_devices + work.stop - work.start
-        if self.switches["devices"]:
-            n_static += self.n_devices * len(COLUMNS)
-        if self.switches["respect_memory"]:
-            n_static += self.n_devices
-        self.networks = Networks(n_static, self.n_devices, **self.sizes, critic=self.has_critic)
+        work, options = FEATURES["work"], self.options
+        per_device = 1 + len(COLUMNS) * options.devices + options.respect_memory
+        n_static = per_device * self.n_devices + work.stop - work.start
+        self.networks = Networks(
+            n_static, self.n_devices, options.hidden, options.rounds, self.has_critic
+        )
         self.structures: Recent[int, Structure] = Recent()
 
     def forward(
         self, obs: Any, deterministic: bool = False, action_masks: Any = None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """(B,) actions, (B, 1) values and (B,) log-probabilities."""
-        distribution, values = self.apply_masks(self.decide(obs), action_masks)
+        distribution, values = self.decide(obs, action_masks)
         actions = distribution.get_actions(deterministic)
         return actions[:, 0], values, distribution.log_prob(actions)
 
@@ -120,33 +106,23 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
         self, obs: Any, actions: Tensor, action_masks: Any = None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """(B, 1) values, (B,) log-probabilities and (B,) entropies of (B,) actions."""
-        distribution, values = self.apply_masks(self.decide(obs), action_masks)
+        distribution, values = self.decide(obs, action_masks)
         return values, distribution.log_prob(actions[:, None]), distribution.entropy()
 
     def get_distribution(self, obs: Any, action_masks: Any = None) -> Any:
         """The distribution of the current unit's device for (B, ...) observations."""
-        units = self.apply_masks(self.decide(obs), action_masks).distribution
-        log_probs = self.check_distribution(units).log_probs[:, 0]
+        log_probs = self.check_distribution(self.decide(obs, action_masks)[0]).log_probs[:, 0]
         return CategoricalDistribution(self.n_devices).proba_distribution(log_probs)
 
     def predict_values(self, obs: Any) -> Tensor:
         """(B, 1) expected returns."""
-        return self.decide(obs).values
+        return self.decide(obs)[1]
 
     def _predict(self, observation: Any, deterministic: bool = False) -> Tensor:
-        decision = self.apply_masks(self.decide(observation), self.masks)
-        return decision.distribution.get_actions(deterministic)[:, 0]
+        return self.decide(observation, self.masks)[0].get_actions(deterministic)[:, 0]
 
-    def apply_masks(self, choice: Choice, action_masks: Any) -> Choice:
-        """Restrict the choice to the devices that (B, D) masks of the environment allow."""
-        if action_masks is None:
-            return choice
-        distribution, values = choice
-        masks = torch.as_tensor(np.asarray(action_masks), device=values.device).bool()
-        return Choice(distribution.restricted_to(masks.reshape(len(values), 1, -1)), values)
-
-    def decide(self, observation: TensorDict) -> Choice:
-        """Decide on the current units of (B, ...) observations."""
+    def decide(self, observation: TensorDict, action_masks: Any = None) -> Choice:
+        """Decide on the current units of (B, ...) observations, as (B, D) masks allow."""
         graphs, row_graph = self.graphs.batch(observation)
         n_rows, device = len(row_graph), row_graph.device
         logits = torch.zeros(n_rows, self.n_devices, device=device)
@@ -155,12 +131,8 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
         # messages and relations are those of one graph, so that rows are decided graph by graph
         for graph, graph_id in enumerate(graphs.ids):
             if graph_id not in self.structures:
-                self.structures[graph_id] = Structure.of(
-                    graphs,
-                    graph,
-                    self.n_devices,
-                    **self.switches,
-                )
+                known = self.options.devices, self.options.respect_memory
+                self.structures[graph_id] = Structure.of(graphs, graph, self.n_devices, *known)
             structure, rows = self.structures[graph_id], (row_graph == graph).nonzero()[:, 0]
             states = {key: observation[key].index_select(0, rows) for key in STATE_KEYS}
             current = states["current_unit"][:, 0].long()
@@ -174,10 +146,11 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
             if structure.memory is not None:
                 free, held = leave(structure.memory, states["placement"].long(), current)
                 allowed[rows] = structure.memory.restrict(allowed[rows], free, held)
-        return Choice(UnitCategorical(logits[:, None], allowed=allowed[:, None]), values)
-
-    def _get_constructor_parameters(self) -> dict[str, Any]:
-        return super()._get_constructor_parameters() | self.sizes | self.switches
+        distribution = UnitCategorical(logits[:, None], allowed=allowed[:, None])
+        if action_masks is not None:
+            masks = torch.as_tensor(np.asarray(action_masks), device=device).bool()
+            distribution = distribution.restricted_to(masks.reshape(n_rows, 1, -1))
+        return distribution, values
 
 
 def leave(memory: FreeMemory, placement: Tensor, current: Tensor) -> tuple[Tensor, Tensor]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from copy import copy
-from dataclasses import replace
+from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +15,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from agents.common.fixed_placement import FixedPlacement
 from agents.common.learner import limit_threads, make_logger
+from agents.placeto.agent import without_graph
 from agents.placeto.episodes import Rehearsal
 from agents.placeto.policy import PlacetoPolicy
 from placement_gym.base.errors import UserError
@@ -46,7 +46,7 @@ class ZeroShot:
     def __init__(self, policy: PlacetoPolicy, env: DevicePlacementEnv) -> None:
         self.policy = policy
         self.rehearsal = Rehearsal.of(env)
-        policy.add_graphs(env.graph_table(sees_devices(policy.switches)))
+        policy.add_graphs(env.graph_table(sees_devices(asdict(policy.options))))
 
     def predict(
         self,
@@ -100,9 +100,7 @@ def make(
     like = json.dumps(kwargs | sizes | {"reward": "improvement"})
     given = json.dumps({"settings": settings, "policy": dict(policy or {})})
     trained = train_policy(tuple(train_on), like, evaluations, seed, given)
-    base = copy(placement_env(env))
-    base.observer = replace(base.observer, max_nodes=max_nodes, max_edges=max_edges, graph=False)
-    base.observation_space = base.observer.space()
+    base = without_graph(placement_env(env), max_nodes=max_nodes, max_edges=max_edges)
     return ZeroShot(trained, base)
 
 

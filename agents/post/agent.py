@@ -10,7 +10,7 @@ import gymnasium as gym
 from agents.common.vec_env import vectorize
 from agents.common.weights import load_weights
 from agents.post.post import Post
-from agents.search.begin_with import NOTHING, begin
+from agents.search.starts import NOTHING, begin
 from placement_gym.base.errors import unknown_name
 from placement_gym.envs.placement_env import placement_env
 
@@ -42,7 +42,7 @@ def make(
             unit by itself and sees neither.
         policy: Arguments of ``LogitsPolicy`` that override the preset.
         begin_with: The first evaluations: ``"nothing"``, ``"heuristics"`` or ``"search"``, see
-            ``agents.search.begin_with``.
+            ``agents.search.starts``.
         weights: Those that the policy begins with: ``"inception-hsdag-paper"``, which fits that
             problem alone, or a file of ``agents.save_weights``; None is untrained.
         settings: Arguments of ``Post``, as ``imitate``.

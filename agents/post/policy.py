@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,47 +17,45 @@ from agents.common.policy import Decision, UnitPolicy
 from placement_gym.base.errors import UserError
 
 
-class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
-    """A softmax over the devices for each unit, independent of the observation.
+@dataclass(frozen=True)
+class LogitsOptions:
+    """Options of ``LogitsPolicy``; saved models name them. The paper has the table alone.
 
-    The paper has the table alone. Deviations are the options ``runs``, ``respect_memory`` and
-    ``cost_weight``. Takes the arguments of ``UnitPolicy``, but ``critic``, as there is none.
-
-    Args:
-        args: See ``UnitPolicy``.
+    Attributes:
         runs: Whether one device is sampled for each run of units, by the mean of their logits.
             Every placement cuts the units in its own way, into few runs or many. Latencies after
             200 placements are 10.6 +- 4.4 % lower (five generated problems, three seeds).
         respect_memory: Whether only devices that hold the unit are chosen, one unit after another.
         cost_weight: Weight of the logarithm of units' times in the first logits.
-        kwargs: See ``UnitPolicy``.
+    """
+
+    runs: bool = False
+    respect_memory: bool = False
+    cost_weight: float = 0.0
+
+
+class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
+    """A softmax over the devices for each unit, independent of the observation.
+
+    Takes the options of ``LogitsOptions`` and the arguments of ``UnitPolicy``, but ``critic``, as
+    there is none.
 
     Raises:
         ValueError: See ``UnitPolicy``; or observations are of several graphs.
     """
 
-    def __init__(
-        self,
-        *args: Any,
-        runs: bool = False,
-        respect_memory: bool = False,
-        cost_weight: float = 0.0,
-        **kwargs: Any,
-    ) -> None:
-        self.switches = {
-            "runs": runs,
-            "respect_memory": respect_memory,
-            "cost_weight": cost_weight,
-        }
-        self.draws_runs, self.respects_memory = runs, respect_memory
-        self.cost_weight = cost_weight
-        self.groupings: Tensor | None = None
-        self.clear_caches()
+    Options = LogitsOptions
+    options: LogitsOptions
+    groupings: Tensor | None = None
+    """The way to cut of each row, where these are known."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{**kwargs, "critic": False})
 
     def build(self) -> None:
         """Make the table of logits, with uniform probabilities or a preference for fast devices."""
         self.logits = nn.Parameter(self.first_logits())
+        self.clear_caches()
 
     def first_logits(self) -> Tensor:
         """(N, D) logits before learning.
@@ -64,7 +63,7 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
         Raises:
             UserError: Times are needed, and the policy has none.
         """
-        if not self.cost_weight:
+        if not self.options.cost_weight:
             return torch.zeros(self.n_slots, self.n_devices)
         tables = list((self.table or {}).values())
         if len(tables) != 1 or "unit_ms" not in tables[0]:
@@ -73,11 +72,11 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
                 "env.unwrapped.graph_table(devices=True)}"
             )
         times = torch.as_tensor(tables[0]["unit_ms"])
-        return -self.cost_weight * (times + MIN_COST).log()
+        return -self.options.cost_weight * (times + MIN_COST).log()
 
     def explain_trpo_refusal(self, distribution: Any) -> str:
         """See ``GraphPolicy``."""
-        if self.draws_runs:
+        if self.options.runs:
             return "runs of units are drawn with each placement"
         return super().explain_trpo_refusal(distribution)
 
@@ -94,7 +93,7 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
                 "Post learns the placement of one graph: use environments of one graph only"
             )
         row = torch.zeros(len(ids), dtype=torch.int64, device=ids.device)
-        runs = self.draws_runs and not greedy
+        runs = self.options.runs and not greedy
         if runs and self.groupings is not None:
             row = self.groupings
         devices = self.distribution(observation, mask[:1], row, runs)
@@ -104,7 +103,7 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
         self, obs: Any, deterministic: bool = False, action_masks: Any = None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """See ``UnitPolicy``; with ``runs`` every row has its own."""
-        if deterministic or not self.draws_runs:
+        if deterministic or not self.options.runs:
             return super().forward(obs, deterministic, action_masks)
         rows = torch.arange(len(obs["graph_id"]), device=obs["graph_id"].device)
         self.groupings = rows + len(self.leaders)
@@ -117,7 +116,7 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
         self, obs: Any, actions: Tensor, action_masks: Any = None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """See ``UnitPolicy``; runs are those that the placements were sampled with."""
-        if self.draws_runs:
+        if self.options.runs:
             first = torch.zeros(len(actions), dtype=torch.int64, device=actions.device)
             self.groupings = self.grouping_memory.recall(obs["graph_id"], actions, first)
         found = super().evaluate_actions(obs, actions, action_masks)
@@ -136,7 +135,7 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
             if allowed is not None:
                 allowed = intersect_followers(allowed.expand(len(leader), -1, -1), leader)
             mask = mask & (leader == torch.arange(mask.shape[1], device=mask.device))
-        graphs = self.graphs.batch(observation)[0] if self.respects_memory else None
+        graphs = self.graphs.batch(observation)[0] if self.options.respect_memory else None
         memory = None if graphs is None else FreeMemory.of(graphs)
         if memory is None:
             return UnitCategorical(logits, mask, leader, allowed, row)
@@ -159,9 +158,6 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
         allowed = self.allowed(observation)
         share = torch.ones_like(self.logits) if allowed is None else allowed[0].float()
         return share / share.sum(dim=1, keepdim=True)
-
-    def _get_constructor_parameters(self) -> dict[str, Any]:
-        return super()._get_constructor_parameters() | self.switches
 
 
 def draw_runs(mask: Tensor) -> Tensor:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from gymnasium import spaces
+from numpy.typing import NDArray
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.policies import ActorCriticPolicy, BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
@@ -15,12 +17,15 @@ from torch import Tensor
 
 from agents.common.elites import IMITATED
 from agents.common.learner import OnPolicyLearner
+from agents.common.weights import Parts, check_rows
 from agents.post.policy import LogitsPolicy
 from placement_gym.base.arguments import check_not_negative
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError, unknown_name
 
 VARIANTS = ("joint", "cross_entropy", "ppo")
+Scored = tuple[float, IntArray]
+"""Return and (N,) devices of a placement."""
 
 
 class Post(OnPolicyLearner):
@@ -45,14 +50,8 @@ class Post(OnPolicyLearner):
         n_epochs: PPO steps on each rollout.
         clip_range: Clip range of PPO's likelihood ratio.
         max_grad_norm: Maximum norm of the gradient.
-        stats_window_size: As for SB3's algorithms.
-        tensorboard_log: As for SB3's algorithms.
-        policy_kwargs: Arguments of the policy; ``{"graphs": env.unwrapped.graph_table()}`` tells it
-            which device supports which unit.
-        verbose: As for SB3's algorithms.
-        seed: As for SB3's algorithms.
-        device: As for SB3's algorithms.
-        _init_setup_model: As for SB3's algorithms.
+        kwargs: As for SB3's algorithms: ``seed``, ``device`` and others. ``policy_kwargs={"graphs":
+            env.unwrapped.graph_table()}`` tells the policy which device supports which unit.
 
     Raises:
         ValueError: An argument is out of range.
@@ -75,13 +74,8 @@ class Post(OnPolicyLearner):
         n_epochs: int = 10,
         clip_range: float = 0.2,
         max_grad_norm: float = 1.0,
-        stats_window_size: int = 100,
-        tensorboard_log: str | None = None,
-        policy_kwargs: dict[str, Any] | None = None,
-        verbose: int = 0,
-        seed: int | None = None,
-        device: torch.device | str = "auto",
         _init_setup_model: bool = True,
+        **kwargs: Any,
     ) -> None:
         if isinstance(policy, type) and not issubclass(policy, LogitsPolicy):
             name = policy.__name__
@@ -100,31 +94,23 @@ class Post(OnPolicyLearner):
             raise UserError("variant='ppo' has no frequencies to imitate by: use 'joint'")
         super().__init__(
             policy,
-            env,  # type: ignore[arg-type]
+            env,
             learning_rate=learning_rate,
             n_steps=n_steps,
             gamma=1.0,
-            gae_lambda=1.0,
             ent_coef=0.0,
             vf_coef=0.0,
             max_grad_norm=max_grad_norm,
-            use_sde=False,
-            sde_sample_freq=-1,
-            stats_window_size=stats_window_size,
-            tensorboard_log=tensorboard_log,
-            policy_kwargs=policy_kwargs,
-            verbose=verbose,
-            seed=seed,
-            device=device,
             _init_setup_model=False,
             supported_action_spaces=(spaces.MultiDiscrete,),
+            **kwargs,
         )
         self.variant, self.population, self.elite = variant, population, elite
         self.uniform, self.n_epochs, self.clip_range = uniform, n_epochs, clip_range
         self.actions: list[IntArray] = []
         self.returns: list[float] = []
         self.imitate = imitate
-        self.kept: list[tuple[float, IntArray]] = []
+        self.kept: list[Scored] = []
         if _init_setup_model:
             self._setup_model()
 
@@ -137,26 +123,21 @@ class Post(OnPolicyLearner):
                 f"{rollout}, not {self.population}"
             )
 
-    def get_training_state(self) -> dict[str, Any]:
+    def get_training_state(self) -> Parts:
         """Return the placements of the population so far, for ``agents.common.checkpoint``."""
-        kept = [list(one) for one in self.kept]
-        return {"actions": self.actions, "returns": self.returns, "kept": kept}
+        population = list(zip(self.returns, self.actions, strict=True))
+        return {"population": stack(population), "kept": stack(self.kept)}
 
-    def set_training_state(self, state: dict[str, Any]) -> None:
+    def set_training_state(self, state: Parts) -> None:
         """See ``agents.common.checkpoint``."""
-        actions, returns = state.get("actions"), state.get("returns")
-        kept = state.get("kept", [])
-        if not all(isinstance(part, list) for part in (actions, returns, kept)):
-            raise UserError("it has no population")
-        assert isinstance(actions, list)
-        assert isinstance(returns, list)
-        shape = self.action_space.shape
-        fits = all(isinstance(one, np.ndarray) and one.shape == shape for one in actions)
-        fits = fits and all(isinstance(value, float) for value in returns)
-        if not fits or not len(actions) == len(returns) < self.population:
-            raise UserError("its population does not fit the spaces of the environment")
-        elites = [read_kept(one, shape) for one in kept]
-        self.actions, self.returns, self.kept = actions, returns, elites
+        population, kept = (
+            unstack(state.get(part, {}), self.policy.n_slots) for part in ("population", "kept")
+        )
+        if len(population) >= self.population:
+            raise UserError("its population is larger than the model's")
+        self.actions = [action for _, action in population]
+        self.returns = [value for value, _ in population]
+        self.kept = kept
         self.policy.proposals = ()  # they were evaluated before the checkpoint
 
     def train(self) -> None:
@@ -212,7 +193,7 @@ class Post(OnPolicyLearner):
         mixed: Tensor = (1.0 - share) * frequency + share * self.policy.uniform_probabilities(seen)
         self.policy.logits.copy_(mixed.log())
 
-    def count(self, placements: list[tuple[float, IntArray]]) -> Tensor:
+    def count(self, placements: list[Scored]) -> Tensor:
         """(N, D) frequencies of the devices of each unit."""
         chosen = torch.as_tensor(np.stack([action for _, action in placements])).long()
         return torch.nn.functional.one_hot(chosen, self.policy.n_devices).float().mean(dim=0)
@@ -222,24 +203,29 @@ class Post(OnPolicyLearner):
         total_timesteps: int,
         callback: MaybeCallback = None,
         reset_num_timesteps: bool = True,
-        tb_log_name: str = "run",
-        progress_bar: bool = False,
+        *args: Any,
     ) -> tuple[int, BaseCallback]:
         """See SB3; a training that begins has no population."""
         if reset_num_timesteps:
             self.actions, self.returns, self.kept = [], [], []
-        return super()._setup_learn(
-            total_timesteps, callback, reset_num_timesteps, tb_log_name, progress_bar
-        )
+        return super()._setup_learn(total_timesteps, callback, reset_num_timesteps, *args)
 
 
-def read_kept(values: Any, shape: Any) -> tuple[float, IntArray]:
-    """Read return and placement of one that is kept, from a checkpoint.
+def stack(placements: list[Scored]) -> dict[str, NDArray[Any]]:
+    """Returns and actions of placements as arrays; none for none."""
+    if not placements:
+        return {}
+    values, actions = zip(*placements, strict=True)
+    return {"value": np.array(values), "action": np.stack(actions)}
+
+
+def unstack(arrays: Mapping[str, NDArray[Any]], n_actions: int) -> list[Scored]:
+    """The placements of ``stack``, from a checkpoint.
 
     Raises:
-        UserError: It has another form.
+        UserError: They have another form.
     """
-    fits = isinstance(values, list) and len(values) == 2 and isinstance(values[0], float)
-    if not fits or not isinstance(values[1], np.ndarray) or values[1].shape != shape:
-        raise UserError("a placement that it keeps does not fit the environment")
-    return values[0], values[1]
+    if not arrays:
+        return []
+    check_rows(arrays, {"value": (), "action": (n_actions,)})
+    return list(zip(arrays["value"].tolist(), arrays["action"], strict=True))

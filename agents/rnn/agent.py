@@ -11,7 +11,7 @@ from agents.common.reinforce import REINFORCE
 from agents.common.vec_env import vectorize
 from agents.common.weights import load_weights
 from agents.rnn.policy import HDPPolicy, RNNPolicy
-from agents.search.begin_with import NOTHING, begin
+from agents.search.starts import NOTHING, begin
 from placement_gym.base.errors import unknown_name
 from placement_gym.envs.observation import FEATURES
 from placement_gym.envs.placement_env import placement_env
@@ -83,7 +83,7 @@ def make(
         policy: Arguments of ``RNNPolicy`` that override the preset.
         envs: Arguments of ``PlacementVectorEnv`` that override the preset.
         begin_with: The first evaluations: ``"nothing"``, ``"heuristics"`` or ``"search"``, see
-            ``agents.search.begin_with``.
+            ``agents.search.starts``.
         hierarchical: Whether units are grouped first.
         weights: Those that the policy begins with: a file of ``agents.save_weights``;
             None is random. None comes with the package: they take two megabytes.

@@ -9,14 +9,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from agents.common.distribution import FORBIDDEN, UnitCategorical, intersect_places
+from agents.common.distribution import FORBIDDEN, UnitCategorical
 from agents.common.graphs import GraphBatch
 from agents.common.placement_memory import PlacementMemory
 from agents.rnn.networks import AutoregressiveDevices
+from agents.rnn.places import Places, order_groups
 
 VOTES = 31
-GroupPlacer = Callable[[Tensor, Tensor], AutoregressiveDevices]
-"""Makes the distribution of the groups' devices from the two results of ``order_groups``."""
+GroupPlacer = Callable[[Places], AutoregressiveDevices]
+"""Makes the distribution of the devices of groups."""
 
 
 class Grouper(nn.Module):
@@ -40,28 +41,8 @@ class Grouper(nn.Module):
         return logits
 
 
-def order_groups(groups: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Order groups by their first units; deviation: the paper orders them by their numbers.
-
-    Args:
-        groups: (B, N) group of each unit.
-        mask: (B, N) bool, False for padding.
-
-    Returns:
-        (B, N) place of each unit's group in the order, and (B, M) bool, True for places taken.
-    """
-    n_groups, n = int(groups.max()) + 1, groups.shape[1]
-    unit = torch.arange(n, device=groups.device).expand_as(groups).where(mask, n)
-    first = torch.full((len(groups), n_groups), n, device=groups.device)
-    first.scatter_reduce_(1, groups, unit, "amin")
-    taken = first < n
-    rank = first.argsort(dim=1).argsort(dim=1)
-    most = int(taken.sum(dim=1).max())
-    return rank.gather(1, groups) * mask, taken.gather(1, first.argsort(dim=1))[:, :most]
-
-
 def describe_groups(
-    units: Tensor, graphs: GraphBatch, row: Tensor, place: Tensor, taken: Tensor, width: int
+    units: Tensor, graphs: GraphBatch, row: Tensor, groups: Places, width: int
 ) -> Tensor:
     """(B, M, F + 2 * width) asinh of each group's summed features and of its edges to each group.
 
@@ -69,11 +50,10 @@ def describe_groups(
         units: (G, N, F) features of padded units, zero for padding.
         graphs: The G graphs.
         row: (B,) graph of each row.
-        place: (B, N) place of each unit's group.
-        taken: (B, M) bool, True for places taken.
+        groups: Of the B rows.
         width: Maximum number of groups.
     """
-    n_rows, n_places = taken.shape
+    place, (n_rows, n_places) = groups.place, groups.taken.shape
     index = place[..., None].expand(-1, -1, units.shape[2])
     summed = units.new_zeros(n_rows, n_places, units.shape[2]).scatter_add(1, index, units[row])
     edges = units.new_zeros(n_rows, width * width)
@@ -129,10 +109,8 @@ class GroupedDevices:
 
     def choose_devices(self, groups: Tensor, greedy: bool = False) -> Tensor:
         """(B, N) devices of units in (B, N) groups."""
-        place, taken = order_groups(groups, self.mask)
-        return (
-            self.group_distribution(place, taken).get_actions(greedy).gather(1, place) * self.mask
-        )
+        places = order_groups(groups, self.mask)
+        return places.spread(self.group_distribution(places).get_actions(greedy))
 
     def project(self, proposed: Tensor) -> Tensor:
         """(k, N) placements like (k, N) others, with groups that are kept for the first k rows.
@@ -143,9 +121,9 @@ class GroupedDevices:
         k = len(proposed)
         if not k:
             return proposed
-        mask, groups = self.mask[:k], self.regroup(proposed)
-        place, taken = order_groups(groups, mask)
-        devices = self.find_majority(proposed, place, taken).gather(1, place) * mask
+        groups = self.regroup(proposed)
+        places = order_groups(groups, self.mask[:k])
+        devices = places.spread(self.find_majority(proposed, places))
         self.memory.keep(self.graph[:k], devices, groups)
         return devices
 
@@ -173,20 +151,18 @@ class GroupedDevices:
         stays = fits.gather(2, groups[..., None])[..., 0] | ~fits.any(dim=2)
         return torch.where(stays, groups, likely.masked_fill(~fits, FORBIDDEN).argmax(dim=2)) * mask
 
-    def find_majority(self, devices: Tensor, place: Tensor, taken: Tensor) -> Tensor:
+    def find_majority(self, devices: Tensor, groups: Places) -> Tensor:
         """(k, M) device of most units of each group, among those that all of its units allow.
 
         Args:
             devices: (k, N) of the units of the first k rows.
-            place: (k, N) place of each unit's group.
-            taken: (k, M) bool, True for places taken.
+            groups: Of these rows.
         """
-        k = len(devices)
-        mask, shared = self.mask[:k], self.share_allowed(place, taken)
+        shared = self.share_allowed(groups)
         n_devices = -1 if shared is None else shared.shape[2]
-        votes = functional.one_hot(devices.long(), n_devices) * mask[..., None]
-        total = votes.new_zeros(k, taken.shape[1], votes.shape[2])
-        total.scatter_add_(1, place[..., None].expand_as(votes), votes)
+        votes = functional.one_hot(devices.long(), n_devices) * groups.mask[..., None]
+        total = votes.new_zeros(*groups.taken.shape, votes.shape[2])
+        total.scatter_add_(1, groups.place[..., None].expand_as(votes), votes)
         return (total if shared is None else total.masked_fill(~shared, -1)).argmax(dim=2)
 
     def unit_log_prob(self, actions: Tensor) -> Tensor:
@@ -197,36 +173,35 @@ class GroupedDevices:
         """
         actions = actions.long()
         groups = self.regroup(actions)
-        place, taken = order_groups(groups, self.mask)
-        chosen = self.find_majority(actions, place, taken)
-        of_group = self.group_distribution(place, taken).conditioned_on(chosen).log_probs
-        group_at = torch.zeros_like(chosen).scatter_reduce_(1, place, groups, "amax")
+        places = order_groups(groups, self.mask)
+        chosen = self.find_majority(actions, places)
+        of_group = self.group_distribution(places).conditioned_on(chosen).log_probs
+        group_at = torch.zeros_like(chosen).scatter_reduce_(1, places.place, groups, "amax")
         n_units = actions.shape[1]
         joins = self.grouper.log_probs.gather(2, group_at[:, None].expand(-1, n_units, -1))
         runs_on = of_group.gather(2, actions[:, None].expand(-1, chosen.shape[1], -1))
-        both = joins.masked_fill(~taken[:, None], FORBIDDEN) + runs_on.transpose(1, 2)
+        both = joins.masked_fill(~places.taken[:, None], FORBIDDEN) + runs_on.transpose(1, 2)
         return both.logsumexp(dim=2)
 
     def conditioned_on(self, actions: Tensor) -> JointLikelihood:
         """The likelihood of (B, N) devices together with the groups they were sampled with."""
         groups = self.memory.recall(self.graph, actions, self.grouper.mode())
-        place, taken = order_groups(groups, self.mask)
-        group_devices = torch.zeros_like(taken, dtype=torch.int64)
-        group_devices.scatter_reduce_(1, place, actions.long() * self.mask, "amax")
-        devices = self.group_distribution(place, taken).conditioned_on(group_devices)
+        places = order_groups(groups, self.mask)
+        group_devices = torch.zeros_like(places.taken, dtype=torch.int64)
+        group_devices.scatter_reduce_(1, places.place, actions.long() * self.mask, "amax")
+        devices = self.group_distribution(places).conditioned_on(group_devices)
         return JointLikelihood(self.grouper, groups, devices, group_devices)
 
-    def group_distribution(self, place: Tensor, taken: Tensor) -> AutoregressiveDevices:
-        """The distribution of the devices of (B, M) groups; ``place`` gives each unit's group."""
-        distribution, shared = self.place_groups(place, taken), self.share_allowed(place, taken)
+    def group_distribution(self, groups: Places) -> AutoregressiveDevices:
+        """The distribution of the devices of (B, M) groups."""
+        distribution, shared = self.place_groups(groups), self.share_allowed(groups)
         return distribution if shared is None else distribution.restricted_to(shared)
 
-    def share_allowed(self, place: Tensor, taken: Tensor) -> Tensor | None:
+    def share_allowed(self, groups: Places) -> Tensor | None:
         """(k, M, D) bool, what all units of a group in the first k rows allow; None if all do."""
         if self.allowed is None:
             return None
-        k = len(place)
-        return intersect_places(self.allowed[:k], place, self.mask[:k], taken.shape[1])
+        return groups.share_allowed(self.allowed[: len(groups.place)])
 
     def restricted_to(self, allowed: Tensor) -> GroupedDevices:
         """The distribution with only the devices that a (B, N, D) bool mask allows.

@@ -109,10 +109,10 @@ class Seq2Seq(nn.Module):
         self,
         width: int,
         n_devices: int,
-        hidden: int = 256,
-        decoder: int = 512,
-        attention: int = 64,
-        segment: int = 128,
+        hidden: int,
+        decoder: int,
+        attention: int,
+        segment: int,
         sees_memory: bool = False,
     ) -> None:
         super().__init__()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -19,10 +19,9 @@ from agents.common.policy import Decision, UnitPolicy
 from agents.common.unit_device_features import DevicePreferences, describe_units_on_devices
 from agents.rnn.grouping import GroupedDevices, Grouper, describe_groups
 from agents.rnn.networks import AutoregressiveDevices, Seq2Seq, UnitFeatures
-from agents.rnn.segments import SegmentDevices, Segments, count_segments
+from agents.rnn.places import Places, RunDevices, count_runs, cut_runs
 
 PAPER_FEATURES = ("type", "shape")
-COST_WEIGHT = 2.0
 CRITIC_HIDDEN = 128
 GROUPS_PER_DEVICE = 20
 MAX_GROUPS = 256
@@ -30,13 +29,13 @@ RUN_WEIGHT, MAX_DISTANCE = 2.0, 4.0
 """Logits that a group loses with each run between it and a unit's, up to this many runs."""
 
 
-class RNNPolicy(UnitPolicy, ActorCriticPolicy):
-    """Places units one after another in topological order (Mirhoseini et al. 2017, "ColocRL").
+@dataclass(frozen=True)
+class RNNOptions:
+    """Options of ``RNNPolicy`` and ``HDPPolicy``; saved models name them.
 
-    ``devices``, ``respect_memory`` and ``coarse`` are not of the paper.
+    ``devices``, ``respect_memory`` and ``coarse`` are not of the papers.
 
-    Args:
-        args: See ``UnitPolicy``.
+    Attributes:
         features: Names of blocks in ``placement_gym.envs.observation.FEATURES``.
         hidden: Width of the encoder's LSTM in each direction.
         decoder: Width of the decoder's LSTM.
@@ -45,46 +44,33 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
         devices: Whether times, limits and transfers of devices are seen, and logits begin with a
             preference for faster ones, see ``agents.common.unit_device_features``.
         respect_memory: Whether only devices that hold the unit are chosen, and free memory is seen.
-        coarse: Whether runs of units are placed together, long ones at first, see ``segments``.
+        coarse: Whether runs of units are placed together, long ones at first, see ``places``.
         cost_weight: Initial weight of the preference for faster devices, with ``devices``.
-        kwargs: See ``UnitPolicy``.
+    """
+
+    features: Sequence[str] = PAPER_FEATURES
+    hidden: int = 256
+    decoder: int = 512
+    attention: int = 64
+    segment: int = 128
+    devices: bool = False
+    respect_memory: bool = False
+    coarse: bool = False
+    cost_weight: float = 2.0
+
+
+class RNNPolicy(UnitPolicy, ActorCriticPolicy):
+    """Places units one after another in topological order (Mirhoseini et al. 2017, "ColocRL").
+
+    Takes the options of ``RNNOptions`` and the arguments of ``UnitPolicy``.
 
     Raises:
         UserError: See ``UnitPolicy``; or unknown features.
     """
 
+    Options = RNNOptions
+    options: RNNOptions
     remaining: Tensor
-
-    def __init__(
-        self,
-        *args: Any,
-        features: Sequence[str] = PAPER_FEATURES,
-        hidden: int = 256,
-        decoder: int = 512,
-        attention: int = 64,
-        segment: int = 128,
-        devices: bool = False,
-        respect_memory: bool = False,
-        coarse: bool = False,
-        cost_weight: float = COST_WEIGHT,
-        **kwargs: Any,
-    ) -> None:
-        self.features = features
-        self.sizes = {
-            "hidden": hidden,
-            "decoder": decoder,
-            "attention": attention,
-            "segment": segment,
-        }
-        self.switches = {
-            "devices": devices,
-            "respect_memory": respect_memory,
-            "coarse": coarse,
-            "cost_weight": cost_weight,
-        }
-        self.sees_devices, self.respects_memory = devices, respect_memory
-        self.coarse, self.cost_weight = coarse, cost_weight
-        super().__init__(*args, **kwargs)
 
     def build(self) -> None:
         """Make the networks."""
@@ -94,18 +80,27 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
 
     def build_inputs(self) -> None:
         """Make the inputs of units and devices, and the critic."""
-        self.units = UnitFeatures(self.features, self.n_devices if self.sees_devices else 0)
-        self.preferences = DevicePreferences(self.cost_weight) if self.sees_devices else None
+        self.units = UnitFeatures(self.options.features, self.n_devices * self.options.devices)
+        self.preferences = (
+            DevicePreferences(self.options.cost_weight) if self.options.devices else None
+        )
         self.critic = (
             make_perceptron(self.units.width, CRITIC_HIDDEN, 1) if self.has_critic else None
         )
-        if self.coarse:
+        if self.options.coarse:
             self.register_buffer("remaining", torch.zeros(()))
 
     def build_network(self, width: int) -> None:
         """Make the network for places of this width."""
+        options = self.options
         self.network = Seq2Seq(
-            width, self.n_devices, **self.sizes, sees_memory=self.respects_memory
+            width,
+            self.n_devices,
+            options.hidden,
+            options.decoder,
+            options.attention,
+            options.segment,
+            options.respect_memory,
         )
 
     def clear_caches(self) -> None:
@@ -114,7 +109,7 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
 
     def set_progress(self, remaining: float) -> None:
         """See ``UnitPolicy.set_progress``."""
-        if self.coarse:
+        if self.options.coarse:
             self.remaining.fill_(remaining)
 
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
@@ -138,23 +133,23 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
         """
         allowed, memory = graphs.allowed_slots, self.read_memory(graphs)
         prior, mask = self.compute_prior(graphs), graphs.node_mask
-        if not self.coarse:
+        if not self.options.coarse:
             encoded = replace(self.network.encode(units, mask, row), prior=prior, memory=memory)
             allowed = None if allowed is None else allowed[row]
             return AutoregressiveDevices(self.network, encoded, mask[row], allowed)
-        segments = Segments.of(mask, float(self.remaining), None if greedy else self.cuts)
+        runs = cut_runs(mask, float(self.remaining), None if greedy else self.cuts)
         encoded = replace(
-            self.network.encode(segments.mean(units), segments.taken, row),
-            prior=None if prior is None else segments.mean(prior),
-            memory=segments.gather(memory),
+            self.network.encode(runs.mean(units), runs.taken, row),
+            prior=None if prior is None else runs.mean(prior),
+            memory=runs.gather(memory),
         )
-        allowed = None if allowed is None else segments.share_allowed(allowed)[row]
-        devices = AutoregressiveDevices(self.network, encoded, segments.taken[row], allowed)
-        return SegmentDevices(devices, segments.take(row))
+        allowed = None if allowed is None else runs.share_allowed(allowed)[row]
+        devices = AutoregressiveDevices(self.network, encoded, runs.taken[row], allowed)
+        return RunDevices(devices, runs.take(row))
 
     def read_memory(self, graphs: GraphBatch) -> FreeMemory | None:
         """Read the memory of the graphs, if it is respected."""
-        return FreeMemory.of(graphs) if self.respects_memory else None
+        return FreeMemory.of(graphs) if self.options.respect_memory else None
 
     def compute_prior(self, graphs: GraphBatch) -> Tensor | None:
         """(G, N, D) preferences of units for devices, if devices are seen."""
@@ -169,13 +164,6 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
             return units.new_zeros(len(units), 1)
         values: Tensor = self.critic(units.sum(dim=1) / graphs.node_mask.sum(dim=1, keepdim=True))
         return values
-
-    def _get_constructor_parameters(self) -> dict[str, Any]:
-        return super()._get_constructor_parameters() | {
-            "features": self.features,
-            **self.sizes,
-            **self.switches,
-        }
 
 
 class HDPPolicy(RNNPolicy):
@@ -227,20 +215,19 @@ class HDPPolicy(RNNPolicy):
         memory, prior = self.read_memory(graphs), self.compute_prior(graphs)
         mask = graphs.node_mask
 
-        def place_groups(place: Tensor, taken: Tensor) -> AutoregressiveDevices:
-            groups = describe_groups(units, graphs, row, place, taken, self.n_groups)
+        def place_groups(groups: Places) -> AutoregressiveDevices:
+            described = describe_groups(units, graphs, row, groups, self.n_groups)
             rows = torch.arange(len(row), device=row.device)
-            n_places = taken.shape[1]
             encoded = replace(
-                self.network.encode(groups, taken, rows),
-                prior=None if prior is None else average(prior[row], place, mask[row], n_places),
-                memory=None if memory is None else memory.take(row).gather(place, n_places),
+                self.network.encode(described, groups.taken, rows),
+                prior=None if prior is None else groups.mean(prior[row]),
+                memory=groups.gather(None if memory is None else memory.take(row)),
             )
-            return AutoregressiveDevices(self.network, encoded, taken)
+            return AutoregressiveDevices(self.network, encoded, groups.taken)
 
         allowed = graphs.allowed_slots
         logits = self.grouper(units)
-        if self.coarse:
+        if self.options.coarse:
             logits = logits + prefer_runs(mask, self.n_groups, float(self.remaining))
         return GroupedDevices(
             grouper=UnitCategorical(logits, mask, row=row),
@@ -252,22 +239,6 @@ class HDPPolicy(RNNPolicy):
         )
 
 
-def average(values: Tensor, place: Tensor, mask: Tensor, n_places: int) -> Tensor:
-    """(B, M, F) means over groups of (B, N, F) values.
-
-    Args:
-        values: Of padded units.
-        place: (B, N) place of each unit's group.
-        mask: (B, N) bool, False for padding.
-        n_places: M.
-    """
-    index = place[..., None].expand_as(values)
-    kept = values * mask[..., None]
-    total = values.new_zeros(len(values), n_places, values.shape[2]).scatter_add(1, index, kept)
-    count = values.new_zeros(len(values), n_places).scatter_add(1, place, mask.to(values.dtype))
-    return total / count.clamp(min=1.0)[..., None]
-
-
 def prefer_runs(mask: Tensor, n_groups: int, remaining: float) -> Tensor:
     """(G, N, n_groups) logits that gather units in runs, few and long ones at first.
 
@@ -277,7 +248,7 @@ def prefer_runs(mask: Tensor, n_groups: int, remaining: float) -> Tensor:
         remaining: Progress of the training that remains, from 1 to 0.
     """
     sizes = mask.sum(dim=1)
-    counts = [count_segments(min(n, n_groups), remaining) for n in sizes.tolist()]
+    counts = [count_runs(min(n, n_groups), remaining) for n in sizes.tolist()]
     share = torch.arange(mask.shape[1], device=mask.device) / sizes[:, None]
     at = (share * torch.tensor(counts, device=mask.device)[:, None]).floor()
     groups = torch.arange(n_groups, device=mask.device)

@@ -7,9 +7,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from agents.search.joint_moves import extend_starts, make_moves
+from agents.search.moves import Moves
 from agents.search.search import UNFIT, Search
-from agents.search.starts import HEURISTICS, propose_starts
+from agents.search.starts import HEURISTICS, extend_starts, propose_starts
 from placement_gym.base.arrays import IntArray
 from placement_gym.problem.patterns import random_blocks
 from placement_gym.problem.problem import assignment_hash
@@ -36,7 +36,6 @@ class Annealing(Search):
             one.
         heat: Temperature at the beginning and at the end, in log speed-up.
         batch: Moves that are evaluated together.
-        screen: See ``Moves``.
         patience: Evaluations without a new best placement before a restart.
     """
 
@@ -50,14 +49,13 @@ class Annealing(Search):
         starts: IntArray | None = None,
         heat: tuple[float, float] = (0.01, 0.0005),
         batch: int = 2,
-        screen: int = 10,
         patience: int = 300,
     ) -> None:
         super().__init__(env, seed)
         self.horizon, self.heat, self.batch, self.patience = horizon, heat, batch, patience
         starts = random_blocks(self.problem, self.rng)[None] if starts is None else starts
         self.starts = extend_starts(self.base, starts)
-        self.moves = make_moves(self.base, self.rng, screen)
+        self.moves = Moves(self.base, self.rng)
         self.now: IntArray = self.starts[0]
         self.speedup = 0.0
         self.seen: set[str] = set()

@@ -13,6 +13,11 @@ from agents.search.starts import HEURISTICS, propose_starts
 from placement_gym.base.arrays import IntArray
 from placement_gym.problem.patterns import random_blocks
 
+POPULATION, CHILDREN = 10, 5
+"""Placements that live, and new ones of a round; the fastest of both survive."""
+MUTATION = 0.9
+"""Probability that a child is also changed by a move."""
+
 
 class Genetic(Search):
     """A genetic algorithm: parents are chosen by rank and crossed at cuts of the topological order.
@@ -23,27 +28,13 @@ class Genetic(Search):
         env: As for ``Search``.
         seed: As for ``Search``.
         starts: (k, n_units) placements; None for none.
-        population: Size of the population.
-        batch: Children per round; the fastest of population and children survive.
-        mutation: Probability that a child is also changed by a move.
-        screen: See ``Moves``.
     """
 
-    def __init__(
-        self,
-        env: gym.Env[Any, Any],
-        seed: int,
-        starts: IntArray | None = None,
-        population: int = 10,
-        batch: int = 5,
-        mutation: float = 0.9,
-        screen: int = 10,
-    ) -> None:
+    def __init__(self, env: gym.Env[Any, Any], seed: int, starts: IntArray | None = None) -> None:
         super().__init__(env, seed)
-        self.population, self.batch, self.mutation = population, batch, mutation
         self.living = np.empty((0, self.problem.n_units), dtype=np.int64)
         self.starts = self.living if starts is None else starts
-        self.moves = Moves(self.base, self.rng, screen)
+        self.moves = Moves(self.base, self.rng)
         self.fitness = np.empty(0)
 
     def improve(self, end: int) -> None:
@@ -51,15 +42,15 @@ class Genetic(Search):
         left = end - self.evaluations
         if len(self.starts):
             born, self.starts = self.starts[:left], self.starts[left:]
-        elif len(self.living) < self.population:
-            k = min(self.population - len(self.living), left)
+        elif len(self.living) < POPULATION:
+            k = min(POPULATION - len(self.living), left)
             born = np.stack([random_blocks(self.problem, self.rng) for _ in range(k)])
         else:
-            born = np.stack([self.make_child() for _ in range(min(self.batch, left))])
+            born = np.stack([self.make_child() for _ in range(min(CHILDREN, left))])
         evaluated, fitness = self.evaluate(born)
         everyone = np.concatenate([self.living, evaluated])
         fitness = np.concatenate([self.fitness, fitness])
-        best = np.argsort(-fitness, kind="stable")[: self.population]
+        best = np.argsort(-fitness, kind="stable")[:POPULATION]
         self.living, self.fitness = everyone[best], fitness[best]
 
     def make_child(self) -> IntArray:
@@ -69,24 +60,23 @@ class Genetic(Search):
         begin, end = np.sort(self.rng.integers(0, n + 1, 2))
         child = first.copy()
         child[begin:end] = second[begin:end]
-        return self.moves.propose(child, 1)[0] if self.rng.random() < self.mutation else child
+        return self.moves.propose(child, 1)[0] if self.rng.random() < MUTATION else child
 
     def choose_parent(self) -> int:
         """Choose the better of two random members."""
         return int(self.rng.integers(len(self.living), size=2).min())
 
 
-def genetic(env: gym.Env[Any, Any], seed: int, start: str = HEURISTICS, **kwargs: Any) -> Genetic:
+def genetic(env: gym.Env[Any, Any], seed: int, start: str = HEURISTICS) -> Genetic:
     """Make a genetic algorithm; see ``Genetic``.
 
     Args:
         env: As for ``Search``.
         seed: As for ``Search``.
         start: See ``propose_starts``.
-        kwargs: Arguments of ``Genetic``.
 
     Raises:
         UserError: There is no such start.
         PlacementMismatchError: The placement was made for something else.
     """
-    return Genetic(env, seed, propose_starts(env, start), **kwargs)
+    return Genetic(env, seed, propose_starts(env, start))

@@ -1,28 +1,39 @@
-"""First placements of a search: what heuristics propose from the cost table."""
+"""Where agents begin: the placements that heuristics, or a search, propose from the cost table.
+
+Searches take them by their option ``start``. Learned agents have ``begin_with``, which names the
+placements that are evaluated first; reinforcement learning from random starts is
+``begin_with="nothing"``, the default everywhere.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, islice
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
+from agents.search.anytime import SearchAgent
 from agents.static import saved
 from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError
+from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.problem import patterns
 from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.decisions import FUSION, LEVELS, PRIORITY
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.list_scheduling import MANY_UNITS, critical_path, heft, m_etf
 from placement_gym.solvers.milp import serial_program
 from placement_gym.solvers.repair import RepairPrices
+from placement_gym.solvers.tasks import Tasks
 
 HEURISTICS, QUICK, RANDOM = "heuristics", "quick", "random"
+NOTHING, SEARCH = "nothing", "search"
+PROPOSED = 20
+"""Placements that a search proposes."""
 CELLS, FEW_CELLS = 16, 6
 PROGRAM_GAP, PROGRAM_NODES, PROGRAM_S = 0.01, 1, 10.0
 """Limits of the serial program: the first two stop it at the same point on every machine."""
@@ -106,3 +117,86 @@ def choose_patterns(
         if len(tried):
             tried = env.repair_placements(tried) if env.repair else tried
             yield name, tried[prices.total_ms(tried).argmin()]
+
+
+def propose_first(env: gym.Env[Any, Any], begin_with: str, seed: int = 0) -> IntArray:
+    """(k, n_units) placements to evaluate first, none for ``"nothing"``; none is evaluated here.
+
+    Args:
+        env: The environment.
+        begin_with: ``"nothing"``; ``"heuristics"``, see ``propose_heuristics``; or ``"search"``,
+            what the agent of that name would evaluate first.
+        seed: Of the search.
+
+    Raises:
+        UserError: It is none of these.
+    """
+    if begin_with not in (NOTHING, HEURISTICS, SEARCH):
+        raise unknown_name("begin_with", begin_with, (NOTHING, HEURISTICS, SEARCH))
+    base = placement_env(env, joint=True)
+    if begin_with == HEURISTICS:
+        return propose_heuristics(base)
+    if begin_with == SEARCH:
+        found = np.stack(list(islice(SearchAgent(base, seed).search.propose(), PROPOSED)))
+        found = base.repair_placements(found) if base.repair else found
+        for placement in found:
+            base.remember_starts({SEARCH: placement})
+        return found
+    return np.zeros((0, base.problem.n_units), dtype=np.int64)
+
+
+def begin(policy: Any, env: gym.Env[Any, Any], begin_with: str, seed: int = 0) -> None:
+    """Let a policy's first samples be these placements; see ``propose_first``.
+
+    Where priority and fusion are decided, too, these are also tried with what heuristics add.
+
+    Args:
+        policy: A ``UnitPolicy``.
+        env: Its environment; nothing is evaluated yet.
+        begin_with: See ``propose_first``.
+        seed: See ``propose_first``.
+    """
+    proposed = propose_first(env, begin_with, seed)
+    if len(proposed):
+        policy.proposals = list(extend_starts(placement_env(env, joint=True), proposed))
+
+
+def extend_starts(env: DevicePlacementEnv, starts: IntArray) -> IntArray:
+    """(k, width) starts: placements as they are, and with what heuristics add to them."""
+    if env.layout.alone:
+        return starts
+    rows = [env.layout.complete(starts), *(extend_with_rank(env, starts, f) for f in (False, True))]
+    return np.unique(np.concatenate(rows), axis=0)
+
+
+def rank_levels(env: DevicePlacementEnv) -> IntArray:
+    """(n_units,) levels of equal size by HEFT's upward rank, the longest path highest."""
+    tasks = Tasks.in_topological_order(env.problem.units, env.cost_table())
+    rank = np.zeros(env.problem.n_units)
+    np.maximum.at(rank, tasks.unit, tasks.upward_rank())
+    levels = np.empty(len(rank), dtype=np.int64)
+    levels[np.argsort(rank, kind="stable")] = LEVELS * np.arange(len(rank)) // len(rank)
+    return levels
+
+
+def chain_edges(env: DevicePlacementEnv) -> IntArray:
+    """(n_edges,) 1 where a unit has no other reader; fusing these never closes a cycle."""
+    quotient = env.problem.units.quotient
+    return (quotient.out_degree()[quotient.edge_index[0]] == 1).astype(np.int64)
+
+
+def extend_with_rank(env: DevicePlacementEnv, placements: IntArray, fuse: bool) -> IntArray:
+    """(k, width) rows of (k, n_units) placements, with levels by rank, and fused chains if wanted.
+
+    Args:
+        env: Where the rows are evaluated; a decision that it does not leave open is not added.
+        placements: The placements.
+        fuse: Whether chains are fused.
+    """
+    parts = [placements]
+    if PRIORITY in env.decisions:
+        parts.append(np.tile(rank_levels(env), (len(placements), 1)))
+    if FUSION in env.decisions:
+        edges = chain_edges(env) * fuse
+        parts.append(np.tile(edges, (len(placements), 1)))
+    return np.concatenate(parts, axis=1)

@@ -12,9 +12,9 @@ import torch
 from by_hand import cost_table, grouped, made_graph
 from learned import simulated
 
-from agents.doppler.agent import change, make
-from agents.doppler.doppler import Doppler, Settings
-from agents.doppler.episodes import Rules, compare_with_teacher, compute_likelihood, play
+from agents.doppler.agent import make
+from agents.doppler.doppler import Doppler
+from agents.doppler.episodes import Settings, compare_with_teacher, compute_likelihood, play
 from agents.doppler.networks import DualPolicy
 from agents.doppler.schedule import Schedules, TaskGraph, find_longest, mark_paths
 from placement_gym.base.errors import UserError
@@ -63,8 +63,8 @@ def test_longest_paths_belong_to_their_own_nodes() -> None:
 
 def test_the_teacher_is_list_scheduling_by_the_longest_path() -> None:
     env = simulated(devices=LIMITED, schedule="list", model="inception")
-    rules = Rules(learned_node=False, learned_device=False)
-    trace = play(policy(), graph_of(env), rules, np.random.default_rng(0), 1)
+    settings = Settings(learned_node=False, learned_device=False)
+    trace = play(policy(), graph_of(env), settings, np.random.default_rng(0), 1)
     expected = critical_path(env.problem, env.cost_table())
     assert trace.placement[0].tolist() == expected.tolist()
 
@@ -73,8 +73,8 @@ def test_the_own_schedule_counts_waits_for_inputs() -> None:
     """In the published code a node starts when its device's load ends, whatever it waits for."""
     env = simulated(devices="cpu+igpu", schedule={"preset": "list", "order": "priority"})
     graph = graph_of(env)
-    rules = Rules(learned_node=False)
-    trace = play(policy(), graph, rules, np.random.default_rng(0), 8)
+    settings = Settings(learned_node=False)
+    trace = play(policy(), graph, settings, np.random.default_rng(0), 8)
     reached = env.backend.evaluate_batch(trace.placement).speedup
     expected = env.reference.reference_ms / reached
     assert trace.length_ms == pytest.approx(expected, rel=1e-6)
@@ -82,7 +82,7 @@ def test_the_own_schedule_counts_waits_for_inputs() -> None:
 
 def test_ties_are_all_marked() -> None:
     graph = graph_of(limited())
-    trace = play(policy(), graph, Rules(), np.random.default_rng(0), 2)
+    trace = play(policy(), graph, Settings(), np.random.default_rng(0), 2)
     shown = np.where(trace.candidates, graph.down, -np.inf)
     assert (trace.teacher_node == (trace.candidates & (shown == shown.max(2)[..., None]))).all()
     assert (trace.teacher_device <= trace.allowed).all()
@@ -92,7 +92,7 @@ def test_ties_are_all_marked() -> None:
 def test_nodes_come_after_their_makers_and_placements_fit() -> None:
     env = limited(model="inception")
     graph = graph_of(env)
-    trace = play(policy(), graph, Rules(), np.random.default_rng(0), 4)
+    trace = play(policy(), graph, Settings(), np.random.default_rng(0), 4)
     for row in trace.node:
         place = np.argsort(row)
         for node, makers in enumerate(graph.maker):
@@ -104,7 +104,7 @@ def test_the_likelihood_is_that_of_the_decisions_that_were_taken() -> None:
     """Sampled as often as it says: nothing off-policy, as with the published argmax."""
     graph, chooser = graph_of(limited()), policy()
     rng = np.random.default_rng(0)
-    trace = play(chooser, graph, Rules(), rng, 4000)
+    trace = play(chooser, graph, Settings(), rng, 4000)
     with torch.no_grad():
         likelihood = compute_likelihood(chooser, graph, trace)
     chosen = torch.from_numpy(trace.device[:, 0])
@@ -113,13 +113,13 @@ def test_the_likelihood_is_that_of_the_decisions_that_were_taken() -> None:
     said = likelihood.device[nodes == first][0, 0].exp()
     counted = torch.bincount(chosen[nodes == first], minlength=3) / (nodes == first).sum()
     assert (said - counted).abs().max() < 0.04
-    assert likelihood.of(trace, Rules()).max() <= 1e-6
+    assert likelihood.of(trace, Settings()).max() <= 1e-6
 
 
 def test_forced_episodes_follow_their_placement() -> None:
     env = limited()
     forced = np.zeros((1, env.problem.n_units), dtype=np.int64)
-    trace = play(policy(), graph_of(env), Rules(), np.random.default_rng(0), 2, forced)
+    trace = play(policy(), graph_of(env), Settings(), np.random.default_rng(0), 2, forced)
     assert trace.placement[2].tolist() == forced[0].tolist()
 
 
@@ -131,14 +131,14 @@ def test_imitation_lowers_the_loss_and_reaches_every_weight() -> None:
         weight.register_post_accumulate_grad_hook(
             lambda p, name=name: silent.discard(name) if p.grad.abs().sum() > 0 else None
         )
-    agent.settings = change(agent.settings, {"imitation": 20})
+    agent.settings = replace(agent.settings, imitation=20)
     agent.imitate_teacher()
     assert loss_of(agent) < before
     assert not silent
 
 
 def loss_of(agent: Doppler) -> float:
-    trace = play(agent.policy, agent.graph, Rules(), np.random.default_rng(1), 8)
+    trace = play(agent.policy, agent.graph, Settings(), np.random.default_rng(1), 8)
     with torch.no_grad():
         likelihood = compute_likelihood(agent.policy, agent.graph, trace)
         return float(compare_with_teacher(likelihood, trace, "mean"))
@@ -185,13 +185,13 @@ def make_graph(made: list[tuple[int, list[int]]], labels: list[int]) -> TaskGrap
 
 
 def test_nodes_that_read_nothing_are_placed() -> None:
-    trace = play(policy(), make_graph([], [0, 1, 2]), Rules(), np.random.default_rng(0), 2)
+    trace = play(policy(), make_graph([], [0, 1, 2]), Settings(), np.random.default_rng(0), 2)
     assert trace.placement.shape == (2, 3)
 
 
 def test_a_unit_takes_its_memory_once() -> None:
     graph = make_graph([(0, [1]), (1, [2])], [0, 1, 0])
-    graph = replace(graph, held=np.array([6.0, 1.0]), limits=np.array([10.0, 10.0]))
+    vars(graph.problem).update(unit_bytes=np.array([6.0, 1.0]), limits_bytes=np.full(2, 10.0))
     schedules, free = Schedules(graph, 1, respect_memory=True), []
     for node in range(3):
         offer = schedules.offer(np.array([node]))

@@ -13,7 +13,7 @@ from learned import simulated
 from torch import Tensor
 
 from agents.common.free_memory import FreeMemory, MemoryLimitedCategorical
-from agents.common.graphs import Graphs
+from agents.common.graph_data import Graphs
 from agents.common.unit_device_features import COLUMNS, describe_units_on_devices
 from agents.doppler.schedule import Schedules, TaskGraph
 from agents.placeto.policy import leave

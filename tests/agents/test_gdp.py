@@ -12,10 +12,11 @@ import pytest
 import torch
 from learned import SIMULATED, simulated
 
-from agents.common.graphs import Graphs, Neighbours, TensorDict
+from agents.common.graph_data import Graphs
+from agents.common.graphs import TensorDict
 from agents.common.weights import save_weights
 from agents.gdp.agent import make, make_trainer
-from agents.gdp.networks import DeviceHead, SegmentAttention, take_largest
+from agents.gdp.networks import DeviceHead, Neighbours, SegmentAttention, take_largest
 from agents.gdp.policy import GOPolicy
 from placement_gym.base.errors import UserError
 

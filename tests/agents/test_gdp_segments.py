@@ -10,10 +10,9 @@ from learned import simulated
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from agents.common.graphs import Neighbours
 from agents.gdp import networks
 from agents.gdp.agent import make
-from agents.gdp.networks import Attention, SegmentAttention, take_largest
+from agents.gdp.networks import Attention, Neighbours, SegmentAttention, take_largest
 
 SMALL = {"hidden": 16, "layers": 1, "rounds": 1, "segment": 4, "memory": 2}
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from learned import SIMULATED, several, simulated, weights
+from learned import SIMULATED, several, simulated
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.base_class import BaseAlgorithm
@@ -21,7 +20,7 @@ from agents.common import REINFORCE
 from agents.common.vec_env import PlacementVecEnv
 from agents.hsdag import HSDAGPolicy
 from agents.hsdag.agent import make
-from agents.hsdag.networks import Networks, Options
+from agents.hsdag.networks import HSDAGOptions, Networks
 from agents.hsdag.rollout import GraphStep, Rollout
 from placement_gym.envs.episode import play_episode
 from placement_gym.envs.placement_env import placement_env
@@ -189,75 +188,6 @@ def test_the_state_moves_within_an_episode() -> None:
     assert not torch.allclose(first, later)
 
 
-def test_a_device_that_lacks_a_unit_never_gets_it() -> None:
-    env = simulated()
-    env.problem.supported[[1, 4], 1] = False
-    graphs = env.graph_table()
-    envs = DummyVecEnv([lambda: env])
-    policy = PPO(HSDAGPolicy, envs, policy_kwargs={"graphs": graphs}, seed=0, device="cpu").policy
-    tensors = obs_as_tensor(envs.reset(), CPU)
-    for _ in range(30):
-        with torch.no_grad():
-            next(policy.parameters()).add_(1e-5)
-        actions, *_ = policy(tensors)
-        assert not env.backend.infeasibility(actions[0].numpy())
-    for deterministic in (True, False):
-        action, _ = policy.predict(env.reset()[0], deterministic=deterministic)
-        assert not env.backend.infeasibility(action)
-
-
-def test_masks_of_the_environment_hold_under_maskable_ppo() -> None:
-    env = simulated()
-    env.problem.supported[[1, 4], 1] = False
-    model = MaskablePPO(HSDAGPolicy, env, n_steps=32, batch_size=32, device="cpu", seed=0)
-    model.learn(64)
-    action, _ = model.predict(env.reset()[0], action_masks=env.action_masks())
-    assert not env.backend.infeasibility(action)
-
-
-def test_one_policy_learns_on_models_of_different_sizes() -> None:
-    envs = several("tiny", "resnet")
-    model = REINFORCE(HSDAGPolicy, envs, n_steps=8, seed=0, device="cpu", imitate=1.0)
-    model.learn(64)
-    assert len(model.elites.best) == 2
-    for row, action in enumerate(model.predict(envs.reset(), deterministic=True)[0]):
-        assert envs.envs[row].action_space.contains(action)
-
-
-def test_weights_do_not_depend_on_the_size_of_the_graph() -> None:
-    small, large = (
-        PPO(HSDAGPolicy, gym.make(SIMULATED, model=model), device="cpu").policy
-        for model in ("tiny", "inception")
-    )
-    large.load_state_dict(small.state_dict())
-
-
-@pytest.mark.parametrize("algorithm", [PPO, A2C, REINFORCE])
-def test_saving_keeps_predictions(algorithm: type[BaseAlgorithm], tmp_path: Path) -> None:
-    model = learner(algorithm)
-    model.learn(80)
-    model.save(tmp_path / "model.zip")
-    loaded = algorithm.load(tmp_path / "model.zip", env=vectorize_toy())
-    model.policy.save(tmp_path / "policy.pt")
-    alone = HSDAGPolicy.load(tmp_path / "policy.pt")
-    observation, _ = simulated().reset()
-    expected, _ = model.predict(observation, deterministic=True)
-    for other in (loaded, alone):
-        np.testing.assert_array_equal(other.predict(observation, deterministic=True)[0], expected)
-    assert torch.equal(weights(loaded), weights(model))
-    loaded.learn(80)
-
-
-@pytest.mark.parametrize("algorithm", [PPO, REINFORCE])
-def test_equal_seeds_make_equal_weights(algorithm: type[BaseAlgorithm]) -> None:
-    trained = []
-    for _ in range(2):
-        model = learner(algorithm)
-        model.learn(200)
-        trained.append(weights(model))
-    assert torch.equal(*trained)
-
-
 @pytest.mark.parametrize("preset", PRESETS)
 def test_the_agent_of_the_benchmark_learns_within_its_budget(preset: str) -> None:
     env = gym.make(SIMULATED, model="tiny")
@@ -283,12 +213,6 @@ def test_unknown_settings_are_refused(options: dict[str, Any], error: type[Excep
         make(gym.make(SIMULATED, model="tiny"), 0, **options)
 
 
-def test_placing_one_unit_a_step_is_refused_with_a_remedy() -> None:
-    env = gym.make("placement_gym:DevicePlacementPerUnitSim-v0", model="tiny")
-    with pytest.raises(ValueError, match="DevicePlacementSim-v0"):
-        PPO(HSDAGPolicy, env)
-
-
 def one_embedding(z: Tensor, shift: Tensor) -> Tensor:
     moved = z + shift
     return (moved - moved.mean()) / (moved.var(correction=0) + 1e-5).sqrt()
@@ -297,7 +221,7 @@ def one_embedding(z: Tensor, shift: Tensor) -> Tensor:
 @torch.no_grad()
 def test_an_embedding_moves_by_its_groups_gated_mean() -> None:
     torch.manual_seed(0)
-    options = Options(features=("type",), hidden=6)
+    options = HSDAGOptions(features=("type",), hidden=6)
     networks = Networks(options, 2, critic=False)
     rollout = Rollout(networks, options, sampling=False)
     z, shift = torch.randn(5, 6), torch.randn(5, 6)

@@ -144,9 +144,9 @@ def test_predictions_do_not_depend_on_who_is_beside() -> None:
     together, values = model.decide(seen(both))
     for row, name in enumerate(models):
         alone = DummyVecEnv([lambda name=name: environment(name, **sizes)])
-        choice = model.decide(seen(alone))
-        torch.testing.assert_close(choice.distribution.log_probs[0], together.log_probs[row])
-        torch.testing.assert_close(choice.values[0], values[row])
+        choice, value = model.decide(seen(alone))
+        torch.testing.assert_close(choice.log_probs[0], together.log_probs[row])
+        torch.testing.assert_close(value[0], values[row])
 
 
 def test_all_units_at_once_are_where_an_episode_puts_them() -> None:

@@ -18,9 +18,9 @@ from agents.post.agent import make as make_post
 from agents.post.policy import average_runs, draw_runs
 from agents.rnn.agent import make as make_rnn
 from agents.rnn.agent import make_hierarchical
+from agents.rnn.places import Places, count_runs, cut_runs
 from agents.rnn.policy import prefer_runs
-from agents.rnn.segments import Segments, count_segments
-from agents.search.begin_with import propose_first
+from agents.search.starts import propose_first
 from placement_gym.base.errors import UserError
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.episode import play_episode
@@ -99,12 +99,12 @@ def test_the_papers_form_sees_neither_times_nor_limits() -> None:
     names = [key for key, _ in make("rnn", limited(), preset="paper").policy.named_parameters()]
     assert not any(key.startswith("preferences") for key in names)
     post = make("post", limited(), preset="paper").policy
-    assert not post.draws_runs
-    assert not post.respects_memory
+    assert not post.options.runs
+    assert not post.options.respect_memory
     assert not bool(post.logits.any())
-    assert not make_placeto(limited(), 0, preset="paper").policy.switches["respect_memory"]
+    assert not make_placeto(limited(), 0, preset="paper").policy.options.respect_memory
     go = make("gdp", limited(), preset="paper")
-    assert not go.policy.options["devices"]
+    assert not go.policy.options.devices
     assert not go.imitate
     assert not go.policy.proposals
 
@@ -118,17 +118,17 @@ def test_checkpoint_of_another_preset_is_refused(tmp_path: Path) -> None:
 
 
 def test_segments_grow_from_few_to_single_units() -> None:
-    counts = [count_segments(100, remaining) for remaining in (1.0, 0.75, 0.5, 0.0)]
+    counts = [count_runs(100, remaining) for remaining in (1.0, 0.75, 0.5, 0.0)]
     assert counts == [8, 28, 100, 100]
     mask = torch.arange(7)[None] < torch.tensor([[5], [7]])
-    segments = Segments.of(mask, 0.0)
-    assert segments.place.tolist() == [[0, 1, 2, 3, 4, 0, 0], [0, 1, 2, 3, 4, 5, 6]]
-    coarse = Segments(
+    runs = cut_runs(mask, 0.0)
+    assert runs.place.tolist() == [[0, 1, 2, 3, 4, 0, 0], [0, 1, 2, 3, 4, 5, 6]]
+    coarse = Places(
         torch.tensor([[0, 0, 1, 1]]),
         torch.ones(1, 4, dtype=torch.bool),
         torch.ones(1, 2, dtype=torch.bool),
-        torch.tensor([[0, 2]]),
     )
+    assert coarse.find_first_units().tolist() == [[0, 2]]
     values = torch.tensor([[[1.0], [3.0], [5.0], [5.0]]])
     assert coarse.mean(values)[..., 0].tolist() == [[2.0, 5.0]]
     allowed = torch.tensor([[[True, True], [True, False], [True, True], [True, True]]])

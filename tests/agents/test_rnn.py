@@ -14,13 +14,14 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from torch import Tensor
 
 from agents.common.distribution import UnitCategorical
-from agents.common.graphs import Graphs
+from agents.common.graph_data import Graphs
 from agents.common.placement_memory import PlacementMemory
 from agents.common.vec_env import vectorize
 from agents.rnn import HDPPolicy, RNNPolicy, networks
 from agents.rnn.agent import make
-from agents.rnn.grouping import GroupedDevices, order_groups
+from agents.rnn.grouping import GroupedDevices
 from agents.rnn.networks import AutoregressiveDevices, Seq2Seq, UnitFeatures
+from agents.rnn.places import Places, order_groups
 from placement_gym.envs.rewards import neg_sqrt_latency
 
 WIDTH, N_DEVICES = 5, 3
@@ -111,9 +112,9 @@ def test_computing_segments_again_leaves_the_gradient_as_it_is(
 def test_groups_come_in_the_order_of_their_first_units() -> None:
     groups = torch.tensor([[5, 2, 5, 0, 2], [1, 1, 1, 0, 0]])
     mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
-    place, taken = order_groups(groups, mask)
-    assert place.tolist() == [[0, 1, 0, 2, 1], [0, 0, 0, 0, 0]]
-    assert taken.tolist() == [[True, True, True], [True, False, False]]
+    places = order_groups(groups, mask)
+    assert places.place.tolist() == [[0, 1, 0, 2, 1], [0, 0, 0, 0, 0]]
+    assert places.taken.tolist() == [[True, True, True], [True, False, False]]
 
 
 def test_units_of_a_group_go_together_and_share_a_likelihood() -> None:
@@ -123,10 +124,10 @@ def test_units_of_a_group_go_together_and_share_a_likelihood() -> None:
     mask = torch.ones(5, 6, dtype=torch.bool)
     groups: list[Tensor] = []
 
-    def place_groups(place: Tensor, taken: Tensor) -> AutoregressiveDevices:
-        groups.append(place)
-        places = torch.zeros(*taken.shape, WIDTH)
-        return AutoregressiveDevices(net, net.encode(places, taken, torch.arange(5)), taken)
+    def place_groups(drawn: Places) -> AutoregressiveDevices:
+        groups.append(drawn.place)
+        inputs, taken = torch.zeros(*drawn.taken.shape, WIDTH), drawn.taken
+        return AutoregressiveDevices(net, net.encode(inputs, taken, torch.arange(5)), taken)
 
     choice = GroupedDevices(
         grouper, place_groups, PlacementMemory(), torch.zeros(5, dtype=torch.int64), mask
@@ -250,13 +251,14 @@ def test_a_unit_may_be_in_any_group_of_its_device() -> None:
     found = chosen.unit_log_prob(proposed).exp()
     torch.manual_seed(0)
     groups = chosen.regroup(proposed)
-    place, taken = order_groups(groups, chosen.mask)
-    devices = torch.zeros_like(taken, dtype=torch.int64).scatter_(1, place, proposed)
-    of_place = chosen.group_distribution(place, taken).conditioned_on(devices).log_probs.exp()
+    places = order_groups(groups, chosen.mask)
+    devices = torch.zeros_like(places.taken, dtype=torch.int64)
+    devices.scatter_(1, places.place, proposed)
+    of_place = chosen.group_distribution(places).conditioned_on(devices).log_probs.exp()
     for unit, device in enumerate(proposed[0].tolist()):
         expected = sum(
             chosen.grouper.log_probs[0, unit, groups[0, other]].exp() * of_place[0, at, device]
-            for at, other in {int(p): u for u, p in enumerate(place[0])}.items()
+            for at, other in {int(p): u for u, p in enumerate(places.place[0])}.items()
         )
         assert found[0, unit].item() == pytest.approx(float(expected), rel=1e-5)
 
@@ -279,7 +281,8 @@ def grouped(n_groups: int, n_units: int, rows: int) -> GroupedDevices:
     torch.manual_seed(0)
     net = network()
 
-    def place_groups(place: Tensor, taken: Tensor) -> AutoregressiveDevices:
+    def place_groups(groups: Places) -> AutoregressiveDevices:
+        taken = groups.taken
         x = torch.linspace(-1.0, 1.0, taken.numel() * WIDTH).view(*taken.shape, WIDTH)
         return AutoregressiveDevices(net, net.encode(x, taken, torch.arange(len(taken))), taken)
 

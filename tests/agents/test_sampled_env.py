@@ -12,8 +12,8 @@ from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from agents.common import REINFORCE
-from agents.common.graphs import Graphs
-from agents.common.sampled_env import SampledProblemEnv
+from agents.common.graph_data import Graphs
+from agents.gdp.sampled_env import SampledProblemEnv
 from agents.hsdag import HSDAGPolicy
 from placement_gym.graph.families.problems import split_of_seed
 

@@ -15,7 +15,6 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 
 import agents
 from agents.common import REINFORCE
-from agents.hsdag import HSDAGPolicy
 from agents.placeto import agent as placeto
 from agents.post import Post
 from placement_gym import play_episode
@@ -71,16 +70,6 @@ def test_a_model_of_make_goes_on_in_a_plain_environment(name: str, tmp_path: Pat
     assert torch.isfinite(weights(loaded)).all()
     model.set_env(plain())
     model.learn(60)
-
-
-def test_a_policy_is_loaded_as_sb3_does(tmp_path: Path) -> None:
-    model = trained("hsdag")
-    model.policy.save(tmp_path / "policy.pt")
-    assert torch.equal(weights(model), weights_of(HSDAGPolicy.load(tmp_path / "policy.pt")))
-
-
-def weights_of(policy: torch.nn.Module) -> torch.Tensor:
-    return torch.nn.utils.parameters_to_vector(policy.parameters()).detach()
 
 
 @pytest.mark.parametrize("env_id", [SIMULATED, PER_UNIT])

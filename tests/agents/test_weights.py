@@ -1,7 +1,8 @@
-"""Weights by name and from files."""
+"""Weights: files of them, what these hold, damaged ones, and those that come with agents."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,92 @@ from stable_baselines3 import PPO
 
 import agents
 from agents.about import ABOUT
-from agents.common.weights import find_network, list_shipped, save_weights
+from agents.common.weights import (
+    find_network,
+    list_shipped,
+    read_safetensors,
+    save_weights,
+    write_safetensors,
+)
 from agents.hsdag import HSDAGPolicy
 from placement_gym import play_episode
 from placement_gym.base.errors import UserError
+from placement_gym.base.files import FileError
+
+TENSORS = {"a.b": torch.arange(6.0).reshape(2, 3), "one": torch.tensor(3), "none": torch.empty(0)}
+
+
+def make_file(header: object, numbers: bytes = b"") -> bytes:
+    """A file with a header as it should be laid out, whatever the header says."""
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + numbers
+
+
+def state(dtype: str = "F32", shape: tuple[int, ...] = (1,), end: int = 4, begin: int = 0) -> bytes:
+    """A file of four bytes whose header states one tensor."""
+    return make_file({"a": {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}}, b"1234")
+
+
+def test_tensors_and_texts_come_back(tmp_path: Path) -> None:
+    file = tmp_path / "weights.safetensors"
+    write_safetensors(file, TENSORS, {"about": [1, "a"]})
+    arrays, about = read_safetensors(file)
+    assert about == {"about": [1, "a"]}
+    assert {name: (a.shape, a.dtype.name) for name, a in arrays.items()} == {
+        "a.b": ((2, 3), "float32"),
+        "one": ((), "int64"),
+        "none": ((0,), "float32"),
+    }
+    assert all((array == TENSORS[name].numpy()).all() for name, array in arrays.items())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\xff" * 40,
+        make_file([]),
+        make_file({"__metadata__": {"a": 1}}),
+        state(shape=(2,), end=8),
+        state(begin=4, end=0),
+        state(dtype="O"),
+        state(shape=(-1,)),
+        state(dtype="F8_E4M3", shape=(4,)),
+    ],
+)
+def test_damaged_files_are_refused(content: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "weights.safetensors"
+    file.write_bytes(content)
+    with pytest.raises(UserError, match="not a safetensors file, or damaged"):
+        read_safetensors(file)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="gone"):
+        read_safetensors(tmp_path / "gone.safetensors")
+
+
+def test_half_of_the_bytes_keep_weights_as_float32(tmp_path: Path) -> None:
+    file, network = tmp_path / "weights.safetensors", torch.nn.BatchNorm1d(4096)
+    torch.nn.init.uniform_(network.weight)
+    save_weights(network, file)
+    size = file.stat().st_size
+    save_weights(network, file, {"evaluations": 3}, half=True)
+    arrays, about = read_safetensors(file)
+    assert file.stat().st_size < 0.6 * size
+    assert about == {"evaluations": 3}
+    assert arrays["num_batches_tracked"].dtype.name == "int64"
+    assert arrays["weight"].dtype.name == "float32"
+    assert abs(arrays["weight"] - network.weight.detach().numpy()).max() < 1e-3
+
+
+def test_tensors_that_share_memory_are_kept(tmp_path: Path) -> None:
+    file, whole = tmp_path / "weights.safetensors", torch.arange(6.0)
+    write_safetensors(file, {"whole": whole, "part": whole[::2]}, {})
+    arrays, _ = read_safetensors(file)
+    assert arrays["part"].tolist() == [0.0, 2.0, 4.0]
+    assert arrays["whole"].tolist() == whole.tolist()
+
 
 SHIPPED = {"placeto": 1.12, "post": 1.19, "gdp": 1.19, "doppler": 1.19}
 """Agents with weights, and the least speed-up over the best single device on their problem."""
