@@ -21,7 +21,7 @@ from placement_gym.bench.report.drift import NOTE, correct_drift, median_device_
 from placement_gym.bench.report.known_latencies import find_known_latencies
 from placement_gym.bench.report.scores import TRIVIAL, choose_score_reference
 from placement_gym.bench.report.wording import state_verdict
-from placement_gym.bench.run.agents import AgentSpec, check_labels, check_objects
+from placement_gym.bench.run.agents import AgentSpec, check_labels, check_objects, list_specs
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs, to_portable
 from placement_gym.bench.run.provenance import host, versions
 from placement_gym.bench.run.rows import (
@@ -179,7 +179,7 @@ def choose_agents(bench_env: BenchEnv, agents: Sequence[Any] | None) -> list[Age
     """
     if agents is None:
         agents = [*(ENGINE_AGENTS if bench_env.measured else ()), *SEARCH_AGENTS]
-    chosen = [spec for spec in map(AgentSpec.of, agents) if spec.name != SINGLE_DEVICE]
+    chosen = [spec for spec in list_specs(agents) if spec.name != SINGLE_DEVICE]
     for spec in chosen:
         spec.check()
     check_labels(chosen)

@@ -14,7 +14,7 @@ from placement_gym.base.files import is_path, list_neighbours, read_bytes
 from placement_gym.base.schemas.reading import check
 from placement_gym.base.schemas.studies import StudyFields, parse_yaml
 from placement_gym.base.texts import join_words
-from placement_gym.bench.run.agents import AgentSpec, check_labels
+from placement_gym.bench.run.agents import AgentSpec, check_labels, list_specs
 from placement_gym.bench.study.task import VARIABLE, Task
 
 TEST, VALIDATION, TRAIN = "test", "validation", "train"
@@ -122,7 +122,7 @@ class Study:
             raise UserError(
                 f"a study names its agents, as in 'module:attribute', not {objects[0]!r:.200}"
             )
-        return [AgentSpec.of(agent) for agent in self.agents]
+        return list_specs(self.agents)
 
     @property
     def variables(self) -> dict[str, str]:
