@@ -12,7 +12,8 @@ from placement_gym.backends.protocol import Measurement
 from placement_gym.base.files import make_temporary_folder
 from placement_gym.base.progress import progress_bar
 from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.bench.run.finalists import Finalist, choose_finalist
+from placement_gym.bench.run.finalists import Finalist
+from placement_gym.bench.run.remeasuring import choose_finalist
 from placement_gym.bench.run.rows import to_plain
 from placement_gym.deployment.plan_rows import describe_throughput
 from placement_gym.hardware.devices import collect_cautions

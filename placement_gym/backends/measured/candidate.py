@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,33 @@ from placement_gym.problem.problem import Problem
 if TYPE_CHECKING:
     import openvino as ov
 
-    from placement_gym.backends.measured.in_process import MeasuredBackend
+    from placement_gym.backends.measured.reporter import Reporter
+    from placement_gym.backends.measured.timing_protocol import TimingProtocol
+
+
+class Engine(Protocol):
+    """OpenVINO in this process with one model, its inputs and the devices.
+
+    Attributes:
+        alias: True if devices get alias names, so that HETERO keeps submodels apart.
+        steps: Inputs of each inference of a run.
+        stateful: True if the model has state.
+        reporter: Receives every step.
+        protocol: How often things run.
+    """
+
+    core: ov.Core
+    model: ov.Model
+    problem: Problem
+    alias: bool
+    steps: list[list[NDArray[Any]]]
+    stateful: bool
+    reporter: Reporter
+    protocol: TimingProtocol
+
+    @property
+    def tolerance(self) -> float:
+        """Largest relative error of outputs beyond which a placement is infeasible."""
 
 
 @dataclass(frozen=True)
@@ -75,39 +101,37 @@ class Candidate:
         return replace(self.compilation, **phases._asdict()) if phases else self.compilation
 
 
-def compile_candidate(backend: MeasuredBackend, assignment: IntArray) -> Candidate:
+def compile_candidate(engine: Engine, assignment: IntArray) -> Candidate:
     """Compile a placement by HETERO, set the inputs and run it once.
 
     Args:
-        backend: Has the model, its inputs and the devices.
+        engine: The model, its inputs and the devices.
         assignment: (n_units,) device indices; or (2, n_units) those for prompts and for tokens.
 
     Raises:
         CompileError: OpenVINO refused the placement.
     """
-    beat, steps = backend.reporter.beat, backend.steps
+    beat, steps = engine.reporter.beat, engine.steps
     beat("compiling")
-    found = [compile_placement(backend, one) for one in np.atleast_2d(assignment)]
+    found = [compile_placement(engine, one) for one in np.atleast_2d(assignment)]
     beat("the first inference")
     (compiled, facts), *_ = found
     if assignment.ndim == 2:
         phased = PhasedModel(*(one for one, _ in found)).create_infer_request()
-        joined = join_phases(backend.problem, assignment, [facts for _, facts in found])
+        joined = join_phases(engine.problem, assignment, [facts for _, facts in found])
         return Candidate(PhasedRun(phased, steps, beat), joined)
     request = compiled.create_infer_request()
-    if backend.stateful:
+    if engine.stateful:
         return Candidate(ScenarioRun(request, steps, beat), facts)
     return Candidate(SingleInference(request, steps[0], beat), facts)
 
 
-def compile_placement(
-    backend: MeasuredBackend, assignment: IntArray
-) -> tuple[ov.CompiledModel, Compilation]:
+def compile_placement(engine: Engine, assignment: IntArray) -> tuple[ov.CompiledModel, Compilation]:
     """Compile one placement; see ``compile_candidate``."""
-    started, problem = perf_counter(), backend.problem
+    started, problem = perf_counter(), engine.problem
     graph, on = problem.units.graph, assignment[problem.units.of_operator]
-    partition = Partition.of(graph, on, problem.devices, backend.alias)
-    compiled = compile_partition(backend.core, backend.model, graph, partition)
+    partition = Partition.of(graph, on, problem.devices, engine.alias)
+    compiled = compile_partition(engine.core, engine.model, graph, partition)
     return compiled, Compilation(
         count_submodels(compiled),
         partition.n_submodels,

@@ -13,14 +13,12 @@ from placement_gym.base.arrays import FloatArray
 if TYPE_CHECKING:
     import openvino as ov
 
-    from placement_gym.backends.measured.in_process import MeasuredBackend
+    from placement_gym.backends.measured.candidate import Engine
 
 WARMUP = 5
 
 
-def measure_operator_times(
-    backend: MeasuredBackend, device: int, prefill: bool = False
-) -> FloatArray:
+def measure_operator_times(engine: Engine, device: int, prefill: bool = False) -> FloatArray:
     """(n_operators,) median ms of the primitive that executes each operator.
 
     The time of a primitive goes to the operator with the most FLOPs among those that it fuses;
@@ -28,24 +26,24 @@ def measure_operator_times(
     to. Primitives of no operator, such as reorders that the device inserted, are left out.
 
     Args:
-        backend: Has the model, its inputs and the devices. Times of a model with state are sums
+        engine: The model, its inputs and the devices. Times of a model with state are sums
             over its scenario.
         device: Index of the device.
         prefill: Of a model with state, time its prefill alone.
     """
-    graph, spec = backend.problem.units.graph, backend.problem.devices[device]
-    steps, beat = backend.steps[:1] if prefill else backend.steps, backend.reporter.beat
+    graph, spec = engine.problem.units.graph, engine.problem.devices[device]
+    steps, beat = engine.steps[:1] if prefill else engine.steps, engine.reporter.beat
     # Counters cost time: no latency is ever measured by a model compiled like this.
     properties = spec.compile_properties() | {"PERF_COUNT": True}
     beat("compiling with counters")
-    compiled = backend.core.compile_model(backend.model, spec.name, properties)
+    compiled = engine.core.compile_model(engine.model, spec.name, properties)
     beat("the first inference with counters")
     request = compiled.create_infer_request()
     request.infer(dict(enumerate(steps[0])))
     samples: dict[str, list[float]] = {}
     # The first runs warm caches up, as before any measurement.
-    for run in range(WARMUP + backend.protocol.counter_inferences):
-        counted = run_with_counters(request, steps if backend.stateful else [[]], beat)
+    for run in range(WARMUP + engine.protocol.counter_inferences):
+        counted = run_with_counters(request, steps if engine.stateful else [[]], beat)
         for name, ms in counted.items():
             if run >= WARMUP:
                 samples.setdefault(name, []).append(ms)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from placement_gym.backends.failures import EngineFailureError, Kind
-from placement_gym.backends.measured.candidate import Candidate, Compilation
+from placement_gym.backends.measured.candidate import Candidate, Compilation, Engine
 from placement_gym.backends.measured.inferences import Beat, Inferences, Inputs, Outputs
 from placement_gym.backends.measured.outputs import compare_outputs
 from placement_gym.backends.measured.timing import Samples
@@ -26,7 +26,6 @@ from placement_gym.hardware.devices import DeviceSpec, usable_cores
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from placement_gym.backends.measured.in_process import MeasuredBackend
 
 TUNING_WINDOWS = 4
 """Windows of each number of streams and requests that a single device is tried with."""
@@ -185,12 +184,12 @@ class PipelineCompiler:
     """Compiles placements as pipelines.
 
     Args:
-        backend: Has the model, its inputs and the devices.
+        engine: The model, its inputs and the devices.
     """
 
-    def __init__(self, backend: MeasuredBackend) -> None:
-        self.backend, self.problem = backend, backend.problem
-        self.reader = InputReader(backend.model)
+    def __init__(self, engine: Engine) -> None:
+        self.engine, self.problem = engine, engine.problem
+        self.reader = InputReader(engine.model)
         self.best: dict[int, tuple[int, int]] = {}
 
     def compile(self, assignment: IntArray, requests: int | None, window: int) -> Candidate:
@@ -210,7 +209,7 @@ class PipelineCompiler:
             in_flight = self.build(assignment, specs, requests)
             streams = max(count_streams(specs[device]) for device in devices)
         compile_s = perf_counter() - started
-        in_flight.check(self.backend.tolerance)
+        in_flight.check(self.engine.tolerance)
         return Candidate(
             in_flight,
             Compilation(
@@ -227,12 +226,12 @@ class PipelineCompiler:
     def build(
         self, assignment: IntArray, specs: Sequence[DeviceSpec], requests: int | None
     ) -> InFlight:
-        backend, units, beat = self.backend, self.problem.units, self.backend.reporter.beat
+        engine, units, beat = self.engine, self.problem.units, self.engine.reporter.beat
         beat("compiling")
         stages, ports = compile_stages(
-            backend.core, backend.model, units.graph, assignment[units.of_operator], specs, requests
+            engine.core, engine.model, units.graph, assignment[units.of_operator], specs, requests
         )
-        return InFlight(stages, ports, self.reader, backend.steps, backend.stateful, beat)
+        return InFlight(stages, ports, self.reader, engine.steps, engine.stateful, beat)
 
     def compile_alone(self, device: int, window: int) -> tuple[InFlight, int]:
         """A device alone with the streams and requests that give it most results a second.

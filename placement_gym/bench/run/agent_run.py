@@ -10,7 +10,8 @@ from placement_gym.base.errors import raise_interrupt
 from placement_gym.bench.run.agents import REPAIR, UNCHANGED, AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
 from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.bench.run.finalists import Finalist, choose_finalist
+from placement_gym.bench.run.finalists import Finalist
+from placement_gym.bench.run.remeasuring import choose_finalist
 from placement_gym.bench.run.rows import Row
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.episode import play_episode

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium as gym
 
@@ -16,15 +16,13 @@ from placement_gym.backends.wrapper import CachedBackend
 from placement_gym.base.errors import UserError
 from placement_gym.base.files import safe_name
 from placement_gym.bench.run.budget import CONTENDER_SHARE
+from placement_gym.bench.run.finalists import Finalist
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.keywords import check_kwargs, not_placement
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.saving import save_model
 from placement_gym.problem.decisions import PLACEMENT_ALONE
-
-if TYPE_CHECKING:
-    from placement_gym.bench.run.finalists import Finalist
 
 
 @dataclass(frozen=True)

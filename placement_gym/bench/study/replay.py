@@ -14,7 +14,8 @@ from placement_gym.base.files import make_output_folder, write_bytes
 from placement_gym.base.progress import progress_bar
 from placement_gym.bench.run.agent_run import describe_error
 from placement_gym.bench.run.environment import BenchEnvs
-from placement_gym.bench.run.finalists import Finalist, choose_finalist
+from placement_gym.bench.run.finalists import Finalist
+from placement_gym.bench.run.remeasuring import choose_finalist
 from placement_gym.bench.run.rows import PACKED_ROWS, ROWS, Json, load_runs
 from placement_gym.bench.study.spec import Study
 from placement_gym.bench.study.task import Task, expand_variables, read_make_kwargs

@@ -13,7 +13,8 @@ from placement_gym.base.processes.serving import Parent, serve
 from placement_gym.bench.run.agent_run import describe_error, run_agent
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnvs
-from placement_gym.bench.run.finalists import Finalist, choose_finalist
+from placement_gym.bench.run.finalists import Finalist
+from placement_gym.bench.run.remeasuring import choose_finalist
 from placement_gym.bench.run.rows import Json, Row, to_plain
 from placement_gym.bench.study.task import Task
 from placement_gym.problem.placement import Placement

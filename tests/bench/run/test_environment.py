@@ -13,7 +13,7 @@ import pytest
 from placement_gym.backends.single_devices import SingleDeviceResults
 from placement_gym.backends.wrapper import CachedBackend
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
-from placement_gym.bench.run.finalists import choose_finalist
+from placement_gym.bench.run.remeasuring import choose_finalist
 from placement_gym.models import load
 
 SIM = "DevicePlacementSim-v0"

@@ -15,13 +15,8 @@ from placement_gym.backends.single_devices import SingleDeviceResults
 from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.bench.run.finalists import (
-    NO,
-    WITHIN_NOISE,
-    YES,
-    Finalist,
-    choose_finalist,
-)
+from placement_gym.bench.run.finalists import NO, WITHIN_NOISE, YES, Finalist
+from placement_gym.bench.run.remeasuring import choose_finalist
 from placement_gym.models.spec import ModelSpec
 
 SIM = "DevicePlacementSim-v0"
