@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from by_hand import cost_table, made_graph
 
+from placement_gym.backends.measured.kept_profiles import load_or_measure
 from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.timing_protocol import QUICK, TimingProtocol
 from placement_gym.backends.protocol import Measurement
@@ -16,6 +17,7 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.graph.units import group
 from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 
 GIB = 1 << 30
@@ -123,6 +125,9 @@ class CliffEngine(MeasuringBackend):
         alone = self.problem.single(device)
         self.measured.append(alone.tolist())
         return self.costs.operator_ms[:, device] * self.factors(alone)[device]
+
+    def cost_table(self) -> CostTable:
+        return load_or_measure(self)
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         first_ms = self.latency_ms(assignments[0])

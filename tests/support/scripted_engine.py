@@ -12,6 +12,7 @@ from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Measurement
 from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.problem.costs.table import CostTable
 
 Answer = Measurement | Exception | float
 
@@ -65,6 +66,9 @@ class ScriptedEngine(MeasuringBackend):
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         return [self.measure_once(assignment) for assignment in assignments]
+
+    def cost_table(self) -> CostTable:
+        raise NotImplementedError
 
     def own_choice(self, plugin: str) -> IntArray:
         return np.zeros(self.problem.n_units, dtype=np.int64)
