@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, pairwise
 from time import perf_counter
 
@@ -14,6 +15,7 @@ from placement_gym.base.arrays import IntArray, UInt8
 from placement_gym.base.errors import UserError
 from placement_gym.problem.costs.semantics import Semantics, parse_schedule
 from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.patterns import random_blocks
 from placement_gym.problem.problem import Problem, assignment_hash
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.fill import fill_in_order
@@ -40,8 +42,10 @@ HEATS = (0.001, 0.0006, 0.0003, 0.0001)
 """Temperatures between which the rungs of a bracket cool, as a share of the cost, for as many
 operators as ``HEATED`` or fewer; for more, colder as each weighs less."""
 HEATED = 1000
-SAMPLES = 16
-"""Placements that are built one unit after another before the first bracket."""
+SAMPLES = 24
+"""Starts that are looked at before the first bracket."""
+RANDOM = 0.4
+"""Share of the starts that are random blocks; the others are built one unit after another."""
 RETURNING = 2
 """Chains of a bracket that continue the best lines so far."""
 ELITES = 8
@@ -128,9 +132,9 @@ def search(
 class AnytimeSearch:
     """Proposes placements, better ones as time goes on.
 
-    Placements are built one unit after another, with random tastes and prices of memory. Chains of
-    moves start from what was built, from the best so far and from crosses of two of these, in
-    brackets: after each rung the better half of the chains goes on, colder and for longer. Each
+    Placements are built one unit after another, with random tastes and prices of memory, or are
+    random blocks, repaired. Chains of moves start from these, from the best so far and from crosses
+    of two of these, in brackets: after each rung the better half goes on, colder and longer. Each
     bracket is twice as long as the one before, so that whatever the budget, a fair share of it went
     to one long chain.
 
@@ -192,7 +196,7 @@ class AnytimeSearch:
         for place in self.propose_simple():
             yield self.chains.start(place), self.move_work
         for _ in range(SAMPLES):
-            yield self.build(), 3 * self.move_work
+            yield self.start(), 3 * self.move_work
         length = FIRST_MOVES
         while True:
             yield from self.run_bracket(length)
@@ -206,12 +210,19 @@ class AnytimeSearch:
         problem, costs = self.problem, self.chains.simulator.costs
         alone = [problem.single(device) for device in range(len(problem.devices))]
         simple = np.stack([*alone, fill_in_order(problem, costs), *self.split_in_order()])
-        if self.chains.limited:
-            prices = RepairPrices.of(problem, costs)
-            simple = repair(problem, simple, prices.unit_ms, prices.links)
-        else:
-            simple = np.stack([problem.where_supported(one) for one in simple])
+        simple = self.make_feasible(simple)
         yield from {one.tobytes(): one for one in simple}.values()
+
+    def make_feasible(self, places: IntArray) -> IntArray:
+        """(k, n_units) placements where what is not supported or does not fit is elsewhere."""
+        if not self.chains.limited:
+            return np.stack([self.problem.where_supported(one) for one in places])
+        return repair(self.problem, places, self.prices.unit_ms, self.prices.links)
+
+    @cached_property
+    def prices(self) -> RepairPrices:
+        """What a repair minimises."""
+        return RepairPrices.of(self.problem, self.chains.simulator.costs)
 
     def split_in_order(self) -> Iterator[IntArray]:
         """For loads, the best contiguous split of the order, if one is feasible."""
@@ -220,11 +231,20 @@ class AnytimeSearch:
                 yield linear_pipeline(self.problem, self.chains.simulator.costs)
 
     def begin(self) -> State:
-        """A chain that begins a line: at a cross of two elites, or at what is built."""
+        """A chain that begins a line: at a cross of two elites, or elsewhere."""
         if len(self.elites) < PARENTS or self.rng.random() >= CROSSED:
-            return self.build()
+            return self.start()
         one, other = self.rng.choice(len(self.elites), 2, replace=False)
         return self.chains.cross(self.elites[one], self.elites[other])
+
+    def start(self) -> State:
+        """A chain at a placement that is built, or at random blocks of which what does not fit
+        moves elsewhere.
+        """
+        if self.rng.random() >= RANDOM:
+            return self.build()
+        (place,) = self.make_feasible(random_blocks(self.problem, self.rng)[None])
+        return self.chains.start(place)
 
     def build(self) -> State:
         """A chain at a placement that is built from nothing, near an elite's price of memory."""

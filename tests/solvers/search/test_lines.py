@@ -12,7 +12,7 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.solvers.search import AnytimeSearch
 from placement_gym.solvers.search.chains import Elite
-from placement_gym.solvers.search.model import BEST, LINE, OVER
+from placement_gym.solvers.search.model import BEST, LINE, OVER, PRICE
 
 TIGHT = ["CPU", {"name": "GPU.0", "weight_share": 0.2}, {"name": "GPU.1", "weight_share": 0.2}]
 
@@ -66,3 +66,11 @@ def test_chains_exceed_limits_but_their_best_never_does(backend: SimulatedBacken
         if state.numbers[BEST] < np.inf:
             assert backend.infeasibility(state.best.astype(np.int64)) == ""
     assert exceeding > 10
+
+
+def test_a_share_of_the_starts_are_random_blocks_that_fit(backend: SimulatedBackend) -> None:
+    search, problem = search_of(backend), backend.problem
+    states = [search.start() for _ in range(100)]
+    blocks = [state for state in states if state.numbers[PRICE] == 0.0]
+    assert 25 < len(blocks) < 55
+    assert all(problem.infeasibility(state.place.astype(np.int64)) == "" for state in blocks)
