@@ -264,34 +264,18 @@ def anneal(
             total = np.sqrt(total)
         return largest * total
 
-    hot, cold = heat
-    n_moved = 0
-    if kind_of_model == LOAD and numbers[NOW] < np.inf:
-        numbers[NOW] = measure_loads()
-    for step in range(n_moves):
-        numbers[MOVES] += 1.0
-        chance, kind = rng.random(), 0
-        while kind < N_KINDS - 1 and chance >= shares[kind]:
-            kind += 1
-        counts[kind, TRIES] += 1.0
-        n_moved = 0
+    def note_critical() -> None:
+        """List the units of longest chains of the schedule."""
+        count, total_ms = 0, kept_free[final].max()
+        for i in range(n):
+            length = kept[i] - ms[i, on[i]] + tail[i]
+            if length * ROUNDING >= total_ms and (count == 0 or critical[count - 1] != unit[i]):
+                critical[count % n_units] = unit[i]
+                count += 1
+        numbers[N_CRITICAL] = min(count, n_units)
 
-        # a penalty with which the limits are exceeded half of the time
-        due = numbers[MOVES] % REFRESH == 0.0
-        if due:
-            numbers[PENALTY] *= RAISED if numbers[OVER] > 0.0 else LOWERED
-
-        # the units of longest chains of the schedule
-        if kind_of_model == LIST and (due or numbers[N_CRITICAL] == 0.0):
-            count, total_ms = 0, kept_free[final].max()
-            for i in range(n):
-                length = kept[i] - ms[i, on[i]] + tail[i]
-                if length * ROUNDING >= total_ms and (count == 0 or critical[count - 1] != unit[i]):
-                    critical[count % n_units] = unit[i]
-                    count += 1
-            numbers[N_CRITICAL] = min(count, n_units)
-
-        # a unit, and another device for it, often that of a linked unit
+    def choose_unit() -> int:
+        """Any unit, or one of those on which the cost depends."""
         u = draw(n_units)
         if kind_of_model == LIST and rng.random() < CRITICAL:
             u = signed(critical[draw(int(numbers[N_CRITICAL]))])
@@ -299,17 +283,22 @@ def anneal(
             fullest, tries = load.argmax(), 0
             while tries < TRIED and place[u] != fullest:
                 u, tries = draw(n_units), tries + 1
+        return u
+
+    def choose_device(u: int) -> int:
+        """Another device for a unit, often that of a linked unit."""
         here = signed(place[u])
         there = (here + 1 + draw(n_devices - 1)) % n_devices
         n_links = signed(first_link[u + 1]) - signed(first_link[u])
         if n_links > 0 and rng.random() < ADOPT:
             linked = signed(place[link[first_link[u] + draw(n_links)]])
             there = there if linked == here else linked
-        if kind != REBUILD and (n_devices == 1 or not possible[u, there]):
-            continue
+        return there
 
-        # the units that move there: an interval of the order, then linked units or one in return
-        at = signed(rank[u])
+    def move_units(kind: int, u: int, there: int) -> int:
+        """Move a unit, and what goes with it in a move of this kind; returns how many moved."""
+        # an interval of the order
+        here, at = signed(place[u]), signed(rank[u])
         begin, end = at, at + 1
         if kind == RUN:
             side = draw(3)
@@ -321,11 +310,14 @@ def anneal(
             length = draw_length(n_units)
             begin = min(max(at - draw(length), 0), n_units - length)
             end = begin + length
+        n_moved = 0
         if kind == REBUILD:
             n_moved = rebuild(model, layout, state, rng, begin, end - begin)
         else:
             for k in range(begin, end):
                 n_moved = move(n_moved, order[k], there)
+
+        # then linked units, or one in return
         if kind == REGION:
             wanted, done = draw_length(min(n_units, LARGEST_REGION)), 0
             while done < n_moved and n_moved < wanted:
@@ -342,54 +334,94 @@ def anneal(
                 if place[order[at]] == there and order[at] != u:
                     n_moved = move(n_moved, order[at], here)
                     break
+        return n_moved
 
-        # in some moves units leave a device that is full now for one with room: of some units, the
-        # one that loses least for each of its bytes, and perhaps its neighbours in the order
-        most_attempts = EJECTIONS if kind_of_model == SIMULATED or rng.random() < EJECTING else 0
+    def has_room(target: int, v: int) -> bool:
+        """True if a device would keep its limits with one more unit."""
+        fits = True
+        for h in range(n_groups):
+            if member[h, target] > 0.0 and used[h] + size[v] > limit[h]:
+                fits = False
+        return fits
+
+    def find_leaving(g: int, target: int) -> int:
+        """Of some units that fill a limit, the place in the order of the one that loses least for
+        each of its bytes on another device; -1 if none of them has room there.
+        """
+        leaves, least, now = -1, np.inf, np.int32(numbers[MOVES])
+        for _ in range(CANDIDATES):
+            at, tries = draw(n_units), 0
+            v = order[at]
+            while tries < NEAR and (
+                member[g, place[v]] == 0.0 or size[v] == 0.0 or marked[v] == now
+            ):
+                at, tries = at + 1 if at + 1 < n_units else 0, tries + 1
+                v = order[at]
+            if tries == NEAR or not possible[v, target]:
+                continue
+            lost = unit_ms[v, target] - unit_ms[v, place[v]]
+            for k in range(first_link[v], first_link[v + 1]):
+                if place[link[k]] == place[v]:
+                    lost += link_ms[k]
+                elif place[link[k]] == target:
+                    lost -= link_ms[k]
+            if lost / size[v] < least and has_room(target, v):
+                leaves, least = at, lost / size[v]
+        return leaves
+
+    def make_room(n_moved: int, freed: int, most_attempts: int) -> int:
+        """Let units leave devices that are full for one with room, perhaps with their neighbours in
+        the order; often for the one that the move has freed.
+        """
         for g in range(n_groups):
             attempts = 0
             while used[g] > limit[g] and attempts < most_attempts:
                 attempts += 1
-                target = here if rng.random() < RETURN else draw(n_devices)
+                target = freed if rng.random() < RETURN else draw(n_devices)
                 if member[g, target] > 0.0:
                     continue
-                leaves, least, now = -1, np.inf, np.int32(numbers[MOVES])
-                for _ in range(CANDIDATES):
-                    at, tries = draw(n_units), 0
-                    v = order[at]
-                    while tries < NEAR and (
-                        member[g, place[v]] == 0.0 or size[v] == 0.0 or marked[v] == now
-                    ):
-                        at, tries = at + 1 if at + 1 < n_units else 0, tries + 1
-                        v = order[at]
-                    if tries == NEAR or not possible[v, target]:
-                        continue
-                    lost = unit_ms[v, target] - unit_ms[v, place[v]]
-                    for k in range(first_link[v], first_link[v + 1]):
-                        if place[link[k]] == place[v]:
-                            lost += link_ms[k]
-                        elif place[link[k]] == target:
-                            lost -= link_ms[k]
-                    fits = True
-                    for h in range(n_groups):
-                        if member[h, target] > 0.0 and used[h] + size[v] > limit[h]:
-                            fits = False
-                    if fits and lost / size[v] < least:
-                        leaves, least = at, lost / size[v]
-                if leaves < 0:
+                at = find_leaving(g, target)
+                if at < 0:
                     continue
-                origin, at = place[order[leaves]], leaves
+                origin = place[order[at]]
                 run = rng.random() < 0.5
                 n_moved = move(n_moved, order[at], target)
                 while run and used[g] > limit[g] and at + 1 < n_units:
                     at += 1
-                    v, fits = order[at], place[order[at]] == origin
-                    for h in range(n_groups):
-                        if member[h, target] > 0.0 and used[h] + size[v] > limit[h]:
-                            fits = False
-                    if not fits:
+                    if place[order[at]] != origin or not has_room(target, order[at]):
                         break
-                    n_moved = move(n_moved, v, target)
+                    n_moved = move(n_moved, order[at], target)
+        return n_moved
+
+    hot, cold = heat
+    n_moved = 0
+    if kind_of_model == LOAD and numbers[NOW] < np.inf:
+        numbers[NOW] = measure_loads()
+    for step in range(n_moves):
+        numbers[MOVES] += 1.0
+        chance, kind = rng.random(), 0
+        while kind < N_KINDS - 1 and chance >= shares[kind]:
+            kind += 1
+        counts[kind, TRIES] += 1.0
+        n_moved = 0
+
+        # now and then: a penalty with which the limits are exceeded half of the time, and the units
+        # on which the latency depends
+        due = numbers[MOVES] % REFRESH == 0.0
+        if due:
+            numbers[PENALTY] *= RAISED if numbers[OVER] > 0.0 else LOWERED
+        if kind_of_model == LIST and (due or numbers[N_CRITICAL] == 0.0):
+            note_critical()
+
+        # the units that move; in some moves others make room for them
+        u = choose_unit()
+        here, there = signed(place[u]), choose_device(u)
+        if kind != REBUILD and (n_devices == 1 or not possible[u, there]):
+            continue
+        n_moved = move_units(kind, u, there)
+        most_attempts = EJECTIONS if kind_of_model == SIMULATED or rng.random() < EJECTING else 0
+        n_moved = make_room(n_moved, here, most_attempts)
+
         # in the others a limit may be exceeded by some bytes, or by fewer than before
         over, much = 0.0, False
         for g in range(n_groups):
