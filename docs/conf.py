@@ -1,4 +1,4 @@
-"""How Sphinx builds the site: ``python -m sphinx -W --keep-going -b html docs build/site``."""
+"""Settings of the site: ``python -m sphinx -W --keep-going -b html docs build/site``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each part of HSDAG is worth: the paper's Table 3, and ablations that it lacks.
+"""The worth of each part of HSDAG: the paper's Table 3, and ablations that it lacks.
 
 HSDAG is its preset ``rl`` here. Every variant places each model with the same budget and seeds
 in the simulated environment. 0 is the best single device, 1 the proven optimum; the table shows

@@ -171,7 +171,7 @@ def table_2(options: argparse.Namespace, out: Path) -> tuple[list[Line], dict]:
 
 
 def claims(runs: dict, models: list[str], options: argparse.Namespace) -> Iterator[Line]:
-    """What the other papers claim, from the same runs: the best over the models."""
+    """The claims of the other papers, from the same runs: the best over the models."""
     budget = options.budget
 
     def latency(label: str, model: str) -> float:
@@ -204,7 +204,7 @@ def best_single_ms(model: str, options: argparse.Namespace) -> float:
 
 
 def count_samples(runs: dict, first: str, second: str, model: str) -> float:
-    """How many times the evaluations of the first the second needs to the worse of their bests."""
+    """Evaluations that the second needs over those of the first, to the worse of their bests."""
     ratios = []
     for one, other in zip(runs[first, model], runs[second, model], strict=False):
         curves = [row["curve"] for row in (one, other)]
@@ -299,7 +299,7 @@ def draw_panel(axes, lines: list[Line], row: str, colour: str) -> None:
 
 
 def name(line: Line, row: str) -> str:
-    """What a line is called in the picture."""
+    """The name of a line in the picture."""
     whole = f"{line.paper}: {line.what}, {line.model} ({line.unit})"
     return getattr(line, row) if row else fill(whole.replace(", all", ""), 52)
 

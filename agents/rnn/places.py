@@ -27,7 +27,7 @@ FINE_AT = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Which units of B sequences are placed together; places are in the order of first units.
+    """Units of B sequences that are placed together; places are in the order of first units.
 
     Attributes:
         place: (B, N) place of each unit, 0 for padding.

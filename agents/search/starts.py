@@ -1,4 +1,4 @@
-"""Where agents begin: the placements that heuristics, or a search, propose from the cost table.
+"""Starts of agents: the placements that heuristics, or a search, propose from the cost table.
 
 Searches take them by their option ``start``. Learned agents have ``begin_with``, which names the
 placements that are evaluated first; reinforcement learning from random starts is

@@ -118,7 +118,7 @@ def draw_bars(axes: Any, latencies: dict[str, float]) -> None:
 
 
 def draw_measurement() -> None:
-    """How the inferences of one measurement follow each other."""
+    """Draw the order of the inferences of one measurement."""
     figure = Figure(figsize=(10, 2.5), layout="constrained")
     axes = figure.add_subplot()
     at = 0.0
@@ -178,7 +178,7 @@ def draw_schedules() -> None:
 
 
 def draw_gap() -> None:
-    """What an optimum says, and what a bound leaves open."""
+    """Draw an optimum, and the gap that a bound leaves open."""
     figure = Figure(figsize=(10, 2.9), layout="constrained")
     proven, bounded = figure.subplots(2, 1)
     latencies = load_latencies()

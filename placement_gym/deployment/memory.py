@@ -69,7 +69,7 @@ def weigh_units(problem: Problem) -> IntArray:
 
 
 def explain_excess(problem: Problem, assignment: IntArray) -> str:
-    """Which device would hold more than its limit, copies included, or an empty string."""
+    """Name the device that would hold more than its limit, copies included, or an empty string."""
     error = problem.over_limit(count_held(problem, assignment).total)
     return error and f"{error}; a weight that two parts of the model read is held twice"
 

@@ -1,4 +1,4 @@
-"""Which keywords ``gym.make`` takes for an environment, checked before anything is made."""
+"""Keywords that ``gym.make`` takes for an environment, checked before anything is made."""
 
 from __future__ import annotations
 

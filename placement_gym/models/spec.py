@@ -1,4 +1,4 @@
-"""Which model is placed: one object for the arguments that say so."""
+"""The model that is placed: one object for the arguments that say so."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GRANULARITIES = ("op", "colocated", "fused")
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """Which model is placed, in which units, and at which sizes.
+    """The model that is placed, its units, and its sizes.
 
     Attributes:
         model: Name, path or model, see ``models.load``; or a workload's ``.json``, or the name of

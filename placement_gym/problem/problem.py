@@ -92,7 +92,7 @@ class Problem:
 
     @cached_property
     def memory(self) -> MemoryGroups:
-        """Which devices share memory, and the limits."""
+        """Devices that share memory, and the limits."""
         return MemoryGroups.of(self.devices, int(self.unit_bytes.sum()))
 
     @cached_property
@@ -180,7 +180,7 @@ class Problem:
         return self.over_limit(self.memory_bytes(assignment))
 
     def unsupported(self, assignment: NDArray[np.integer[Any]]) -> str:
-        """Which unit is on a device that does not run it, or an empty string."""
+        """The unit that is on a device that does not run it, or an empty string."""
         if self.supports_all:
             return ""
         refused = np.flatnonzero(~self.supported[np.arange(self.n_units), assignment])
@@ -190,7 +190,7 @@ class Problem:
         return f"{device} does not support unit {unit!r}"
 
     def over_limit(self, used: IntArray) -> str:
-        """Which device, or devices of a pool, would hold more than the limit, or an empty string.
+        """The device, or devices of a pool, that would hold more than its limit, or nothing.
 
         Args:
             used: (n_devices,) bytes held on each device.

@@ -75,7 +75,7 @@ class PartialSchedule:
         return start
 
     def free_ms(self, device: int) -> float:
-        """When a device has finished all tasks placed on it."""
+        """The time at which a device has finished all tasks placed on it."""
         return self.busy[device][-1][1] if self.busy[device] else 0.0
 
     def place(self, task: int, device: int, start_ms: float) -> None:

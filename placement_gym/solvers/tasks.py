@@ -36,7 +36,7 @@ class Placeable(Protocol):
 
     @property
     def memory(self) -> MemoryGroups:
-        """Which devices share memory, and the limits."""
+        """Devices that share memory, and the limits."""
 
 
 @dataclass(frozen=True, eq=False)

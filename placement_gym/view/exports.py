@@ -65,7 +65,7 @@ def name_thread(kind: str, name: str, process: int, thread: int = 0) -> Values:
 
 
 def find_spans_ns(columns: Values, bars: Sequence[int]) -> list[tuple[int, int]]:
-    """When bars of a lane begin, by start, and how long they take, in whole nanoseconds.
+    """Starts of a lane's bars, by start, and their lengths, in whole nanoseconds.
 
     Each ends before the next one begins: Perfetto drops a bar that overlaps another by a rounding.
     """

@@ -1,4 +1,4 @@
-"""What is written of a scene: one HTML file that needs no network, and a picture."""
+"""Files of a scene: one HTML file that needs no network, and a picture."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ class SimulatedBackend:
         return self.simulator.schedule(self.check_and_convert(assignment))
 
     def start_ms(self, assignment: IntArray) -> FloatArray:
-        """When each unit's first operator starts; see ``Backend.start_ms``."""
+        """The start of each unit's first operator; see ``Backend.start_ms``."""
         _, start, _ = self.schedule(assignment)
         order, first = self.operators_by_unit
         return np.minimum.reduceat(start[order], first)

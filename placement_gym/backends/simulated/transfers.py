@@ -1,4 +1,4 @@
-"""When the transfers of a simulated schedule run, reconstructed from its operators."""
+"""Times of the transfers of a simulated schedule, reconstructed from its operators."""
 
 from __future__ import annotations
 

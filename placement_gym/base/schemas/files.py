@@ -54,7 +54,7 @@ class RowKey(Fields):
 
 
 class ComparisonFields(Fields):
-    """Which comparison a folder holds."""
+    """The comparison that a folder holds."""
 
     env: Name
     model: Name

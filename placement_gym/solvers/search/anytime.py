@@ -221,7 +221,7 @@ class AnytimeSearch:
 
     @cached_property
     def prices(self) -> RepairPrices:
-        """What a repair minimises."""
+        """Costs that a repair minimises."""
         return RepairPrices.of(self.problem, self.chains.simulator.costs)
 
     def split_in_order(self) -> Iterator[IntArray]:
