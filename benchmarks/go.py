@@ -49,7 +49,7 @@ from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.placement_env import placement_env
-from placement_gym.graph.planted import Plan
+from placement_gym.graph.planted import PlantedPlan
 from placement_gym.problem.costs.planted_optimum import planted_ms
 from placement_gym.problem.decisions import DECISIONS
 from placement_gym.solvers.bounds import critical_path_ms, load_ms, path_ms
@@ -185,7 +185,7 @@ def run_planted(options: argparse.Namespace) -> None:
 
 def place_planted(model: str, agent: str, budget: int) -> Row:
     """The best latency that an agent has evaluated, over the planted one."""
-    plan = Plan.parse(model)
+    plan = PlantedPlan.parse(model)
     devices = [{"name": f"GPU.{i}"} for i in range(plan.devices)]
     env = make_env(
         model, devices=devices, granularity="op", schedule="list", observe_graph=False

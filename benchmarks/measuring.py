@@ -137,7 +137,7 @@ def find_affinities(backend: MeasuredBackend, assignment: IntArray) -> dict[str,
     """Node -> device of its affinity."""
     units, devices = backend.problem.units, backend.problem.devices
     placed = assignment[units.of_operator]
-    partition = hetero.Partition.of(units.graph, placed, devices, backend.alias)
+    partition = hetero.HeteroPartition.of(units.graph, placed, devices, backend.alias)
     hetero.register(backend.core, tuple(partition.devices.values()))
     return {
         name: partition.targets[submodel]

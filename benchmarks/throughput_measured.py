@@ -29,7 +29,7 @@ import openvino as ov
 from common import Row, append_row, group_by, make_parser, print_table, read_rows
 
 from placement_gym.backends.measured.assembly import build_measured_backend
-from placement_gym.backends.measured.hetero import Partition, compile_partition
+from placement_gym.backends.measured.hetero import HeteroPartition, compile_partition
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.kept_profiles import load_or_measure
 from placement_gym.backends.measured.outputs import sample_inputs
@@ -194,7 +194,7 @@ class Arms:
     def queue(self, specs: Sequence[DeviceSpec], requests: int) -> Arm:
         """HETERO's own submodels, and OpenVINO's own queue of requests."""
         backend = self.backend
-        partition = Partition.of(self.graph, self.split, specs, alias=False)
+        partition = HeteroPartition.of(self.graph, self.split, specs, alias=False)
         compiled = compile_partition(backend.core, backend.model, self.graph, partition)
         inputs = dict(enumerate(backend.steps[0]))
         timed = requests * ceil(WINDOW / requests)
@@ -338,7 +338,7 @@ def sample_overlap(name: str, n_results: int) -> None:
             pass
 
     for specs, pinned in ((PAIR, ""), (PINNED, ", pinned")):
-        partition = Partition.of(graph, half, specs, alias=False)
+        partition = HeteroPartition.of(graph, half, specs, alias=False)
         compiled = compile_partition(core, model, graph, partition)
         for requests in (1, 2, 3):
             run = partial(run_queue, ov.AsyncInferQueue(compiled, requests))

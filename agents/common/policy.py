@@ -221,7 +221,7 @@ def as_unit_likelihood(likelihood: Likelihood) -> UnitLikelihood:
 
 
 class ActionParts(NamedTuple):
-    """The parts of an action, in their order; see ``placement_gym.problem.decisions.Layout``.
+    """The parts of an action, in their order; see ``placement_gym.problem.decisions.ActionLayout``.
 
     Attributes:
         units: Entries that are devices, padding included.

@@ -99,7 +99,7 @@ class Trace(NamedTuple):
     length_ms: FloatArray
 
 
-class Likelihood(NamedTuple):
+class TraceLikelihood(NamedTuple):
     """Log-probabilities of all decisions of a trace.
 
     Attributes:
@@ -223,7 +223,7 @@ def mark_earliest(offer: Offer, ms: FloatArray, allowed: BoolArray, by: str) -> 
     return earliest
 
 
-def compute_likelihood(policy: DualPolicy, graph: TaskGraph, trace: Trace) -> Likelihood:
+def compute_likelihood(policy: DualPolicy, graph: TaskGraph, trace: Trace) -> TraceLikelihood:
     """The likelihood of every decision that was possible; gradients reach all weights."""
     node, device = torch.from_numpy(trace.node), torch.from_numpy(trace.device)
     candidates, allowed = torch.from_numpy(trace.candidates), torch.from_numpy(trace.allowed)
@@ -235,12 +235,12 @@ def compute_likelihood(policy: DualPolicy, graph: TaskGraph, trace: Trace) -> Li
     placed = added.cumsum(dim=1) - added
     features = torch.from_numpy(trace.features)
     logits = policy.device(graph.x[node], of_node, features, placed)
-    return Likelihood(
+    return TraceLikelihood(
         logit.log_softmax(dim=2), logits.masked_fill(~allowed, NEVER).log_softmax(dim=2)
     )
 
 
-def compare_with_teacher(likelihood: Likelihood, trace: Trace, ties: str) -> Tensor:
+def compare_with_teacher(likelihood: TraceLikelihood, trace: Trace, ties: str) -> Tensor:
     """Loss of imitation: how unlikely the teacher's decisions are.
 
     Args:

@@ -26,7 +26,7 @@ from agents.gdp.networks import (
     describe_units,
     find_neighbours,
 )
-from agents.gdp.stages import StagedDistribution, Stages
+from agents.gdp.stages import DecisionStages, StagedDistribution
 from placement_gym.base.arguments import check_integer
 from placement_gym.base.errors import UserError
 from placement_gym.envs.observation import FEATURES
@@ -94,7 +94,7 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
 
     GraphSAGE embeds the units, segment-recurrent attention relates those that are near in
     topological order, and the mean of the embeddings modulates every dense layer of the attention.
-    Where actions decide priority and fusion, too, ``Stages`` follow the placement.
+    Where actions decide priority and fusion, too, ``DecisionStages`` follow the placement.
 
     This reading depends on graphs and weights alone, so that the first gradient step on a rollout
     goes on from that of the rollout.
@@ -195,10 +195,10 @@ class GONetwork(nn.Module):
         window = options.segment, options.memory, options.recompute
         self.attention = SegmentAttention(hidden, options.heads, options.layers, *window)
         self.head = DeviceHead(hidden, hidden) if self.devices else PlainHead(hidden, n_devices)
-        self.stages: Stages | None = None
+        self.stages: DecisionStages | None = None
         if further:
             between = SegmentAttention(hidden, options.heads, 1, *window)
-            self.stages = Stages(further, n_devices, self.devices, hidden, between)
+            self.stages = DecisionStages(further, n_devices, self.devices, hidden, between)
 
     def embed(self, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
         """(n, hidden) embeddings of units and (G, hidden) of graphs."""

@@ -103,7 +103,7 @@ class StagedLikelihood:
         return torch.stack(each).all(dim=0)
 
 
-class Stages(nn.Module):
+class DecisionStages(nn.Module):
     """Priority and fusion for (B,) placements of one graph.
 
     Recurrent attention (GO, 2.4): the decisions of a stage are added to its input, and a layer of

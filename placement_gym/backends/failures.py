@@ -27,7 +27,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Policy:
+class Consequence:
     """Consequence of a failure.
 
     Attributes:
@@ -45,10 +45,10 @@ class Policy:
 
 
 POLICIES = {
-    Kind.INFEASIBLE: Policy(),
-    Kind.TRANSIENT: Policy((0.5, 2.0, 8.0, 30.0), restart=True, is_result=False),
-    Kind.DEAD: Policy((0.0,), restart=True, remembered=True),
-    Kind.INVALID_VALUE: Policy((0.0, 0.5), remembered=True),
+    Kind.INFEASIBLE: Consequence(),
+    Kind.TRANSIENT: Consequence((0.5, 2.0, 8.0, 30.0), restart=True, is_result=False),
+    Kind.DEAD: Consequence((0.0,), restart=True, remembered=True),
+    Kind.INVALID_VALUE: Consequence((0.0, 0.5), remembered=True),
 }
 
 PATTERNS = (
@@ -79,7 +79,7 @@ class EngineFailureError(EngineError):
         self.kind = kind
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> Consequence:
         return POLICIES[self.kind]
 
     def to_json(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from placement_gym.models.loading import ModelNotFoundError
 from placement_gym.models.shapes import Shapes, shapes_of_placement
 from placement_gym.problem.costs.table import costs_beside
 from placement_gym.problem.placement import Placement, describe_saved, parse_assignment
-from placement_gym.view.scene import Found, Scene, build_problem, make_scene
+from placement_gym.view.scene import Scene, StatedPlacement, build_problem, make_scene
 
 MEASURED = "DevicePlacement-v0", "DevicePlacementPerUnit-v0"
 
@@ -76,7 +76,7 @@ def open_runs(rows: Sequence[Json]) -> Scene:
     return make_scene(find_fastest(rows, {}))
 
 
-def read_file(path: Path, changes: Mapping[str, Any]) -> list[Found]:
+def read_file(path: Path, changes: Mapping[str, Any]) -> list[StatedPlacement]:
     """The placement of a file, with the costs next to it, if there are any.
 
     Its model is the one that it names unless ``changes`` has one.
@@ -88,10 +88,12 @@ def read_file(path: Path, changes: Mapping[str, Any]) -> list[Found]:
         "devices": placement.devices,
         **changes,
     }
-    return [Found(path.stem, placement, kwargs, saved=describe_saved(placement))]
+    return [StatedPlacement(path.stem, placement, kwargs, saved=describe_saved(placement))]
 
 
-def read_folder(path: Path, changes: Mapping[str, Any], number: int | None) -> list[Found]:
+def read_folder(
+    path: Path, changes: Mapping[str, Any], number: int | None
+) -> list[StatedPlacement]:
     """The fastest run of each agent on one problem of a folder, the fastest first.
 
     Raises:
@@ -113,7 +115,7 @@ def read_folder(path: Path, changes: Mapping[str, Any], number: int | None) -> l
     return find_fastest([row for row in rows if row["problem"] == chosen], changes)
 
 
-def find_fastest(rows: Sequence[Json], changes: Mapping[str, Any]) -> list[Found]:
+def find_fastest(rows: Sequence[Json], changes: Mapping[str, Any]) -> list[StatedPlacement]:
     """The fastest run of each agent on one problem, the fastest first."""
     best: dict[str, Json] = {}
     for row in sorted(rows, key=lambda row: float(row["latency_ms"])):
@@ -124,7 +126,7 @@ def find_fastest(rows: Sequence[Json], changes: Mapping[str, Any]) -> list[Found
     problem = build_problem(kwargs).problem
     graph = str(kwargs.get("graph", "folded"))
     return [
-        Found(
+        StatedPlacement(
             label,
             Placement.of(problem, parse_assignment(row["placement"], problem), graph),
             kwargs,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from placement_gym.backends.measured.hetero import (
-    Partition,
+    HeteroPartition,
     compile_partition,
     set_affinities,
     uses_aliases,
@@ -82,7 +82,9 @@ def compile_phases(
     return PhasedModel(compile_model(core, model, prefill), compile_model(core, model, decode))
 
 
-def cut(model: ov.Model, placement: Placement, split: str = "auto") -> tuple[OpGraph, Partition]:
+def cut(
+    model: ov.Model, placement: Placement, split: str = "auto"
+) -> tuple[OpGraph, HeteroPartition]:
     """The graph of a model as ``load_model`` returns it, and its parts under a placement.
 
     Raises:
@@ -92,7 +94,7 @@ def cut(model: ov.Model, placement: Placement, split: str = "auto") -> tuple[OpG
     graph = extract_spec(model, placement.spec)
     alias = uses_aliases(split, placement.devices)
     devices = placement.operator_devices(graph)
-    return graph, Partition.of(graph, devices, placement.devices, alias)
+    return graph, HeteroPartition.of(graph, devices, placement.devices, alias)
 
 
 def apply_placement(model: ov.Model, placement: Placement) -> None:

@@ -10,7 +10,11 @@ from pprint import pformat
 from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
-from placement_gym.backends.measured.hetero import Partition, collect_properties, set_affinities
+from placement_gym.backends.measured.hetero import (
+    HeteroPartition,
+    collect_properties,
+    set_affinities,
+)
 from placement_gym.base.files import make_output_folder, safe_name, write_text
 from placement_gym.deployment.compile import cut
 from placement_gym.graph.operators import OpGraph
@@ -136,7 +140,9 @@ def read_affinities(model: ov.Model) -> dict[str, str]:
     }
 
 
-def name_devices(placement: Placement, graph: OpGraph, partition: Partition) -> dict[str, str]:
+def name_devices(
+    placement: Placement, graph: OpGraph, partition: HeteroPartition
+) -> dict[str, str]:
     """The name in partition -> that of the placement's device, of which it may be an alias."""
     devices = submodel_devices(graph, placement.operator_devices(graph), partition.submodels)
     names = [placement.devices[device].name for device in devices.tolist()]
@@ -144,7 +150,7 @@ def name_devices(placement: Placement, graph: OpGraph, partition: Partition) -> 
 
 
 def write_script(
-    model: str, devices: Sequence[str], partition: Partition, in_flight: str = ""
+    model: str, devices: Sequence[str], partition: HeteroPartition, in_flight: str = ""
 ) -> str:
     """The source of a program that compiles the exported model by OpenVINO alone."""
     virtual = [name for name, spec in partition.devices.items() if spec.virtual]

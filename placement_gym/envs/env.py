@@ -24,7 +24,7 @@ from placement_gym.envs.info import make_info
 from placement_gym.envs.observation import Observation, Observer
 from placement_gym.envs.render import Painter, render_text
 from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.decisions import LEVELS, PLACEMENT_ALONE, Layout
+from placement_gym.problem.decisions import LEVELS, PLACEMENT_ALONE, ActionLayout
 from placement_gym.problem.placement import Placement
 from placement_gym.problem.problem import Problem
 
@@ -246,7 +246,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         self.measurement: Measurement | None = None
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> ActionLayout:
         """The layout of actions and rows of decisions."""
         return self.observer.layout
 

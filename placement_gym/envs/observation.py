@@ -23,7 +23,7 @@ from placement_gym.envs.device_table import (
 )
 from placement_gym.graph import features
 from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.decisions import LEVELS, PLACEMENT_ALONE, Layout
+from placement_gym.problem.decisions import LEVELS, PLACEMENT_ALONE, ActionLayout
 from placement_gym.problem.problem import Problem
 
 Observation = dict[str, NDArray[Any]]
@@ -91,7 +91,7 @@ class Observer:
         max_devices: Common number of devices; None takes the problem's.
         devices: Whether observations include limits, room, times and links.
         costs: Times for ``devices``; None leaves them zero.
-        decisions: What an action decides, see ``decisions.Layout``; more than the placement
+        decisions: What an action decides, see ``decisions.ActionLayout``; more than the placement
             excludes padding.
 
     Raises:
@@ -147,9 +147,9 @@ class Observer:
         return len(self.problem.devices) if self.max_devices is None else int(self.max_devices)
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> ActionLayout:
         """Of actions."""
-        return Layout.of(self.decisions, self.problem, self.n_nodes, self.n_devices)
+        return ActionLayout.of(self.decisions, self.problem, self.n_nodes, self.n_devices)
 
     @cached_property
     def graph_id(self) -> int:

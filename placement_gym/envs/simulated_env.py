@@ -18,7 +18,7 @@ from placement_gym.envs.wrappers import PerUnit
 from placement_gym.hardware.device_requests import DevicesArgument
 from placement_gym.models.shapes import Shapes
 from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.decisions import PLACEMENT_ALONE, Layout
+from placement_gym.problem.decisions import PLACEMENT_ALONE, ActionLayout
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -190,7 +190,7 @@ class SimulatedEnv(DevicePlacementEnv):
 
     def evaluate_decisions(self, decisions: Sequence[str]) -> SimulatedBackend | JointBackend:
         """The backend that evaluates rows of these decisions."""
-        layout = Layout.of(decisions, self.simulated.problem)
+        layout = ActionLayout.of(decisions, self.simulated.problem)
         if layout.alone:
             return self.simulated
         from placement_gym.backends.simulated.joint import JointBackend

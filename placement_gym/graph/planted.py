@@ -42,7 +42,7 @@ FLOPS, WEIGHT_BYTES, WIDTH = 2e8, 400_000, 1000
 
 
 @dataclass(frozen=True)
-class Plan:
+class PlantedPlan:
     """The parts of a name, and the plan that they mean.
 
     Attributes:
@@ -56,7 +56,7 @@ class Plan:
     seed: int
 
     @classmethod
-    def parse(cls, name: str) -> Plan:
+    def parse(cls, name: str) -> PlantedPlan:
         """The plan of a name.
 
         Raises:
@@ -91,7 +91,7 @@ def build_planted(name: str) -> OpGraph:
     Raises:
         UserError: See ``Plan.parse``.
     """
-    plan = Plan.parse(name)
+    plan = PlantedPlan.parse(name)
     n = plan.devices * plan.slots
     edges = draw_edges(plan)
     return op_graph(
@@ -105,7 +105,7 @@ def build_planted(name: str) -> OpGraph:
     )
 
 
-def draw_edges(plan: Plan) -> IntArray:
+def draw_edges(plan: PlantedPlan) -> IntArray:
     """(2, n_edges) what each operator reads, one operator of its own device and often another."""
     rng = np.random.default_rng([plan.seed, plan.devices, plan.slots, 1])
     number = np.empty((plan.devices, plan.slots), dtype=np.int64)

@@ -36,7 +36,7 @@ class Choices(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Layout:
+class ActionLayout:
     """Order of the decisions in a row: devices of units, levels of units, bits of edges.
 
     The trivial layout is a placement alone. An action is a row, padded where that is all.
@@ -66,7 +66,7 @@ class Layout:
         problem: Problem,
         n_nodes: int | None = None,
         n_slots: int | None = None,
-    ) -> Layout:
+    ) -> ActionLayout:
         """The layout of a problem's decisions.
 
         Args:

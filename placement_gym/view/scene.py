@@ -61,7 +61,7 @@ class Scene:
 
 
 @dataclass(frozen=True)
-class Found:
+class StatedPlacement:
     """A placement as its source states it, and the arguments that build its problem."""
 
     label: str
@@ -74,7 +74,7 @@ class Found:
     saved: str = ""
 
 
-def make_scene(found: Sequence[Found]) -> Scene:
+def make_scene(found: Sequence[StatedPlacement]) -> Scene:
     """Placements of one model, with what simulates them and the fastest single device."""
     kwargs = found[0].kwargs
     simulated = build_problem({**kwargs, "granularity": "op"})
@@ -99,7 +99,7 @@ def make_scene(found: Sequence[Found]) -> Scene:
     return Scene(backend, (*placements, *alone), bool(alone))
 
 
-def state_result(found: Found, one_device_holds_the_model: bool) -> str:
+def state_result(found: StatedPlacement, one_device_holds_the_model: bool) -> str:
     """Describe a placement, with its gain if there is a single device to compare with."""
     if found.speedup is None or not one_device_holds_the_model:
         return found.result

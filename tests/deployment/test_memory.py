@@ -14,7 +14,7 @@ from fakes import FakeBackend
 from rich.console import Console
 from testbed import build_here
 
-from placement_gym.backends.measured.hetero import Partition, set_affinities
+from placement_gym.backends.measured.hetero import HeteroPartition, set_affinities
 from placement_gym.backends.measured.timing_protocol import QUICK
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.errors import UserError
@@ -56,7 +56,9 @@ def test_devices_hold_the_constants_of_the_compiled_model() -> None:
     problem = gpt_problem()
     thirds = np.arange(problem.n_units) * 3 // problem.n_units % 2
     model, graph = load("gpt"), problem.units.graph
-    partition = Partition.of(graph, thirds[problem.units.of_operator], problem.devices, alias=False)
+    partition = HeteroPartition.of(
+        graph, thirds[problem.units.of_operator], problem.devices, alias=False
+    )
     set_affinities(model, graph, partition)
     found = dict.fromkeys(problem.device_names, 0)
     for node in model.get_ops():

@@ -12,12 +12,12 @@ import pytest
 from placement_gym.base.errors import UserError
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.placement_env import placement_env
-from placement_gym.graph.planted import SLACK, Plan, build_planted
+from placement_gym.graph.planted import SLACK, PlantedPlan, build_planted
 from placement_gym.problem.costs.planted_optimum import planted_ms
 
 
 def planted(name: str, **kwargs: Any) -> DevicePlacementEnv:
-    devices = [{"name": f"GPU.{i}"} for i in range(Plan.parse(name).devices)]
+    devices = [{"name": f"GPU.{i}"} for i in range(PlantedPlan.parse(name).devices)]
     kwargs = {"devices": devices, "granularity": "op", "schedule": "list", **kwargs}
     return placement_env(gym.make("placement_gym:DevicePlacementSim-v0", model=name, **kwargs))
 
@@ -26,7 +26,7 @@ def planted(name: str, **kwargs: Any) -> DevicePlacementEnv:
 @pytest.mark.parametrize("seed", range(3))
 def test_no_placement_is_faster_than_the_planted_one(size: str, seed: int) -> None:
     name = f"planted-{size}-seed{seed}"
-    env, plan = planted(name), Plan.parse(name)
+    env, plan = planted(name), PlantedPlan.parse(name)
     every = np.array(list(product(range(plan.devices), repeat=env.problem.n_units)))
     best_ms = env.reference.reference_ms / env.evaluate_batch(every)[1].speedup.max()
     own_ms = env.evaluate(plan.assignment).latency_ms
@@ -38,14 +38,14 @@ def test_no_placement_is_faster_than_the_planted_one(size: str, seed: int) -> No
 def test_the_plan_attains_its_latency_at_any_size(name: str) -> None:
     env = planted(name, observe_graph=False)
     expected = planted_ms(name, env.cost_table())
-    assert env.evaluate(Plan.parse(name).assignment).latency_ms == pytest.approx(expected)
+    assert env.evaluate(PlantedPlan.parse(name).assignment).latency_ms == pytest.approx(expected)
     assert expected == pytest.approx(
         env.cost_table().operator_ms.sum() / len(env.problem.devices) ** 2
     )
 
 
 def test_readers_on_other_devices_come_late_enough() -> None:
-    plan = Plan.parse("planted-3x200-seed5")
+    plan = PlantedPlan.parse("planted-3x200-seed5")
     source, reader = build_planted("planted-3x200-seed5").edge_index
     apart = plan.assignment[source] != plan.assignment[reader]
     slots = reader // plan.devices - source // plan.devices
@@ -56,7 +56,7 @@ def test_readers_on_other_devices_come_late_enough() -> None:
 
 def test_the_numbers_of_operators_do_not_tell_their_devices() -> None:
     counts = np.zeros((3, 3))
-    for position, device in enumerate(Plan.parse("planted-3x300-seed0").assignment):
+    for position, device in enumerate(PlantedPlan.parse("planted-3x300-seed0").assignment):
         counts[position % 3, device] += 1
     assert counts.min() > 70
 

@@ -10,7 +10,7 @@ from openvino import opset13 as ops
 from quantized import CHANNELS, write_onnx
 from testbed import known_model, outputs
 
-from placement_gym.backends.measured.hetero import Partition, compile_partition
+from placement_gym.backends.measured.hetero import HeteroPartition, compile_partition
 from placement_gym.backends.measured.outputs import relative_error, sample_inputs
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
@@ -102,7 +102,7 @@ def test_a_split_computes_in_integers_what_the_whole_model_does(
     whole, thirds = (np.arange(len(graph)) // period % 2 for period in (len(graph), 3))
     kernels = []
     for devices in (whole, thirds):
-        partition = Partition.of(graph, devices, TESTBED, alias=True)
+        partition = HeteroPartition.of(graph, devices, TESTBED, alias=True)
         compiled = compile_partition(core, model, graph, partition, {"PERF_COUNT": True})
         kernels.append(integer_kernels(compiled, model))
     if not kernels[0]:

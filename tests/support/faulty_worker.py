@@ -20,7 +20,7 @@ from unittest.mock import patch
 import numpy as np
 
 from placement_gym.backends.measured import candidate
-from placement_gym.backends.measured.candidate import Candidate
+from placement_gym.backends.measured.candidate import CompiledPlacement
 from placement_gym.backends.measured.engine_process import Json, Worker
 from placement_gym.base.processes.serving import Parent, serve
 
@@ -90,8 +90,8 @@ def corrupt(worker: Worker, fault: str) -> Iterator[None]:
         with patch.object(worker.backend, "time_until_steady", return_value=samples):
             yield
     elif fault in OUTPUTS:
-        found = Candidate.outputs
-        with patch.object(Candidate, "outputs", lambda one: OUTPUTS[fault](found(one))):
+        found = CompiledPlacement.outputs
+        with patch.object(CompiledPlacement, "outputs", lambda one: OUTPUTS[fault](found(one))):
             yield
     elif fault == "no-room":
         with no_room():

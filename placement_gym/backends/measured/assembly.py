@@ -13,7 +13,7 @@ from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.inspection import Inspection, inspect
 from placement_gym.backends.measured.isolated import (
     TIMEOUT_S,
-    Engine,
+    EngineProcess,
     IsolatedBackend,
     inspect_in_new_process,
     remeasure_in_new_process,
@@ -68,7 +68,7 @@ def build_measured_backend(
     units = group(extract_spec(loaded, spec), spec.granularity, found.primitives)
     problem = Problem(units, devices, find_supported(units, found.operators))
     # The worker builds the problem again from the spec and the recipe, also after a crash.
-    engine = Engine(spec.holding(loaded), Recipe.of(problem, split, tolerance), timeout_s)
+    engine = EngineProcess(spec.holding(loaded), Recipe.of(problem, split, tolerance), timeout_s)
     if isolate:
         return IsolatedBackend(engine, problem, protocol)
     # Without isolation a doubtful measurement is repeated in a new process, to tell the machine's

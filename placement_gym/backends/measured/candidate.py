@@ -11,7 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_gym.backends.measured import timing
-from placement_gym.backends.measured.hetero import Partition, compile_partition, count_submodels
+from placement_gym.backends.measured.hetero import (
+    HeteroPartition,
+    compile_partition,
+    count_submodels,
+)
 from placement_gym.backends.measured.inferences import (
     Inferences,
     PhasedModel,
@@ -79,7 +83,7 @@ class Compilation:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class CompiledPlacement:
     """A compiled placement, ready to run."""
 
     inferences: Inferences
@@ -101,7 +105,7 @@ class Candidate:
         return replace(self.compilation, **phases._asdict()) if phases else self.compilation
 
 
-def compile_candidate(engine: Engine, assignment: IntArray) -> Candidate:
+def compile_candidate(engine: Engine, assignment: IntArray) -> CompiledPlacement:
     """Compile a placement by HETERO, set the inputs and run it once.
 
     Args:
@@ -119,18 +123,18 @@ def compile_candidate(engine: Engine, assignment: IntArray) -> Candidate:
     if assignment.ndim == 2:
         phased = PhasedModel(*(one for one, _ in found)).create_infer_request()
         joined = join_phases(engine.problem, assignment, [facts for _, facts in found])
-        return Candidate(PhasedRun(phased, steps, beat), joined)
+        return CompiledPlacement(PhasedRun(phased, steps, beat), joined)
     request = compiled.create_infer_request()
     if engine.stateful:
-        return Candidate(ScenarioRun(request, steps, beat), facts)
-    return Candidate(SingleInference(request, steps[0], beat), facts)
+        return CompiledPlacement(ScenarioRun(request, steps, beat), facts)
+    return CompiledPlacement(SingleInference(request, steps[0], beat), facts)
 
 
 def compile_placement(engine: Engine, assignment: IntArray) -> tuple[ov.CompiledModel, Compilation]:
     """Compile one placement; see ``compile_candidate``."""
     started, problem = perf_counter(), engine.problem
     graph, on = problem.units.graph, assignment[problem.units.of_operator]
-    partition = Partition.of(graph, on, problem.devices, engine.alias)
+    partition = HeteroPartition.of(graph, on, problem.devices, engine.alias)
     compiled = compile_partition(engine.core, engine.model, graph, partition)
     return compiled, Compilation(
         count_submodels(compiled),

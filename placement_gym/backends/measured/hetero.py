@@ -29,7 +29,7 @@ ALIASABLE = ("CPU",)
 
 
 @dataclass(frozen=True)
-class Partition:
+class HeteroPartition:
     """A placement as HETERO needs it: submodels, and the device name of each.
 
     Attributes:
@@ -45,7 +45,7 @@ class Partition:
     @classmethod
     def of(
         cls, graph: OpGraph, operator_devices: IntArray, specs: Sequence[DeviceSpec], alias: bool
-    ) -> Partition:
+    ) -> HeteroPartition:
         """Cut a graph into submodels, each on one device.
 
         HETERO tells submodels apart by device name alone and over-splits when two neighbours
@@ -100,7 +100,7 @@ def uses_aliases(split: str, specs: Sequence[DeviceSpec]) -> bool:
     return split != "hetero"
 
 
-def set_affinities(model: ov.Model, graph: OpGraph, partition: Partition) -> None:
+def set_affinities(model: ov.Model, graph: OpGraph, partition: HeteroPartition) -> None:
     """Write each node's device into its runtime info, in place, and read it back.
 
     Raises:
@@ -120,7 +120,7 @@ def compile_partition(
     core: ov.Core,
     model: ov.Model,
     graph: OpGraph,
-    partition: Partition,
+    partition: HeteroPartition,
     config: Mapping[str, Any] | None = None,
 ) -> ov.CompiledModel:
     """Compile a clone of the model as partitioned, every device with its own settings.
@@ -144,7 +144,7 @@ def compile_partition(
     return compiled
 
 
-def collect_properties(partition: Partition) -> dict[str, Any]:
+def collect_properties(partition: HeteroPartition) -> dict[str, Any]:
     """Return HETERO's properties for a partition, every device with its own settings.
 
     HETERO turns exclusive requests on when it splits, and the CPU plugin then ignores its thread

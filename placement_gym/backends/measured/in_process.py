@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from placement_gym.backends.failures import EngineFailureError, Kind, check_values, classify
 from placement_gym.backends.measured import counters, hetero, timing
 from placement_gym.backends.measured.candidate import (
-    Candidate,
     Compilation,
+    CompiledPlacement,
     compile_candidate,
     join_rounds,
     summarize,
@@ -92,7 +92,7 @@ class MeasuredBackend(MeasuringBackend):
         self.stateful = bool(problem.units.graph.scenario)
         graph = problem.units.graph
         self.steps = sample_steps(model, graph.scenario, graph.data_shapes)
-        self.references: dict[str, Candidate] = {}
+        self.references: dict[str, CompiledPlacement] = {}
         self.reference_times_ms: dict[str, float] = {}
         self.owner = os.getpid()
         register(core, problem.devices)
@@ -183,7 +183,7 @@ class MeasuredBackend(MeasuringBackend):
         times = self.time(arms, self.protocol.final_repeats)
         return [arm.summarize() for arm in arms], times
 
-    def time_until_steady(self, candidate: Candidate) -> timing.Samples:
+    def time_until_steady(self, candidate: CompiledPlacement) -> timing.Samples:
         """(2, n_blocks, runs) ms of reference and candidate, of all steady attempts."""
         arms = [self.reference, candidate]
         self.warm_up([candidate])
@@ -197,7 +197,7 @@ class MeasuredBackend(MeasuringBackend):
             return np.concatenate(steady, axis=1)
         return min(attempts, key=lambda samples: timing.noise(*samples))
 
-    def time(self, candidates: Sequence[Candidate], repeats: int) -> timing.Samples:
+    def time(self, candidates: Sequence[CompiledPlacement], repeats: int) -> timing.Samples:
         """(n_candidates, n_blocks, runs) ms of inferences or of windows, interleaved."""
         if not self.protocol.in_flight:
             return timing.time_interleaved([one.run for one in candidates], repeats)
@@ -205,14 +205,14 @@ class MeasuredBackend(MeasuringBackend):
         running = [one.inferences for one in candidates if isinstance(one.inferences, InFlight)]
         return time_windows([partial(one.time_window, window) for one in running], repeats)
 
-    def warm_up(self, candidates: Sequence[Candidate]) -> None:
+    def warm_up(self, candidates: Sequence[CompiledPlacement]) -> None:
         for _ in range(self.protocol.warmup):
             for candidate in candidates:
                 candidate.run()
         for candidate in candidates:
             candidate.forget()
 
-    def compile_and_check(self, assignment: IntArray) -> Candidate:
+    def compile_and_check(self, assignment: IntArray) -> CompiledPlacement:
         """Compile, run once and compare the outputs with those of the reference device.
 
         Raises:
@@ -224,7 +224,7 @@ class MeasuredBackend(MeasuringBackend):
             raise EngineFailureError(Kind.INFEASIBLE, difference)
         return candidate
 
-    def compile(self, assignment: IntArray) -> Candidate:
+    def compile(self, assignment: IntArray) -> CompiledPlacement:
         """Compile a placement, set the inputs and run it once."""
         if self.protocol.in_flight:
             return self.pipelines.compile(assignment, self.protocol.requests, self.protocol.window)
@@ -254,7 +254,7 @@ class MeasuredBackend(MeasuringBackend):
         return PipelineCompiler(self)
 
     @property
-    def reference(self) -> Candidate:
+    def reference(self) -> CompiledPlacement:
         """The reference device alone, compiled once for each objective and kept."""
         objective = self.protocol.objective
         if objective not in self.references:

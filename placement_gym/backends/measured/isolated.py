@@ -40,7 +40,7 @@ TIMEOUT_S = 120.0
 READY = {"method": "ready", "protocol": {}, "arguments": []}
 
 
-class Engine:
+class EngineProcess:
     """The worker process of a backend; it starts with the first request, again if it was lost.
 
     Args:
@@ -61,9 +61,9 @@ class Engine:
         """All but the process: a copy starts one of its own."""
         return self.__dict__ | {"child": None, "on_rounds": None}
 
-    def fresh(self) -> Engine:
+    def fresh(self) -> EngineProcess:
         """Another worker for the same problem."""
-        return Engine(self.spec, self.recipe, self.timeout_s, self.module)
+        return EngineProcess(self.spec, self.recipe, self.timeout_s, self.module)
 
     def ask(self, method: str, protocol: TimingProtocol, *arguments: Any) -> Any:
         """Call a method of the worker's backend.
@@ -164,7 +164,7 @@ class IsolatedBackend(MeasuringBackend):
     """
 
     def __init__(
-        self, engine: Engine, problem: Problem, protocol: TimingProtocol | None = None
+        self, engine: EngineProcess, problem: Problem, protocol: TimingProtocol | None = None
     ) -> None:
         alias = uses_aliases(engine.recipe.split, problem.devices)
         super().__init__(problem, alias, protocol or TimingProtocol())
@@ -244,7 +244,7 @@ class IsolatedBackend(MeasuringBackend):
 
 
 def remeasure_in_new_process(
-    engine: Engine,
+    engine: EngineProcess,
     problem: Problem,
     assignments: Sequence[IntArray],
     protocol: TimingProtocol,

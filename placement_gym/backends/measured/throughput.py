@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from placement_gym.backends.failures import EngineFailureError, Kind
-from placement_gym.backends.measured.candidate import Candidate, Compilation, Engine
+from placement_gym.backends.measured.candidate import Compilation, CompiledPlacement, Engine
 from placement_gym.backends.measured.inferences import Beat, Inferences, Inputs, Outputs
 from placement_gym.backends.measured.outputs import compare_outputs
 from placement_gym.backends.measured.timing import Samples
@@ -192,7 +192,7 @@ class PipelineCompiler:
         self.reader = InputReader(engine.model)
         self.best: dict[int, tuple[int, int]] = {}
 
-    def compile(self, assignment: IntArray, requests: int | None, window: int) -> Candidate:
+    def compile(self, assignment: IntArray, requests: int | None, window: int) -> CompiledPlacement:
         """Compile a placement, run it with all requests in flight and compare their outputs.
 
         Args:
@@ -210,7 +210,7 @@ class PipelineCompiler:
             streams = max(count_streams(specs[device]) for device in devices)
         compile_s = perf_counter() - started
         in_flight.check(self.engine.tolerance)
-        return Candidate(
+        return CompiledPlacement(
             in_flight,
             Compilation(
                 len(in_flight.stages),

@@ -14,7 +14,7 @@ from placement_gym.backends.simulated.fused_program import Fusion
 from placement_gym.backends.wrapper import BackendWrapper
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray, UInt8
 from placement_gym.base.errors import UserError
-from placement_gym.problem.decisions import FUSION, PRIORITY, Choices, Layout
+from placement_gym.problem.decisions import FUSION, PRIORITY, ActionLayout, Choices
 from placement_gym.schedules.event_fifo import event_fifo
 from placement_gym.schedules.event_heap import event_heap
 from placement_gym.schedules.fusion import FusionCosts
@@ -90,7 +90,7 @@ class JointBackend(BackendWrapper):
 
     inner: SimulatedBackend
 
-    def __init__(self, inner: SimulatedBackend, layout: Layout) -> None:
+    def __init__(self, inner: SimulatedBackend, layout: ActionLayout) -> None:
         super().__init__(inner)
         self.layout = layout
         check_semantics(inner, layout)
@@ -149,7 +149,7 @@ class JointBackend(BackendWrapper):
         return backend.schedule(placement)
 
 
-def check_semantics(backend: SimulatedBackend, layout: Layout) -> None:
+def check_semantics(backend: SimulatedBackend, layout: ActionLayout) -> None:
     """Raise if the schedule or the memory model does not go with the decisions.
 
     Raises:

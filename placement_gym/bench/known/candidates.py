@@ -31,7 +31,7 @@ def find_best_single_ms(backend: SimulatedBackend) -> float | None:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Claim:
     """A placement that claims a latency on the problem of a task."""
 
     task: Task
@@ -39,9 +39,9 @@ class Candidate:
     row: Json
 
 
-def group_candidates(rows: Sequence[Json]) -> list[list[Candidate]]:
+def group_candidates(rows: Sequence[Json]) -> list[list[Claim]]:
     """The placements of simulated runs by problem, the fastest first."""
-    groups: dict[str, list[Candidate]] = {}
+    groups: dict[str, list[Claim]] = {}
     for row in rows:
         if row["latency_ms"] is not None and row["costs_fingerprint"] is not None:
             for candidate in list_candidates(row):
@@ -49,10 +49,10 @@ def group_candidates(rows: Sequence[Json]) -> list[list[Candidate]]:
     return [sorted(group, key=lambda one: one.latency_ms) for group in groups.values()]
 
 
-def list_candidates(row: Json) -> list[Candidate]:
+def list_candidates(row: Json) -> list[Claim]:
     """A row's placement on its own problem, and on the one where it was scored a second time."""
     task = task_of(row)
-    found = [Candidate(task, row["latency_ms"], row)]
+    found = [Claim(task, row["latency_ms"], row)]
     if row["scored_ms"]:
         kwargs = {"model": task.model, "devices": task.devices, **task.env_kwargs}
         kwargs |= {name: value for name, value in task.score_on.items() if name != "env"}
@@ -60,13 +60,13 @@ def list_candidates(row: Json) -> list[Candidate]:
         elsewhere = replace(
             task, env=task.score_env, env_kwargs=kwargs, model=model, devices=devices
         )
-        found.append(Candidate(elsewhere, row["scored_ms"], row))
+        found.append(Claim(elsewhere, row["scored_ms"], row))
     return found
 
 
 def confirm_first(
-    candidates: Sequence[Candidate], backend: SimulatedBackend, limit_ms: float
-) -> tuple[Candidate | None, str]:
+    candidates: Sequence[Claim], backend: SimulatedBackend, limit_ms: float
+) -> tuple[Claim | None, str]:
     """The first candidate below a limit whose latency a replay confirms.
 
     Returns:

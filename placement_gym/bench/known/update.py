@@ -25,7 +25,7 @@ from placement_gym.bench.known.best_known import (
     name_problem,
 )
 from placement_gym.bench.known.candidates import (
-    Candidate,
+    Claim,
     confirm_first,
     evaluate_ms,
     find_best_single_ms,
@@ -129,7 +129,7 @@ def _update_each(
 
 
 def update_problem(
-    candidates: Sequence[Candidate], envs: BenchEnvs, folder: Path, time_limit_s: float
+    candidates: Sequence[Claim], envs: BenchEnvs, folder: Path, time_limit_s: float
 ) -> Change:
     """The change that candidates for one problem, the fastest first, make to its value."""
     problem = json.loads(candidates[0].task.problem)
@@ -148,7 +148,7 @@ def update_problem(
     return Change(problem, before, after, note)
 
 
-def make_value(candidate: Candidate, backend: SimulatedBackend) -> BestKnown:
+def make_value(candidate: Claim, backend: SimulatedBackend) -> BestKnown:
     """The best known value that a confirmed candidate is, without a bound."""
     row = candidate.row
     identity = identify(backend)

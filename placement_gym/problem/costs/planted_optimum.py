@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base.errors import UserError
-from placement_gym.graph.planted import SLACK, Plan
+from placement_gym.graph.planted import SLACK, PlantedPlan
 from placement_gym.problem.costs.table import CostTable
 
 
@@ -20,7 +20,7 @@ def planted_ms(model: str, costs: CostTable) -> float:
         UserError: The optimum is not known there: the devices are of another number or differ, or
             transfers take too long.
     """
-    plan, times = Plan.parse(model), costs.operator_ms
+    plan, times = PlantedPlan.parse(model), costs.operator_ms
     longest = costs.transfer_ms.max(initial=0.0)
     if len(costs.devices) != plan.devices or not np.allclose(times, times[0, 0], rtol=1e-12):
         raise UserError(

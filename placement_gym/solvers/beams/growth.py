@@ -25,7 +25,7 @@ from placement_gym.solvers.beams.potentials import Potentials, find_tails
 MAX_STATES = 100_000
 
 
-class Step(NamedTuple):
+class BackStep(NamedTuple):
     """Leads back from partial placements to those without the last task.
 
     Attributes:
@@ -37,7 +37,7 @@ class Step(NamedTuple):
     device: NDArray[np.int8]
 
 
-class Found(NamedTuple):
+class BeamResult(NamedTuple):
     """Result of a search.
 
     Attributes:
@@ -79,7 +79,7 @@ class Grower:
     slack: float = 0.0
     about_ms: float = 0.0
 
-    def search(self, width: int, upper_ms: float, end: float) -> Found:
+    def search(self, width: int, upper_ms: float, end: float) -> BeamResult:
         """Search once, keeping ``width`` partial placements of each length.
 
         Args:
@@ -87,19 +87,19 @@ class Grower:
             upper_ms: Only lower costs are searched for.
             end: When to stop, by ``perf_counter``.
         """
-        layer, dropped_ms, steps = Layer.empty(len(self.tolerances)), upper_ms, list[Step]()
+        layer, dropped_ms, steps = Layer.empty(len(self.tolerances)), upper_ms, list[BackStep]()
         for k in range(len(self.frontier.order)):
             # A search that stops here has dropped everything that is left: its bound is theirs.
             if perf_counter() > end:
-                return Found(np.inf, 0.0, None, min(dropped_ms, float(layer.bound.min())))
+                return BeamResult(np.inf, 0.0, None, min(dropped_ms, float(layer.bound.min())))
             layer, least_ms = self.advance(k, layer, width, upper_ms)
             dropped_ms = min(dropped_ms, least_ms)
             if not len(layer.code):
-                return Found(np.inf, 0.0, None, dropped_ms)
-            steps.append(Step(layer.parent, layer.device))
+                return BeamResult(np.inf, 0.0, None, dropped_ms)
+            steps.append(BackStep(layer.parent, layer.device))
         best = int(layer.bound.argmin())
         price_ms = float(layer.values[best, self.n_times + self.n_devices + 1])
-        return Found(float(layer.bound[best]), price_ms, read_devices(steps, best), dropped_ms)
+        return BeamResult(float(layer.bound[best]), price_ms, read_devices(steps, best), dropped_ms)
 
     def advance(self, k: int, layer: Layer, width: int, upper_ms: float) -> tuple[Layer, float]:
         """Place one more task; returns the best partial placements and the lowest bound dropped."""
@@ -164,7 +164,7 @@ def is_narrow(frontier: Frontier, n_devices: int) -> bool:
     return fits and n_devices**most <= MAX_STATES
 
 
-def read_devices(steps: list[Step], best: int) -> IntArray:
+def read_devices(steps: list[BackStep], best: int) -> IntArray:
     """(n,) devices of a complete placement, by its number in the last layer."""
     devices: list[int] = []
     for parent, device in reversed(steps):

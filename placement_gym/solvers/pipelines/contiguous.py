@@ -16,7 +16,7 @@ from placement_gym.solvers.highs import minimize
 from placement_gym.solvers.kinds import Kinds, interchangeable_devices
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.pipelines.forward import Forward
-from placement_gym.solvers.pipelines.ideal_chains import Chains, Plan, find_chains
+from placement_gym.solvers.pipelines.ideal_chains import ChainLimits, ChainTable, find_chains
 from placement_gym.solvers.pipelines.ideal_stages import (
     PipelineMemoryError,
     compute_stages,
@@ -58,7 +58,7 @@ NO_SPLIT = Split(np.inf, np.empty(0, dtype=np.int64))
 
 
 @dataclass(frozen=True)
-class Search:
+class SplitSearch:
     """The search for the best split; arguments are those of ``exact_pipeline``.
 
     Attributes:
@@ -70,7 +70,7 @@ class Search:
     max_ideals: int = MAX_IDEALS
     most_ms: float = np.inf
 
-    def below(self, load_ms: float) -> Search | None:
+    def below(self, load_ms: float) -> SplitSearch | None:
         """The search for splits up to a load that is known.
 
         None if it is zero, or times are not so far above it that its error would matter: loads are
@@ -158,7 +158,7 @@ class Search:
         n_words, n_kinds = ideals.words.shape[1], len(self.kinds.devices)
         return len(ideals) * (12 * self.kinds.n_states + 16 * n_words + 48 * n_kinds + 80)
 
-    def plan(self, forward: Forward, ideals: Ideals, cutoff_ms: float) -> Plan:
+    def plan(self, forward: Forward, ideals: Ideals, cutoff_ms: float) -> ChainLimits:
         """Return what chains below the cut-off may use and must leave."""
         used = self.kinds.used
         left, room = np.zeros(len(ideals)), np.zeros(len(used))
@@ -168,9 +168,9 @@ class Search:
             left = total[-1] - total
             room = cutoff_ms * ((self.kinds.counts - used) @ prices)
             room += ROUNDING * (cutoff_ms + total[-1])
-        return Plan(used, self.kinds.stride, left, room, cutoff_ms)
+        return ChainLimits(used, self.kinds.stride, left, room, cutoff_ms)
 
-    def read_split(self, forward: Forward, ideals: Ideals, chains: Chains) -> Split:
+    def read_split(self, forward: Forward, ideals: Ideals, chains: ChainTable) -> Split:
         """Follow the links of the best chain back."""
         used, stride = self.kinds.used, self.kinds.stride
         ideal, state = len(ideals) - 1, int(chains.best[-1].argmin())

@@ -20,13 +20,13 @@ from numba import njit
 from numpy.typing import NDArray
 
 from placement_gym.base.arrays import FloatArray, Int32, IntArray
-from placement_gym.solvers.pipelines.ideal_stages import Stages
+from placement_gym.solvers.pipelines.ideal_stages import StageCosts
 
 STATE, KIND = 0, 1
 """Columns of the moves that ``open_moves`` lists."""
 
 
-class Plan(NamedTuple):
+class ChainLimits(NamedTuple):
     """Limits of chains: what they may use, and what they must leave.
 
     Attributes:
@@ -44,7 +44,7 @@ class Plan(NamedTuple):
     cutoff_ms: float
 
 
-class Chains(NamedTuple):
+class ChainTable(NamedTuple):
     """The table of the dynamic programme.
 
     Attributes:
@@ -59,7 +59,7 @@ class Chains(NamedTuple):
     lowest: FloatArray
 
     @classmethod
-    def start(cls, n_ideals: int, n_states: int) -> Chains:
+    def start(cls, n_ideals: int, n_states: int) -> ChainTable:
         """The table with the empty chain alone."""
         best = np.full((n_ideals, n_states), np.inf)
         lowest = np.full(n_ideals, np.inf)
@@ -67,18 +67,18 @@ class Chains(NamedTuple):
         return cls(best, np.full((n_ideals, n_states), -1, dtype=np.int32), lowest)
 
 
-def find_chains(stages: Stages, plan: Plan, offsets: IntArray) -> Chains:
+def find_chains(stages: StageCosts, plan: ChainLimits, offsets: IntArray) -> ChainTable:
     """Fill the table of chains.
 
     An interrupt takes effect between two sizes.
 
     Args:
-        stages: See ``Stages``.
-        plan: See ``Plan``.
+        stages: See ``StageCosts``.
+        plan: See ``ChainLimits``.
         offsets: (n + 2,) first ideal of each size.
     """
     n_ideals, n_kinds = stages.work_ms.shape
-    chains = Chains.start(n_ideals, len(plan.room))
+    chains = ChainTable.start(n_ideals, len(plan.room))
     reached, heaviest_ms = np.zeros(n_ideals, np.int32), np.zeros((n_ideals, n_kinds))
     # A chain reaches the empty ideal.
     n_reached = 1
@@ -91,9 +91,9 @@ def find_chains(stages: Stages, plan: Plan, offsets: IntArray) -> Chains:
 
 @njit(cache=True, nogil=True)
 def extend_chains(
-    stages: Stages,
-    plan: Plan,
-    chains: Chains,
+    stages: StageCosts,
+    plan: ChainLimits,
+    chains: ChainTable,
     reached: Int32,
     heaviest_ms: FloatArray,
     n_reached: int,
@@ -103,8 +103,8 @@ def extend_chains(
     """Fill the rows of ideals from ``first`` up to ``stop``, all of one size.
 
     Args:
-        stages: See ``Stages``.
-        plan: See ``Plan``.
+        stages: See ``StageCosts``.
+        plan: See ``ChainLimits``.
         chains: The table, complete for smaller ideals.
         reached: (n_ideals,) int32, of which the first ``n_reached`` are the smaller ideals that a
             chain reaches, ascending; those of this size are added.
@@ -163,7 +163,7 @@ def extend_chains(
 
 
 @njit(cache=True, nogil=True)
-def open_moves(plan: Plan, best: FloatArray, i: int) -> IntArray:
+def open_moves(plan: ChainLimits, best: FloatArray, i: int) -> IntArray:
     """(n_moves, 2) states and kinds of last devices that chains to ideal i may have.
 
     The row of ``best`` becomes the cut-off where a chain may go on from it.

@@ -34,7 +34,7 @@ class PipelineMemoryError(UserError):
         )
 
 
-class Stages(NamedTuple):
+class StageCosts(NamedTuple):
     """Arrays that give the costs of the difference of two ideals, for each kind of device.
 
     Attributes:
@@ -93,7 +93,7 @@ def compute_stages(
     held_bytes: FloatArray,
     max_entries: int,
     most_ms: float = np.inf,
-) -> Stages:
+) -> StageCosts:
     """Compute the arrays.
 
     Args:
@@ -119,7 +119,7 @@ def compute_stages(
     begin, tensor, part = follow_borders(touches, ideals.smaller, ideals.last, max_entries)
     if begin[-1] > len(tensor):
         raise PipelineMemoryError(f"more than {max_entries} tensors on the borders of ideals")
-    return Stages(
+    return StageCosts(
         words=ideals.words,
         solid=np.logical_and.accumulate(ideals.words == FULL, axis=1).sum(axis=1),
         extent=np.minimum(ideals.last // 64 + 1, ideals.words.shape[1]).astype(np.int64),
@@ -183,7 +183,7 @@ def sum_borders(begin: IntArray, tensor: Int32, boundary_ms: FloatArray) -> Floa
 def follow_borders(
     touches: Touches, smaller: Int32, last: Int32, max_entries: int
 ) -> tuple[IntArray, Int32, Int32]:
-    """Compute ``begin``, ``tensor`` and ``part`` of ``Stages``, tensors ascending in a border.
+    """Compute ``begin``, ``tensor`` and ``part`` of ``StageCosts``, tensors ascending in a border.
 
     Beyond ``max_entries`` the last two are empty and the last value of the first is not.
     """

@@ -18,7 +18,7 @@ from placement_gym.problem.costs.semantics import Semantics
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.schedules.simulator import Simulator
-from placement_gym.solvers.pipelines.contiguous import ROUNDING, Search, Split
+from placement_gym.solvers.pipelines.contiguous import ROUNDING, Split, SplitSearch
 from placement_gym.solvers.pipelines.forward import Forward, merge_leaves
 from placement_gym.solvers.pipelines.ideals import MAX_IDEALS, TooManyIdealsError
 
@@ -39,7 +39,7 @@ def exact_pipeline(problem: Problem, costs: CostTable, max_ideals: int = MAX_IDE
         PipelineMemoryError: The tables need more than ``MAX_BYTES``.
         ValueError: No contiguous split is feasible.
     """
-    return narrow(Search(problem, costs, max_ideals), find_exact)
+    return narrow(SplitSearch(problem, costs, max_ideals), find_exact)
 
 
 def linear_pipeline(problem: Problem, costs: CostTable) -> IntArray:
@@ -51,10 +51,10 @@ def linear_pipeline(problem: Problem, costs: CostTable) -> IntArray:
         PipelineMemoryError: The tables need more than ``MAX_BYTES``.
         ValueError: No split along that order is feasible.
     """
-    return narrow(Search(problem, costs), find_linear)
+    return narrow(SplitSearch(problem, costs), find_linear)
 
 
-def narrow(search: Search, solve: Callable[[Search], Split]) -> IntArray:
+def narrow(search: SplitSearch, solve: Callable[[SplitSearch], Split]) -> IntArray:
     """Search again below the load that was found while times are far above it.
 
     Raises:
@@ -70,12 +70,12 @@ def narrow(search: Search, solve: Callable[[Search], Split]) -> IntArray:
         search = below
 
 
-def find_linear(search: Search) -> Split:
+def find_linear(search: SplitSearch) -> Split:
     """The best split of a search along one order."""
     return search.linear(Forward.of(search.problem.units), search.problem.unit_bytes)
 
 
-def find_exact(search: Search) -> Split:
+def find_exact(search: SplitSearch) -> Split:
     """The best contiguous split of a search; see ``exact_pipeline`` for the errors."""
     problem, costs = search.problem, search.costs
     forward = Forward.of(problem.units)
@@ -91,7 +91,7 @@ def find_exact(search: Search) -> Split:
     return solve_merged(search, merged, joined)
 
 
-def solve_merged(search: Search, merged: Forward, joined: BoolArray) -> Split:
+def solve_merged(search: SplitSearch, merged: Forward, joined: BoolArray) -> Split:
     """The best split under memory limits if leaves have joined their neighbours.
 
     Raises:

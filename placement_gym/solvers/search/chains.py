@@ -43,7 +43,7 @@ FADING = 0.98
 """Weight of what was gained before, at every look."""
 
 
-class Kinds:
+class MoveKinds:
     """Shares of the kinds of move: those that gain more in their time are tried more often."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Chains:
         self.limited = hard and problem.limited
         self.model = Model.of(simulator)
         self.layout = Layout.of(problem, self.model, self.limited)
-        self.kinds = Kinds()
+        self.kinds = MoveKinds()
         self.lines = count()
 
     def start(self, place: IntArray | UInt8, price: float = 0.0) -> State:

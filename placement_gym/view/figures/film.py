@@ -27,7 +27,7 @@ class Film:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.stage: Stage | None = None
+        self.stage: Backdrop | None = None
 
     def render(self, assignment: IntArray, title: str) -> UInt8:
         """(height, width, 3) picture of an (n_units,) assignment, as ``draw_placement`` draws it.
@@ -37,11 +37,11 @@ class Film:
         if self.problem.units.quotient.n_edges > MAX_EDGES:
             return render_pixels(draw_large_placement(self.problem, assignment, title))
         if self.stage is None:
-            self.stage = Stage(self.problem, title)
+            self.stage = Backdrop(self.problem, title)
         return self.stage.render(assignment, title)
 
 
-class Stage:
+class Backdrop:
     """A picture whose layout is fixed, and its names and key as pixels of their own.
 
     Args:

@@ -17,7 +17,11 @@ from processes import run_python
 from testbed import build_here
 
 import placement_gym
-from placement_gym.backends.measured.hetero import Partition, compile_partition, count_submodels
+from placement_gym.backends.measured.hetero import (
+    HeteroPartition,
+    compile_partition,
+    count_submodels,
+)
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.outputs import relative_error
 from placement_gym.deployment.evaluate import evaluate_placement
@@ -95,7 +99,7 @@ def test_requests_of_a_scattered_placement_begin(kind: str) -> None:
     ready = load(model(), **kwargs)
     graph = extract(ready, data_shapes=kwargs.get("data_shapes"))
     on = np.random.default_rng(0).integers(0, 2, len(graph))
-    partition = Partition.of(graph, on, parse_devices("cpu-testbed"), True)
+    partition = HeteroPartition.of(graph, on, parse_devices("cpu-testbed"), True)
     compiled = compile_partition(ov.Core(), ready, graph, partition)
     assert count_submodels(compiled) == partition.n_submodels
     compiled.create_infer_request()

@@ -33,7 +33,7 @@ from testbed import (
 import placement_gym
 from placement_gym import DeviceSpec, Placement, PlacementMismatchError, apply_placement
 from placement_gym.backends.measured.hetero import (
-    Partition,
+    HeteroPartition,
     alias_device,
     compile_partition,
     set_affinities,
@@ -110,7 +110,7 @@ def test_aliases_give_bert_the_expected_submodels_and_outputs(index: int) -> Non
     )
     graph = known_problem("bert-8").units.graph
     units = known_problem("bert-8").units.of_operator
-    partition = Partition.of(graph, assignment(placed)[units], TESTBED, alias=True)
+    partition = HeteroPartition.of(graph, assignment(placed)[units], TESTBED, alias=True)
     assert partition.n_submodels > 1
     assert compiled.get_property("HETERO_NUMBER_OF_SUBMODELS") == partition.n_submodels
     found = outputs(compiled, known_model("bert-8"))
@@ -191,7 +191,9 @@ def test_applying_a_placement_sets_the_affinity_of_every_node() -> None:
 
 def test_a_node_without_a_device_is_an_error() -> None:
     graph = extract(known_model("tiny"), "folded")
-    partition = Partition.of(graph, np.zeros(len(graph), dtype=np.int64), TESTBED, alias=False)
+    partition = HeteroPartition.of(
+        graph, np.zeros(len(graph), dtype=np.int64), TESTBED, alias=False
+    )
     stranger = load("tiny")
     stranger.get_ordered_ops()[-2].set_friendly_name("renamed")
     with pytest.raises(CompileError, match="renamed"):
@@ -204,10 +206,10 @@ def affinities(model: ov.Model) -> dict[str, str]:
     return {n.get_friendly_name(): n.get_rt_info()["affinity"].astype(str) for n in nodes}
 
 
-def partition_of(graph: OpGraph, device_of: dict[str, int]) -> Partition:
+def partition_of(graph: OpGraph, device_of: dict[str, int]) -> HeteroPartition:
     """Operators on the devices named, all others on the first one."""
     devices = assignment([device_of.get(name, 0) for name in graph.names])
-    return Partition.of(graph, devices, TESTBED, alias=False)
+    return HeteroPartition.of(graph, devices, TESTBED, alias=False)
 
 
 def test_a_parameter_goes_with_its_first_reader() -> None:

@@ -22,7 +22,7 @@ from testbed import (
 )
 
 from placement_gym.backends.measured import counters, profile, timing
-from placement_gym.backends.measured.candidate import Candidate, Compilation
+from placement_gym.backends.measured.candidate import Compilation, CompiledPlacement
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.base.arrays import IntArray
@@ -107,7 +107,7 @@ def test_outputs_unlike_the_reference_are_infeasible(
 ) -> None:
     tested = backend(ov.Core())
     wrong = [np.full_like(output, spoilt) for output in tested.expected_outputs]
-    monkeypatch.setattr(Candidate, "outputs", lambda candidate: wrong)
+    monkeypatch.setattr(CompiledPlacement, "outputs", lambda candidate: wrong)
     measured = tested.evaluate(assignment(CHESSBOARD))
     assert "outputs differ from the reference" in measured.error
     assert measured.latency_ms == pytest.approx(10 * measured.reference_ms)
