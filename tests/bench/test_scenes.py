@@ -171,8 +171,12 @@ def test_the_view_has_the_data_shapes_of_its_placement(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["view", "evaluate", "export"])
 def test_commands_with_a_placement_advise_only_their_options(
-    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     words = [command, *save_made_with(tmp_path, shapes={"x": [1, 8]})]
     known = make_parser().commands[command]._option_string_actions
     assert main(words) == 2

@@ -149,6 +149,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands make their folder of results before they find the error."""
+    monkeypatch.chdir(tmp_path)
+
+
 def status_of(words: list[str]) -> int | str | None:
     """The exit status of the command."""
     try:
