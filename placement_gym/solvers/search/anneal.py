@@ -33,11 +33,11 @@ from placement_gym.solvers.search.model import (
 )
 from placement_gym.solvers.search.rebuild import rebuild
 
-UNIT, RUN, STRETCH, REGION, SWAP, REBUILD = range(6)
+UNIT, RUN, STRETCH, REGION, SWAP, REBUILD, CLUSTER = range(7)
 """Kinds of move: a unit; a run of consecutive units of one device, or one end of it; a stretch of
 the order; a unit and linked units around it; two units that change places; a stretch that is
-placed again, one unit after another."""
-N_KINDS = 6
+placed again, one unit after another; a cluster of linked units, see ``clusters``."""
+N_KINDS = 7
 TRIES, GAIN = range(2)
 """Columns of what is counted for each kind."""
 CRITICAL = 0.5
@@ -119,6 +119,8 @@ def anneal(
     first_link, link, possible = layout.first_link, layout.link, layout.possible
     size, member, limit = layout.size, layout.member, layout.limit
     unit_ms, link_ms = layout.unit_ms, layout.link_ms
+    nested, first_nested, last_nested = layout.nested, layout.first_nested, layout.last_nested
+    n_levels = len(first_nested)
     place, on, used, moved, was = state.place, state.on, state.used, state.moved, state.was
     marked, critical, best, numbers = state.marked, state.critical, state.best, state.numbers
     finish, kept, free, kept_free = state.finish, state.kept, state.free, state.kept_free
@@ -297,7 +299,7 @@ def anneal(
 
     def move_units(kind: int, u: int, there: int) -> int:
         """Move a unit, and what goes with it in a move of this kind; returns how many moved."""
-        # an interval of the order
+        # an interval of the order, or of that of clusters
         here, at = signed(place[u]), signed(rank[u])
         begin, end = at, at + 1
         if kind == RUN:
@@ -310,12 +312,16 @@ def anneal(
             length = draw_length(n_units)
             begin = min(max(at - draw(length), 0), n_units - length)
             end = begin + length
+        elif kind == CLUSTER and n_levels > 0:
+            level = draw(n_levels)
+            begin, end = signed(first_nested[level, u]), signed(last_nested[level, u])
         n_moved = 0
         if kind == REBUILD:
             n_moved = rebuild(model, layout, state, rng, begin, end - begin)
         else:
+            nests = kind == CLUSTER and n_levels > 0
             for k in range(begin, end):
-                n_moved = move(n_moved, order[k], there)
+                n_moved = move(n_moved, nested[k] if nests else order[k], there)
 
         # then linked units, or one in return
         if kind == REGION:

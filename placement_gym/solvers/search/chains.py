@@ -35,7 +35,7 @@ from placement_gym.solvers.search.model import (
 )
 from placement_gym.solvers.search.rebuild import rebuild
 
-COSTS = np.array([0.8, 0.9, 1.2, 1.0, 0.8, 2.5])
+COSTS = np.array([0.8, 0.9, 1.2, 1.0, 0.8, 2.5, 1.0])
 """Relative time of each kind of move."""
 LEAST_SHARE = 0.05
 """Of each kind among all moves."""

@@ -10,6 +10,7 @@ from placement_gym.base.arrays import BoolArray, FloatArray, Int32, IntArray, UI
 from placement_gym.problem.problem import Problem
 from placement_gym.schedules.program import uint32
 from placement_gym.schedules.simulator import Simulator
+from placement_gym.solvers.search.clusters import make_clusters
 
 LIST, SERIAL, LOAD, SIMULATED = range(4)
 """Estimates of a placement: by a list schedule, a sum or loads, which are updated for every move;
@@ -135,6 +136,9 @@ class Layout(NamedTuple):
         member: (n_groups, n_devices) float64, 1 for devices whose units count against each limit.
         limit: (n_groups,) bytes.
         gain: Typical ms that a byte saves on the right device, the scale of its price.
+        nested: (n_units,) units in an order in which every cluster is contiguous.
+        first_nested: (n_levels, n_units) where the cluster of each unit begins in ``nested``.
+        last_nested: (n_levels, n_units) the position after its end.
     """
 
     first_op: UInt32
@@ -150,6 +154,9 @@ class Layout(NamedTuple):
     member: FloatArray
     limit: FloatArray
     gain: float
+    nested: UInt32
+    first_nested: UInt32
+    last_nested: UInt32
 
     @classmethod
     def of(cls, problem: Problem, model: Model, limited: bool) -> Layout:
@@ -172,20 +179,26 @@ class Layout(NamedTuple):
         unit_ms = np.zeros((n_units, n_devices))
         np.add.at(unit_ms, model.unit, model.ms)
         size = problem.unit_bytes
+        first_link = uint32(np.searchsorted(own[by_own], np.arange(n_units + 1)))
+        link, link_ms = uint32(other[by_own]), np.concatenate([shared_ms, shared_ms])[by_own]
+        clusters = make_clusters(first_link, link, link_ms, unit_ms.min(axis=1))
         return cls(
             first_op=uint32(first_op),
             ops=uint32(ops),
             order=uint32(order),
             rank=uint32(np.argsort(order)),
-            first_link=uint32(np.searchsorted(own[by_own], np.arange(n_units + 1))),
-            link=uint32(other[by_own]),
-            link_ms=np.concatenate([shared_ms, shared_ms])[by_own],
+            first_link=first_link,
+            link=link,
+            link_ms=link_ms,
             unit_ms=unit_ms,
             possible=np.ascontiguousarray(problem.possible if limited else problem.supported),
             size=size,
             member=(problem.memory.of_device == tight[:, None]).astype(np.float64),
             limit=limits[tight],
             gain=float(np.ptp(unit_ms, axis=1).sum() / max(size.sum(), 1.0)),
+            nested=clusters.order,
+            first_nested=clusters.begin,
+            last_nested=clusters.end,
         )
 
 

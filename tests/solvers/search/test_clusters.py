@@ -1,0 +1,58 @@
+"""Clusters of linked units: a tree whose levels are contiguous in one order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from placement_gym.solvers.search.clusters import FEWEST, make_clusters, match
+
+
+def chain(n: int) -> tuple[np.ndarray, ...]:
+    """Links of a chain of n units, listed at both ends, of 1 ms each."""
+    ends = np.stack([np.arange(n - 1), np.arange(1, n)])
+    own, other = np.concatenate([ends, ends[::-1]], axis=1)
+    by_own = np.argsort(own, kind="stable")
+    first = np.searchsorted(own[by_own], np.arange(n + 1))
+    return (
+        first.astype(np.uint32),
+        other[by_own].astype(np.uint32),
+        np.ones(2 * n - 2),
+    )
+
+
+def members(clusters, level: int, unit: int) -> set[int]:
+    begin, end = clusters.begin[level, unit], clusters.end[level, unit]
+    return set(clusters.order[begin:end].tolist())
+
+
+@pytest.mark.parametrize("n", [8, 33, 200])
+def test_each_level_splits_the_units(n):
+    clusters = make_clusters(*chain(n), np.ones(n))
+    assert sorted(clusters.order) == list(range(n))
+    for level in range(len(clusters.begin)):
+        parts = {frozenset(members(clusters, level, unit)) for unit in range(n)}
+        assert sum(map(len, parts)) == n
+        assert len(parts) >= FEWEST
+        assert all(unit in members(clusters, level, unit) for unit in range(n))
+
+
+def test_clusters_of_a_level_are_whole_in_the_next():
+    clusters = make_clusters(*chain(100), np.ones(100))
+    assert len(clusters.begin) >= 4
+    for level in range(len(clusters.begin) - 1):
+        for unit in range(100):
+            assert members(clusters, level, unit) <= members(clusters, level + 1, unit)
+
+
+def test_a_node_takes_the_free_neighbour_of_the_highest_score():
+    first, other = np.array([0, 3, 4, 5, 6]), np.array([1, 2, 3, 0, 0, 0])
+    pair = match(first, other, np.array([1.0, 9.0, 2.0, 1.0, 9.0, 2.0]))
+    assert pair.tolist() == [0, 1, 0, 2]
+
+
+def test_units_without_links_have_no_clusters():
+    nothing = np.zeros(0)
+    clusters = make_clusters(np.zeros(7, np.uint32), nothing.astype(np.uint32), nothing, np.ones(6))
+    assert clusters.begin.shape == (0, 6)
+    assert list(clusters.order) == list(range(6))
