@@ -49,12 +49,13 @@ def make_clusters(first: UInt32, link: UInt32, link_ms: FloatArray, ms: FloatArr
         n_now = int(merged.max()) + 1
         if n_now > (1.0 - LEAST_MERGED) * len(ms) or n_now < FEWEST:
             break
-        cluster, ms = merged[cluster], np.bincount(merged, ms)
+        cluster, ms = merged[cluster], np.bincount(merged, weights=ms).astype(np.float64)
         levels.append(cluster)
         # links within a cluster end, and parallel ones are one
         pairs, which = np.unique(merged[own] * n_now + merged[other], return_inverse=True)
         own, other = np.divmod(pairs, n_now)
-        link_ms, apart = np.bincount(which, link_ms), own != other
+        link_ms = np.bincount(which, weights=link_ms).astype(np.float64)
+        apart = own != other
         own, other, link_ms = own[apart], other[apart], link_ms[apart]
     order = np.lexsort(levels)
     bounds = [find_bounds(cluster, order) for cluster in levels[1:]]
