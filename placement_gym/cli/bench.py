@@ -6,13 +6,13 @@ import argparse
 import sys
 from typing import Any, TextIO
 
+from placement_gym.base.arguments import EXECUTORS
 from placement_gym.cli.options import add_out, add_shared, print_json, set_command
 from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import one_of, positive_integer, positive_seconds
 
 MAX_REASONS = 5
 RESULTS = "folder of the study's results"
-EXECUTORS = ("auto", "serial", "processes", "ray")
 
 
 def add_bench(command: Command) -> None:
@@ -255,7 +255,7 @@ def run_validate(options: argparse.Namespace) -> int:
 
 
 def run_publish(options: argparse.Namespace) -> int:
-    from placement_gym.bench.study.replay import publish_rows
+    from placement_gym.bench.study.publishing import publish_rows
     from placement_gym.bench.study.spec import Study
 
     path, missing = publish_rows(Study.load(options.study), options.out, options.to)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from placement_gym.base.arguments import OBJECTIVES
+from placement_gym.base.arguments import OBJECTIVES, PICTURES, SPLITS
 from placement_gym.cli.parser import Command
 from placement_gym.cli.values import (
     one_of,
@@ -16,10 +16,6 @@ from placement_gym.cli.values import (
     positive_number,
 )
 from placement_gym.models.spec import GRANULARITIES
-
-SPLITS = ("auto", "alias", "hetero")
-PICTURES = ("png", "svg", "pdf")
-
 
 SHARED: dict[str, dict[str, Any]] = {
     "--shape": {

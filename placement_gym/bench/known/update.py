@@ -34,8 +34,7 @@ from placement_gym.bench.known.candidates import (
 from placement_gym.bench.known.identity import identify
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.provenance import git_commit
-from placement_gym.bench.run.rows import ROWS, load_runs
-from placement_gym.bench.study.replay import ROUNDING
+from placement_gym.bench.run.rows import ROUNDING, ROWS, load_runs
 from placement_gym.bench.study.task import VARIABLE, expand_variables
 from placement_gym.problem.placement import parse_assignment
 from placement_gym.solvers.bounds import lower_bound

@@ -7,7 +7,7 @@ import numpy as np
 from placement_gym.bench.report.document import Table
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.stats import Estimate, bootstrap, probability_of_improvement
-from placement_gym.bench.report.wording import format_infeasible
+from placement_gym.bench.report.wording import summarize_effort
 from placement_gym.bench.run.finalists import YES
 
 FLOORS = ("random-blocks", "hill-climb", "annealing", "search")
@@ -32,9 +32,7 @@ def summarize_agent(results: StudyResults, agent: str) -> dict[str, str]:
         "greedy IQM": format_greedy(results, agent),
         "better than the floor": format_chance(results, agent),
         "failed": f"{sum(not row['latency_ms'] for row in rows)} of {len(rows)}",
-        "evals": f"{np.median([row['evaluations'] for row in rows]):.0f}",
-        "infeas.": format_infeasible(rows),
-        "wall s": f"{np.median([row['wall_s'] for row in rows]):.2f}",
+        **summarize_effort(rows),
     }
     if results.scored_elsewhere:
         line["mean elsewhere"] = format_mean(results, agent, "scored_ms")

@@ -17,10 +17,10 @@ from placement_gym.bench.report.scores import TRIVIAL, StudyResults
 from placement_gym.bench.report.wording import (
     count_wins,
     format_gap,
-    format_infeasible,
     format_ratio,
     list_remarks,
     state_verdict,
+    summarize_effort,
 )
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json
@@ -156,9 +156,7 @@ def summarize_runs(results: StudyResults, problem: str, agent: str) -> tuple[flo
         "faster": format_wins(rows) if known.one_device_holds_the_model else "-",
         "failed": failed,
         "greedy ms": format_greedy(rows),
-        "evals": f"{np.median([row['evaluations'] for row in rows]):.0f}",
-        "infeas.": format_infeasible(rows),
-        "wall s": f"{np.median([row['wall_s'] for row in rows]):.2f}",
+        **summarize_effort(rows),
     }
     if len(scored):
         line["scored ms"] = format_ms(float(np.median(scored)))

@@ -39,6 +39,8 @@ PACKED_ROWS = "results.jsonl.xz"
 """Published rows, compressed; they are only read."""
 LOCK = ".lock"
 MAX_FILE_BYTES = 2**34
+ROUNDING = 1e-9
+"""Relative difference of two simulated latencies of one placement."""
 
 
 def check_problem(text: str) -> str:

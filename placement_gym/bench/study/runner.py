@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.progress import Task as ProgressTask
 
-from placement_gym.base.arguments import check_positive
+from placement_gym.base.arguments import EXECUTORS, check_positive
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.base.files import make_output_folder
 from placement_gym.base.progress import progress_bar
@@ -30,7 +30,6 @@ from placement_gym.bench.study.spec import Study
 from placement_gym.bench.study.task import Task, describe_devices
 from placement_gym.envs.keywords import find_env_spec
 
-EXECUTORS = ("auto", "serial", "processes", "ray")
 TAKES = {"workers": ("processes",), "address": ("ray",), "timeout_s": ("processes", "ray")}
 """The executors that an option is for."""
 
@@ -174,8 +173,8 @@ def make_every_environment(tasks: Sequence[Task], envs: BenchEnvs) -> None:
     """
     for task in first_of_each_problem(tasks):
         envs.get(task.env, task.make_kwargs)
-        if task.score_on:
-            envs.get(task.score_env, task.score_kwargs)
+        if elsewhere := task.elsewhere:
+            envs.get(elsewhere.env, elsewhere.make_kwargs)
 
 
 def first_of_each_problem(tasks: Sequence[Task]) -> list[Task]:

@@ -50,10 +50,11 @@ def run_task(
             row, placement = run_agent(bench_env, agent, task.seed, task.budget, on_evaluation)
         except (Exception, SystemExit) as error:
             return make_failed_row(task, describe_error(error))
-        if placement is None or not task.score_on:
+        elsewhere = task.elsewhere
+        if placement is None or elsewhere is None:
             return complete_task_row(task, row)
         try:
-            return complete_task_row(task, row, score_elsewhere(task, placement, envs))
+            return complete_task_row(task, row, measure_on(elsewhere, placement, envs))
         except (Exception, SystemExit) as error:
             error_text = f"scored elsewhere: {describe_error(error)}"
             return complete_task_row(task, row.change(error=error_text))
@@ -71,13 +72,13 @@ def complete_task_row(task: Task, row: Row, scored: Finalist | None = None) -> J
     }
 
 
-def score_elsewhere(task: Task, placement: Placement, envs: BenchEnvs) -> Finalist:
-    """Measure a placement in the environment of the task's ``score_on``.
+def measure_on(task: Task, placement: Placement, envs: BenchEnvs) -> Finalist:
+    """Measure a placement on the problem of a task.
 
     Raises:
-        PlacementMismatchError: Units or devices differ in that environment.
+        PlacementMismatchError: Units or devices of that problem differ.
     """
-    bench_env = envs.get(task.score_env, task.score_kwargs)
+    bench_env = envs.get(task.env, task.make_kwargs)
     bench_env.clear_caches()
     return choose_finalist(bench_env, [placement.assignment(bench_env.base.problem)])
 
