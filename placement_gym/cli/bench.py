@@ -174,12 +174,8 @@ def run_run(options: argparse.Namespace) -> int:
 
     from placement_gym.base.errors import UserError
     from placement_gym.base.texts import join_words, make_lines_printable
-    from placement_gym.bench.study.runner import (
-        check_names,
-        choose_executor,
-        describe_study,
-        run_study,
-    )
+    from placement_gym.bench.study.checks import check_names, choose_executor
+    from placement_gym.bench.study.runner import describe_study, run_study
     from placement_gym.bench.study.spec import Study
 
     # A study is a file of somebody: before it may import code, it is only read and described.

@@ -142,8 +142,8 @@ def measure_phases(
         return None
     by_label = {candidate.label: candidate for candidate in candidates}
     single = next((str(row["label"]) for row in rows if row["alone"] and not row["error"]), label)
-    beside = list(dict.fromkeys((single, label)))
-    arms = [*(by_label[name] for name in beside), join(*found, backend.problem, measured)]
+    rivals = list(dict.fromkeys((single, label)))
+    arms = [*(by_label[name] for name in rivals), join(*found, backend.problem, measured)]
     try:
         again = backend.remeasure([arm.assignment for arm in arms])
     except RuntimeError as error:

@@ -52,7 +52,7 @@ class Selection:
 
     @property
     def result(self) -> Measurement:
-        """Of ``chosen``."""
+        """The measurement of ``chosen``."""
         return self.measured[self.chosen.label]
 
     @property

@@ -24,7 +24,7 @@ DIGITS, START_DIGITS = 4, 8
 
 
 def make_view_data(scene: Scene) -> Values:
-    """Everything that a page shows of some placements.
+    """Make all values that a page shows of some placements.
 
     Returns:
         ``model``, ``costs`` and ``schedule`` by name, ``cautions``,

@@ -127,7 +127,7 @@ def compare_with_floor(results: StudyResults, ranked: list[str]) -> str:
 
 
 def count_split_wins(results: StudyResults) -> str:
-    """On how many problems a run is faster than the best single device, where one may run it."""
+    """Count the problems with a run that beats the best single device, where one may run it."""
     known = results.known
     none = {
         problem

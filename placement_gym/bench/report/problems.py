@@ -70,7 +70,7 @@ def describe_bound(results: StudyResults, problem: str) -> str:
 
 
 def describe_roles(study: Study, results: StudyResults) -> str:
-    """On which problems agents are trained and settings are chosen, as far as the study says."""
+    """Name the problems that agents are trained and settings chosen on, if the study says so."""
     trained, chosen = (join_entries(study.roles.get(role, ())) for role in (TRAIN, VALIDATION))
     parts = [f"Agents are trained on {trained}."] if trained else []
     if not chosen:

@@ -229,8 +229,8 @@ class StudyResults:
 
     @property
     def score_fields(self) -> list[str]:
-        further = ["scored_ms"] if self.scored_elsewhere else []
-        return ["latency_ms", "greedy_latency_ms", *further]
+        elsewhere = ["scored_ms"] if self.scored_elsewhere else []
+        return ["latency_ms", "greedy_latency_ms", *elsewhere]
 
     @cached_property
     def ranking(self) -> list[str]:

@@ -68,7 +68,7 @@ def validate(folder: str | Path, quiet: bool = False) -> Iterator[Replay]:
 
 
 def check_row(row: Json, envs: BenchEnvs) -> str:
-    """Why a row is not valid, or an empty string; a row that cannot be replayed is not valid."""
+    """Explain why a row is not valid, as one that cannot be replayed; empty if it is."""
     try:
         return replay_row(row, envs)
     except Exception as error:
@@ -77,7 +77,7 @@ def check_row(row: Json, envs: BenchEnvs) -> str:
 
 
 def replay_row(row: Json, envs: BenchEnvs) -> str:
-    """Why a row is not valid, or an empty string.
+    """Explain why a row is not valid; an empty string if it is.
 
     Raises:
         Exception: The environment cannot be made, or the placement cannot be evaluated.

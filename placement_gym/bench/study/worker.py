@@ -25,7 +25,7 @@ def run_task(
     envs: BenchEnvs,
     factories: Mapping[str, Any] | None = None,
     on_evaluation: Callable[[], None] = lambda: None,
-    measure_anew: bool = True,
+    forget: bool = True,
 ) -> Json:
     """Run one task and return its row.
 
@@ -37,14 +37,14 @@ def run_task(
         envs: Environments that are open already.
         factories: Agents that cannot be imported: name -> factory or agent.
         on_evaluation: Called after each evaluation.
-        measure_anew: Whether measurements of earlier runs are forgotten first.
+        forget: Whether measurements of earlier runs are forgotten first.
     """
     with warnings.catch_warnings():
         # Those of libraries; this package's own have its name as module, see ``warn_user``.
         warnings.filterwarnings("ignore", category=UserWarning, module="(?!placement_gym$)")
         try:
             bench_env = envs.get(task.env, task.make_kwargs)
-            if measure_anew:
+            if forget:
                 bench_env.clear_caches()
             agent = AgentSpec(task.agent, task.kwargs, (factories or {}).get(task.agent))
             row, placement = run_agent(bench_env, agent, task.seed, task.budget, on_evaluation)
