@@ -31,6 +31,7 @@ from placement_gym.bench.run.agents import (
 )
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs, to_portable
 from placement_gym.bench.run.provenance import host, versions
+from placement_gym.bench.run.row_schema import to_plain
 from placement_gym.bench.run.rows import (
     PACKED_ROWS,
     ROWS,
@@ -39,7 +40,6 @@ from placement_gym.bench.run.rows import (
     load_runs,
     lock_folder,
     remove_rows,
-    to_plain,
 )
 from placement_gym.bench.study.executors import Serial
 from placement_gym.bench.study.runner import find_missing, run_tasks

@@ -14,7 +14,7 @@ from placement_gym.base.progress import progress_bar
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.finalists import Finalist
 from placement_gym.bench.run.remeasuring import choose_finalist
-from placement_gym.bench.run.rows import to_plain
+from placement_gym.bench.run.row_schema import to_plain
 from placement_gym.deployment.plan_rows import describe_throughput
 from placement_gym.hardware.devices import collect_cautions
 from placement_gym.models.shapes import Shapes, shapes_of_placement

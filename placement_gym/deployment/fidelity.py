@@ -22,7 +22,7 @@ from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import EngineError, UserError, warn_user
 from placement_gym.base.files import keep_if_possible, make_output_folder, safe_name, write_text
 from placement_gym.base.progress import progress_bar
-from placement_gym.bench.run.rows import to_plain
+from placement_gym.bench.run.row_schema import to_plain
 from placement_gym.deployment.granularity import DEFAULT_GRANULARITY, build_backend_to_split
 from placement_gym.hardware.devices import collect_cautions
 from placement_gym.models.shapes import Shapes

@@ -18,7 +18,7 @@ from placement_gym.backends.pipeline.stage import with_streams
 from placement_gym.base.arguments import check_objective
 from placement_gym.base.errors import warn_user
 from placement_gym.base.files import keep_if_possible, make_output_folder, safe_name, write_text
-from placement_gym.bench.run.rows import to_plain
+from placement_gym.bench.run.row_schema import to_plain
 from placement_gym.deployment.candidates import Candidate
 from placement_gym.deployment.export import export_phases, export_placement
 from placement_gym.deployment.granularity import DEFAULT_GRANULARITY, build_backend_to_split

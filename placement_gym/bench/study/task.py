@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from placement_gym.base.errors import UserError
-from placement_gym.bench.run.rows import to_plain
+from placement_gym.bench.run.row_schema import to_plain
 
 VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 

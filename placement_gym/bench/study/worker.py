@@ -15,7 +15,8 @@ from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.finalists import Finalist
 from placement_gym.bench.run.remeasuring import choose_finalist
-from placement_gym.bench.run.rows import Json, Row, to_plain
+from placement_gym.bench.run.row_schema import Row, to_plain
+from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.task import Task
 from placement_gym.problem.placement import Placement
 
