@@ -152,7 +152,7 @@ def compare(
         document["replaced"] = " ".join(
             [*set(stale.values()), *files.describe_replaced(document, folder)]
         )
-        files.write_report(document, folder)
+        files.write_comparison(document, folder)
         new = {task.key for task in missing}
         drawn = files.draw_runs(document, folder, pictures)
         drawn += files.draw_placements(bench_env, document["rows"], new, folder, pictures)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TextIO
 
 from placement_gym.base.arguments import OBJECTIVES, PICTURES, SPLITS
 from placement_gym.cli.parser import Command
@@ -160,6 +161,11 @@ def print_json(options: argparse.Namespace, document: Any) -> bool:
     if options.json:
         print(json.dumps(document))
     return bool(options.json)
+
+
+def output_of(options: argparse.Namespace) -> TextIO:
+    """Return the stream of lines printed on the way: standard output may be for JSON alone."""
+    return sys.stderr if options.json else sys.stdout
 
 
 def shape_arguments(options: argparse.Namespace) -> dict[str, Any]:

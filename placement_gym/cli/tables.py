@@ -131,7 +131,7 @@ def plan_table(document: Document) -> Group:
         *memory_tables(document),
         FittedText(document["verdict"]),
         *([FittedText(phases["verdict"])] if phases else []),
-        FittedText(describe_bound(document) + end, "dim"),
+        FittedText(explain_bound(document) + end, "dim"),
     )
 
 
@@ -220,7 +220,7 @@ def describe_requests(values: Document) -> str:
     )
 
 
-def describe_bound(document: Document) -> str:
+def explain_bound(document: Document) -> str:
     """State the bound of the profile's model as an estimate: measurements may lie below it."""
     if document["bound_ms"] is None:
         return ""

@@ -49,7 +49,7 @@ def describe_replaced(document: Document, folder: Path) -> list[str]:
     ]
 
 
-def write_report(document: Document, folder: Path) -> None:
+def write_comparison(document: Document, folder: Path) -> None:
     """Write ``comparison.json`` and ``table.md``."""
     write_text(folder / FILE, json.dumps(document, indent=1) + "\n")
     write_text(folder / "table.md", format_markdown(document))

@@ -29,7 +29,7 @@ def summarize_agent(results: StudyResults, agent: str) -> dict[str, str]:
         "mean": format_mean(results, agent),
         "IQM": format_iqm(results, agent),
         "greedy mean": format_mean(results, agent, "greedy_latency_ms"),
-        "greedy IQM": format_greedy(results, agent),
+        "greedy IQM": format_greedy_iqm(results, agent),
         "better than the floor": format_chance(results, agent),
         "failed": f"{sum(not row['latency_ms'] for row in rows)} of {len(rows)}",
         **summarize_effort(rows),
@@ -49,7 +49,7 @@ def format_iqm(results: StudyResults, agent: str, field: str = "latency_ms") -> 
     return format_estimate(results.estimates[agent, field])
 
 
-def format_greedy(results: StudyResults, agent: str) -> str:
+def format_greedy_iqm(results: StudyResults, agent: str) -> str:
     """The score of what is predicted after learning, and how often that is infeasible."""
     scores = results.scores(agent, "greedy_latency_ms")
     ended = results.scores(agent) > 0

@@ -51,7 +51,7 @@ def describe_problem(results: StudyResults, problem: str) -> dict[str, str]:
         "role": results.role(problem),
         "ms of score 1": f"{reference.latency_ms:.6g}",
         "found by": reference.origin,
-        "bound / ms": describe_bound(results, problem),
+        "bound / ms": format_bound(results, problem),
         "averaged": LEFT_OUT if reference.trivial else "yes",
     }
     if results.scored_elsewhere:
@@ -59,7 +59,7 @@ def describe_problem(results: StudyResults, problem: str) -> dict[str, str]:
     return line
 
 
-def describe_bound(results: StudyResults, problem: str) -> str:
+def format_bound(results: StudyResults, problem: str) -> str:
     """The lower bound as a share of the lowest latency, or that this one is optimal."""
     known = results.known.get(problem)
     if known is not None and known.optimum_ms is not None:

@@ -66,7 +66,7 @@ class PlacementPicture:
         self.graph = graph = problem.units.quotient
         arrangement, size_bytes = arrange(graph), edge_bytes(graph)
         self.points = arrangement.points
-        self.curves = draw_curves(graph, arrangement)
+        self.curves = draw_edges(graph, arrangement)
         self.widths = find_widths(size_bytes, arrangement.scale)
         areas = arrangement.scale**2 * np.array([SMALLEST_AREA, LARGEST_AREA])
         share = np.sqrt(graph.flops / max(graph.flops.max(), 1.0))
@@ -125,7 +125,7 @@ def edge_bytes(graph: OpGraph) -> IntArray:
     return total.astype(np.int64)
 
 
-def draw_curves(graph: OpGraph, arrangement: Arrangement) -> list[FloatArray]:
+def draw_edges(graph: OpGraph, arrangement: Arrangement) -> list[FloatArray]:
     """(k, 2) points of each edge's line, around the units of layers in between."""
     points, rows, curves = arrangement.points, arrangement.row, []
     for edge, ends in enumerate(graph.edge_index.T.tolist()):

@@ -125,11 +125,11 @@ def draw_comparison(
     axes.spines[["top", "right"]].set_visible(False)
     if any(won):
         gained = [row[key] > 1.0 for row in measured]
-        add_key(figure, sum(gained) > sum(won))
+        add_colour_key(figure, sum(gained) > sum(won))
     return figure
 
 
-def add_key(figure: Figure, undecided: bool) -> None:
+def add_colour_key(figure: Figure, undecided: bool) -> None:
     """Add a key of the bars' colours, where some agent has won."""
     kinds = {"beats the best single device": COLOURS[2], "could not be decided": COLOURS[0]}
     patches = [Patch(color=colour, label=kind) for kind, colour in kinds.items()]
