@@ -119,14 +119,9 @@ def describe_edges(backend: SimulatedBackend) -> Values:
     tensor, reader = moved.readings()
     ends = np.stack([units.of_operator[moved.source[tensor]], units.of_operator[reader]])
     pairs, first = np.unique(np.stack([*ends, tensor]), axis=1, return_index=True)
-    tensor = tensor[first]
-    n = len(units)
-    keys = graph.edge_index[0] * n + graph.edge_index[1]
-    order = np.argsort(keys)
-    at = pairs[0] * n + pairs[1]
     outside = pairs[0] != pairs[1]
-    edge = order[np.searchsorted(keys, at[outside], sorter=order)]
-    tensor = tensor[outside]
+    edge = graph.find_edges(*pairs[:2, outside])
+    tensor = tensor[first][outside]
 
     def add_up(values: Any) -> FloatArray:
         return np.bincount(edge, values, graph.n_edges).astype(np.float64)

@@ -117,10 +117,7 @@ class PlacementPicture:
 def edge_bytes(graph: OpGraph) -> IntArray:
     """(n_edges,) bytes of the tensors that each edge's target reads from its source."""
     tensor, reader = graph.tensors.readings()
-    keys = graph.edge_index[0] * len(graph) + graph.edge_index[1]
-    order = np.argsort(keys)
-    wanted = graph.tensors.source[tensor] * len(graph) + reader
-    edge = order[np.searchsorted(keys, wanted, sorter=order)]
+    edge = graph.find_edges(graph.tensors.source[tensor], reader)
     total = np.bincount(edge, graph.tensors.size_bytes[tensor], graph.n_edges)
     return total.astype(np.int64)
 
