@@ -15,7 +15,7 @@ from fakes import Greedy
 import placement_gym
 from placement_gym.base.errors import UserError
 from placement_gym.bench.compare import find_stale_runs, plan_runs
-from placement_gym.bench.report import comparison_files
+from placement_gym.bench.report import comparison, comparison_files
 from placement_gym.bench.run.agents import AgentSpec, UnknownAgentError, load_agent
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
 from placement_gym.bench.run.rows import append_row, load_rows, remove_rows
