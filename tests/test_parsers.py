@@ -25,8 +25,8 @@ from agents.common.checkpoint import resume
 from agents.common.checkpoint import save as save_checkpoint
 from agents.common.weights import ABOUT
 from placement_gym.base.errors import UserError
-from placement_gym.bench.report.comparison import FILE as COMPARISON
-from placement_gym.bench.report.comparison import describe_replaced
+from placement_gym.bench.report.comparison_files import FILE as COMPARISON
+from placement_gym.bench.report.comparison_files import describe_replaced
 from placement_gym.bench.report.known_latencies import FILE as REFERENCES
 from placement_gym.bench.report.known_latencies import load_references
 from placement_gym.bench.run.rows import ROWS, load_rows, load_runs

@@ -9,7 +9,9 @@ from placement_gym.base.errors import UserError, unknown_name
 
 LATENCY, THROUGHPUT = "latency", "throughput"
 OBJECTIVES = (LATENCY, THROUGHPUT)
-
+SPLITS = ("auto", "alias", "hetero")
+EXECUTORS = ("auto", "serial", "processes", "ray")
+PICTURES = ("png", "svg", "pdf")
 
 MAX_INTEGER = 2**62
 MAX_HORIZON = 2**31 - 1

@@ -16,14 +16,22 @@ from placement_gym.base.progress import progress_bar
 from placement_gym.base.schemas.reading import check
 from placement_gym.base.schemas.studies import EffortFields
 from placement_gym.bench.problem_setup import announce, choose_devices, open_env_to_split
-from placement_gym.bench.report import comparison
+from placement_gym.bench.report import comparison_files as files
+from placement_gym.bench.report.comparison import describe_run
 from placement_gym.bench.report.drift import NOTE, correct_drift, median_device_ms
 from placement_gym.bench.report.known_latencies import find_known_latencies
 from placement_gym.bench.report.scores import TRIVIAL, choose_score_reference
 from placement_gym.bench.report.wording import state_verdict
-from placement_gym.bench.run.agents import AgentSpec, check_labels, check_objects, list_specs
+from placement_gym.bench.run.agents import (
+    SINGLE_DEVICE,
+    AgentSpec,
+    check_labels,
+    check_objects,
+    list_specs,
+)
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs, to_portable
 from placement_gym.bench.run.provenance import host, versions
+from placement_gym.bench.run.row_schema import to_plain
 from placement_gym.bench.run.rows import (
     PACKED_ROWS,
     ROWS,
@@ -32,7 +40,6 @@ from placement_gym.bench.run.rows import (
     load_runs,
     lock_folder,
     remove_rows,
-    to_plain,
 )
 from placement_gym.bench.study.executors import Serial
 from placement_gym.bench.study.runner import find_missing, run_tasks
@@ -40,7 +47,6 @@ from placement_gym.bench.study.task import Task
 from placement_gym.hardware.devices import collect_cautions
 
 DEFAULT_ENV = "DevicePlacement-v0"
-SINGLE_DEVICE = "single-device"
 ENGINE_AGENTS = ("openvino-hetero", "openvino-auto")
 SEARCH_AGENTS = ("random", "random-blocks", "prefix", "window")
 Document = dict[str, Any]
@@ -144,12 +150,12 @@ def compare(
         }
         document["notes"] += notes
         document["replaced"] = " ".join(
-            [*set(stale.values()), *comparison.describe_replaced(document, folder)]
+            [*set(stale.values()), *files.describe_replaced(document, folder)]
         )
-        comparison.write_report(document, folder)
+        files.write_comparison(document, folder)
         new = {task.key for task in missing}
-        drawn = comparison.draw_runs(document, folder, pictures)
-        drawn += comparison.draw_placements(bench_env, document["rows"], new, folder, pictures)
+        drawn = files.draw_runs(document, folder, pictures)
+        drawn += files.draw_placements(bench_env, document["rows"], new, folder, pictures)
         document["notes"] += drawn
     return document
 
@@ -164,9 +170,9 @@ def keep_run(
 ) -> None:
     """Save the placement of a run that has ended, and print its result on standard error."""
     labelled = row | {"label": labels[task.key]}
-    comparison.save_placement(bench_env, labelled, folder)
+    files.save_placement(bench_env, labelled, folder)
     if not quiet:
-        line = comparison.describe_run(labelled, bench_env.one_device_holds_the_model)
+        line = describe_run(labelled, bench_env.one_device_holds_the_model)
         print(line, file=sys.stderr, flush=True)
 
 

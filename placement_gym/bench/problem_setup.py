@@ -10,17 +10,15 @@ from rich.console import Console
 
 from placement_gym.base.errors import UserError
 from placement_gym.base.texts import make_printable
-from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
+from placement_gym.bench.run.environment import BenchEnv, BenchEnvs, is_measured
 from placement_gym.bench.study.task import Task
-from placement_gym.envs.keywords import find_env_spec
 from placement_gym.graph.units import FEW_UNITS, FINER, count_units
 from placement_gym.hardware.device_requests import choose_default
 
 
 def choose_devices(env_id: str, devices: Any) -> tuple[Any, list[str]]:
     """The devices to compare on, and why they are not the machine's own."""
-    measured = find_env_spec(f"placement_gym:{env_id}").nondeterministic
-    if devices is not None or not measured:
+    if not is_measured(env_id) or devices is not None:
         return devices, []
     import openvino as ov
 

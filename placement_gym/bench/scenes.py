@@ -15,8 +15,6 @@ from placement_gym.problem.costs.table import costs_beside
 from placement_gym.problem.placement import Placement, describe_saved, parse_assignment
 from placement_gym.view.scene import Scene, StatedPlacement, build_problem, make_scene
 
-MEASURED = "DevicePlacement-v0", "DevicePlacementPerUnit-v0"
-
 
 def open_scene(
     sources: Sequence[str | Path],
@@ -121,7 +119,7 @@ def find_fastest(rows: Sequence[Json], changes: Mapping[str, Any]) -> list[State
     for row in sorted(rows, key=lambda row: float(row["latency_ms"])):
         best.setdefault(row["label"], row)
     first = next(iter(best.values()))
-    measured = first["env"] in MEASURED
+    measured = first["costs_fingerprint"] is None
     kwargs = {**read_make_kwargs(first), "devices": first["devices"], **changes}
     problem = build_problem(kwargs).problem
     graph = str(kwargs.get("graph", "folded"))

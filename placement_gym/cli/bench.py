@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any, TextIO
+from typing import Any
 
-from placement_gym.cli.options import add_out, add_shared, print_json, set_command
+from placement_gym.base.arguments import EXECUTORS
+from placement_gym.cli.known import add_known
+from placement_gym.cli.options import add_out, add_shared, output_of, print_json, set_command
 from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import one_of, positive_integer, positive_seconds
 
 MAX_REASONS = 5
 RESULTS = "folder of the study's results"
-EXECUTORS = ("auto", "serial", "processes", "ray")
 
 
 def add_bench(command: Command) -> None:
@@ -142,44 +143,13 @@ def add_publish(command: Command) -> None:
     set_command(command, run_publish, "the results in {out}/ are kept")
 
 
-def add_known(command: Command) -> None:
-    describe(
-        command,
-        "List the best known latency of each problem of the standard studies, or replace it where "
-        "a replay confirms a faster placement.",
-        "bench known",
-        "bench known --update results/paper",
-    )
-    changes = command.add_mutually_exclusive_group()
-    changes.add_argument(
-        "--update",
-        metavar="FOLDER",
-        help="take faster placements from this folder's results.jsonl, if a replay confirms them",
-    )
-    changes.add_argument(
-        "--bounds", action="store_true", help="compute all lower bounds again and keep higher ones"
-    )
-    command.add_argument(
-        "--time-limit",
-        type=positive_seconds,
-        default=10.0,
-        metavar="SECONDS",
-        help="for one lower bound (default: %(default)s)",
-    )
-    set_command(command, run_known, "every problem that was printed is kept")
-
-
 def run_run(options: argparse.Namespace) -> int:
     from rich.console import Console
 
     from placement_gym.base.errors import UserError
     from placement_gym.base.texts import join_words, make_lines_printable
-    from placement_gym.bench.study.runner import (
-        check_names,
-        choose_executor,
-        describe_study,
-        run_study,
-    )
+    from placement_gym.bench.study.checks import check_names, choose_executor
+    from placement_gym.bench.study.runner import describe_study, run_study
     from placement_gym.bench.study.spec import Study
 
     # A study is a file of somebody: before it may import code, it is only read and described.
@@ -255,7 +225,7 @@ def run_validate(options: argparse.Namespace) -> int:
 
 
 def run_publish(options: argparse.Namespace) -> int:
-    from placement_gym.bench.study.replay import publish_rows
+    from placement_gym.bench.study.publishing import publish_rows
     from placement_gym.bench.study.spec import Study
 
     path, missing = publish_rows(Study.load(options.study), options.out, options.to)
@@ -265,49 +235,9 @@ def run_publish(options: argparse.Namespace) -> int:
     return 0
 
 
-def run_known(options: argparse.Namespace) -> int:
-    from placement_gym.bench.known import best_known
-    from placement_gym.bench.known.update import (
-        describe_change,
-        known_table,
-        update_bounds,
-        update_values,
-    )
-    from placement_gym.cli.tables import print_result
-
-    if not options.update and not options.bounds:
-        values = best_known.load_values(best_known.VALUES)
-        print_result(
-            options,
-            {value.name: value.latency_ms for value in values},
-            lambda: known_table(values),
-        )
-        return 0
-    limit_s = options.time_limit
-    changes = (
-        update_bounds(time_limit_s=limit_s, quiet=options.quiet)
-        if options.bounds
-        else update_values(options.update, time_limit_s=limit_s, quiet=options.quiet)
-    )
-    seen = changed = 0
-    for change in changes:
-        seen, changed = seen + 1, changed + (change.after is not change.before)
-        for line in describe_change(change):
-            print(line, file=output_of(options), flush=True)
-    document = {"problems": seen, "changed": changed, "file": str(best_known.VALUES)}
-    if not print_json(options, document):
-        print(f"{changed} of {seen} problems changed in {best_known.VALUES}")
-    return 0
-
-
 def list_reasons(failed: list[dict[str, Any]]) -> list[str]:
     """A line for each reason why runs failed, a few at most, with the first run of it."""
     first = {row["error"]: row for row in reversed(failed)}
     lines = [f"{row['label']}, {row['model']}: {error}" for error, row in reversed(first.items())]
     more = [f"and {len(lines) - MAX_REASONS} more reasons"] if len(lines) > MAX_REASONS else []
     return lines[:MAX_REASONS] + more
-
-
-def output_of(options: argparse.Namespace) -> TextIO:
-    """Return the stream of lines printed on the way: standard output may be for JSON alone."""
-    return sys.stderr if options.json else sys.stdout

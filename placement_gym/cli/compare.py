@@ -18,8 +18,6 @@ from placement_gym.cli.options import (
 from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import parse_names, parse_seeds, parse_setting, positive_integer
 
-SINGLE_DEVICE = "single-device"
-
 
 def add_compare(command: Command) -> None:
     """Add the command's arguments."""
@@ -83,6 +81,7 @@ def add_compare(command: Command) -> None:
 def run_compare(options: argparse.Namespace) -> int:
     from placement_gym.bench.compare import compare
     from placement_gym.bench.report.comparison import comparison_table
+    from placement_gym.bench.run.agents import SINGLE_DEVICE
     from placement_gym.cli.tables import print_result
 
     granularity = {"granularity": options.granularity} if options.granularity else {}

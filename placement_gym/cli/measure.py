@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import closing
 
 from placement_gym.cli.options import (
     add_devices,
@@ -165,31 +164,18 @@ def run_plan(options: argparse.Namespace) -> int:
 
 
 def run_profile(options: argparse.Namespace) -> int:
-    from placement_gym.backends.measured.kept_profiles import (
-        explain_interrupt,
-        kept_profile,
-        load_or_measure,
-    )
-    from placement_gym.base.files import check_output_file, name_output_file
-    from placement_gym.cli.tables import describe_profile, print_result, profile_table
-    from placement_gym.deployment.granularity import build_backend_to_split
+    from placement_gym.cli.tables import print_result, profile_table
+    from placement_gym.deployment.profile import profile
     from placement_gym.models.spec import ModelSpec
 
-    out = name_output_file(options.out, "profile.json") if options.out else None
-    if out:
-        check_output_file(out)
-    backend, _ = build_backend_to_split(
+    document = profile(
         ModelSpec(options.model, options.granularity, **shape_arguments(options)),
         options.devices,
-        quiet=options.quiet,
-        tolerance=options.tolerance,
+        options.out,
+        options.refresh,
+        options.quiet,
+        options.tolerance,
     )
-    with closing(backend), explain_interrupt(backend):
-        costs = load_or_measure(backend, options.refresh, options.quiet)
-    if out:
-        costs.save(out)
-    file = out or kept_profile(backend)
-    document = describe_profile(backend.problem, costs, file)
     print_result(options, document, lambda: profile_table(document))
     return 0
 

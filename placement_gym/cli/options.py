@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TextIO
 
-from placement_gym.base.arguments import OBJECTIVES
+from placement_gym.base.arguments import OBJECTIVES, PICTURES, SPLITS
 from placement_gym.cli.parser import Command
 from placement_gym.cli.values import (
     one_of,
@@ -16,10 +17,6 @@ from placement_gym.cli.values import (
     positive_number,
 )
 from placement_gym.models.spec import GRANULARITIES
-
-SPLITS = ("auto", "alias", "hetero")
-PICTURES = ("png", "svg", "pdf")
-
 
 SHARED: dict[str, dict[str, Any]] = {
     "--shape": {
@@ -164,6 +161,11 @@ def print_json(options: argparse.Namespace, document: Any) -> bool:
     if options.json:
         print(json.dumps(document))
     return bool(options.json)
+
+
+def output_of(options: argparse.Namespace) -> TextIO:
+    """Return the stream of lines printed on the way: standard output may be for JSON alone."""
+    return sys.stderr if options.json else sys.stdout
 
 
 def shape_arguments(options: argparse.Namespace) -> dict[str, Any]:

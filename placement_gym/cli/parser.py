@@ -48,7 +48,7 @@ class Command(argparse.ArgumentParser):
         return add
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """As in the base class; unknown words are errors that come before all others.
+        """Parse as the base class does; unknown words are errors that come before all others.
 
         Without words, a command that has sub-commands prints its help.
         """

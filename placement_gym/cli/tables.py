@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
@@ -14,8 +13,6 @@ from placement_gym.base.texts import join_words
 from placement_gym.bench.report.wording import format_ratio
 from placement_gym.bench.run.finalists import NO, UNDECIDED, WITHIN_NOISE, YES
 from placement_gym.cli.options import print_json
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.problem import Problem
 
 Document = Mapping[str, Any]
 WIDE = 240
@@ -30,37 +27,6 @@ def print_result(
     """Print a document as JSON with ``--json``, else as what ``make`` makes of it."""
     if not print_json(options, document):
         Console(width=WIDE if options.verbose else None).print(make())
-
-
-def describe_profile(problem: Problem, costs: CostTable, file: str | Path | None) -> dict[str, Any]:
-    """A profile in short as a JSON-able document: times of each device alone, and of transfers."""
-    unit_ms, names = costs.unit_ms(problem.units), problem.units.names
-    slowest = unit_ms.argsort(axis=0)[::-1][:3].T
-    return {
-        "model": problem.units.graph.model,
-        "costs": costs.source,
-        "fingerprint": costs.fingerprint,
-        "devices": [
-            {
-                "name": name,
-                "ms": float(unit_ms[:, device].sum()),
-                "slowest": {names[unit]: float(unit_ms[unit, device]) for unit in units},
-            }
-            for device, (name, units) in enumerate(zip(costs.devices, slowest, strict=True))
-        ],
-        "links": [
-            {
-                "devices": [a, b],
-                "transfer_ms": float(costs.link_ms[i, j]),
-                "ms_per_megabyte": float(costs.link_ms_per_size[i, j]),
-            }
-            for i, a in enumerate(costs.devices)
-            for j, b in enumerate(costs.devices)
-            if i < j
-        ],
-        "submodel_ms": float(costs.submodel_ms.max()),
-        "file": None if file is None else str(file),
-    }
 
 
 def profile_table(document: Document) -> Group:
@@ -165,7 +131,7 @@ def plan_table(document: Document) -> Group:
         *memory_tables(document),
         FittedText(document["verdict"]),
         *([FittedText(phases["verdict"])] if phases else []),
-        FittedText(describe_bound(document) + end, "dim"),
+        FittedText(explain_bound(document) + end, "dim"),
     )
 
 
@@ -254,7 +220,7 @@ def describe_requests(values: Document) -> str:
     )
 
 
-def describe_bound(document: Document) -> str:
+def explain_bound(document: Document) -> str:
     """State the bound of the profile's model as an estimate: measurements may lie below it."""
     if document["bound_ms"] is None:
         return ""

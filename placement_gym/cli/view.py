@@ -73,14 +73,14 @@ def run_view(options: argparse.Namespace) -> int:
 
     # All files are checked before the page is drawn, which may take minutes with a profile.
     out = check_output_file(name_output_file(options.out, "view.html"))
-    further = {
+    others = {
         options.picture: "the placement as a picture",
         options.trace: "open it at https://ui.perfetto.dev or chrome://tracing",
         options.node_data: "add it to the model in Model Explorer as per-node data",
         options.graph: "open it in Model Explorer",
     }
-    further.pop(None, None)
-    for file in further:
+    others.pop(None, None)
+    for file in others:
         check_output_file(file)
     if options.picture:
         check_picture_file(options.picture)
@@ -104,7 +104,7 @@ def run_view(options: argparse.Namespace) -> int:
             write_text(options.graph, json.dumps(make_graph(scene, data)), follow=True)
         if options.picture:
             draw_shown(scene, options.picture)
-    if not print_json(options, {"file": str(out), "files": [str(out), *further]}):
-        for file, use in {str(out): "open it in a browser", **further}.items():
+    if not print_json(options, {"file": str(out), "files": [str(out), *others]}):
+        for file, use in {str(out): "open it in a browser", **others}.items():
             print(f"{file}: {use}")
     return 0

@@ -133,7 +133,7 @@ def collect(
 
 
 def propose_pipelines(twin: SimulatedBackend, time_limit_s: float) -> tuple[list[Candidate], float]:
-    """As ``propose_candidates``, for throughput; devices alone are predicted with one stream."""
+    """Propose candidates for throughput; devices alone are predicted with one stream."""
     problem, costs = twin.problem, twin.costs
     named = [
         *list_single_devices(problem),

@@ -14,7 +14,7 @@ from placement_gym.base.progress import progress_bar
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.finalists import Finalist
 from placement_gym.bench.run.remeasuring import choose_finalist
-from placement_gym.bench.run.rows import to_plain
+from placement_gym.bench.run.row_schema import to_plain
 from placement_gym.deployment.plan_rows import describe_throughput
 from placement_gym.hardware.devices import collect_cautions
 from placement_gym.models.shapes import Shapes, shapes_of_placement
@@ -84,8 +84,8 @@ def evaluate_placement(
         "saved": describe_measured(chosen, finalist, name_best_single(bench_env)),
         "alone": len(set(chosen.units.values())) == 1,
         "notes": collect_cautions(bench_env.base.problem.devices, bench_env.measured),
-        **summarize(finalist),
-        **describe_run(finalist.measurement, chosen.scenario),
+        **list_values(finalist),
+        **describe_conditions(finalist.measurement, chosen.scenario),
     }
 
 
@@ -101,7 +101,7 @@ def describe_measured(placement: Placement, finalist: Finalist, best_single: str
     return describe_saved(placement, speedup, finalist.noise, best_single)
 
 
-def summarize(finalist: Finalist) -> dict[str, Any]:
+def list_values(finalist: Finalist) -> dict[str, Any]:
     """The values of a finalist that are returned and printed."""
     measurement, alone = finalist.measurement, finalist.handicap == 1.0
     values: dict[str, Any] = to_plain(
@@ -122,7 +122,7 @@ def summarize(finalist: Finalist) -> dict[str, Any]:
     return values
 
 
-def describe_run(measured: Measurement, scenario: str) -> dict[str, Any]:
+def describe_conditions(measured: Measurement, scenario: str) -> dict[str, Any]:
     """The latencies of a scenario's phases, or what was in flight; else nothing."""
     values: dict[str, Any] = {"scenario": scenario} if scenario else {}
     if throughput := describe_throughput(measured):

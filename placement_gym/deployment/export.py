@@ -98,7 +98,7 @@ def export_phases(
     model: Any = None,
     shapes: Shapes | None = None,
 ) -> list[Path]:
-    """As ``export_placement``, of a placement for prompts and one for tokens.
+    """Export a placement for prompts and one for tokens.
 
     The folders ``prefill`` and ``decode`` are exports on their own; ``run.py`` next to them has a
     request that runs prompts in the first and tokens in the second, and hands the state over.

@@ -22,7 +22,7 @@ from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import EngineError, UserError, warn_user
 from placement_gym.base.files import keep_if_possible, make_output_folder, safe_name, write_text
 from placement_gym.base.progress import progress_bar
-from placement_gym.bench.run.rows import to_plain
+from placement_gym.bench.run.row_schema import to_plain
 from placement_gym.deployment.granularity import DEFAULT_GRANULARITY, build_backend_to_split
 from placement_gym.hardware.devices import collect_cautions
 from placement_gym.models.shapes import Shapes
@@ -106,7 +106,7 @@ def fidelity(
         )
     with closing(backend), explain_interrupt(backend):
         costs = load_or_measure(backend, refresh, quiet)
-        measured = measure(backend, placements, quiet)
+        measured = measure_placements(backend, placements, quiet)
     twin = SimulatedBackend(problem, costs)
     # Relative to the reference of each measurement: a machine that has become slower is no error.
     reference_ms = float(np.median([m.reference_ms for m in measured]))
@@ -140,11 +140,11 @@ def fidelity(
         }
     )
     with keep_if_possible("the report"):
-        write_report(document, folder, pictures)
+        write_fidelity(document, folder, pictures)
     return document
 
 
-def measure(
+def measure_placements(
     backend: MeasuringBackend, placements: Sequence[IntArray], quiet: bool
 ) -> list[Measurement]:
     """Measure placements one by one, as exactly as a ranking needs; limits are ignored."""
@@ -206,7 +206,7 @@ def rank_correlations(measured: FloatArray, predicted: FloatArray) -> dict[str, 
     return {name: float(np.nan_to_num(result.statistic)) for name, result in found.items()}
 
 
-def write_report(document: Document, folder: Path, pictures: str) -> None:
+def write_fidelity(document: Document, folder: Path, pictures: str) -> None:
     """Write the report's JSON and its scatter plot."""
     from placement_gym.view.figures.results import draw_fidelity
     from placement_gym.view.figures.style import draw_if_possible

@@ -142,8 +142,8 @@ def measure_phases(
         return None
     by_label = {candidate.label: candidate for candidate in candidates}
     single = next((str(row["label"]) for row in rows if row["alone"] and not row["error"]), label)
-    beside = list(dict.fromkeys((single, label)))
-    arms = [*(by_label[name] for name in beside), join(*found, backend.problem, measured)]
+    rivals = list(dict.fromkeys((single, label)))
+    arms = [*(by_label[name] for name in rivals), join(*found, backend.problem, measured)]
     try:
         again = backend.remeasure([arm.assignment for arm in arms])
     except RuntimeError as error:
@@ -151,10 +151,10 @@ def measure_phases(
         return Phased(*found, arms[-1], row, "")
     by_row = {arm.label: one for arm, one in zip(arms, again, strict=True)}
     row = next(row for row in make_rows(arms, by_row, {}) if row["label"] == LABEL)
-    return Phased(*found, arms[-1], row, compare(by_row[LABEL], by_row[label]))
+    return Phased(*found, arms[-1], row, judge_phases(by_row[LABEL], by_row[label]))
 
 
-def compare(phased: Measurement, chosen: Measurement) -> str:
+def judge_phases(phased: Measurement, chosen: Measurement) -> str:
     """Compare two placements with the one that would be handed over; see ``Phased.answer``."""
     return judge(
         {

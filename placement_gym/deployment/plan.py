@@ -18,13 +18,13 @@ from placement_gym.backends.pipeline.stage import with_streams
 from placement_gym.base.arguments import check_objective
 from placement_gym.base.errors import warn_user
 from placement_gym.base.files import keep_if_possible, make_output_folder, safe_name, write_text
-from placement_gym.bench.run.rows import to_plain
+from placement_gym.bench.run.row_schema import to_plain
 from placement_gym.deployment.candidates import Candidate
 from placement_gym.deployment.export import export_phases, export_placement
 from placement_gym.deployment.granularity import DEFAULT_GRANULARITY, build_backend_to_split
 from placement_gym.deployment.memory import check_room, describe_fit, describe_use, report_memory
 from placement_gym.deployment.phases import check_phases, report_phases
-from placement_gym.deployment.plan_rows import summarize
+from placement_gym.deployment.plan_rows import state_plan_verdict
 from placement_gym.deployment.selection import Selection, select
 from placement_gym.hardware.devices import collect_cautions
 from placement_gym.models.shapes import Shapes
@@ -175,7 +175,7 @@ def make_document(
             ],
             "saved": describe_winner(problem, found),
             "plan": found.winner.label,
-            "verdict": summarize(found.rows, found.chosen.label),
+            "verdict": state_plan_verdict(found.rows, found.chosen.label),
             "bound_ms": found.bound_ms,
             "file": f"{stem}.json",
             "rows": rows,

@@ -88,7 +88,7 @@ def judge(row: Mapping[str, Any]) -> str:
     return compare_with_best_single(row["speedup"], row["noise"], row["doubt"])
 
 
-def summarize(rows: Sequence[Mapping[str, Any]], label: str) -> str:
+def state_plan_verdict(rows: Sequence[Mapping[str, Any]], label: str) -> str:
     """One sentence that answers whether a split pays."""
     chosen = next(row for row in rows if row["label"] == label)
     if chosen["speedup"] is None:

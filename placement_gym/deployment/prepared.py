@@ -32,7 +32,7 @@ def prepare_for(placement: Placement, model: ov.Model, in_place: bool = False) -
     chosen: set[str] = set()
     if counted:
         for names in (set[str](), counted, counted | find_folded(model)):
-            if fits(placement, number(model.clone(), names, placement)):
+            if was_made_for(placement, number(model.clone(), names, placement)):
                 chosen = names
                 break
     return number(model if in_place else model.clone(), chosen, placement)
@@ -61,6 +61,6 @@ def count(name: str) -> int:
     return int(match[1]) if match else -1
 
 
-def fits(placement: Placement, model: ov.Model) -> bool:
+def was_made_for(placement: Placement, model: ov.Model) -> bool:
     """Return whether a placement was made for a prepared model."""
     return extract_spec(model, placement.spec).fingerprint() == placement.fingerprint

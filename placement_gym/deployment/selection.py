@@ -52,7 +52,7 @@ class Selection:
 
     @property
     def result(self) -> Measurement:
-        """Of ``chosen``."""
+        """The measurement of ``chosen``."""
         return self.measured[self.chosen.label]
 
     @property
@@ -85,7 +85,7 @@ def select(
     if phases:
         candidates = add_phase_candidates(backend, twin, candidates, time_limit_s)
     with closing(with_enough_repeats(backend, candidates)) as thorough:
-        measured, errors = measure(thorough, candidates, quiet)
+        measured, errors = measure_candidates(thorough, candidates, quiet)
         rows = make_rows(candidates, measured, errors)
         label = choose(rows)
         pair = measure_phases(thorough, candidates, measured, rows, label) if phases else None
@@ -104,7 +104,7 @@ def with_enough_repeats(
     return backend.with_protocol(replace(protocol, final_repeats=repeats))
 
 
-def measure(
+def measure_candidates(
     backend: MeasuringBackend, candidates: Sequence[Candidate], quiet: bool
 ) -> tuple[dict[str, Measurement], dict[str, str]]:
     """Measure every candidate that memory allows.

@@ -141,6 +141,12 @@ class OpGraph:
             result[target].append(source)
         return result
 
+    def find_edges(self, source: IntArray, target: IntArray) -> IntArray:
+        """(n,) the edge between each pair of operators that one connects."""
+        keys = self.edge_index[0] * len(self) + self.edge_index[1]
+        order = np.argsort(keys)
+        return order[np.searchsorted(keys, source * len(self) + target, sorter=order)]
+
     @cached_property
     def follows(self) -> BoolArray:
         """(n,) whether each operator is one of the ``FOLLOWERS``."""

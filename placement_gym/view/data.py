@@ -24,7 +24,7 @@ DIGITS, START_DIGITS = 4, 8
 
 
 def make_view_data(scene: Scene) -> Values:
-    """Everything that a page shows of some placements.
+    """Make all values that a page shows of some placements.
 
     Returns:
         ``model``, ``costs`` and ``schedule`` by name, ``cautions``,
@@ -41,7 +41,7 @@ def make_view_data(scene: Scene) -> Values:
         "schedule": backend.semantics.schedule,
         "cautions": collect_cautions(backend.problem.devices),
         "one_device_holds_the_model": scene.one_device_holds_the_model,
-        "devices": describe_devices(backend),
+        "devices": list_devices(backend),
         "units": describe_units(backend)
         | {"layer": layout.layer.tolist(), "position": layout.position.round(2).tolist()},
         "edges": describe_edges(backend) | {"bends": layout.bends},
@@ -49,7 +49,7 @@ def make_view_data(scene: Scene) -> Values:
     }
 
 
-def describe_devices(backend: SimulatedBackend) -> list[Values]:
+def list_devices(backend: SimulatedBackend) -> list[Values]:
     """Name, colour and, in bytes, limit of each device; and what a transfer costs from it."""
     problem, costs = backend.problem, backend.costs
     return [
@@ -57,8 +57,8 @@ def describe_devices(backend: SimulatedBackend) -> list[Values]:
             "name": device.name,
             "colour": COLOURS[index % len(COLOURS)],
             "limit": int(limit) if np.isfinite(limit) else None,
-            "link_ms": shorten(costs.link_ms[index]),
-            "link_ms_per_size": shorten(costs.link_ms_per_size[index]),
+            "link_ms": round_values(costs.link_ms[index]),
+            "link_ms_per_size": round_values(costs.link_ms_per_size[index]),
         }
         for index, (device, limit) in enumerate(
             zip(problem.devices, problem.limits_bytes, strict=True)
@@ -83,7 +83,7 @@ def describe_units(backend: SimulatedBackend) -> Values:
         "type": number_texts(type_of[name] for name in graph.names),
         "shape": number_texts(shapes),
         "weights": graph.weight_bytes.tolist(),
-        "ms": [shorten(column) for column in backend.costs.unit_ms(units).T],
+        "ms": [round_values(column) for column in backend.costs.unit_ms(units).T],
         "runs_on": [column.astype(int).tolist() for column in backend.problem.supported.T],
         "operators": describe_operators(units),
     }
@@ -119,14 +119,9 @@ def describe_edges(backend: SimulatedBackend) -> Values:
     tensor, reader = moved.readings()
     ends = np.stack([units.of_operator[moved.source[tensor]], units.of_operator[reader]])
     pairs, first = np.unique(np.stack([*ends, tensor]), axis=1, return_index=True)
-    tensor = tensor[first]
-    n = len(units)
-    keys = graph.edge_index[0] * n + graph.edge_index[1]
-    order = np.argsort(keys)
-    at = pairs[0] * n + pairs[1]
     outside = pairs[0] != pairs[1]
-    edge = order[np.searchsorted(keys, at[outside], sorter=order)]
-    tensor = tensor[outside]
+    edge = graph.find_edges(*pairs[:2, outside])
+    tensor = tensor[first][outside]
 
     def add_up(values: Any) -> FloatArray:
         return np.bincount(edge, values, graph.n_edges).astype(np.float64)
@@ -135,7 +130,7 @@ def describe_edges(backend: SimulatedBackend) -> Values:
         "source": graph.edge_index[0].tolist(),
         "target": graph.edge_index[1].tolist(),
         "bytes": add_up(moved.size_bytes[tensor]).astype(np.int64).tolist(),
-        "size": shorten(add_up(sizes[tensor])),
+        "size": round_values(add_up(sizes[tensor])),
         "tensors": add_up(np.ones(len(tensor))).astype(np.int64).tolist(),
     }
 
@@ -169,8 +164,8 @@ def describe_placement(backend: SimulatedBackend, shown: Shown) -> Values:
             "unit": units.of_operator[transfers.operator].tolist(),
             "source": transfers.source.tolist(),
             "target": transfers.target.tolist(),
-            "start": shorten(transfers.start_ms, START_DIGITS),
-            "ms": shorten(transfers.finish_ms - transfers.start_ms),
+            "start": round_values(transfers.start_ms, START_DIGITS),
+            "ms": round_values(transfers.finish_ms - transfers.start_ms),
             "bytes": transfers.size_bytes.tolist(),
         },
     }
@@ -186,11 +181,11 @@ def find_runs(units: Units, start: FloatArray, finish: FloatArray) -> Values:
     runs: IntArray = unit[first]
     return {
         "unit": runs.tolist(),
-        "start": shorten(begin[first], START_DIGITS),
-        "ms": shorten(np.maximum.reduceat(end, first) - begin[first]),
+        "start": round_values(begin[first], START_DIGITS),
+        "ms": round_values(np.maximum.reduceat(end, first) - begin[first]),
     }
 
 
-def shorten(values: FloatArray, digits: int = DIGITS) -> list[float]:
+def round_values(values: FloatArray, digits: int = DIGITS) -> list[float]:
     """Numbers with few significant digits."""
     return [float(f"{value:.{digits}g}") for value in values.tolist()]

@@ -13,6 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from placement_gym.base.arguments import PICTURES
 from placement_gym.base.errors import UserError
 from placement_gym.hardware.devices import collect_cautions
 from placement_gym.view.scene import Scene
@@ -73,10 +74,8 @@ def check_picture_file(path: str | Path) -> None:
     Raises:
         UserError: It ends otherwise.
     """
-    from placement_gym.view.figures.style import FORMATS
-
-    if Path(path).suffix.lstrip(".") not in FORMATS:
-        endings = ", ".join(f".{kind}" for kind in FORMATS)
+    if Path(path).suffix.lstrip(".") not in PICTURES:
+        endings = ", ".join(f".{kind}" for kind in PICTURES)
         raise UserError(f"a picture's name ends with one of {endings}, not {str(path)!r}")
 
 

@@ -20,7 +20,7 @@ from placement_gym.base.errors import UserError
 from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.bench.run.rows import Row
+from placement_gym.bench.run.row_schema import Row
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.problem.costs.semantics import PRESETS
 

@@ -15,7 +15,7 @@ from fakes import Greedy
 import placement_gym
 from placement_gym.base.errors import UserError
 from placement_gym.bench.compare import find_stale_runs, plan_runs
-from placement_gym.bench.report import comparison
+from placement_gym.bench.report import comparison, comparison_files
 from placement_gym.bench.run.agents import AgentSpec, UnknownAgentError, load_agent
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
 from placement_gym.bench.run.rows import append_row, load_rows, remove_rows
@@ -241,7 +241,7 @@ def test_pictures_that_cannot_be_drawn_cost_no_result(
 def test_every_label_has_files_of_its_own(tmp_path: Path) -> None:
     labels = ("a 1.5", "a 1 5", "a-1 5", "a 1-5", "a-1-5", "a--1 5", "a  1 5", "a_1_5", "-a-1-5")
     files = {
-        comparison._file_of({"model": "tiny", "label": label, "seed": 0}, tmp_path)
+        comparison_files._file_of({"model": "tiny", "label": label, "seed": 0}, tmp_path)
         for label in labels
     }
     assert len({file.name.lower() for file in files}) == len(labels)

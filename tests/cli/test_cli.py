@@ -16,7 +16,8 @@ from rich.console import Console
 
 import placement_gym
 from placement_gym.cli.main import main
-from placement_gym.cli.tables import describe_profile, profile_table
+from placement_gym.cli.tables import profile_table
+from placement_gym.deployment.profile import describe_profile
 
 SIM = ["--env", "DevicePlacementSim-v0", "--model", "tiny"]
 

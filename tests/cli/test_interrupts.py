@@ -24,7 +24,7 @@ SIM = ["--env", "DevicePlacementSim-v0", "--model", "tiny"]
         ),
         (
             ["profile", "-m", "tiny"],
-            "deployment.granularity.build_backend_to_split",
+            "deployment.profile.profile",
             "measures again",
         ),
         (

@@ -32,7 +32,7 @@ def test_the_environment_is_closed_when_measuring_fails(monkeypatch: pytest.Monk
 def test_without_a_single_device_nothing_is_compared_with_one() -> None:
     measured = Measurement(240.0, 197.0, latency_p90_ms=250.0, doubt="the machine was busy")
     finalist = Finalist(np.zeros(1, np.int64), measured, speedup=0.8, handicap=PENALTY)
-    values = evaluate.summarize(finalist) | {
+    values = evaluate.list_values(finalist) | {
         "model": "large",
         "notes": [],
         "alone": False,
@@ -49,5 +49,5 @@ def test_without_a_single_device_nothing_is_compared_with_one() -> None:
 
 def test_a_doubt_is_among_the_values() -> None:
     doubtful = Measurement(8.0, 10.0, doubt="the machine was busy")
-    values = evaluate.summarize(Finalist(np.zeros(1, np.int64), doubtful, speedup=1.0))
+    values = evaluate.list_values(Finalist(np.zeros(1, np.int64), doubtful, speedup=1.0))
     assert (values["beats_best_single"], values["doubt"]) == ("within noise", doubtful.doubt)

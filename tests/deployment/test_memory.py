@@ -28,7 +28,7 @@ from placement_gym.deployment.memory import (
     explain_excess,
     report_memory,
 )
-from placement_gym.deployment.selection import measure
+from placement_gym.deployment.selection import measure_candidates
 from placement_gym.graph.extract import extract
 from placement_gym.graph.units import group
 from placement_gym.hardware.device_requests import resolve_devices
@@ -147,7 +147,9 @@ def test_copies_count_against_limits() -> None:
 def test_a_split_whose_copies_exceed_a_limit_is_not_measured() -> None:
     backend: Any = FakeBackend(problem=shared_problem((None, 30)))
     backend.protocol = QUICK
-    measured, errors = measure(backend, [Candidate("milp", np.array([0, 1, 1, 1]), 1.0)], True)
+    measured, errors = measure_candidates(
+        backend, [Candidate("milp", np.array([0, 1, 1, 1]), 1.0)], True
+    )
     assert not measured
     assert "held twice" in errors["milp"]
 

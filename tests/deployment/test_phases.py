@@ -158,7 +158,7 @@ def test_a_plan_of_two_phases_is_two_placements_and_a_script(
         return candidates[0], candidates[1]
 
     monkeypatch.setattr(phases, "choose_pair", split)
-    monkeypatch.setattr(phases, "compare", lambda *_: "yes")
+    monkeypatch.setattr(phases, "judge_phases", lambda *_: "yes")
     document = plan(make_decoder(), "cpu-testbed", "op", tmp_path, 1.0, quiet=True, phases=True,
                     scenario="chat-4-2", export=tmp_path / "deployed")  # fmt: skip
     assert document["plan"] == "phases"

@@ -24,12 +24,12 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.errors import EngineError, UserError
 from placement_gym.bench.scenes import open_scene
 from placement_gym.cli.main import main
-from placement_gym.cli.tables import describe_bound
+from placement_gym.cli.tables import explain_bound
 from placement_gym.deployment.candidates import Candidate, propose_candidates
 from placement_gym.deployment.compile import compile_model
 from placement_gym.deployment.fidelity import fidelity
 from placement_gym.deployment.plan import plan
-from placement_gym.deployment.plan_rows import choose, make_rows, summarize
+from placement_gym.deployment.plan_rows import choose, make_rows, state_plan_verdict
 from placement_gym.models import load
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.placement import Placement
@@ -71,7 +71,7 @@ def test_a_split_is_the_plan_only_if_it_wins_beyond_its_noise(
 ) -> None:
     found = rows(single_ms, split_ms, noise)
     assert choose(found) == label
-    assert summarize(found, label) == said
+    assert state_plan_verdict(found, label) == said
 
 
 @pytest.mark.parametrize("doubtful", ["GPU alone", "milp"])
@@ -81,7 +81,9 @@ def test_a_doubtful_measurement_decides_nothing_and_that_is_said(doubtful: str) 
     candidates = [Candidate("GPU alone", ALONE, 9.0), Candidate("milp", SPLIT, 8.0)]
     found = make_rows(candidates, measured, {})
     assert choose(found) == "GPU alone"
-    assert "could not be decided: load average 9.0 on 2 cores." in summarize(found, "GPU alone")
+    assert "could not be decided: load average 9.0 on 2 cores." in state_plan_verdict(
+        found, "GPU alone"
+    )
 
 
 def test_a_doubtful_split_does_not_hide_one_that_wins() -> None:
@@ -250,7 +252,7 @@ def test_the_command_prints_the_table_and_the_verdict(
     assert "model estimates that no placement takes less than 8.10 ms" in printed
     assert main([*words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["model"] == "tiny"
-    assert "no bound in its time; --time-limit" in describe_bound({"bound_ms": 0.0})
+    assert "no bound in its time; --time-limit" in explain_bound({"bound_ms": 0.0})
 
 
 @pytest.mark.parametrize("interrupted_in", ["measure_profile", "remeasure"])

@@ -13,8 +13,8 @@ from placement_gym.backends.protocol import Measurement
 from placement_gym.base.arrays import IntArray
 from placement_gym.deployment.candidates import Candidate
 from placement_gym.deployment.phases import Phased
-from placement_gym.deployment.plan_rows import choose, make_rows, summarize
-from placement_gym.deployment.selection import Selection, measure
+from placement_gym.deployment.plan_rows import choose, make_rows, state_plan_verdict
+from placement_gym.deployment.selection import Selection, measure_candidates
 
 ALONE, SPLIT = np.array([1, 1, 1, 1]), np.array([0, 1, 1, 1])
 
@@ -33,26 +33,26 @@ class FailingBackend(FakeBackend):
 def test_a_candidate_that_fails_to_run_is_left_out_and_named() -> None:
     candidates = [Candidate("GPU alone", ALONE, 9.0), Candidate("milp", SPLIT, 8.0)]
     backend = FailingBackend(failures=[SPLIT.tolist()])
-    measured, errors = measure(backend, candidates, quiet=True)
+    measured, errors = measure_candidates(backend, candidates, quiet=True)
     assert list(measured) == ["GPU alone"]
     assert errors == {"milp": "does not run: the device caught fire"}
     rows = make_rows(candidates, measured, errors)
     assert choose(rows) == "GPU alone"
-    assert summarize(rows, "GPU alone") == (
+    assert state_plan_verdict(rows, "GPU alone") == (
         "No split beats GPU alone: none was found that differs from it."
     )
 
 
 def test_where_every_candidate_fails_none_is_measured() -> None:
     backend = FailingBackend(failures=[ALONE.tolist()])
-    measured, errors = measure(backend, [Candidate("GPU alone", ALONE, 9.0)], quiet=True)
+    measured, errors = measure_candidates(backend, [Candidate("GPU alone", ALONE, 9.0)], quiet=True)
     assert not measured
     assert list(errors) == ["GPU alone"]
 
 
 def test_candidates_that_memory_forbids_are_not_run() -> None:
     backend = FailingBackend(problem=diamond_problem(LIMITED))
-    measured, errors = measure(backend, [Candidate("GPU alone", ALONE, 9.0)], quiet=True)
+    measured, errors = measure_candidates(backend, [Candidate("GPU alone", ALONE, 9.0)], quiet=True)
     assert not measured
     assert "GPU holds" in errors["GPU alone"]
     assert not backend.calls_of("evaluate_ignoring_limits")

@@ -15,6 +15,7 @@ from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
+from placement_gym.base.arguments import PICTURES
 from placement_gym.graph.operators import OpGraph
 from placement_gym.view.figures.arrangement import COLUMN_IN, LANE_IN
 from placement_gym.view.figures.labels import FEW
@@ -24,7 +25,6 @@ from placement_gym.view.figures.results import choose_looks, draw_best_so_far, d
 from placement_gym.view.figures.style import (
     COLOURS,
     CROSSING,
-    FORMATS,
     WITHIN,
     draw_if_possible,
     save,
@@ -236,7 +236,7 @@ def test_eight_lines_have_colours_and_the_rest_is_grey() -> None:
     assert [look.line["color"] for look in looks.values() if look.rest] == [WITHIN] * 4
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("kind", PICTURES)
 def test_figures_are_written_as_the_file_is_called(tmp_path: Path, kind: str) -> None:
     files = [tmp_path / f"{name}.{kind}" for name in "ab"]
     for file in files:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from placement_gym.base.arguments import SPLITS
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import CompileError, UserError, unknown_name
 from placement_gym.base.texts import last_line
@@ -24,7 +25,6 @@ from placement_gym.problem.problem import Problem
 if TYPE_CHECKING:
     import openvino as ov
 
-SPLIT_MODES = ("auto", "alias", "hetero")
 ALIASABLE = ("CPU",)
 
 
@@ -92,8 +92,8 @@ def uses_aliases(split: str, specs: Sequence[DeviceSpec]) -> bool:
     Raises:
         ValueError: Unknown mode, or aliases of a plugin that cannot be registered twice.
     """
-    if split not in SPLIT_MODES:
-        raise unknown_name("split", split, SPLIT_MODES)
+    if split not in SPLITS:
+        raise unknown_name("split", split, SPLITS)
     fixed = [spec.name for spec in specs if spec.kind not in ALIASABLE]
     if split == "alias" and fixed:
         raise UserError(f"{fixed} cannot be given a second name: use split='hetero' or 'auto'")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
-from placement_gym.bench.run.rows import Json
-from placement_gym.bench.study.replay import ROUNDING, task_of
+from placement_gym.bench.run.rows import ROUNDING, Json
 from placement_gym.bench.study.task import Task
 from placement_gym.problem.placement import parse_assignment
 
@@ -51,16 +50,10 @@ def group_candidates(rows: Sequence[Json]) -> list[list[Claim]]:
 
 def list_candidates(row: Json) -> list[Claim]:
     """A row's placement on its own problem, and on the one where it was scored a second time."""
-    task = task_of(row)
+    task = Task.of_row(row)
     found = [Claim(task, row["latency_ms"], row)]
     if row["scored_ms"]:
-        kwargs = {"model": task.model, "devices": task.devices, **task.env_kwargs}
-        kwargs |= {name: value for name, value in task.score_on.items() if name != "env"}
-        model, devices = kwargs.pop("model"), kwargs.pop("devices")
-        elsewhere = replace(
-            task, env=task.score_env, env_kwargs=kwargs, model=model, devices=devices
-        )
-        found.append(Claim(elsewhere, row["scored_ms"], row))
+        found.append(Claim(task.elsewhere or task, row["scored_ms"], row))
     return found
 
 

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.errors import PlacementGymError, UserError
-from placement_gym.base.fitted_table import Column, FittedTable
 from placement_gym.base.progress import progress_bar
 from placement_gym.bench.known import best_known
 from placement_gym.bench.known.best_known import (
@@ -22,7 +21,6 @@ from placement_gym.bench.known.best_known import (
     encode_assignment,
     find_best_known,
     load_values,
-    name_problem,
 )
 from placement_gym.bench.known.candidates import (
     Claim,
@@ -34,8 +32,7 @@ from placement_gym.bench.known.candidates import (
 from placement_gym.bench.known.identity import identify
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.provenance import git_commit
-from placement_gym.bench.run.rows import ROWS, load_runs
-from placement_gym.bench.study.replay import ROUNDING
+from placement_gym.bench.run.rows import ROUNDING, ROWS, load_runs
 from placement_gym.bench.study.task import VARIABLE, expand_variables
 from placement_gym.problem.placement import parse_assignment
 from placement_gym.solvers.bounds import lower_bound
@@ -221,42 +218,3 @@ def open_backend(problem: Sequence[Any], envs: BenchEnvs) -> SimulatedBackend:
     if len(backend.problem.devices) > len(DIGITS):
         raise UserError(f"placements on more than {len(DIGITS)} devices are not kept")
     return backend
-
-
-def known_table(values: Sequence[BestKnown]) -> FittedTable:
-    """A line for each problem."""
-    table = FittedTable(
-        [
-            Column("problem", text=True),
-            Column("ms"),
-            Column("bound / ms"),
-            Column("best single, ms", spare=1),
-            Column("found by", spare=2, text=True),
-        ]
-    )
-    for value in values:
-        single = "none holds it" if value.best_single_ms is None else f"{value.best_single_ms:.6g}"
-        table.add_row(
-            value.name,
-            f"{value.latency_ms:.6g}",
-            describe_bound(value),
-            "trivial" if value.trivial else single,
-            value.origin,
-        )
-    return table
-
-
-def describe_bound(value: BestKnown) -> str:
-    """The bound as a share of the latency, or that the latency is the optimum."""
-    return "optimal" if value.proven else f"{value.bound_ms / value.latency_ms:.3f}"
-
-
-def describe_change(change: Change) -> Iterator[str]:
-    """Lines on what became of a problem; none if nothing did."""
-    name, before, after = name_problem(change.problem), change.before, change.after
-    if after is not None and after is not before:
-        was = f"{before.latency_ms:.6g} ms, {describe_bound(before)}" if before else "not known"
-        now = f"{after.latency_ms:.6g} ms, {describe_bound(after)}, by {after.origin}"
-        yield f"{name}: was {was}; is {now}"
-    if change.note:
-        yield f"{name}: not taken: {change.note}"

@@ -20,7 +20,8 @@ from placement_gym.bench.known.candidates import evaluate_ms
 from placement_gym.bench.known.identity import identify, identify_row
 from placement_gym.bench.report.drift import median_device_ms
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
-from placement_gym.bench.run.rows import Json, group_by, to_plain
+from placement_gym.bench.run.row_schema import to_plain
+from placement_gym.bench.run.rows import Json, group_by
 from placement_gym.bench.study.task import Task
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.solvers import bounds

@@ -7,7 +7,7 @@ import numpy as np
 from placement_gym.bench.report.document import Table
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.stats import Estimate, bootstrap, probability_of_improvement
-from placement_gym.bench.report.wording import format_infeasible
+from placement_gym.bench.report.wording import summarize_effort
 from placement_gym.bench.run.finalists import YES
 
 FLOORS = ("random-blocks", "hill-climb", "annealing", "search")
@@ -29,12 +29,10 @@ def summarize_agent(results: StudyResults, agent: str) -> dict[str, str]:
         "mean": format_mean(results, agent),
         "IQM": format_iqm(results, agent),
         "greedy mean": format_mean(results, agent, "greedy_latency_ms"),
-        "greedy IQM": format_greedy(results, agent),
+        "greedy IQM": format_greedy_iqm(results, agent),
         "better than the floor": format_chance(results, agent),
         "failed": f"{sum(not row['latency_ms'] for row in rows)} of {len(rows)}",
-        "evals": f"{np.median([row['evaluations'] for row in rows]):.0f}",
-        "infeas.": format_infeasible(rows),
-        "wall s": f"{np.median([row['wall_s'] for row in rows]):.2f}",
+        **summarize_effort(rows),
     }
     if results.scored_elsewhere:
         line["mean elsewhere"] = format_mean(results, agent, "scored_ms")
@@ -51,7 +49,7 @@ def format_iqm(results: StudyResults, agent: str, field: str = "latency_ms") -> 
     return format_estimate(results.estimates[agent, field])
 
 
-def format_greedy(results: StudyResults, agent: str) -> str:
+def format_greedy_iqm(results: StudyResults, agent: str) -> str:
     """The score of what is predicted after learning, and how often that is infeasible."""
     scores = results.scores(agent, "greedy_latency_ms")
     ended = results.scores(agent) > 0
@@ -129,7 +127,7 @@ def compare_with_floor(results: StudyResults, ranked: list[str]) -> str:
 
 
 def count_split_wins(results: StudyResults) -> str:
-    """On how many problems a run is faster than the best single device, where one may run it."""
+    """Count the problems with a run that beats the best single device, where one may run it."""
     known = results.known
     none = {
         problem

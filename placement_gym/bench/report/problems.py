@@ -17,10 +17,10 @@ from placement_gym.bench.report.scores import TRIVIAL, StudyResults
 from placement_gym.bench.report.wording import (
     count_wins,
     format_gap,
-    format_infeasible,
     format_ratio,
     list_remarks,
     state_verdict,
+    summarize_effort,
 )
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json
@@ -51,7 +51,7 @@ def describe_problem(results: StudyResults, problem: str) -> dict[str, str]:
         "role": results.role(problem),
         "ms of score 1": f"{reference.latency_ms:.6g}",
         "found by": reference.origin,
-        "bound / ms": describe_bound(results, problem),
+        "bound / ms": format_bound(results, problem),
         "averaged": LEFT_OUT if reference.trivial else "yes",
     }
     if results.scored_elsewhere:
@@ -59,7 +59,7 @@ def describe_problem(results: StudyResults, problem: str) -> dict[str, str]:
     return line
 
 
-def describe_bound(results: StudyResults, problem: str) -> str:
+def format_bound(results: StudyResults, problem: str) -> str:
     """The lower bound as a share of the lowest latency, or that this one is optimal."""
     known = results.known.get(problem)
     if known is not None and known.optimum_ms is not None:
@@ -70,7 +70,7 @@ def describe_bound(results: StudyResults, problem: str) -> str:
 
 
 def describe_roles(study: Study, results: StudyResults) -> str:
-    """On which problems agents are trained and settings are chosen, as far as the study says."""
+    """Name the problems that agents are trained and settings chosen on, if the study says so."""
     trained, chosen = (join_entries(study.roles.get(role, ())) for role in (TRAIN, VALIDATION))
     parts = [f"Agents are trained on {trained}."] if trained else []
     if not chosen:
@@ -156,9 +156,7 @@ def summarize_runs(results: StudyResults, problem: str, agent: str) -> tuple[flo
         "faster": format_wins(rows) if known.one_device_holds_the_model else "-",
         "failed": failed,
         "greedy ms": format_greedy(rows),
-        "evals": f"{np.median([row['evaluations'] for row in rows]):.0f}",
-        "infeas.": format_infeasible(rows),
-        "wall s": f"{np.median([row['wall_s'] for row in rows]):.2f}",
+        **summarize_effort(rows),
     }
     if len(scored):
         line["scored ms"] = format_ms(float(np.median(scored)))

@@ -25,8 +25,7 @@ from placement_gym.bench.report.stats import (
     interquartile_mean,
     mean_of_medians,
 )
-from placement_gym.bench.run.rows import Json, group_by, load_runs
-from placement_gym.bench.study.replay import ROUNDING
+from placement_gym.bench.run.rows import ROUNDING, Json, group_by, load_runs
 from placement_gym.bench.study.spec import TEST
 from placement_gym.bench.study.task import describe_devices
 
@@ -230,8 +229,8 @@ class StudyResults:
 
     @property
     def score_fields(self) -> list[str]:
-        further = ["scored_ms"] if self.scored_elsewhere else []
-        return ["latency_ms", "greedy_latency_ms", *further]
+        elsewhere = ["scored_ms"] if self.scored_elsewhere else []
+        return ["latency_ms", "greedy_latency_ms", *elsewhere]
 
     @cached_property
     def ranking(self) -> list[str]:

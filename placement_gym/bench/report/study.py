@@ -29,10 +29,9 @@ from placement_gym.bench.report.problems import describe_roles, list_problems, r
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.side_by_side import compare_folders
 from placement_gym.bench.report.wording import GAP, INFEASIBLE
-from placement_gym.bench.run.environment import BenchEnvs
+from placement_gym.bench.run.environment import BenchEnvs, is_measured
 from placement_gym.bench.run.rows import Json, load_runs
 from placement_gym.bench.study.spec import ROLES, Study
-from placement_gym.envs.keywords import find_env_spec
 from placement_gym.hardware.devices import DeviceSpec, collect_cautions
 from placement_gym.version import VERSION
 
@@ -117,13 +116,13 @@ def report_study(
 def report_overview(study: Study, results: StudyResults, runs: int, command: str) -> list[Block]:
     """The answer, the agents over the problems of each role, best first, and what was run."""
     rows = results.rows
-    first, *further = report_roles(results) or [[]]
+    first, *others = report_roles(results) or [[]]
     return [
         Heading((study.about or "A study").removesuffix("."), 1),
         *first[:1],
         *map(Text, list_cautions(study, results)),
         *first[1:],
-        *(block for blocks in further for block in blocks[1:]),
+        *(block for blocks in others for block in blocks[1:]),
         Heading("How it was made and how to read it"),
         Text(f"{len(rows)} of {runs} runs. {describe_provenance(rows[0])}"),
         *([Text(f"Scored elsewhere: {dict(study.score_on)}")] if study.score_on else []),
@@ -133,7 +132,7 @@ def report_overview(study: Study, results: StudyResults, runs: int, command: str
 
 
 def report_roles(results: StudyResults) -> list[list[Block]]:
-    """For each role an answer and the agents over its problems; pictures for the first one."""
+    """An answer and the agents over the problems of each role; pictures for the first one."""
     roles = [role for role in ROLES if any(results.role(p) == role for p in results.problems)]
     parts: list[list[Block]] = []
     for role in roles:
@@ -177,7 +176,7 @@ def draw_agents(results: StudyResults, role: str) -> list[Block]:
 
 def list_cautions(study: Study, results: StudyResults) -> list[str]:
     """Notes that a reader needs before any latency of the study."""
-    measured = find_env_spec(f"placement_gym:{study.env}").nondeterministic
+    measured = is_measured(study.env)
     notes = [NOTE] if measured else []
     notes += note_other_versions(results.rows)
     for row in results.rows:
@@ -211,6 +210,6 @@ def note_other_versions(rows: Sequence[Json]) -> list[str]:
 
 
 def count_proofs(results: StudyResults) -> str:
-    """For how many problems the optimum is known."""
+    """Count the problems whose optimum is known."""
     proven = sum(known.optimum_ms is not None for known in results.known.values())
     return f"The optimum is proven for {proven} of {len(results.problems)} problems."

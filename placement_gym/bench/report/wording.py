@@ -34,6 +34,15 @@ def format_infeasible(rows: Sequence[Json]) -> str:
     return f"{infeasible:.0%}" + (f" ({repaired:.0%})" if repaired else "")
 
 
+def summarize_effort(rows: Rows) -> dict[str, str]:
+    """Evaluations, infeasible ones among them and seconds of a typical run, as cells by column."""
+    return {
+        "evals": f"{np.median([row['evaluations'] for row in rows]):.0f}",
+        "infeas.": format_infeasible(rows),
+        "wall s": f"{np.median([row['wall_s'] for row in rows]):.2f}",
+    }
+
+
 def format_ratio(speedup: float, noise: float) -> str:
     """A speed-up with its uncertainty, if it has one."""
     return f"{speedup:.3f} ±{speedup * noise:.3f}" if noise else f"{speedup:.3f}"

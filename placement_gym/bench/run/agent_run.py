@@ -12,7 +12,7 @@ from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.finalists import Finalist
 from placement_gym.bench.run.remeasuring import choose_finalist
-from placement_gym.bench.run.rows import Row
+from placement_gym.bench.run.row_schema import Row
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.episode import play_episode
 from placement_gym.problem.placement import Placement

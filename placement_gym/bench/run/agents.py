@@ -23,7 +23,8 @@ IMPORTABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 REPAIR = "repair"
 """An option of every agent that the harness takes: whether its placements are repaired."""
-UNCHANGED = ("single-device", "saved", "openvino-hetero", "openvino-auto", "fill-in-order")
+SINGLE_DEVICE = "single-device"
+UNCHANGED = (SINGLE_DEVICE, "saved", "openvino-hetero", "openvino-auto", "fill-in-order")
 """Fixed choices that a repair would turn into another one."""
 
 

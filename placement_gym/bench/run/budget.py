@@ -128,7 +128,7 @@ class BudgetedBackend(BackendWrapper):
         return list(distinct.values())[:n]
 
     def explain_failure(self) -> str:
-        """Why there is no finalist: the latest failure."""
+        """The latest failure, which is why there is no finalist."""
         failed = [one for one in self.history if one.error]
         if not failed:
             return "nothing was evaluated"

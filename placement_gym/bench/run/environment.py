@@ -18,7 +18,7 @@ from placement_gym.base.files import safe_name
 from placement_gym.bench.run.budget import CONTENDER_SHARE
 from placement_gym.bench.run.finalists import Finalist
 from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.keywords import check_kwargs, not_placement
+from placement_gym.envs.keywords import check_kwargs, find_env_spec, not_placement
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.saving import save_model
@@ -169,6 +169,15 @@ class BenchEnvs:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def is_measured(env_id: str) -> bool:
+    """Return whether latencies of an environment are measured.
+
+    Raises:
+        UserError: It is unknown.
+    """
+    return find_env_spec(f"placement_gym:{env_id}").nondeterministic
 
 
 def check_decisions(env: gym.Env[Any, Any]) -> None:

@@ -18,7 +18,7 @@ UNDECIDED = (
 
 
 def compare_with_best_single(ratio: float, noise: float, doubt: str = "") -> str:
-    """``"yes"`` or ``"no"``, or ``"within noise"`` where the measurement cannot decide.
+    """Return ``"yes"`` or ``"no"``, or ``"within noise"`` where the measurement cannot decide.
 
     Args:
         ratio: Speed-up over the fastest feasible single device.
@@ -64,6 +64,6 @@ class Finalist:
 
     @property
     def beats_best_single(self) -> str:
-        """``"yes"``, ``"no"`` or ``"within noise"``."""
+        """The answer of ``compare_with_best_single``."""
         doubt = self.measurement.doubt
         return compare_with_best_single(self.speedup_vs_best_single, self.noise, doubt)

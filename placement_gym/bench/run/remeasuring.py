@@ -54,12 +54,12 @@ def remeasure(bench_env: BenchEnv, candidates: Sequence[IntArray]) -> None:
     measurements = dict(zip(by_key, measured, strict=True))
     if known is None and best is not None and not bench_env.base.backend.infeasibility(reference):
         measurements = choose_faster_single(bench_env, measurements, reference)
-    asked = {candidate.tobytes() for candidate in candidates}
+    wanted = {candidate.tobytes() for candidate in candidates}
     of_reference = known.measurement if known else measurements[reference.tobytes()]
     for key, measurement in measurements.items():
         speedup = measurement.speedup / of_reference.speedup
         handicap = PENALTY if best is None else 1.0
-        if key in asked or key not in bench_env.finals:
+        if key in wanted or key not in bench_env.finals:
             bench_env.finals[key] = Finalist(by_key[key], measurement, speedup, handicap)
 
 

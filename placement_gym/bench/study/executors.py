@@ -25,7 +25,7 @@ class WorkerLost(Exception):  # noqa: N818  a signal, not an error
 
 
 class Executor(Protocol):
-    """Something that runs tasks.
+    """A runner of tasks.
 
     Attributes:
         on_evaluation: Called for each evaluation in this process or its children.
@@ -80,7 +80,7 @@ def run_all(tasks: Sequence[Task], executor: Executor) -> Iterator[tuple[Task, J
 
 
 class Serial:
-    """In this process, one after another, with one thread as in the other executors.
+    """Runs tasks in this process, one after another, with one thread as the other executors.
 
     Args:
         envs: Environments that are open already; the caller closes them.
@@ -106,11 +106,11 @@ class Serial:
         future: Future[Json] = Future()
         with limit_threads():
             future.set_result(
-                run_task(task, self.envs, self.factories, self.on_evaluation, self._anew(task))
+                run_task(task, self.envs, self.factories, self.on_evaluation, self._forgets(task))
             )
         return future
 
-    def _anew(self, task: Task) -> bool:
+    def _forgets(self, task: Task) -> bool:
         shared = self.share_within_seed and task.seed == self.last_seed
         self.last_seed = task.seed
         return not shared

@@ -41,7 +41,7 @@ class Running:
 
 
 class Processes:
-    """In processes of this machine, one thread each.
+    """Runs tasks in processes of this machine, one thread each.
 
     A process that dies takes its one task with it, one that hangs is ended. A script that runs a
     study needs no main guard.

@@ -40,7 +40,7 @@ def processes_of_worker(timeout_s: float) -> Processes:
 
 
 class Ray:
-    """On a Ray cluster, one core for each run.
+    """Runs tasks on a Ray cluster, one core for each.
 
     Workers import modules from this process's working directory, where they have it too.
 

@@ -1,28 +1,23 @@
-"""Rows of a study, replayed and published."""
+"""Replay of a study's rows."""
 
 from __future__ import annotations
 
-import json
-import lzma
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from placement_gym.base.errors import UserError, raise_interrupt
-from placement_gym.base.files import make_output_folder, write_bytes
 from placement_gym.base.progress import progress_bar
 from placement_gym.bench.run.agent_run import describe_error
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.finalists import Finalist
 from placement_gym.bench.run.remeasuring import choose_finalist
-from placement_gym.bench.run.rows import PACKED_ROWS, ROWS, Json, load_runs
-from placement_gym.bench.study.spec import Study
-from placement_gym.bench.study.task import Task, expand_variables, read_make_kwargs
-from placement_gym.bench.study.worker import score_elsewhere
+from placement_gym.bench.run.rows import ROUNDING, ROWS, Json, load_runs
+from placement_gym.bench.study.task import Task, read_make_kwargs
+from placement_gym.bench.study.worker import measure_on
 from placement_gym.problem.placement import Placement, parse_assignment
 
-ROUNDING = 1e-9
 N_INTERVALS = 2.0
 """Two noisy measurements agree if they differ by at most this many half-widths of both."""
 
@@ -73,7 +68,7 @@ def validate(folder: str | Path, quiet: bool = False) -> Iterator[Replay]:
 
 
 def check_row(row: Json, envs: BenchEnvs) -> str:
-    """Why a row is not valid, or an empty string; a row that cannot be replayed is not valid."""
+    """Explain why a row is not valid, as one that cannot be replayed; empty if it is."""
     try:
         return replay_row(row, envs)
     except Exception as error:
@@ -82,12 +77,12 @@ def check_row(row: Json, envs: BenchEnvs) -> str:
 
 
 def replay_row(row: Json, envs: BenchEnvs) -> str:
-    """Why a row is not valid, or an empty string.
+    """Explain why a row is not valid; an empty string if it is.
 
     Raises:
         Exception: The environment cannot be made, or the placement cannot be evaluated.
     """
-    task = task_of(row)
+    task = Task.of_row(row)
     if task.key != row["key"]:
         return "its key is not that of its agent, problem, seed and budget"
     if row["placement"] is None or row["latency_ms"] is None:
@@ -109,20 +104,15 @@ def replay_row(row: Json, envs: BenchEnvs) -> str:
     }
     if row["scored_ms"]:
         placement = Placement.of(problem, again.assignment, bench_env.base.graph)
-        now["scored_ms"] = score_elsewhere(task, placement, envs).measurement.latency_ms
+        now["scored_ms"] = measure_on(
+            task.elsewhere or task, placement, envs
+        ).measurement.latency_ms
     wrong = [
         f"{field} was {row[field]:.6g} and is now {value:.6g}"
         for field, value in now.items()
         if not math.isclose(value, row[field], rel_tol=ROUNDING)
     ]
     return ", ".join(wrong)
-
-
-def task_of(row: Json) -> Task:
-    """The task that made a row."""
-    env, env_kwargs, model, devices = json.loads(row["problem"])
-    own = {name: row[name] for name in ("agent", "kwargs", "seed", "budget", "score_on")}
-    return Task(env=env, env_kwargs=env_kwargs, model=model, devices=devices, **own)
 
 
 def compare_measurements(row: Json, again: Finalist) -> str:
@@ -132,38 +122,3 @@ def compare_measurements(row: Json, again: Finalist) -> str:
     if abs(now / before - 1.0) <= allowed:
         return ""
     return f"speedup_vs_best_single was {before:.3f} and is now {now:.3f}"
-
-
-def publish_rows(study: Study, results: str | Path, out: str | Path) -> tuple[Path, int]:
-    """Write the rows of a study as ``results.jsonl.xz``, from which reports and replays read.
-
-    Args:
-        study: Whose rows, in its order.
-        results: Folder of the results.
-        out: Folder for the file.
-
-    Returns:
-        The file, and how many of the study's runs it lacks.
-
-    Raises:
-        UserError: There are no results of this study, or the file cannot be written.
-    """
-    by_key = {row["key"]: row for row in load_runs(Path(results))}
-    tasks = study.tasks()
-    rows = [make_portable(by_key[task.key]) for task in tasks if task.key in by_key]
-    if not rows:
-        raise UserError(f"{results} has no {ROWS} with rows of this study: run it first")
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    path = make_output_folder(out) / PACKED_ROWS
-    write_bytes(path, lzma.compress(lines.encode(), preset=9 | lzma.PRESET_EXTREME))
-    return path, len(tasks) - len(rows)
-
-
-def make_portable(row: Json) -> Json:
-    """The row without the machine's name, with the model's path as the study names it."""
-    model = json.loads(row["problem"])[2]
-    error = row["error"]
-    if "$" in model:
-        error = error.replace(expand_variables(model), model)
-    env_kwargs = row["env_kwargs"] | {"model": model}
-    return row | {"host": "", "env_kwargs": env_kwargs, "error": error}

@@ -1,4 +1,4 @@
-"""Run a study: check it, run what is missing, and keep every row."""
+"""Run what is missing of a study, and keep every row."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from pathlib import Path
 
 from rich.progress import Task as ProgressTask
 
-from placement_gym.base.arguments import check_positive
-from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.base.files import make_output_folder
 from placement_gym.base.progress import progress_bar
 from placement_gym.base.texts import join_words
@@ -23,16 +21,17 @@ from placement_gym.bench.run.rows import (
     load_runs,
     lock_folder,
 )
+from placement_gym.bench.study.checks import (
+    check_names,
+    choose_executor,
+    first_of_each_problem,
+    make_every_environment,
+)
 from placement_gym.bench.study.executors import Executor, Serial, run_all
 from placement_gym.bench.study.processes import TASK_TIMEOUT_S, Processes
 from placement_gym.bench.study.ray_cluster import Ray
 from placement_gym.bench.study.spec import Study
 from placement_gym.bench.study.task import Task, describe_devices
-from placement_gym.envs.keywords import find_env_spec
-
-EXECUTORS = ("auto", "serial", "processes", "ray")
-TAKES = {"workers": ("processes",), "address": ("ray",), "timeout_s": ("processes", "ray")}
-"""The executors that an option is for."""
 
 
 def run_study(
@@ -151,79 +150,6 @@ def run_tasks(
 def count_evaluation(bar: ProgressTask) -> None:
     """Count an evaluation; so cheap that it does not show in the wall time of a run."""
     bar.fields["count"] += 1
-
-
-def check_names(study: Study) -> None:
-    """Raise if an agent or environment is unknown, or a variable of a path is not set.
-
-    Raises:
-        UserError: With what is wrong.
-    """
-    for spec in study.specs:
-        spec.check()
-    for task in first_of_each_problem(study.tasks()):
-        _ = task.make_kwargs
-    is_measured(study)
-
-
-def make_every_environment(tasks: Sequence[Task], envs: BenchEnvs) -> None:
-    """Make the environment of each problem once, so that no run fails for a wrong name.
-
-    Raises:
-        UserError: An argument of an environment is wrong.
-    """
-    for task in first_of_each_problem(tasks):
-        envs.get(task.env, task.make_kwargs)
-        if task.score_on:
-            envs.get(task.score_env, task.score_kwargs)
-
-
-def first_of_each_problem(tasks: Sequence[Task]) -> list[Task]:
-    """One task of each problem."""
-    return list({task.problem: task for task in reversed(tasks)}.values())[::-1]
-
-
-def is_measured(study: Study) -> bool:
-    """Return whether any of its latencies are measured.
-
-    Raises:
-        UserError: An environment is unknown.
-    """
-    envs = {study.env, study.score_on.get("env", study.env)}
-    return any(find_env_spec(f"placement_gym:{env}").nondeterministic for env in sorted(envs))
-
-
-def choose_executor(
-    study: Study,
-    name: str,
-    workers: int | None,
-    address: str | None,
-    timeout_s: float | None = None,
-) -> tuple[str, int | None]:
-    """The executor's name and its processes, of which a measured study has one.
-
-    Raises:
-        UserError: The name is unknown, or an option does not go with it.
-    """
-    if name not in EXECUTORS:
-        raise unknown_name("executor", name, EXECUTORS)
-    if workers is not None and workers < 1:
-        raise UserError(f"workers must be at least 1, not {workers}")
-    if name == "auto":
-        name, workers = "processes", workers or (1 if is_measured(study) else None)
-    if name == "processes" and workers != 1 and is_measured(study):
-        raise UserError(
-            "processes disturb each other's measurements: take 'auto' (one process), 'serial' or "
-            "'ray'"
-        )
-    given = {"workers": workers, "address": address, "timeout_s": timeout_s}
-    for option, value in given.items():
-        if value is not None and name not in TAKES[option]:
-            takes = " or ".join(map(repr, TAKES[option]))
-            raise UserError(f"{option} is for executor {takes}, not for {name!r}")
-    if timeout_s is not None:
-        check_positive("timeout_s", timeout_s)
-    return name, workers
 
 
 def make_executor(

@@ -198,7 +198,7 @@ def assign_roles(roles: Roles, tasks: Sequence[Task]) -> dict[str, str]:
         if role not in ROLES:
             raise unknown_name("a role", role, ROLES)
         for entry in check_entries(role, entries):
-            problems = {task.problem for task in tasks if fits(entry, task)}
+            problems = {task.problem for task in tasks if matches(entry, task)}
             if not problems and role != TRAIN:
                 raise UserError(f"{role} names {entry!r}, which is not a problem of the study")
             for problem in problems:
@@ -221,10 +221,10 @@ def check_entries(role: str, entries: Any) -> Sequence[Any]:
     return entries
 
 
-def fits(entry: Any, task: Task) -> bool:
+def matches(entry: Any, task: Task) -> bool:
     """Return whether an entry of a role means the problem of a task."""
     if isinstance(entry, Mapping):
-        return entry["devices"] == task.devices and fits(entry["model"], task)
+        return entry["devices"] == task.devices and matches(entry["model"], task)
     parts = Path(task.model).with_suffix("").parts if Path(task.model).suffix else (task.model,)
     wanted = Path(str(entry)).parts
     return str(entry) == task.model or parts[-len(wanted) :] == wanted

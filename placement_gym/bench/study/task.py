@@ -7,11 +7,11 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from placement_gym.base.errors import UserError
-from placement_gym.bench.run.rows import to_plain
+from placement_gym.bench.run.row_schema import to_plain
 
 VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
@@ -66,15 +66,26 @@ class Task:
         return {"model": expand_variables(self.model), "devices": self.devices, **self.env_kwargs}
 
     @property
-    def score_env(self) -> str:
-        """Id of the environment where the finalist is scored a second time."""
-        return str(self.score_on.get("env", self.env))
+    def elsewhere(self) -> Task | None:
+        """The task on the problem where its finalist is scored a second time, if it is."""
+        if not self.score_on:
+            return None
+        changes = {**self.env_kwargs, **self.score_on}
+        return replace(
+            self,
+            env=str(changes.pop("env", self.env)),
+            model=changes.pop("model", self.model),
+            devices=changes.pop("devices", self.devices),
+            env_kwargs=changes,
+            score_on={},
+        )
 
-    @property
-    def score_kwargs(self) -> dict[str, Any]:
-        """``make_kwargs`` of that environment."""
-        changes = {name: value for name, value in self.score_on.items() if name != "env"}
-        return self.make_kwargs | changes
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> Task:
+        """The task that made a row."""
+        env, env_kwargs, model, devices = json.loads(row["problem"])
+        own = {name: row[name] for name in ("agent", "kwargs", "seed", "budget", "score_on")}
+        return cls(env=env, env_kwargs=env_kwargs, model=model, devices=devices, **own)
 
 
 def expand_variables(path: str) -> str:

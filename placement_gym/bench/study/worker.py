@@ -15,7 +15,8 @@ from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.finalists import Finalist
 from placement_gym.bench.run.remeasuring import choose_finalist
-from placement_gym.bench.run.rows import Json, Row, to_plain
+from placement_gym.bench.run.row_schema import Row, to_plain
+from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.task import Task
 from placement_gym.problem.placement import Placement
 
@@ -25,7 +26,7 @@ def run_task(
     envs: BenchEnvs,
     factories: Mapping[str, Any] | None = None,
     on_evaluation: Callable[[], None] = lambda: None,
-    measure_anew: bool = True,
+    forget: bool = True,
 ) -> Json:
     """Run one task and return its row.
 
@@ -37,23 +38,24 @@ def run_task(
         envs: Environments that are open already.
         factories: Agents that cannot be imported: name -> factory or agent.
         on_evaluation: Called after each evaluation.
-        measure_anew: Whether measurements of earlier runs are forgotten first.
+        forget: Whether measurements of earlier runs are forgotten first.
     """
     with warnings.catch_warnings():
         # Those of libraries; this package's own have its name as module, see ``warn_user``.
         warnings.filterwarnings("ignore", category=UserWarning, module="(?!placement_gym$)")
         try:
             bench_env = envs.get(task.env, task.make_kwargs)
-            if measure_anew:
+            if forget:
                 bench_env.clear_caches()
             agent = AgentSpec(task.agent, task.kwargs, (factories or {}).get(task.agent))
             row, placement = run_agent(bench_env, agent, task.seed, task.budget, on_evaluation)
         except (Exception, SystemExit) as error:
             return make_failed_row(task, describe_error(error))
-        if placement is None or not task.score_on:
+        elsewhere = task.elsewhere
+        if placement is None or elsewhere is None:
             return complete_task_row(task, row)
         try:
-            return complete_task_row(task, row, score_elsewhere(task, placement, envs))
+            return complete_task_row(task, row, measure_on(elsewhere, placement, envs))
         except (Exception, SystemExit) as error:
             error_text = f"scored elsewhere: {describe_error(error)}"
             return complete_task_row(task, row.change(error=error_text))
@@ -71,13 +73,13 @@ def complete_task_row(task: Task, row: Row, scored: Finalist | None = None) -> J
     }
 
 
-def score_elsewhere(task: Task, placement: Placement, envs: BenchEnvs) -> Finalist:
-    """Measure a placement in the environment of the task's ``score_on``.
+def measure_on(task: Task, placement: Placement, envs: BenchEnvs) -> Finalist:
+    """Measure a placement on the problem of a task.
 
     Raises:
-        PlacementMismatchError: Units or devices differ in that environment.
+        PlacementMismatchError: Units or devices of that problem differ.
     """
-    bench_env = envs.get(task.score_env, task.score_kwargs)
+    bench_env = envs.get(task.env, task.make_kwargs)
     bench_env.clear_caches()
     return choose_finalist(bench_env, [placement.assignment(bench_env.base.problem)])
 

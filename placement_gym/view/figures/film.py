@@ -68,7 +68,7 @@ class Backdrop:
         self.colour = above[self.at][:, :3] * self.share
 
     def render(self, assignment: IntArray, title: str) -> UInt8:
-        """As ``Film.render``."""
+        """Draw an assignment and its title; see ``Film.render``."""
         self.picture.show(assignment, title)
         renderer = self.canvas.get_renderer()
         renderer.clear()

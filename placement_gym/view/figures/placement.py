@@ -66,7 +66,7 @@ class PlacementPicture:
         self.graph = graph = problem.units.quotient
         arrangement, size_bytes = arrange(graph), edge_bytes(graph)
         self.points = arrangement.points
-        self.curves = draw_curves(graph, arrangement)
+        self.curves = draw_edges(graph, arrangement)
         self.widths = find_widths(size_bytes, arrangement.scale)
         areas = arrangement.scale**2 * np.array([SMALLEST_AREA, LARGEST_AREA])
         share = np.sqrt(graph.flops / max(graph.flops.max(), 1.0))
@@ -117,15 +117,12 @@ class PlacementPicture:
 def edge_bytes(graph: OpGraph) -> IntArray:
     """(n_edges,) bytes of the tensors that each edge's target reads from its source."""
     tensor, reader = graph.tensors.readings()
-    keys = graph.edge_index[0] * len(graph) + graph.edge_index[1]
-    order = np.argsort(keys)
-    wanted = graph.tensors.source[tensor] * len(graph) + reader
-    edge = order[np.searchsorted(keys, wanted, sorter=order)]
+    edge = graph.find_edges(graph.tensors.source[tensor], reader)
     total = np.bincount(edge, graph.tensors.size_bytes[tensor], graph.n_edges)
     return total.astype(np.int64)
 
 
-def draw_curves(graph: OpGraph, arrangement: Arrangement) -> list[FloatArray]:
+def draw_edges(graph: OpGraph, arrangement: Arrangement) -> list[FloatArray]:
     """(k, 2) points of each edge's line, around the units of layers in between."""
     points, rows, curves = arrangement.points, arrangement.row, []
     for edge, ends in enumerate(graph.edge_index.T.tolist()):

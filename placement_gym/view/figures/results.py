@@ -111,10 +111,10 @@ def draw_comparison(
     axes.axvline(1.0, color=COLOURS[7], lw=1.2)
     draw_limits(axes, limits or {})
     # Figures at the right edge, where no bar covers them.
-    beside = axes.get_yaxis_transform()
+    at_edge = axes.get_yaxis_transform()
     for row, place in zip(measured, position.tolist(), strict=True):
         text = f"{row[key]:.3f} x, {format_ms(row['latency_ms'])} ms"
-        axes.text(1.01, place, text, transform=beside, va="center", size=8)
+        axes.text(1.01, place, text, transform=at_edge, va="center", size=8)
     axes.set(yticks=position, yticklabels=[escape_figure_text(row["label"]) for row in measured])
     axes.set(
         xlabel=f"speed-up over {base} (1)",
@@ -125,11 +125,11 @@ def draw_comparison(
     axes.spines[["top", "right"]].set_visible(False)
     if any(won):
         gained = [row[key] > 1.0 for row in measured]
-        add_key(figure, sum(gained) > sum(won))
+        add_colour_key(figure, sum(gained) > sum(won))
     return figure
 
 
-def add_key(figure: Figure, undecided: bool) -> None:
+def add_colour_key(figure: Figure, undecided: bool) -> None:
     """Add a key of the bars' colours, where some agent has won."""
     kinds = {"beats the best single device": COLOURS[2], "could not be decided": COLOURS[0]}
     patches = [Patch(color=colour, label=kind) for kind, colour in kinds.items()]
@@ -189,8 +189,8 @@ def draw_best_so_far(
         named.add(name)
     for name, value in (limits or {}).items():
         axes.axhline(value, **LIMIT_DASHES)
-        beside = axes.get_yaxis_transform()
-        axes.text(1.0, value, f" {name}", transform=beside, size=8, va="center")
+        at_edge = axes.get_yaxis_transform()
+        axes.text(1.0, value, f" {name}", transform=at_edge, size=8, va="center")
     axes.set(xlabel="evaluations", ylabel="best speed-up seen so far", xscale="log")
     number_axis(axes)
     axes.set_title(escape_figure_text(title), fontsize=10, loc="left")
@@ -206,7 +206,7 @@ def draw_fidelity(document: Mapping[str, Any]) -> Figure:
         document: What ``deployment.fidelity.fidelity`` returns.
     """
     figure = Figure(figsize=(9, 4.4), layout="constrained")
-    axes, beside = figure.subplots(1, 2)
+    axes, plain = figure.subplots(1, 2)
     rows, twin, share = document["rows"], document["twin"], document["slow_share"]
     measured = np.array([row["measured_ms"] for row in rows])
     predicted = np.array([row["predicted_ms"] for row in rows])
@@ -233,9 +233,9 @@ def draw_fidelity(document: Mapping[str, Any]) -> Figure:
         loc="left",
     )
     # Next to it what no twin is needed for: a prediction has to agree better than this.
-    beside.plot(measured, [row["slow_share"] for row in rows], "o", ms=4, color=COLOURS[1])
-    beside.set(xlabel="measured, ms", ylabel="share of work on slower devices", ylim=(-0.03, 1.03))
-    beside.set_title(
+    plain.plot(measured, [row["slow_share"] for row in rows], "o", ms=4, color=COLOURS[1])
+    plain.set(xlabel="measured, ms", ylabel="share of work on slower devices", ylim=(-0.03, 1.03))
+    plain.set_title(
         f"Spearman {share['spearman']:.3f} ({share['spearman_fastest_third']:.3f})\n",
         fontsize=10,
         loc="left",

@@ -21,7 +21,6 @@ COLOURS = (
 WITHIN, CROSSING = "#bbbbbb", "#000000"
 """Edges within one device, and edges that change device."""
 GROUND = "#ffffff"
-FORMATS = ("png", "svg", "pdf")
 TEXT_AS_TEXT = {"svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "placement_gym"}
 """Vector files hold letters, not their outlines; the same figure makes the same file."""
 

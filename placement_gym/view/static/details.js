@@ -1,4 +1,4 @@
-// The panel beside the graph: a unit, a group of units, a comparison, or the whole placement.
+// The panel next to the graph: a unit, a group of units, a comparison, or the whole placement.
 const details = (() => {
   const panel = document.getElementById("details");
   const LETTERS = 36; // of a name in a table

@@ -265,7 +265,7 @@ const graph = (() => {
     return new Set(Array.from(numbers, (number) => scene.nodes[number]));
   }
 
-  // Bring the selection into the window, and, if asked, so near that its label can be read.
+  // Bring the selection into the window, and, if wanted, so near that its label can be read.
   function reveal(readably) {
     const node = selectedNode();
     if (node === null) return;

@@ -1,5 +1,5 @@
 // Keys: of the graph and the timeline while they have the focus, and of the page.
-const BESIDE = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
+const DIRECTIONS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] };
 const CLOSER = { "+": 1.5, "=": 1.5, w: 1.5, "-": 1 / 1.5, s: 1 / 1.5 };
 const ALONG = { ArrowLeft: 0.2, a: 0.2, ArrowRight: -0.2, d: -0.2 };
 
@@ -15,7 +15,7 @@ function nodeBeside(from, [across, down]) {
 }
 
 function moveInGraph(event) {
-  const [direction, scale] = [BESIDE[event.key], CLOSER[event.key]];
+  const [direction, scale] = [DIRECTIONS[event.key], CLOSER[event.key]];
   const node = graph.selectedNode();
   if (direction) {
     graph.selectNode(node ? nodeBeside(node, direction) : graph.nodes()[0]);

@@ -54,9 +54,9 @@ def test_every_problem_of_a_simulated_study_has_a_value(name: str, envs: BenchEn
     study = Study.load(name)
     for task in {task.problem: task for task in study.tasks()}.values():
         assert find_best_known(identify(envs.get(task.env, task.make_kwargs).base.backend))
-        if task.score_on:
-            elsewhere = envs.get(task.score_env, task.score_kwargs)
-            assert find_best_known(identify(elsewhere.base.backend))
+        if elsewhere := task.elsewhere:
+            scored = envs.get(elsewhere.env, elsewhere.make_kwargs)
+            assert find_best_known(identify(scored.base.backend))
 
 
 def test_a_value_is_saved_as_it_was_read(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from placement_gym.bench.report.wording import format_infeasible
 from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.bench.run.rows import Row
+from placement_gym.bench.run.row_schema import Row
 
 SIM = "DevicePlacementSim-v0"
 LIMITED = ["CPU", {"name": "GPU", "weight_share": 0.3}]

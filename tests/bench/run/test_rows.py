@@ -17,10 +17,11 @@ from placement_gym.bench.run import rows as rows_file
 from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnv
+from placement_gym.bench.run.row_schema import to_plain
 
 
 def test_values_that_are_not_finite_become_null() -> None:
-    assert rows_file.to_plain({"a": [float("nan"), 1.0], "b": float("inf")}) == {
+    assert to_plain({"a": [float("nan"), 1.0], "b": float("inf")}) == {
         "a": [None, 1.0],
         "b": None,
     }

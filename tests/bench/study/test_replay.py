@@ -16,7 +16,8 @@ from placement_gym.backends.protocol import Measurement
 from placement_gym.base.errors import UserError
 from placement_gym.bench.run import rows as rows_file
 from placement_gym.bench.run.finalists import Finalist
-from placement_gym.bench.study.replay import compare_measurements, publish_rows, validate
+from placement_gym.bench.study.publishing import publish_rows
+from placement_gym.bench.study.replay import compare_measurements, validate
 from placement_gym.bench.study.runner import run_study
 from placement_gym.bench.study.spec import Study
 from placement_gym.cli.main import main

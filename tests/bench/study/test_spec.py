@@ -192,3 +192,14 @@ def test_wrong_roles_are_refused(roles: dict[str, Any], message: str) -> None:
 def test_roles_do_not_change_the_keys_of_runs() -> None:
     keys = [task.key for task in study().tasks()]
     assert [task.key for task in study(roles={"validation": ["tiny"]}).tasks()] == keys
+
+
+def test_where_a_finalist_is_scored_is_a_task_of_its_own() -> None:
+    changes = {"env": "DevicePlacementSim-v0", "schedule": "event", "devices": "cpu+2gpu"}
+    study = Study("DevicePlacement-v0", ["tiny"], ["random"], 3, seeds=1, score_on=changes)
+    (task,) = study.tasks()
+    elsewhere = task.elsewhere
+    assert elsewhere is not None
+    assert (elsewhere.env, elsewhere.devices) == ("DevicePlacementSim-v0", "cpu+2gpu")
+    assert elsewhere.make_kwargs == {"model": "tiny", "devices": "cpu+2gpu", "schedule": "event"}
+    assert elsewhere.elsewhere is None

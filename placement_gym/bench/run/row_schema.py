@@ -1,0 +1,181 @@
+"""Schema of a result row: what one run says, as JSON can hold it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, FiniteFloat, model_validator
+
+from placement_gym.base.errors import UserError
+from placement_gym.base.schemas.reading import MAX_BYTES, Fields, Name, check_plain, parse_json
+from placement_gym.bench.run.provenance import git_commit, host, versions
+
+
+def check_problem(text: str) -> str:
+    """Return the text of a problem: environment, its arguments, model and devices as JSON.
+
+    Raises:
+        ValueError: It has another form; for schemas.
+    """
+    try:
+        parts = parse_json(text)
+    except UserError as error:
+        raise ValueError(str(error)) from error
+    if not isinstance(parts, list) or len(parts) != 4:
+        raise ValueError("it must be a list of environment, arguments, model and devices")
+    env, env_kwargs, model, _ = parts
+    if not (isinstance(env, str) and isinstance(env_kwargs, dict) and isinstance(model, str)):
+        raise ValueError("environment and model must be text, arguments an object")
+    return text
+
+
+Count = Annotated[int, Field(ge=0, le=MAX_BYTES)]
+Positive = Annotated[FiniteFloat, Field(gt=0.0)] | None
+Plain = Annotated[dict[str, Any], AfterValidator(check_plain)]
+
+
+class Row(Fields):
+    """One run of one agent. Latencies in ms; unknown values are None.
+
+    Attributes:
+        agent: Name of the agent.
+        label: Name and options, as tables print them.
+        kwargs: Options that the agent was made with.
+        env: Id of the environment.
+        env_kwargs: Arguments that the environment was made with.
+        model: Name of the model.
+        model_fingerprint: Fingerprint of its operator graph.
+        devices: Devices with their settings.
+        seed: Seed of the run.
+        budget: Evaluations allowed.
+        evaluations: Evaluations used.
+        stopped: Whether the search ended by itself before it had used its budget.
+        infeasible: Those of them whose placement did not fit or run, after any repair.
+        repaired: Those of them whose placement did not fit as proposed and was repaired first.
+        costs_fingerprint: Fingerprint of the cost table; None where latencies are measured.
+        latency_ms: Median of the finalist, measured again.
+        latency_p90_ms: 90th percentile of the same.
+        greedy_latency_ms: Median of ``predict(deterministic=True)`` after learning.
+        greedy_speedup: Its speed-up over the reference device, measured with it.
+        speedup: Over the reference device.
+        speedup_vs_best_single: Over the fastest feasible single device.
+        noise: Half-width of the uncertainty of ``speedup_vs_best_single``, as a fraction.
+        n_submodels: Submodels that the engine made.
+        n_submodels_expected: Submodels that the placement needs.
+        wall_s: Seconds of search.
+        beats_best_single: ``"yes"``, ``"no"`` or ``"within noise"``.
+        curve: (evaluations, seconds, best speed-up) at each improvement.
+        doubt: Why the finalist's measurement decides nothing, or an empty string.
+        placement: Unit -> device of the finalist; of a run that failed, of the best evaluation.
+        start: Name of the start of the search, as of a heuristic, that the finalist is equal to;
+            empty if it is none.
+        error: Why there is no latency, or an empty string.
+        versions: Of Python and the packages that results depend on.
+        host: The machine.
+        git: Commit of this package's source tree.
+        time: When the run began.
+    """
+
+    agent: Name
+    label: Name
+    kwargs: Plain
+    env: Name
+    env_kwargs: Plain
+    model: Name
+    model_fingerprint: Name
+    devices: list[Plain]
+    seed: int
+    budget: Count
+    evaluations: Count = 0
+    stopped: bool = False
+    infeasible: Count | None = None
+    repaired: Count | None = None
+    costs_fingerprint: Name | None = None
+    latency_ms: Positive = None
+    latency_p90_ms: Positive = None
+    greedy_latency_ms: Positive = None
+    greedy_speedup: Positive = None
+    speedup: Positive = None
+    speedup_vs_best_single: Positive = None
+    noise: Annotated[FiniteFloat, Field(ge=0.0)] | None = None
+    n_submodels: int | None = None
+    n_submodels_expected: int | None = None
+    wall_s: FiniteFloat = 0.0
+    beats_best_single: Name | None = None
+    curve: list[Annotated[list[FiniteFloat], Field(min_length=3)]] = Field(default_factory=list)
+    doubt: str = ""
+    placement: dict[str, str] | None = None
+    start: str = ""
+    error: str = ""
+    versions: dict[str, str]
+    host: str
+    git: str | None
+    time: str
+
+    @classmethod
+    def begin(cls, **values: Any) -> Row:
+        """The row of a run that begins now on this machine."""
+        time = datetime.now(UTC).isoformat("T", "seconds")
+        origin: dict[str, Any] = {
+            "versions": versions(),
+            "host": host(),
+            "git": git_commit(),
+            "time": time,
+        }
+        return cls(**to_plain(values), **origin)
+
+    def change(self, **values: Any) -> Row:
+        """The row with other values."""
+        return self.model_copy(update=values)
+
+    def to_json(self) -> dict[str, Any]:
+        """The row as ``to_plain`` converts it."""
+        values: dict[str, Any] = to_plain(dict(self))
+        return values
+
+
+class StudyRow(Row):
+    """A row of a study or of a comparison, as a results file holds it.
+
+    Attributes:
+        key: Of its task.
+        problem: Environment, its arguments, model and devices as JSON.
+        score_on: See ``Task``.
+        scored_ms: The finalist's latency there.
+        scored_speedup: Its speed-up over the best single device there.
+    """
+
+    key: Name
+    problem: Annotated[Name, AfterValidator(check_problem)]
+    score_on: Plain
+    scored_ms: Positive
+    scored_speedup: Positive
+
+    @model_validator(mode="after")
+    def check_measured(self) -> StudyRow:
+        """Refuse a latency without what was measured, and over what it is a speed-up."""
+        needed = ("placement", "speedup", "speedup_vs_best_single", "noise", "beats_best_single")
+        absent = [name for name in needed if getattr(self, name) is None]
+        if self.latency_ms is not None and absent:
+            raise ValueError(f"it has a latency, but no {absent[0]}")
+        return self
+
+
+def to_plain(value: Any) -> Any:
+    """Convert a value to what JSON can hold.
+
+    Tuples become lists, NaN and infinite numbers None, and bytes of a path that are no UTF-8
+    escapes.
+    """
+    if isinstance(value, Mapping):
+        return {to_plain(key): to_plain(item) for key, item in value.items()}
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, (list, tuple)):
+        return [to_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
