@@ -27,15 +27,13 @@ from agents.common import REINFORCE
 from agents.common.checkpoint import restore, resume
 from agents.common.checkpoint import save as save_checkpoint
 from agents.common.weights import read_safetensors, write_safetensors
-from placement_gym.base.errors import UserError
-from placement_gym.bench.report.comparison import comparison_table, format_markdown
+from placement_gym import DeviceSpec, Placement, UserError, comparison_table
+from placement_gym.bench.report.comparison import format_markdown
 from placement_gym.bench.report.document import Code, Heading, Table, Text, write_report
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.cli.main import main
 from placement_gym.hardware.device_requests import parse_devices
-from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models import load
-from placement_gym.problem.placement import Placement
 
 ENV = "DevicePlacementSim-v0"
 CODE = "import pathlib\npathlib.Path({marker!r}).touch()\ndef make(env, seed):\n    return None\n"

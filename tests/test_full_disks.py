@@ -14,11 +14,11 @@ import pytest
 from disks import fill, full_disk, make_read_only, mounted
 from fakes import diamond_costs, diamond_problem
 
+from placement_gym import Placement
 from placement_gym.base.files import FileError
 from placement_gym.models import load
 from placement_gym.models.saving import save_model
 from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.placement import Placement
 
 SIZE = 2**20
 
@@ -80,9 +80,7 @@ def test_unwritable_disk_is_one_error_and_keeps_the_old_file(
         assert now == before
 
 
-def test_full_disk_leaves_the_earlier_model(
-    tmp_path: Path,
-) -> None:
+def test_full_disk_leaves_the_earlier_model(tmp_path: Path) -> None:
     with mounted(tmp_path, 2 * SIZE):
         write_model(tmp_path)
         before = {path: path.read_bytes() for path in tmp_path.iterdir()}
@@ -109,9 +107,7 @@ except ChildNotStartedError as error:
 """
 
 
-def test_full_temporary_folder_does_not_end_the_parent_process(
-    tmp_path: Path,
-) -> None:
+def test_full_temporary_folder_does_not_end_the_parent_process(tmp_path: Path) -> None:
     """Shared memory in a file with a hole would: the system sends SIGBUS."""
     support = Path(__file__).parent / "support"
     with mounted(tmp_path, 65536):

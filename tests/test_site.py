@@ -242,9 +242,7 @@ def test_results_index_shows_numbers_of_the_study_and_pictures() -> None:
 
 
 @pytest.mark.slow
-def test_site_code_is_copied_unclipped_and_pictures_turn_dark(
-    tmp_path: Path,
-) -> None:
+def test_site_code_is_copied_unclipped_and_pictures_turn_dark(tmp_path: Path) -> None:
     pytest.importorskip("sphinx_copybutton")
     build = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html"]
     subprocess.run([*build, str(DOCS), str(tmp_path)], check=True)

@@ -11,13 +11,10 @@ from fakes import LIMITED, TRANSFER_MS, UNIT_MS, FakeBackend, diamond_backend
 from fakes import diamond_problem as problem_on
 from gymnasium.utils.env_checker import check_env
 
-import placement_gym  # noqa: F401  registers the ids
-from placement_gym.base.errors import UserError
+from placement_gym import DevicePlacementEnv, DeviceSpec, UserError
 from placement_gym.envs.device_table import DEVICE_FEATURES, EDGE_FEATURES
-from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.observation import Observation
 from placement_gym.envs.simulated_env import SimulatedEnv
-from placement_gym.hardware.devices import DeviceSpec
 
 STATIC = {
     "device_mask",

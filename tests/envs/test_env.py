@@ -16,13 +16,9 @@ from fakes import (
     play_actions,
 )
 
-import placement_gym  # noqa: F401  registers the ids
+from placement_gym import DevicePlacementEnv, DeviceSpec, Placement, UserError
 from placement_gym.backends.wrapper import CachedBackend
-from placement_gym.base.errors import UserError
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
-from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.problem.placement import Placement
 
 INFO_KEYS = {
     "repaired",
@@ -122,14 +118,7 @@ def test_the_reward_sees_the_placement_before() -> None:
 
 @pytest.mark.parametrize(
     "action",
-    [
-        [0, 0, 0],
-        [0, 0, 0, 0, 0],
-        [[0, 0, 0, 0]],
-        0,
-        [0, 0, 0, 2],
-        [-1, 0, 0, 0],
-    ],
+    [[0, 0, 0], [0, 0, 0, 0, 0], [[0, 0, 0, 0]], 0, [0, 0, 0, 2], [-1, 0, 0, 0]],
     ids=["short", "long", "two-dimensional", "scalar", "no-such-device", "negative"],
 )
 def test_an_action_of_wrong_shape_or_range_is_refused(action: Any) -> None:

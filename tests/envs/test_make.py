@@ -10,23 +10,16 @@ import gymnasium as gym
 import numpy as np
 import openvino as ov
 import pytest
-from fakes import (
-    CPU_GPU,
-    FakeBackend,
-    diamond_problem,
-)
+from fakes import CPU_GPU, FakeBackend, diamond_problem
 from openvino import opset13 as ops
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 from workload_files import edge, node, write_workload
 
-import placement_gym  # noqa: F401  registers the ids
-from placement_gym.base.errors import UserError
+from placement_gym import DevicePlacementEnv, UserError, placement_env
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.cli.main import main
-from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.keywords import check_kwargs
-from placement_gym.envs.placement_env import placement_env
 from placement_gym.graph.extract import extract
 from placement_gym.models import load
 

@@ -9,10 +9,8 @@ import pytest
 from fakes import UNIT_MS, assignment, diamond_backend, diamond_problem
 from graphs import chain, problem_on
 
-import placement_gym  # noqa: F401  registers the ids
-from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym import DevicePlacementEnv, DeviceSpec
 from placement_gym.envs.observation import FEATURES, N_FEATURES, Observation, Observer
-from placement_gym.hardware.devices import DeviceSpec
 
 DTYPES = {
     "node_mask": np.int8,

@@ -219,10 +219,7 @@ def test_the_prefixed_id_works_in_a_spawned_worker() -> None:
         "placement_gym:DevicePlacementSim-v0",
         num_envs=1,
         vectorization_mode="async",
-        vector_kwargs={
-            "context": "spawn",
-            "autoreset_mode": gym.vector.AutoresetMode.SAME_STEP,
-        },
+        vector_kwargs={"context": "spawn", "autoreset_mode": gym.vector.AutoresetMode.SAME_STEP},
         model="tiny",
     )
     try:

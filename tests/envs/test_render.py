@@ -7,19 +7,12 @@ import pickle
 import gymnasium as gym
 import numpy as np
 import pytest
-from fakes import (
-    LIMITED,
-    diamond_backend,
-    diamond_env,
-    diamond_problem,
-    play_actions,
-)
+from fakes import LIMITED, diamond_backend, diamond_env, diamond_problem, play_actions
 
-import placement_gym  # noqa: F401  registers the ids
+from placement_gym import DevicePlacementEnv
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.base.arrays import IntArray, UInt8
-from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.render import Painter
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.problem import Problem

@@ -13,8 +13,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from vector_play import Vector, same_play
 from workload_files import edge, node, write_workload
 
-import placement_gym  # noqa: F401  registers the ids
-from placement_gym.base.errors import UserError
+from placement_gym import UserError
 from placement_gym.envs.rewards import REWARDS
 from placement_gym.envs.vector import PlacementVectorEnv, SimulatedVectorEnv
 

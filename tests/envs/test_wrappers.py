@@ -11,9 +11,7 @@ from fakes import FakeBackend, diamond_backend, diamond_problem
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import check_env
 
-import placement_gym  # noqa: F401  registers the ids
-from placement_gym.base.errors import UserError
-from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym import DevicePlacementEnv, UserError
 from placement_gym.envs.observation import N_FEATURES
 from placement_gym.envs.wrappers import GraphObservation, PerUnit
 
@@ -59,13 +57,7 @@ def test_an_episode_ends_with_the_last_unit_whatever_the_horizon(horizon: int) -
 def test_each_step_moves_one_unit() -> None:
     _, observations, _ = play_episode(per_unit(), [1, 1, 0, 1])
     placements = [observation["placement"].tolist() for observation in observations]
-    assert placements == [
-        [0, 0, 0, 0],
-        [1, 0, 0, 0],
-        [1, 1, 0, 0],
-        [1, 1, 0, 0],
-        [1, 1, 0, 1],
-    ]
+    assert placements == [[0, 0, 0, 0], [1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 0, 1]]
 
 
 @pytest.mark.parametrize("start", ["first", "random", "best"])
@@ -261,9 +253,7 @@ def test_the_wrapper_itself_passes_gymnasiums_check(kwargs: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("padding", [{}, {"max_nodes": 6, "max_edges": 9}])
-def test_a_graph_observation_holds_the_real_nodes_and_edges_only(
-    padding: dict[str, Any],
-) -> None:
+def test_a_graph_observation_holds_the_real_nodes_and_edges_only(padding: dict[str, Any]) -> None:
     env = GraphObservation(DevicePlacementEnv(diamond_backend(), **padding))
     env.reset()
     graph, *_ = env.step([0, 1, 1, 0] + [0] * (padding.get("max_nodes", 4) - 4))

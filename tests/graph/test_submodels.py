@@ -71,9 +71,7 @@ def test_each_submodel_is_connected(placed: tuple[OpGraph, IntArray]) -> None:
 
 
 @given(placed_graphs())
-def test_producers_come_first_so_submodels_form_no_circle(
-    placed: tuple[OpGraph, IntArray],
-) -> None:
+def test_producers_come_first_so_submodels_form_no_circle(placed: tuple[OpGraph, IntArray]) -> None:
     graph, devices = placed
     submodels = acyclic_submodels(graph, devices)
     source, target = submodels[graph.edge_index]

@@ -15,7 +15,6 @@ from graphs import chain, is_topological, op_graph, op_graphs, problem_on
 from hypothesis import given
 from hypothesis import strategies as st
 
-import placement_gym  # noqa: F401  registers the ids
 from placement_gym.base.arrays import IntArray
 from placement_gym.envs.observation import N_FEATURES, compute_node_features
 from placement_gym.graph.features import fractal_dimension

@@ -154,10 +154,7 @@ def test_fused_merges_what_depends_on_itself_in_a_circle() -> None:
 
 def test_fused_keeps_groups_that_make_no_circle() -> None:
     primitives = {"op0": "a", "op1": "a", "op2": "b", "op3": "b"}
-    assert unit_sets(group(chain(4), "fused", primitives)) == {
-        frozenset({0, 1}),
-        frozenset({2, 3}),
-    }
+    assert unit_sets(group(chain(4), "fused", primitives)) == {frozenset({0, 1}), frozenset({2, 3})}
 
 
 def test_unmapped_operator_joins_its_consumer() -> None:

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from placement_gym.base.errors import UserError
+from placement_gym import DeviceSpec, UserError
 from placement_gym.hardware.device_requests import parse_devices
 from placement_gym.hardware.devices import (
     PRESETS,
     TESTBED,
-    DeviceSpec,
     collect_cautions,
     has_mixed_precision,
     is_testbed,
@@ -226,9 +225,7 @@ def test_caches_are_as_exact_as_an_f32_device() -> None:
         [DeviceSpec("CPU"), "GPU.0"],
     ],
 )
-def test_devices_are_parsed_from_names_dictionaries_and_specs(
-    devices: str | list[Any],
-) -> None:
+def test_devices_are_parsed_from_names_dictionaries_and_specs(devices: str | list[Any]) -> None:
     assert parse_devices(devices) == (DeviceSpec("CPU"), DeviceSpec("GPU.0"))
 
 

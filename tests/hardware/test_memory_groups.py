@@ -13,14 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from slow_repair import SlowRepair
 
+from placement_gym import DevicePlacementEnv, DeviceSpec, UserError
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import BoolArray, IntArray
-from placement_gym.base.errors import UserError
 from placement_gym.bench.known.identity import identify
-from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.graph.units import group
 from placement_gym.hardware.device_requests import parse_devices
-from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.balance import balance_loads, find_start
 from placement_gym.solvers.bounds import load_ms, lower_bound

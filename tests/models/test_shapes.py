@@ -9,8 +9,8 @@ import openvino as ov
 import pytest
 from openvino import opset13 as ops
 
+from placement_gym import UserError
 from placement_gym.backends.simulated.build import build_simulated_problem
-from placement_gym.base.errors import UserError
 from placement_gym.cli.values import parse_shapes
 from placement_gym.models import UnsupportedModelError, load
 from placement_gym.models.scenario import Step, input_shape

@@ -15,11 +15,8 @@ from vector_play import same_play
 
 from agents.search.annealing import annealing
 from agents.solvers import heft, milp
-from placement_gym.base.errors import UserError
-from placement_gym.bench.compare import compare
-from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym import DevicePlacementEnv, UserError, compare, placement_env
 from placement_gym.envs.keywords import check_kwargs
-from placement_gym.envs.placement_env import placement_env
 from placement_gym.envs.simulated_env import SimulatedEnv
 from placement_gym.envs.vector import PlacementVectorEnv, SimulatedVectorEnv
 from placement_gym.problem.decisions import DECISIONS, LEVELS

@@ -12,9 +12,14 @@ import pytest
 from graphs import TWO_DEVICES, problem_on
 from openvino import opset13 as ops
 
-from placement_gym import Placement, PlacementMismatchError, apply_placement, compile_model
+from placement_gym import (
+    Placement,
+    PlacementMismatchError,
+    UserError,
+    apply_placement,
+    compile_model,
+)
 from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.submodels import acyclic_submodels

@@ -8,9 +8,8 @@ from alike import draw_alike
 from by_hand import cost_table, find_least_ms, made_graph
 from pipelines import draw_backend
 
-from placement_gym.base.errors import UserError
+from placement_gym import DeviceSpec, UserError
 from placement_gym.graph.units import group
-from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.problem.problem import Problem
 from placement_gym.schedules.simulator import Simulator

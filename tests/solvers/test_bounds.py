@@ -17,12 +17,11 @@ from by_hand import (
 )
 from overlapping import LIST, diamonds
 
+from placement_gym import CostTable, DevicePlacementEnv
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
 from placement_gym.bench.report.known_latencies import find_optimum_or_bound
-from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.problem.costs.semantics import PRESETS, Semantics
-from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers import bounds
 from placement_gym.solvers.bounds import (

@@ -7,15 +7,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
-from by_hand import (
-    cost_table,
-    draw_made,
-    every_placement,
-    grouped,
-    ints,
-    made_graph,
-    problem_of,
-)
+from by_hand import cost_table, draw_made, every_placement, grouped, ints, made_graph, problem_of
 from published import published
 
 from placement_gym.backends.simulated.backend import SimulatedBackend

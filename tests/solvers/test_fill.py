@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from by_hand import cost_table, made_graph, problem_of
 
+from placement_gym import CostTable
 from placement_gym.graph.units import group
-from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.fill import SHARES, fill_in_order, pipeline_parallel
 

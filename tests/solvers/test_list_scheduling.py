@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from by_hand import Made, cost_table, made_graph, problem_of
 
+from placement_gym import CostTable
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.graph.units import Units, contract, group
 from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.list_scheduling import (
     PartialSchedule,

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from placement_gym import CostTable, DeviceSpec
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.graph.operators import OpGraph, Tensors, distinct_edges
 from placement_gym.graph.units import Units, contract, group
-from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 
 Made = Sequence[tuple[int, Sequence[int]]]

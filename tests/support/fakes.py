@@ -9,14 +9,12 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import ArrayLike
 
+from placement_gym import CostTable, DevicePlacementEnv, DeviceSpec
 from placement_gym.backends.protocol import Batch, Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.graph.operators import OpGraph, Tensors
 from placement_gym.graph.units import group
-from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 
 WEIGHT_BYTES = (100, 200, 300, 400)

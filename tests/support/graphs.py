@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from hypothesis import strategies as st
 
+from placement_gym import DeviceSpec
 from placement_gym.base.arrays import IntArray
 from placement_gym.graph.operators import OpGraph, Tensors, distinct_edges
 from placement_gym.graph.units import Units, group
-from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem.problem import Problem
 
 TWO_DEVICES = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_FAST", plugin="CPU", threads=1))
@@ -69,9 +69,7 @@ def is_topological(edges: IntArray) -> bool:
 
 
 def problem_on(
-    graph: OpGraph,
-    devices: tuple[DeviceSpec, ...] = TWO_DEVICES,
-    granularity: str = "op",
+    graph: OpGraph, devices: tuple[DeviceSpec, ...] = TWO_DEVICES, granularity: str = "op"
 ) -> Problem:
     """A problem whose devices support every unit."""
     units: Units = group(graph, granularity)

@@ -6,13 +6,7 @@ from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
-from by_hand import (
-    cost_table,
-    grouped,
-    made_graph,
-    problem_of,
-    random_backend,
-)
+from by_hand import cost_table, grouped, made_graph, problem_of, random_backend
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.graph.units import group

@@ -10,11 +10,11 @@ from by_hand import cost_table, draw_made, feasible_placements, grouped, made_gr
 from overlapping import solve_by_beams
 from pipelines import least_load_ms
 
+from placement_gym import CostTable
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.graph.units import group
 from placement_gym.problem.costs.semantics import PRESETS, Semantics
-from placement_gym.problem.costs.table import CostTable
 from placement_gym.solvers.bounds import load_ms, lower_bound, optimum_or_bound
 from placement_gym.solvers.calls import call_indices, call_program
 from placement_gym.solvers.cuts import minimum_cut

@@ -5,14 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from by_hand import cost_table, grouped, ints, made_graph
-from drawn_cases import (
-    Case,
-    cases,
-    draw_case,
-    draw_typed_graph,
-    draw_units,
-    generators,
-)
+from drawn_cases import Case, cases, draw_case, draw_typed_graph, draw_units, generators
 from oracle import Oracle
 
 from placement_gym.graph.submodels import acyclic_submodels, submodel_devices

@@ -10,8 +10,8 @@ import pytest
 from by_hand import Made, cost_table, grouped, ints, made_graph
 from oracle import Oracle
 
+from placement_gym import CostTable
 from placement_gym.problem.costs.semantics import CHOICES, Semantics
-from placement_gym.problem.costs.table import CostTable
 from placement_gym.schedules.simulator import Simulator
 
 Simulate = type[Oracle] | type[Simulator]
@@ -289,18 +289,14 @@ def test_the_hosts_operators_run_side_by_side(simulate: Simulate) -> None:
 
 
 @BOTH
-def test_calls_in_a_circle_end_where_the_device_changes(
-    simulate: Simulate,
-) -> None:
+def test_calls_in_a_circle_end_where_the_device_changes(simulate: Simulate) -> None:
     costs = everywhere([1, 1, 1, 1], 3, TWO_PAIRS, [2, 2], host=[True, False, False])
     expected = 6, [0, 3, 0, 3], [3, 6, 3, 6]
     assert scheduled(simulate, costs, TWO_PAIRS, (1, 2, 2, 1), CALLS) == expected
 
 
 @BOTH
-def test_operators_of_a_unit_run_apart_around_another_unit(
-    simulate: Simulate,
-) -> None:
+def test_operators_of_a_unit_run_apart_around_another_unit(simulate: Simulate) -> None:
     units = grouped(made_graph(3, CHAIN), ints([0, 1, 0]))
     costs = everywhere([1, 1, 1], 2, CHAIN, [2, 2])
     simulator: Any = simulate(units, costs, Semantics("event"))

@@ -15,14 +15,11 @@ from gymnasium.utils.env_checker import check_env
 from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
 from workload_files import edge, node, write_workload
 
-import placement_gym  # noqa: F401  registers the ids
+from placement_gym import CostTable, DevicePlacementEnv, DeviceSpec
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.wrappers import PerUnit
-from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem.costs.analytic import analytic
 from placement_gym.problem.costs.semantics import PRESETS, Semantics, parse_schedule
-from placement_gym.problem.costs.table import CostTable
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.cuts import minimum_cut
 

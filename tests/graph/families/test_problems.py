@@ -10,9 +10,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-import placement_gym  # noqa: F401  registers the ids
-from placement_gym.base.errors import UserError
-from placement_gym.envs.placement_env import placement_env
+from placement_gym import UserError, placement_env
 from placement_gym.graph.families.problems import (
     ACCELERATORS,
     DRAWN,

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from graphs import op_graph
 
-import placement_gym  # noqa: F401  registers the ids
+from placement_gym import DeviceSpec
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import group
-from placement_gym.hardware.devices import PRESETS, DeviceSpec
+from placement_gym.hardware.devices import PRESETS
 from placement_gym.problem.costs.analytic import PUBLISHED_MS, analytic
 from placement_gym.problem.costs.rooflines import CORES, ROOFLINES
 from placement_gym.problem.problem import Problem

@@ -13,10 +13,10 @@ import pytest
 from fakes import TRANSFER_MS, UNIT_MS, diamond, diamond_costs, diamond_problem
 from graphs import chain
 
-import placement_gym  # noqa: F401  registers the ids
+from placement_gym import CostTable
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.graph.units import Units, contract
-from placement_gym.problem.costs.table import ARRAYS, CostMismatchError, CostTable
+from placement_gym.problem.costs.table import ARRAYS, CostMismatchError
 
 CPU_GPU = ("CPU", "GPU")
 

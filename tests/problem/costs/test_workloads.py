@@ -14,10 +14,9 @@ from gymnasium.utils.env_checker import check_env
 from published import DATA
 from workload_files import Json, contents, edge, node
 
-import placement_gym  # noqa: F401  registers the ids
+from placement_gym import DeviceSpec
 from placement_gym.base.arrays import IntArray
 from placement_gym.hardware.device_requests import parse_counts
-from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.problem.costs.workloads import Workload, WorkloadError
 from placement_gym.schedules.simulator import Simulator

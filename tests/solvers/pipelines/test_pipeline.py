@@ -7,18 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pipelines import (
-    THROUGHPUT,
-    draw_backend,
-    is_pipeline,
-    least_load_ms,
-    plain_pipeline_ms,
-)
+from pipelines import THROUGHPUT, draw_backend, is_pipeline, least_load_ms, plain_pipeline_ms
 from published import published
 
+from placement_gym import DeviceSpec
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
-from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.bounds import load_ms as divided_load_ms
 from placement_gym.solvers.kinds import Kinds, interchangeable_devices
