@@ -26,7 +26,6 @@ def test_ansi_shows_latency_devices_and_a_letter_for_each_unit() -> None:
     env = diamond_env(render_mode="ansi")
     play_actions(env, [0, 1, 1, 0])
     text = env.render()
-    assert isinstance(text, str)
     title, *rows = text.splitlines()
     assert "diamond" in title
     assert "10.875 ms" in title
@@ -64,7 +63,6 @@ def test_rgb_array_is_a_picture_that_shows_the_placement() -> None:
         env.step(action)
         frames.append(env.render())
     for frame in frames:
-        assert isinstance(frame, np.ndarray)
         assert frame.dtype == np.uint8
         assert frame.ndim == 3
         assert frame.shape[2] == 3

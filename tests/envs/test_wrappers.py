@@ -256,14 +256,12 @@ def test_a_graph_observation_holds_the_real_nodes_and_edges_only(
     assert graph.nodes.shape == (4, N_FEATURES + 2)
     assert graph.nodes[:, N_FEATURES:].tolist() == np.eye(2)[devices].tolist()
     assert graph.edge_links.tolist() == [[0, 1], [0, 2], [1, 3], [2, 3]]
-    assert graph.edges is not None
     assert graph.edges.tolist() == [[change] for change in changes]
 
 
 @pytest.mark.parametrize("env_id", ["DevicePlacementSim-v0", "DevicePlacementPerUnitSim-v0"])
 def test_graph_observations_work_with_every_id_and_its_spec(env_id: str) -> None:
     env = GraphObservation(gym.make(env_id, model="tiny"))
-    assert env.spec is not None
     again = gym.make(EnvSpec.from_json(env.spec.to_json()))
     for made in (env, again):
         observation, _ = made.reset(seed=0)

@@ -126,7 +126,6 @@ def in_a_row(
 def test_operators_of_one_call_are_done_together() -> None:
     backend = in_a_row([[1.5, 1.4], [1.5, 1.4]], [True, False])
     found = call_program(backend.problem, backend.costs, ints([0, 0]), backend.schedule, 10.0)
-    assert found.assignment is not None
     assert found.assignment.tolist() == [1, 1]
     assert found.bound_ms == pytest.approx(2.8)
 

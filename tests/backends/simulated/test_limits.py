@@ -78,7 +78,6 @@ def test_placements_on_sixteen_devices_have_pictures() -> None:
     env.reset(seed=0)
     env.step(np.arange(37) % 16)
     picture = env.render()
-    assert isinstance(picture, np.ndarray)
     assert picture.ndim == 3
 
 

@@ -196,7 +196,6 @@ def test_a_spec_in_json_reproduces_the_latencies(options: dict[str, Any], model:
     if "costs" in options and model != MODEL:
         options = options | {"costs": "published-x1000"}
     env = gym.make(ENV_ID, model=model, **options)
-    assert env.spec is not None
     again = gym.make(EnvSpec.from_json(env.spec.to_json()))
     assert again.spec == env.spec
     assert latencies(again.unwrapped) == latencies(env.unwrapped)

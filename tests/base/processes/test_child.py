@@ -223,7 +223,6 @@ time.sleep(60)
 def test_child_ends_with_its_parent_even_if_stopped_or_busy(state: str) -> None:
     command = [sys.executable, "-c", PARENT, state]
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as parent:
-        assert parent.stdout is not None
         pid = int(parent.stdout.readline())
         parent.kill()
     end = time.monotonic() + 5.0

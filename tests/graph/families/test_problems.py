@@ -131,7 +131,6 @@ def test_limits_are_loosened_until_large_units_fit() -> None:
 
 def test_filling_takes_the_fullest_device_that_has_room() -> None:
     placed = fill_best(np.array([2.0, 5.0, 3.0]), np.array([8.0, 5.0]))
-    assert placed is not None
     assert placed.tolist() == [0, 1, 0]
     assert fill_best(np.array([2.0, 5.0, 3.0]), np.array([8.0, 1.0])) is None
 

@@ -221,7 +221,6 @@ def expert_split(read: Workload, name: str) -> IntArray:
 
 def published_ms(read: Workload, schedule: str, placement: IntArray, n_accelerators: int) -> float:
     devices = parse_counts(f"1cpu+{n_accelerators}acc")
-    assert devices is not None
     simulator = Simulator(read.units("op"), read.costs(devices), PRESETS[schedule])
     return simulator.latency_ms(placement.astype(np.uint8))
 

@@ -67,7 +67,6 @@ def test_bound_at_each_price_is_the_least_cost_of_all_placements(
         assert len(priced.blocks.blocks) >= 3
     for scale in SCALES:
         found = priced.solve(scale)
-        assert found is not None
         least = priced_ms(backend, scale * priced.memory)
         assert found.bound_ms <= least * EXACT
         assert narrow or found.bound_ms == pytest.approx(least)
