@@ -121,11 +121,14 @@ def test_start_best_returns_to_the_fastest_placement_seen() -> None:
     assert info["latency_ms"] == infos[fastest]["latency_ms"]
 
 
-def test_start_best_ignores_infeasible_placements() -> None:
+@pytest.mark.parametrize(
+    ("reward", "expected"), [("improvement", [1, 1, 1, 0]), ("final", [0, 0, 0, 0])]
+)
+def test_start_best_ignores_infeasible_placements(reward: str, expected: list[int]) -> None:
     backend = FakeBackend(lambda a: 10.0 - float(a.sum()), diamond_problem(refused=[(3, 1)]))
-    env = per_unit(backend, start="best")
+    env = per_unit(backend, start="best", reward=reward)
     play_episode(env, [1, 1, 1, 1])
-    assert env.reset()[0]["placement"].tolist() == [1, 1, 1, 0]
+    assert env.reset()[0]["placement"].tolist() == expected
 
 
 def test_start_best_with_the_final_reward_keeps_improvements() -> None:
