@@ -14,7 +14,7 @@ from functools import partial
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
-from time import perf_counter, process_time
+from time import process_time
 from typing import Any
 
 import gymnasium as gym
@@ -25,9 +25,7 @@ from rich.table import Table
 from scipy import stats
 
 import placement_gym
-from placement_gym import DeviceSpec
 from placement_gym.backends.protocol import Backend
-from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import FloatArray
 from placement_gym.bench.known.best_known import find_best_known
 from placement_gym.bench.known.identity import identify
@@ -36,9 +34,6 @@ from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
 from placement_gym.bench.run.rows import append_line, cut_torn_line
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.placement_env import placement_env
-from placement_gym.problem import problem as problems
-from placement_gym.problem.costs.semantics import Semantics
-from placement_gym.problem.costs.workloads import Workload
 
 Row = dict[str, Any]
 Problem = tuple[str, str]
@@ -153,29 +148,6 @@ def run_apart(function: Callable[..., Any], *arguments: Any) -> Any:
 def make_env(model: str | Path, **kwargs: Any) -> DevicePlacementEnv:
     """The simulated environment of a model; see ``DevicePlacementSim-v0``."""
     return placement_env(gym.make("DevicePlacementSim-v0", model=str(model), **kwargs))
-
-
-def open_workload(
-    workload: Workload, devices: Sequence[DeviceSpec], semantics: Semantics
-) -> SimulatedBackend:
-    """The simulated backend of a published workload in its units."""
-    units, costs = workload.units(), workload.costs(devices)
-    problem = problems.Problem(
-        units, tuple(devices), costs.units_supported(units), costs.memory_bytes
-    )
-    return SimulatedBackend(problem, costs, semantics)
-
-
-def time_s(action: Callable[..., Any], *arguments: Any) -> float:
-    """Seconds that a call takes."""
-    started = perf_counter()
-    action(*arguments)
-    return perf_counter() - started
-
-
-def median_s(action: Callable[[], Any], repeats: int = 3) -> float:
-    """Run an action several times; returns the median seconds."""
-    return round(float(np.median([time_s(action) for _ in range(repeats)])), 2)
 
 
 def best_known_ms(env: DevicePlacementEnv) -> float | None:

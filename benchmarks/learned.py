@@ -9,12 +9,15 @@ DIR holds the inputs of dnn-partitioning.
 from __future__ import annotations
 
 import resource
+from collections.abc import Callable
 from pathlib import Path
+from statistics import median
+from time import perf_counter
 from typing import Any
 
 import gymnasium as gym
 import torch
-from common import BERT_12, Row, make_env, make_parser, median_s, print_table, run_apart
+from common import BERT_12, Row, make_env, make_parser, print_table, run_apart
 
 from agents.placeto.agent import make as placeto
 from agents.rnn.agent import make as rnn
@@ -54,6 +57,16 @@ def step_through(env: gym.Env[Any, Any], n_units: int) -> None:
     env.reset()
     for _ in range(n_units):
         env.step(1)
+
+
+def median_s(action: Callable[[], Any], repeats: int = 3) -> float:
+    """Run an action several times; returns the median seconds."""
+    times = []
+    for _ in range(repeats):
+        started = perf_counter()
+        action()
+        times.append(perf_counter() - started)
+    return round(median(times), 2)
 
 
 def train_on_raw(hierarchical: bool) -> Row:

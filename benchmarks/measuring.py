@@ -28,7 +28,6 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from common import make_parser, print_table, time_s
 
 import placement_gym  # noqa: F401  registers the environments
 from placement_gym.backends.measured import hetero, timing
@@ -50,7 +49,9 @@ warm state that later ones compare with."""
 
 
 def main() -> None:
-    parser = make_parser(__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands: dict[str, Callable[[argparse.Namespace], None]] = {
         "overhead": time_overhead,
         "isolation": time_isolation,
@@ -65,6 +66,13 @@ def main() -> None:
     options = parser.parse_args()
     sys.path.append(str(SUPPORT))
     commands[options.command](options)
+
+
+def time_s(action: Callable[..., Any], *arguments: Any) -> float:
+    """Seconds that a call takes."""
+    started = perf_counter()
+    action(*arguments)
+    return perf_counter() - started
 
 
 def time_overhead(options: argparse.Namespace) -> None:
@@ -90,16 +98,15 @@ def time_overhead(options: argparse.Namespace) -> None:
         env.reset()
     bare_s, step_s, reset_s, again_s = np.array(seconds).T
     ratios = step_s / bare_s
-    figures = {
-        "a step": f"{np.median(step_s) * 1e3:.1f} ms",
-        "plain calls with the same counts": f"{np.median(bare_s) * 1e3:.1f} ms",
-        "ratio, pair by pair": f"{np.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})",
-        "outside compiling and measuring": f"{np.median(outside):.2%} (at most {max(outside):.2%})",
-        "reset": f"{np.median(reset_s) * 1e3:.3f} ms",
-        "a step on a known placement": f"{np.median(again_s) * 1e3:.3f} ms",
-    }
-    lines = ({"what": name, "median": figure} for name, figure in figures.items())
-    print_table(lines, f"{options.model}, {options.steps} placements")
+    print(f"{options.model}, {options.steps} placements")
+    print(f"a step                           {np.median(step_s) * 1e3:9.1f} ms")
+    print(f"plain calls with the same counts {np.median(bare_s) * 1e3:9.1f} ms")
+    print(f"ratio, pair by pair              {np.median(ratios):9.3f}  "
+          f"({ratios.min():.3f} to {ratios.max():.3f})")  # fmt: skip
+    print(f"outside compiling and measuring  {np.median(outside) * 100:9.2f} %  "
+          f"(at most {max(outside) * 100:.2f} %)")  # fmt: skip
+    print(f"reset                            {np.median(reset_s) * 1e3:9.3f} ms")
+    print(f"a step on a known placement      {np.median(again_s) * 1e3:9.3f} ms")
 
 
 def call_openvino(backend: MeasuredBackend, affinities: dict[str, str]) -> None:

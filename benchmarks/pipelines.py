@@ -15,18 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, process_time
 
-from common import Row, make_parser, open_workload, print_table, run_apart
+from common import Row, make_parser, print_table, run_apart
 from rich.progress import track
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.hardware.device_requests import make_devices
 from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.problem.costs.workloads import Workload
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.pipelines.forward import Forward, merge_leaves
 from placement_gym.solvers.pipelines.ideals import enumerate_ideals
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline
-
-LOAD = PRESETS["tarnawski-throughput"]
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,9 @@ def load_backend(path: Path) -> SimulatedBackend:
     n_hosts = int(json.loads(path.read_text())["maxCPUs"])
     limit = {"memory_bytes": workload.accelerator_bytes}
     devices = make_devices(n_hosts, workload.n_accelerators, **limit)
-    return open_workload(workload, devices, LOAD)
+    units, costs = workload.units(), workload.costs(devices)
+    problem = Problem(units, devices, costs.units_supported(units), costs.memory_bytes)
+    return SimulatedBackend(problem, costs, PRESETS["tarnawski-throughput"])
 
 
 def warm_up() -> None:
@@ -108,8 +109,9 @@ def warm_up() -> None:
         "edges": [{"sourceId": 1, "destId": 2, "cost": 1.0}],
     }
     workload = Workload.of(values, "two nodes")
-    backend = open_workload(workload, workload.devices(), LOAD)
-    exact_pipeline(backend.problem, backend.costs)
+    units, costs = workload.units(), workload.costs(workload.devices())
+    problem = Problem(units, workload.devices(), costs.units_supported(units), costs.memory_bytes)
+    exact_pipeline(problem, costs)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,9 @@ from math import floor
 from pathlib import Path
 from time import perf_counter
 
-from common import Row, columns_of, combine, make_parser, open_workload, print_groups, run_missing
+from common import Row, columns_of, combine, make_parser, print_groups, run_missing
 
+from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
 from placement_gym.hardware.device_requests import make_devices
@@ -62,8 +63,9 @@ def find_bound(path: Path, count: int, n_seeds: int, time_limit_s: float) -> Row
     """The best load found, a bound of all placements, and the time that the bound took."""
     workload = Workload.load(path)
     devices = make_devices(1, count - 1, memory_bytes=workload.accelerator_bytes)
-    backend = open_workload(workload, devices, LOAD)
-    problem, costs = backend.problem, backend.costs
+    costs, units = workload.costs(devices), workload.units()
+    problem = Problem(units, devices, costs.units_supported(units), costs.memory_bytes)
+    backend = SimulatedBackend(problem, costs, LOAD)
     starts = [linear_pipeline(problem, costs), *solve_few(problem, costs)]
     seeds = range(n_seeds)
     balanced = [balance_loads(problem, costs, one, seed) for one in starts for seed in seeds]

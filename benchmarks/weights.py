@@ -10,11 +10,12 @@ that is.
 
 from __future__ import annotations
 
+import argparse
+import time
 from pathlib import Path
-from time import process_time
 from typing import Any, NamedTuple
 
-from common import Row, make_env, make_parser, print_table
+import gymnasium as gym
 
 import agents
 import placement_gym
@@ -50,33 +51,27 @@ TRAININGS = {
 
 
 def main() -> None:
-    parser = make_parser(__doc__)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="+", choices=TRAININGS, metavar="AGENT")
     parser.add_argument("--out", type=Path, help="folder for files, instead of the agents' own")
     options = parser.parse_args()
-    print_table(describe(name, options.out) for name in options.names)
-
-
-def describe(name: str, out: Path | None) -> Row:
-    """Train an agent and predict with it; returns the line of a table."""
-    folder = out or Path(agents.__file__).parent / name / "weights"
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{NAME if out is None else name}.safetensors"
-    begin = process_time()
-    train(name, file)
-    return {
-        "agent": name,
-        "evaluations": f"{TRAININGS[name].evaluations:,}",
-        "CPU s": f"{process_time() - begin:.0f}",
-        "kB": f"{file.stat().st_size / 1e3:.0f}",
-        "x best single": f"{predict(name, file):.3f}",
-    }
+    print("agent     evaluations  CPU s    kB  x best single")
+    for name in options.names:
+        folder = options.out or Path(agents.__file__).parent / name / "weights"
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / f"{NAME if options.out is None else name}.safetensors"
+        begin = time.process_time()
+        train(name, file)
+        spent = time.process_time() - begin
+        size, speedup = file.stat().st_size / 1e3, predict(name, file)
+        evaluations = TRAININGS[name].evaluations
+        print(f"{name:8} {evaluations:12,} {spent:6.0f} {size:5.0f} {speedup:14.3f}", flush=True)
 
 
 def train(name: str, file: Path) -> None:
     """Train an agent on the problem and write its policy."""
     training = TRAININGS[name]
-    model: Any = agents.make(name, make_env(**PROBLEM), **training.first)
+    model: Any = agents.make(name, make_env(), **training.first)
     model.learn(training.evaluations)
     about = {"problem": PROBLEM, "evaluations": training.evaluations}
     save_weights(model, file, about, half=True)
@@ -84,9 +79,13 @@ def train(name: str, file: Path) -> None:
 
 def predict(name: str, file: Path) -> float:
     """Speed-up over the best single device of what a trained policy places at once."""
-    env, training = make_env(**PROBLEM), TRAININGS[name]
+    env, training = make_env(), TRAININGS[name]
     agent = agents.make(name, env, 1, **training.later, **{training.option: file})
     return float(placement_gym.play_episode(env, agent)["speedup_vs_best_single"])
+
+
+def make_env() -> gym.Env[Any, Any]:
+    return gym.make("DevicePlacementSim-v0", **PROBLEM)
 
 
 if __name__ == "__main__":
