@@ -126,7 +126,7 @@ def test_the_four_ids_are_registered_two_as_deterministic() -> None:
     }
 
 
-def test_registering_again_restores_what_is_missing_without_warning(
+def test_registering_again_restores_missing_ids_quietly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kept, removed = IDS[1:], IDS[0]

@@ -90,7 +90,7 @@ def test_infeasible_step_costs_ten_references_and_ends_nothing() -> None:
     assert reward == pytest.approx(-9.0)
 
 
-def test_start_random_follows_the_seed_and_first_is_the_reference() -> None:
+def test_random_start_follows_the_seed_first_is_the_reference() -> None:
     env = per_unit(start="random")
     starts = [tuple(env.reset(seed=seed)[0]["placement"].tolist()) for seed in (*range(20), 0)]
     assert starts[0] == starts[-1]

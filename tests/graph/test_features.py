@@ -34,7 +34,7 @@ def star(leaves: int) -> OpGraph:
     return op_graph(leaves + 1, [(0, leaf) for leaf in range(1, leaves + 1)])
 
 
-def test_fractal_dimension_of_a_path_is_one_of_a_grid_two_of_one_zero() -> None:
+def test_fractal_dimension_of_path_grid_and_lone_operator() -> None:
     dimension = fractal_dimension(chain(101))
     assert dimension.shape == (101, 1)
     assert 0.8 <= dimension[50, 0] <= 1.1

@@ -106,7 +106,7 @@ def test_side_branch_without_a_producer_joins_its_consumer() -> None:
     assert submodels.tolist() == [0, 1, 2, 2]
 
 
-def test_readers_of_one_input_are_one_submodel_a_reader_elsewhere_apart() -> None:
+def test_readers_of_an_input_are_a_submodel_but_those_elsewhere() -> None:
     graph = op_graph(3, [], inputs=[(0, 1, 2)])
     for devices in (ints(0, 0, 0), ints(0, 1, 0)):
         submodels = acyclic_submodels(graph, devices)

@@ -82,7 +82,7 @@ def test_memory_of_a_model_is_all_its_weights(graph_of: Callable[[str, str], OpG
     assert problem.memory_bytes(half).sum() == graph.weight_bytes.sum()
 
 
-def test_tensor_moves_once_to_each_destination_and_not_to_its_own() -> None:
+def test_tensor_moves_once_to_each_other_destination() -> None:
     fan = op_graph(5, [(0, 1), (0, 2), (0, 3), (0, 4)])
     problem = problem_on(fan, THREE_DEVICES)
     assert moved(problem, np.array([0, 1, 1, 2, 0])) == [(0, 1), (0, 2)]
