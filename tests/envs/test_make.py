@@ -96,7 +96,7 @@ def test_simulated_device_of_an_unknown_kind_is_refused(device: str, nearest: st
         gym.make("DevicePlacementSim-v0", model="tiny", devices=["CPU", wrong])
 
 
-def test_a_device_with_an_index_or_a_roofline_of_its_own_is_taken() -> None:
+def test_a_device_with_an_index_or_a_roofline_is_taken() -> None:
     for name in ("GPU.3", "NPU", "CPU.1"):
         env = gym.make("DevicePlacementSim-v0", model="tiny", devices=["CPU", name])
         assert env.reset()[1]["devices"] == ("CPU", name)
