@@ -16,6 +16,7 @@ import openvino as ov
 import pytest
 from hypothesis import settings
 
+from placement_gym import CostTable
 from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.kept_profiles import keep, profile_path
 from placement_gym.backends.measured.profile import measure_profile
@@ -27,7 +28,6 @@ from placement_gym.graph.operators import OpGraph
 from placement_gym.hardware.devices import TESTBED
 from placement_gym.models import load
 from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.costs.table import CostTable
 
 LONGEST_FILES = ("test_examples.py", "test_learners.py", "test_executors.py")
 """They begin first."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +14,11 @@ import pytest
 from disks import fill, full_disk, make_read_only, mounted
 from fakes import diamond_costs, diamond_problem
 
+from placement_gym import Placement
 from placement_gym.base.files import FileError
 from placement_gym.models import load
 from placement_gym.models.saving import save_model
 from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.placement import Placement
 
 SIZE = 2**20
 
@@ -28,12 +28,12 @@ def write_placement(folder: Path) -> None:
     Placement.of(problem, np.array([0, 1, 1, 0])).save(folder / "placement.json")
 
 
-def write_costs(folder: Path) -> None:
-    diamond_costs(diamond_problem()).save(folder / "costs.json")
-
-
 def write_model(folder: Path) -> None:
     save_model(load("tiny"), folder / "tiny.xml")
+
+
+def write_costs(folder: Path) -> None:
+    diamond_costs(diamond_problem()).save(folder / "costs.json")
 
 
 def write_temporary_model(folder: Path) -> None:
@@ -42,47 +42,32 @@ def write_temporary_model(folder: Path) -> None:
         assert Path(source["model"]).is_file()
 
 
-@contextmanager
-def limited(folder: Path) -> Iterator[None]:
-    with full_disk(100):
-        yield
-
-
-@contextmanager
-def full(folder: Path) -> Iterator[None]:
-    fill(folder)
-    yield
-
-
-@contextmanager
-def read_only(folder: Path) -> Iterator[None]:
-    make_read_only(folder)
-    yield
-
-
 @pytest.mark.parametrize(
     "write", [write_placement, write_costs, write_model, write_temporary_model]
 )
-@pytest.mark.parametrize("disk", [limited, full, read_only])
+@pytest.mark.parametrize("disk", ["limited", "full", "read-only"])
 def test_unwritable_disk_is_one_error_and_keeps_the_old_file(
-    disk: Callable[[Path], AbstractContextManager[None]],
-    write: Callable[[Path], None],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    disk: str, write: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with mounted(tmp_path, SIZE) if disk is not limited else full_disk(SIZE):
+    limited = disk == "limited"
+    with full_disk(SIZE) if limited else mounted(tmp_path, SIZE):
         write(tmp_path)
         before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-        with disk(tmp_path), pytest.raises(FileError, match=r"^cannot (write|make a temporary)"):
+        if disk == "full":
+            fill(tmp_path)
+        elif disk == "read-only":
+            make_read_only(tmp_path)
+        with (
+            full_disk(100) if limited else nullcontext(),
+            pytest.raises(FileError, match=r"^cannot (write|make a temporary)"),
+        ):
             write(tmp_path)
         now = {path: path.read_bytes() for path in tmp_path.iterdir() if path.name != "ballast"}
         assert now == before
 
 
-def test_full_disk_leaves_the_earlier_model(
-    tmp_path: Path,
-) -> None:
+def test_full_disk_leaves_the_earlier_model(tmp_path: Path) -> None:
     with mounted(tmp_path, 2 * SIZE):
         write_model(tmp_path)
         before = {path: path.read_bytes() for path in tmp_path.iterdir()}
@@ -109,9 +94,7 @@ except ChildNotStartedError as error:
 """
 
 
-def test_full_temporary_folder_does_not_end_the_parent_process(
-    tmp_path: Path,
-) -> None:
+def test_full_temporary_folder_does_not_end_the_parent_process(tmp_path: Path) -> None:
     """Shared memory in a file with a hole would: the system sends SIGBUS."""
     support = Path(__file__).parent / "support"
     with mounted(tmp_path, 65536):

@@ -24,18 +24,15 @@ from safetensors.numpy import save as save_arrays
 from agents.common.checkpoint import resume
 from agents.common.checkpoint import save as save_checkpoint
 from agents.common.weights import ABOUT
-from placement_gym.base.errors import UserError
+from placement_gym import CostTable, Placement, Study, UserError
 from placement_gym.bench.report.comparison_files import FILE as COMPARISON
 from placement_gym.bench.report.comparison_files import describe_replaced
 from placement_gym.bench.report.known_latencies import FILE as REFERENCES
 from placement_gym.bench.report.known_latencies import load_references
 from placement_gym.bench.run.rows import ROWS, load_rows, load_runs
-from placement_gym.bench.study.spec import Study
 from placement_gym.cli.values import parse_seeds, parse_setting, positive_integer, positive_seconds
 from placement_gym.hardware.device_requests import parse_counts, parse_devices
-from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.costs.workloads import Workload
-from placement_gym.problem.placement import Placement
 
 SAVED = Path(__file__).parent / "data" / "saved"
 WORKLOAD = DATA / "latency-inputs" / "LayerGraphs" / "resnet50_inference.json"

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from fakes import FakeBackend, assignment, diamond_problem
 
+from placement_gym import DeviceSpec
 from placement_gym.backends.wrapper import CachedBackend
-from placement_gym.hardware.devices import DeviceSpec
 
 MIXED = [0, 1, 1, 0]
 
@@ -15,16 +15,7 @@ def inner() -> FakeBackend:
     return FakeBackend()
 
 
-def test_a_repeated_placement_is_answered_from_memory(inner: FakeBackend) -> None:
-    backend = CachedBackend(inner)
-    first, second = (backend.evaluate(assignment(MIXED)) for _ in range(2))
-    assert len(inner.calls) == 1
-    assert (first.cached, second.cached) == (False, True)
-
-
-def test_answer_from_memory_keeps_its_reference_and_takes_0_s(
-    inner: FakeBackend,
-) -> None:
+def test_answer_from_memory_keeps_its_reference_and_takes_0_s(inner: FakeBackend) -> None:
     backend = CachedBackend(inner)
     first = backend.evaluate(assignment(MIXED))
     inner.cost = lambda _: 99.0

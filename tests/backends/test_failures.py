@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
@@ -67,18 +68,21 @@ def test_only_a_transient_failure_blames_no_placement() -> None:
     assert POLICIES[Kind.DEAD].remembered
 
 
-@pytest.mark.parametrize("field", ["latency_ms", "reference_ms", "latency_p90_ms"])
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), -1.0, 0.0])
-def test_latencies_that_no_clock_shows_are_refused(field: str, value: float) -> None:
-    with pytest.raises(EngineFailureError, match="the clock showed") as failed:
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *product(
+            ("latency_ms", "reference_ms", "latency_p90_ms"),
+            (float("nan"), float("inf"), float("-inf"), -1.0, 0.0),
+        ),
+        *(("noise", value) for value in (float("nan"), -0.1)),
+    ],
+)
+def test_latencies_and_noise_that_no_clock_shows_are_refused(field: str, value: float) -> None:
+    said = None if field == "noise" else "the clock showed"
+    with pytest.raises(EngineFailureError, match=said) as failed:
         check_values(replace(GOOD, **{field: value}))
     assert failed.value.kind == Kind.INVALID_VALUE
-
-
-@pytest.mark.parametrize("noise", [float("nan"), -0.1])
-def test_so_is_such_a_noise(noise: float) -> None:
-    with pytest.raises(EngineFailureError):
-        check_values(replace(GOOD, noise=noise))
 
 
 def test_percentile_below_the_median_is_invalid() -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from disks import full_disk
 
-from placement_gym.base.errors import PlacementGymWarning, UserError
+from placement_gym import UserError
+from placement_gym.base.errors import PlacementGymWarning
 from placement_gym.base.files import (
     FileError,
     check_output_file,
@@ -69,10 +70,7 @@ def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
 def test_a_full_disk_leaves_the_good_file(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     write_text(path, "good")
-    with (
-        full_disk(10),
-        pytest.raises(FileError, match=r"plan\.json': File too large"),
-    ):
+    with full_disk(10), pytest.raises(FileError, match=r"plan\.json': File too large"):
         write_text(path, "x" * 1000)
     assert path.read_text() == "good"
     assert list(tmp_path.iterdir()) == [path]

@@ -9,7 +9,7 @@ import gymnasium as gym
 import pytest
 
 from envs_registry import ENVS
-from placement_gym.base.errors import UserError
+from placement_gym import UserError
 from placement_gym.models import load
 
 SIMULATED = [env["id"] for env in ENVS if "Sim" in env["id"]]

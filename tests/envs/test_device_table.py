@@ -11,24 +11,14 @@ from fakes import LIMITED, TRANSFER_MS, UNIT_MS, FakeBackend, diamond_backend
 from fakes import diamond_problem as problem_on
 from gymnasium.utils.env_checker import check_env
 
-import placement_gym  # noqa: F401  registers the ids
-from placement_gym.base.errors import UserError
+from placement_gym import DevicePlacementEnv, DeviceSpec, UserError
 from placement_gym.envs.device_table import DEVICE_FEATURES, EDGE_FEATURES
-from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.observation import Observation
 from placement_gym.envs.simulated_env import SimulatedEnv
-from placement_gym.hardware.devices import DeviceSpec
 
 STATIC = {
-    "device_mask",
-    "memory_pool",
-    "devices",
-    "links",
-    "unit_ms",
-    "unit_bytes",
-    "supported",
-    "edge_attr",
-    "scale_ms",
+    *("device_mask", "memory_pool", "devices", "links", "unit_ms", "unit_bytes", "supported"),
+    *("edge_attr", "scale_ms"),
 }
 PADDING = {"max_nodes": 6, "max_edges": 7, "max_devices": 5}
 
@@ -48,14 +38,11 @@ def column(observation: Observation, name: str) -> list[float]:
 
 
 def test_observations_have_these_keys_only_if_asked() -> None:
-    env = limited_env(observe_devices=False)
-    assert not (STATIC | {"room"}) & set(env.reset()[0])
-    assert set(observed()) == set(env.reset()[0]) | STATIC | {"room"}
-
-
-def test_without_the_graph_only_the_room_is_told() -> None:
-    assert not STATIC & set(observed(observe_graph=False))
-    assert "room" in observed(observe_graph=False)
+    plain = set(limited_env(observe_devices=False).reset()[0])
+    assert not (STATIC | {"room"}) & plain
+    assert set(observed()) == plain | STATIC | {"room"}
+    without_graph = set(observed(observe_graph=False))
+    assert (STATIC | {"room"}) & without_graph == {"room"}
 
 
 def test_times_of_all_devices_have_one_scale() -> None:
@@ -68,9 +55,8 @@ def test_times_of_all_devices_have_one_scale() -> None:
 
 def test_limits_and_bytes_are_shares_of_the_model() -> None:
     observation = observed()
-    assert column(observation, "limit") == [1.0, 0.5]
-    assert column(observation, "limited") == [0.0, 1.0]
-    assert column(observation, "host") == [1.0, 0.0]
+    figures = {"limit": [1.0, 0.5], "limited": [0.0, 1.0], "host": [1.0, 0.0]}
+    assert {name: column(observation, name) for name in figures} == figures
     assert observation["unit_bytes"].tolist() == pytest.approx([0.1, 0.2, 0.3, 0.4])
 
 

@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 from fakes import FakeBackend, diamond_problem
 
-from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.placement_env import placement_env
+from placement_gym import DevicePlacementEnv, DeviceSpec, placement_env
 from placement_gym.envs.vector import PlacementVectorEnv, SimulatedVectorEnv
-from placement_gym.hardware.devices import DeviceSpec
 
 LIMITED = ["CPU", {"name": "GPU", "weight_share": 0.3}]
 ENV = {"model": "resnet", "devices": LIMITED}

@@ -9,12 +9,8 @@ import numpy as np
 import pytest
 from fakes import CPU_GPU, FakeBackend, diamond_env, diamond_problem
 
-import placement_gym  # noqa: F401  registers the ids
-from placement_gym.base.errors import UserError
-from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.placement_env import placement_env
+from placement_gym import DevicePlacementEnv, Placement, UserError, placement_env
 from placement_gym.envs.wrappers import PerUnit
-from placement_gym.problem.placement import Placement
 
 SIMULATED: dict[str, tuple[str, dict[str, Any]]] = {
     "all at once": ("DevicePlacementSim-v0", {}),

@@ -9,12 +9,7 @@ from foreign_models import make_encoder, make_token_classifier
 from openvino import opset13 as ops
 
 from placement_gym.graph import borders
-from placement_gym.graph.borders import (
-    find_refused,
-    infer_alone,
-    is_refused,
-    state_border_shapes,
-)
+from placement_gym.graph.borders import find_refused, infer_alone, is_refused, state_border_shapes
 from placement_gym.graph.extract import extract
 from placement_gym.graph.parts import separate_parts
 from placement_gym.graph.submodels import acyclic_submodels

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 from graphs import is_topological
 
-import placement_gym  # noqa: F401  registers the ids
-from placement_gym.base.errors import UserError
-from placement_gym.envs.placement_env import placement_env
+from placement_gym import UserError, placement_env
 from placement_gym.graph.generated import FAMILIES, build_family, name_graph
 
 named = cache(build_family)

@@ -9,9 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from placement_gym.base.errors import UserError
-from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.placement_env import placement_env
+from placement_gym import DevicePlacementEnv, UserError, placement_env
 from placement_gym.graph.planted import SLACK, PlantedPlan, build_planted
 from placement_gym.problem.costs.planted_optimum import planted_ms
 

@@ -68,11 +68,16 @@ def test_all_operators_that_read_rounding_read_what_it_rounds(cnn: OpGraph) -> N
     assert readers == {"stage0/block1/conv1/conv", "stage0/block1/sum"}
 
 
-def test_rounded_input_goes_to_all_readers_of_the_rounding() -> None:
+def rounded() -> tuple[ov.Node, ov.Node]:
+    """An input and its rounding to 256 levels between 0 and 1."""
     x = ops.parameter([1, 8], np.float32, name="x")
     ends = [ops.constant(np.float32(end)) for end in (0.0, 1.0)]
-    rounded = ops.fake_quantize(x, *ends, *ends, 256)
-    left, right = ops.exp(rounded), ops.sqrt(rounded)
+    return x, ops.fake_quantize(x, *ends, *ends, 256)
+
+
+def test_rounded_input_goes_to_all_readers_of_the_rounding() -> None:
+    x, levels = rounded()
+    left, right = ops.exp(levels), ops.sqrt(levels)
     graph = extract(load(ov.Model([ops.result(left), ops.result(right)], [x], "two")))
     assert [len(readers) for readers in graph.inputs] == [2]
 
@@ -86,9 +91,8 @@ def test_onnx_chain_of_rounding_is_placed_as_a_whole(from_onnx: ov.Model) -> Non
 
 
 def test_arithmetic_behind_rounding_stays_an_operator() -> None:
-    x = ops.parameter([1, 8], np.float32, name="x")
-    ends = [ops.constant(np.float32(end)) for end in (0.0, 1.0)]
-    scaled = ops.multiply(ops.fake_quantize(x, *ends, *ends, 256), np.float32(3.0))
+    x, levels = rounded()
+    scaled = ops.multiply(levels, np.float32(3.0))
     graph = extract(load(ov.Model([ops.result(ops.exp(scaled))], [x], "scaled")))
     assert graph.types == ("Multiply", "Exp")
 

@@ -53,39 +53,22 @@ def part_of(start: int, pairs: set[tuple[int, int]]) -> frozenset[int]:
 
 
 @given(placed_graphs())
-def test_each_submodel_is_on_one_device(placed: tuple[OpGraph, IntArray]) -> None:
+def test_each_submodel_is_connected_on_one_device(placed: tuple[OpGraph, IntArray]) -> None:
+    """Producers come first, so they form no circle; one device has one for each connected part."""
     graph, devices = placed
+    alone = np.zeros(len(graph), dtype=np.int64)
+    parts = {part_of(operator, touching(graph)) for operator in range(len(graph))}
+    assert acyclic_submodels(graph, alone).max() + 1 == len(parts)
     submodels = acyclic_submodels(graph, devices)
     on = submodel_devices(graph, devices, submodels)
     assert on[submodels].tolist() == devices.tolist()
-
-
-@given(placed_graphs())
-def test_each_submodel_is_connected(placed: tuple[OpGraph, IntArray]) -> None:
-    graph, devices = placed
-    submodels = acyclic_submodels(graph, devices)
+    source, target = submodels[graph.edge_index]
+    assert (source <= target).all()
+    assert sorted(set(submodels.tolist())) == list(range(submodels.max() + 1))
     for submodel in range(submodels.max() + 1):
         members = set(np.flatnonzero(submodels == submodel).tolist())
         inside = {pair for pair in touching(graph) if members.issuperset(pair)}
         assert part_of(min(members), inside) == members
-
-
-@given(placed_graphs())
-def test_producers_come_first_so_submodels_form_no_circle(
-    placed: tuple[OpGraph, IntArray],
-) -> None:
-    graph, devices = placed
-    submodels = acyclic_submodels(graph, devices)
-    source, target = submodels[graph.edge_index]
-    assert (source <= target).all()
-    assert sorted(set(submodels.tolist())) == list(range(submodels.max() + 1))
-
-
-@given(op_graphs())
-def test_one_device_makes_one_submodel_of_each_connected_part(graph: OpGraph) -> None:
-    submodels = acyclic_submodels(graph, np.zeros(len(graph), dtype=np.int64))
-    parts = {part_of(operator, touching(graph)) for operator in range(len(graph))}
-    assert submodels.max() + 1 == len(parts)
 
 
 @pytest.mark.parametrize("moved", [1, 2, 3])
@@ -123,15 +106,12 @@ def test_side_branch_without_a_producer_joins_its_consumer() -> None:
     assert submodels.tolist() == [0, 1, 2, 2]
 
 
-def test_readers_of_one_input_are_one_submodel() -> None:
-    graph = op_graph(2, [], inputs=[(0, 1)])
-    assert acyclic_submodels(graph, ints(0, 0)).tolist() == [0, 0]
-
-
-def test_a_reader_elsewhere_leaves_the_others_one_submodel() -> None:
+def test_readers_of_an_input_are_a_submodel_but_those_elsewhere() -> None:
     graph = op_graph(3, [], inputs=[(0, 1, 2)])
-    submodels = acyclic_submodels(graph, ints(0, 1, 0))
-    assert submodels[0] == submodels[2] != submodels[1]
+    for devices in (ints(0, 0, 0), ints(0, 1, 0)):
+        submodels = acyclic_submodels(graph, devices)
+        assert submodels[0] == submodels[2]
+        assert (submodels[0] == submodels[1]) == (devices[1] == 0)
 
 
 def test_constants_parameters_and_results_follow_neighbours() -> None:

@@ -147,28 +147,20 @@ def test_fused_stays_acyclic_whatever_the_device_fuses(graph: OpGraph, data: st.
         assert len(set(units.of_operator[operators].tolist())) == 1
 
 
-def test_fused_merges_what_depends_on_itself_in_a_circle() -> None:
-    units = group(chain(4), "fused", {"op0": "a", "op1": "b", "op2": "a", "op3": "c"})
-    assert unit_sets(units) == {frozenset({0, 1, 2}), frozenset({3})}
-
-
-def test_fused_keeps_groups_that_make_no_circle() -> None:
-    primitives = {"op0": "a", "op1": "a", "op2": "b", "op3": "b"}
-    assert unit_sets(group(chain(4), "fused", primitives)) == {
-        frozenset({0, 1}),
-        frozenset({2, 3}),
-    }
-
-
-def test_unmapped_operator_joins_its_consumer() -> None:
-    units = group(chain(3), "fused", {"op0": "a", "op2": "b"})
-    assert unit_sets(units) == {frozenset({0}), frozenset({1, 2})}
-
-
-def test_unmapped_operator_joins_the_first_of_its_consumers() -> None:
-    fork = op_graph(3, [(0, 1), (0, 2)])
-    units = group(fork, "fused", {"op1": "a", "op2": "b"})
-    assert unit_sets(units) == {frozenset({0, 1}), frozenset({2})}
+@pytest.mark.parametrize(
+    ("n", "edges", "primitives", "expected"),
+    [
+        pytest.param(4, [(0, 1), (1, 2), (2, 3)], "abac", [{0, 1, 2}, {3}], id="a circle"),
+        pytest.param(4, [(0, 1), (1, 2), (2, 3)], "aabb", [{0, 1}, {2, 3}], id="no circle"),
+        pytest.param(3, [(0, 1), (1, 2)], "a b", [{0}, {1, 2}], id="unmapped joins its consumer"),
+        pytest.param(3, [(0, 1), (0, 2)], " ab", [{0, 1}, {2}], id="unmapped joins the first"),
+    ],
+)
+def test_fused_merges_primitives_and_circles(
+    n: int, edges: list[tuple[int, int]], primitives: str, expected: list[set[int]]
+) -> None:
+    named = {f"op{i}": name for i, name in enumerate(primitives) if name != " "}
+    assert unit_sets(group(op_graph(n, edges), "fused", named)) == set(map(frozenset, expected))
 
 
 def test_convolution_bias_and_activation_are_one_fused_unit(units_of: UnitsOf) -> None:

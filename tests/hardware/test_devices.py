@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from placement_gym.base.errors import UserError
+from placement_gym import DeviceSpec, UserError
 from placement_gym.hardware.device_requests import parse_devices
 from placement_gym.hardware.devices import (
     PRESETS,
     TESTBED,
-    DeviceSpec,
     collect_cautions,
     has_mixed_precision,
     is_testbed,
@@ -42,6 +41,7 @@ def names(devices: Sequence[DeviceSpec]) -> list[str]:
         ({"name": "CPU", "threads": 2.5}, "threads.*2.5"),
         ({"name": "CPU", "threads": "two"}, "threads.*'two'"),
         ({"name": "CPU", "threads": True}, "threads.*True"),
+        ({"name": "CPU", "threads": 4_000_000}, "threads must be at most 4096"),
         ({"name": "CPU", "weight_share": 1.5}, "at most 1"),
         ({"name": "CPU", "weight_share": -0.1}, "at least 0"),
         ({"name": "CPU", "weight_share": "half"}, "weight_share.*'half'"),
@@ -61,35 +61,33 @@ def test_specification_out_of_range_is_refused(fields: dict[str, Any], message: 
 
 def test_virtual_device_is_a_cpu_under_a_second_name() -> None:
     fast = DeviceSpec("CPU_FAST", plugin="CPU")
-    assert fast.virtual
-    assert fast.kind == "CPU"
+    assert (fast.virtual, fast.kind) == (True, "CPU")
     assert not DeviceSpec("CPU").virtual
     assert not DeviceSpec("CPU", plugin="CPU").virtual
-
-
-def test_kind_leaves_out_the_number_of_the_device() -> None:
-    assert DeviceSpec("GPU.1").kind == "GPU"
+    assert DeviceSpec("GPU.1").kind == "GPU"  # without the number of the device
+    assert parse_devices("NPU")[0].precision == "f16"
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=names(SPECS))
 def test_specification_survives_json(spec: DeviceSpec) -> None:
     values = json.loads(json.dumps(spec.to_json()))
     assert DeviceSpec.from_json(values) == spec
-
-
-def test_json_holds_only_what_is_not_the_default() -> None:
     assert DeviceSpec("CPU", threads=2).to_json() == {"name": "CPU", "threads": 2}
 
 
-@pytest.mark.parametrize("values", [{"threads": 2}, {"name": "CPU", "cores": 2}, 5, ["CPU"]])
-def test_json_with_a_wrong_key_is_refused_with_the_right_ones(values: Any) -> None:
-    with pytest.raises(ValueError, match=r"name.*threads"):
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        *(
+            (wrong, r"name.*threads")
+            for wrong in ({"threads": 2}, {"name": "CPU", "cores": 2}, 5, ["CPU"])
+        ),
+        ({"name": "CPU", "thread": 2}, r"'CPU'.*did you mean 'threads'\?"),
+    ],
+)
+def test_json_with_a_wrong_key_is_refused_with_the_right_ones(values: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         DeviceSpec.from_json(values)
-
-
-def test_a_misspelt_key_is_refused_with_the_nearest_one() -> None:
-    with pytest.raises(ValueError, match=r"'CPU'.*did you mean 'threads'\?"):
-        DeviceSpec.from_json({"name": "CPU", "thread": 2})
 
 
 @pytest.mark.parametrize(
@@ -106,21 +104,26 @@ def test_tighter_of_both_memory_limits_holds(limits: dict[str, Any], expected: f
     assert DeviceSpec("CPU", **limits).limit_bytes(model_bytes=1000) == expected
 
 
-def test_compile_properties_fix_precision_and_threads() -> None:
-    properties = DeviceSpec("CPU", precision="bf16", threads=3).compile_properties()
-    assert properties["INFERENCE_PRECISION_HINT"] == "bf16"
-    assert properties["INFERENCE_NUM_THREADS"] == 3
-
-
-def test_gpu_is_compiled_without_cpu_properties() -> None:
-    properties = DeviceSpec("GPU", precision="f16").compile_properties()
-    assert properties == {"INFERENCE_PRECISION_HINT": "f16"}
-
-
-def test_own_properties_win_over_the_fixed_ones() -> None:
-    own = DeviceSpec("CPU", properties={"NUM_STREAMS": 2, "PERF_COUNT": True})
-    assert own.compile_properties()["NUM_STREAMS"] == 2
-    assert own.compile_properties()["PERF_COUNT"] is True
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (DeviceSpec("CPU", precision="bf16", threads=3),
+         {"INFERENCE_PRECISION_HINT": "bf16", "INFERENCE_NUM_THREADS": 3,
+          "KV_CACHE_PRECISION": None}),
+        (DeviceSpec("CPU"), {"KV_CACHE_PRECISION": "f32"}),
+        (DeviceSpec("CPU", properties={"KV_CACHE_PRECISION": "f16", "NUM_STREAMS": 2,
+                                       "PERF_COUNT": True}),
+         {"KV_CACHE_PRECISION": "f16", "NUM_STREAMS": 2, "PERF_COUNT": True}),
+    ],
+    ids=["precision and threads are fixed", "caches are as exact as f32", "own properties win"],
+)  # fmt: skip
+def test_compile_properties_are_fixed_but_for_own_ones(
+    spec: DeviceSpec, expected: dict[str, Any]
+) -> None:
+    properties = spec.compile_properties()
+    assert {key: properties.get(key) for key in expected} == expected
+    gpu = DeviceSpec("GPU", precision="f16").compile_properties()
+    assert gpu == {"INFERENCE_PRECISION_HINT": "f16"}  # without properties of a CPU
 
 
 @pytest.mark.parametrize(
@@ -149,11 +152,6 @@ def test_a_property_beyond_its_range_or_of_a_field_is_refused(key: str, value: A
 def test_words_and_numbers_of_the_range_are_taken(value: Any) -> None:
     assert DeviceSpec("CPU", properties={"NUM_STREAMS": value}).properties
     assert DeviceSpec("CPU", properties={"PERFORMANCE_HINT": "LATENCY", "PERF_COUNT": False})
-
-
-def test_as_many_threads_as_no_machine_has_are_refused() -> None:
-    with pytest.raises(UserError, match="threads must be at most 4096"):
-        DeviceSpec("CPU", threads=4_000_000)
 
 
 @pytest.mark.parametrize("key", sorted(PRECISION_PROPERTIES))
@@ -209,13 +207,6 @@ def test_test_bed_of_too_few_or_too_many_devices_is_refused(name: str) -> None:
         parse_devices(name)
 
 
-def test_caches_are_as_exact_as_an_f32_device() -> None:
-    assert DeviceSpec("CPU").compile_properties()["KV_CACHE_PRECISION"] == "f32"
-    assert "KV_CACHE_PRECISION" not in DeviceSpec("CPU", precision="bf16").compile_properties()
-    own = DeviceSpec("CPU", properties={"KV_CACHE_PRECISION": "f16"})
-    assert own.compile_properties()["KV_CACHE_PRECISION"] == "f16"
-
-
 @pytest.mark.parametrize(
     "devices",
     [
@@ -226,9 +217,7 @@ def test_caches_are_as_exact_as_an_f32_device() -> None:
         [DeviceSpec("CPU"), "GPU.0"],
     ],
 )
-def test_devices_are_parsed_from_names_dictionaries_and_specs(
-    devices: str | list[Any],
-) -> None:
+def test_devices_are_parsed_from_names_dictionaries_and_specs(devices: str | list[Any]) -> None:
     assert parse_devices(devices) == (DeviceSpec("CPU"), DeviceSpec("GPU.0"))
 
 
@@ -236,10 +225,6 @@ def test_devices_are_parsed_from_a_json_file(tmp_path: Path) -> None:
     path = tmp_path / "devices.json"
     path.write_text(json.dumps([spec.to_json() for spec in SPECS[:3]]))
     assert parse_devices(str(path)) == tuple(SPECS[:3])
-
-
-def test_npu_has_its_native_precision() -> None:
-    assert parse_devices("NPU")[0].precision == "f16"
 
 
 @pytest.mark.parametrize("devices", [[], "", "CPU,", "CPU,CPU", ["CPU", {"name": "CPU"}]])

@@ -11,14 +11,12 @@ from typing import Any
 import pytest
 from cliff import GIB, FakeCore, laptop
 
-from placement_gym.base.errors import PlacementGymWarning, UserError
+from placement_gym import DeviceSpec, UserError
+from placement_gym.base.errors import PlacementGymWarning
 from placement_gym.base.processes.signal_stack import SignalStack
 from placement_gym.hardware import machine
 from placement_gym.hardware.device_requests import choose_default, resolve_devices
-from placement_gym.hardware.devices import (
-    PRESETS,
-    DeviceSpec,
-)
+from placement_gym.hardware.devices import PRESETS
 from placement_gym.hardware.machine import UnknownDeviceError, register
 
 

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import openvino as ov
 import pytest
 from foreign_models import save_residual_onnx
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
+from onnx_files import Writer
 from openvino import opset13 as ops
 from testbed import build_here
 
@@ -27,23 +26,12 @@ TINY = {"num_hidden_layers": 2, "vocab_size": 128, "num_attention_heads": 4}
 
 def save_dynamic_onnx(path: Path) -> Path:
     """Write a network whose batch and length are names, as exporters with dynamic axes do."""
-    rng = np.random.default_rng(0)
-    weight = numpy_helper.from_array(rng.normal(size=(8, 8)).astype(np.float32), "weight")
-    shape = ["batch", "length", 8]
-    graph = helper.make_graph(
-        [
-            helper.make_node("MatMul", ["x", "weight"], ["product"]),
-            helper.make_node("Softmax", ["product"], ["weights"]),
-            helper.make_node("Mul", ["weights", "product"], ["out"]),
-        ],
-        "dynamic",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("out", TensorProto.FLOAT, shape)],
-        [weight],
-    )
-    opset = [helper.make_opsetid("", 17)]
-    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
-    return path
+    out, shape = Writer(), ["batch", "length", 8]
+    out.constant("weight", np.random.default_rng(0).normal(size=(8, 8)).astype(np.float32))
+    out.add("MatMul", ["x", "weight"], "product")
+    out.add("Softmax", ["product"], "weights")
+    out.add("Mul", ["weights", "product"], "out")
+    return out.save(path, {"x": shape}, {"out": shape})
 
 
 def test_dynamic_axes_are_bound_by_their_input(tmp_path: Path) -> None:

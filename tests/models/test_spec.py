@@ -10,7 +10,7 @@ import openvino as ov
 import pytest
 from foreign_models import make_encoder
 
-from placement_gym.base.errors import UserError
+from placement_gym import UserError
 from placement_gym.models import load
 from placement_gym.models.spec import ModelSpec
 

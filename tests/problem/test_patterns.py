@@ -5,9 +5,9 @@ import pytest
 from fakes import CPU_GPU, diamond_problem
 from graphs import chain, problem_on
 
+from placement_gym import DeviceSpec
 from placement_gym.base.arrays import BoolArray, IntArray
 from placement_gym.graph.units import group
-from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem.patterns import MAX_RUNS, random_runs, sample_placements
 from placement_gym.problem.problem import Problem
 
@@ -107,9 +107,7 @@ def test_a_small_problem_has_all_its_placements_sampled() -> None:
 
 
 @pytest.mark.parametrize(
-    "problem",
-    [long_problem(1), long_problem(5, CPU_GPU[:1])],
-    ids=["one-unit", "one-device"],
+    "problem", [long_problem(1), long_problem(5, CPU_GPU[:1])], ids=["one-unit", "one-device"]
 )
 def test_one_unit_or_one_device_cannot_be_split(problem: Problem) -> None:
     assert sample_placements(problem, 5, np.random.default_rng(0)) == []

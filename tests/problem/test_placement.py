@@ -12,9 +12,15 @@ import pytest
 from graphs import TWO_DEVICES, problem_on
 from openvino import opset13 as ops
 
-from placement_gym import Placement, PlacementMismatchError, apply_placement, compile_model
+from placement_gym import (
+    DeviceSpec,
+    Placement,
+    PlacementMismatchError,
+    UserError,
+    apply_placement,
+    compile_model,
+)
 from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.submodels import acyclic_submodels
@@ -81,30 +87,21 @@ def test_placement_names_the_device_of_every_unit(tiny: Problem, mixed: Placemen
     assert sorted(sum(mixed.members.values(), ())) == sorted(sum(tiny.units.graph.members, ()))
 
 
-def test_placement_survives_its_file(tmp_path: Path, mixed: Placement) -> None:
+def test_placement_survives_its_file_of_plain_json(
+    tmp_path: Path, tiny: Problem, mixed: Placement
+) -> None:
     mixed.save(tmp_path / "placement.json")
-    assert Placement.load(tmp_path / "placement.json") == mixed
+    loaded = Placement.load(tmp_path / "placement.json")
+    assert loaded == mixed
+    assert loaded.assignment(tiny).tolist() == alternating(tiny).tolist()
+    values = json.loads((tmp_path / "placement.json").read_text())
+    assert (values["units"], values["fingerprint"]) == (mixed.units, mixed.fingerprint)
 
 
 def test_file_keeps_the_settings_of_the_devices(tmp_path: Path, graph_of: GraphOf) -> None:
     problem = problem_on(graph_of("tiny", "folded"), PRESETS["cpu-testbed-limited"])
     Placement.of(problem, problem.single(1)).save(tmp_path / "placement.json")
     assert Placement.load(tmp_path / "placement.json").devices == PRESETS["cpu-testbed-limited"]
-
-
-def test_file_is_plain_json_that_maps_units_to_devices(tmp_path: Path, mixed: Placement) -> None:
-    mixed.save(tmp_path / "placement.json")
-    values = json.loads((tmp_path / "placement.json").read_text())
-    assert values["units"] == mixed.units
-    assert values["fingerprint"] == mixed.fingerprint
-
-
-def test_loaded_placement_gives_the_assignment_back(
-    tmp_path: Path, tiny: Problem, mixed: Placement
-) -> None:
-    mixed.save(tmp_path / "placement.json")
-    loaded = Placement.load(tmp_path / "placement.json")
-    assert loaded.assignment(tiny).tolist() == alternating(tiny).tolist()
 
 
 def test_assignment_follows_the_given_order_of_devices(
@@ -156,20 +153,30 @@ def test_a_file_with_a_wrong_entry_is_refused_with_its_key(
 
 
 def test_placement_for_another_model_is_refused_with_both_names(mixed: Placement) -> None:
+    other = load("tiny-fp16")
     with pytest.raises(PlacementMismatchError, match=r"'tiny'.*'tiny-fp16'"):
-        apply_placement(load("tiny-fp16"), mixed)
+        apply_placement(other, mixed)
+    assert not any("affinity" in node.get_rt_info() for node in other.get_ordered_ops())
 
 
-def test_assignment_for_another_model_is_refused(graph_of: GraphOf, mixed: Placement) -> None:
-    with pytest.raises(PlacementMismatchError, match=r"'tiny'.*'resnet'"):
-        mixed.assignment(problem_on(graph_of("resnet", "folded"), granularity="colocated"))
-
-
-def test_assignment_for_other_units_is_refused_with_the_remedy(
-    graph_of: GraphOf, mixed: Placement
+@pytest.mark.parametrize(
+    ("name", "granularity", "devices", "message"),
+    [
+        ("resnet", "colocated", TWO_DEVICES, r"'tiny'.*'resnet'"),
+        ("tiny", "op", TWO_DEVICES, "same granularity"),
+        ("tiny", "colocated", PRESETS["cpu+dgpu"], r"CPU_FAST.*GPU"),
+    ],
+)
+def test_assignment_for_another_problem_is_refused(
+    name: str,
+    granularity: str,
+    devices: tuple[DeviceSpec, ...],
+    message: str,
+    graph_of: GraphOf,
+    mixed: Placement,
 ) -> None:
-    with pytest.raises(PlacementMismatchError, match="same granularity"):
-        mixed.assignment(problem_on(graph_of("tiny", "folded"), granularity="op"))
+    with pytest.raises(PlacementMismatchError, match=message):
+        mixed.assignment(problem_on(graph_of(name, "folded"), devices, granularity))
 
 
 def test_assignment_with_a_unit_too_many_or_too_few_is_refused(
@@ -180,19 +187,6 @@ def test_assignment_with_a_unit_too_many_or_too_few_is_refused(
     for units in (fewer, {**mixed.units, "no such unit": "CPU"}):
         with pytest.raises(PlacementMismatchError, match="same granularity"):
             replace(mixed, units=units).assignment(tiny)
-
-
-def test_assignment_for_other_devices_is_refused(graph_of: GraphOf, mixed: Placement) -> None:
-    problem = problem_on(graph_of("tiny", "folded"), PRESETS["cpu+dgpu"], "colocated")
-    with pytest.raises(PlacementMismatchError, match=r"CPU_FAST.*GPU"):
-        mixed.assignment(problem)
-
-
-def test_refused_placement_leaves_no_affinity_behind(mixed: Placement) -> None:
-    other = load("tiny-fp16")
-    with pytest.raises(PlacementMismatchError):
-        apply_placement(other, mixed)
-    assert not any("affinity" in node.get_rt_info() for node in other.get_ordered_ops())
 
 
 @pytest.mark.parametrize("view", ["folded", "raw"])

@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from alike import draw_alike
-from by_hand import cost_table, find_least_ms, made_graph
+from by_hand import chain, cost_table, find_least_ms, grouped, problem_of
 from pipelines import draw_backend
 
-from placement_gym.base.errors import UserError
-from placement_gym.graph.units import group
-from placement_gym.hardware.devices import DeviceSpec
+from placement_gym import CostTable, UserError
 from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.problem.problem import Problem
 from placement_gym.schedules.simulator import Simulator
@@ -58,12 +56,15 @@ def test_a_seed_makes_it_reproducible_and_the_start_is_kept() -> None:
     assert (none == start).all()
 
 
+def equal_devices(held: list[int]) -> tuple[Problem, CostTable]:
+    """A chain of operators of 1 ms on two devices of 4 bytes each."""
+    n = len(held)
+    costs = cost_table(chain(n), np.ones((n, 2)), np.ones(n - 1))
+    return problem_of(grouped(chain(n)), costs, np.array(held), memory_bytes=[4, 4]), costs
+
+
 def test_repaired_filling_is_the_start_without_contiguous_splits() -> None:
-    graph = made_graph(4, [(0, [1]), (1, [2]), (2, [3])])
-    costs = cost_table(graph, np.ones((4, 2)), np.ones(3))
-    devices = tuple(DeviceSpec(name, memory_bytes=4) for name in costs.devices)
-    units = group(graph, "op")
-    problem = Problem(units, devices, np.ones((4, 2), dtype=bool), np.array([3, 3, 1, 1]))
+    problem, costs = equal_devices([3, 3, 1, 1])
     with pytest.raises(UserError, match="contiguous"):
         linear_pipeline(problem, costs)
     start = find_start(problem, costs)
@@ -72,9 +73,5 @@ def test_repaired_filling_is_the_start_without_contiguous_splits() -> None:
 
 
 def test_where_nothing_fits_there_is_an_error() -> None:
-    graph = made_graph(2, [(0, [1])])
-    costs = cost_table(graph, np.ones((2, 2)), np.ones(1))
-    devices = tuple(DeviceSpec(name, memory_bytes=4) for name in costs.devices)
-    problem = Problem(group(graph, "op"), devices, np.ones((2, 2), dtype=bool), np.array([5, 3]))
     with pytest.raises(UserError, match="memory"):
-        find_start(problem, costs)
+        find_start(*equal_devices([5, 3]))

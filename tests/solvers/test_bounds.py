@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from by_hand import (
     cost_table,
+    draw_labels,
     find_least_ms,
     grouped,
     made_graph,
@@ -17,12 +18,11 @@ from by_hand import (
 )
 from overlapping import LIST, diamonds
 
+from placement_gym import CostTable, DevicePlacementEnv
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
 from placement_gym.bench.report.known_latencies import find_optimum_or_bound
-from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.problem.costs.semantics import PRESETS, Semantics
-from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers import bounds
 from placement_gym.solvers.bounds import (
@@ -43,11 +43,11 @@ SERIAL, CALLS = Semantics(), Semantics("calls")
 
 def in_units(backend: SimulatedBackend, rng: np.random.Generator) -> SimulatedBackend:
     """The same operators and costs in units of any of them."""
-    graph, n = backend.problem.units.graph, backend.problem.n_units
-    units = grouped(graph, np.unique(rng.integers(0, n, n), return_inverse=True)[1])
+    n = backend.problem.n_units
+    units = grouped(backend.problem.units.graph, draw_labels(rng, n))
     supported = backend.costs.units_supported(units)
-    held = np.full(n, 10)
-    return SimulatedBackend(Problem(units, backend.problem.devices, supported, held), backend.costs)
+    problem = Problem(units, backend.problem.devices, supported, np.full(n, 10))
+    return SimulatedBackend(problem, backend.costs)
 
 
 @pytest.mark.parametrize("name", sorted(PRESETS))

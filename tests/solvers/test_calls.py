@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import networkx as nx
 import numpy as np
 import pytest
 from by_hand import (
+    chain,
     cost_table,
+    draw_labels,
     draw_made,
-    every_placement,
+    feasible_ms,
+    feasible_placements,
     grouped,
     ints,
     made_graph,
     problem_of,
 )
 from published import published
+from scales import count_calls
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
-from placement_gym.graph.units import Units, group
+from placement_gym.graph.units import Units
 from placement_gym.problem.costs.semantics import PRESETS
-from placement_gym.problem.problem import Problem
-from placement_gym.solvers.calls import call_indices, call_program, greedy_fill
+from placement_gym.solvers.calls import call_program, greedy_fill
 from placement_gym.solvers.pipelines.forward import Forward
 
 LATENCY = PRESETS["tarnawski-latency"]
@@ -53,18 +54,15 @@ def test_greedy_filling_is_the_published_and_better_in_our_order(
     backend = published(f"latency-inputs/{name}", LATENCY)
     problem, costs = backend.problem, backend.costs
     theirs = greedy_fill(problem, costs, published_order(problem.units))
-    ours = greedy_fill(problem, costs)
-    assert backend.infeasibility(theirs) == backend.infeasibility(ours) == ""
-    assert backend.evaluate_ignoring_limits(theirs).latency_ms == pytest.approx(greedy_ms, rel=1e-5)
-    assert backend.evaluate_ignoring_limits(ours).latency_ms <= greedy_ms * (1 + 1e-5)
+    assert feasible_ms(backend, theirs) == pytest.approx(greedy_ms, rel=1e-5)
+    assert feasible_ms(backend, greedy_fill(problem, costs)) <= greedy_ms * (1 + 1e-5)
 
 
 def test_unit_that_fits_nowhere_goes_where_most_room_is_left() -> None:
-    graph = made_graph(2, [(0, [1])])
-    costs = cost_table(graph, np.ones((2, 3)), [0.0], host=[True, False, False])
+    units = grouped(chain(2))
+    costs = cost_table(units.graph, np.ones((2, 3)), [0.0], host=[True, False, False])
     supported = np.array([[True, True, True], [True, False, False]])
-    units, held = group(graph, "op"), np.array([10, 10])
-    problem = problem_of(units, costs, held, supported, memory_bytes=[1, 1, 1])
+    problem = problem_of(units, costs, np.array([10, 10]), supported, memory_bytes=[1, 1, 1])
     assert problem.supported[[0, 1], greedy_fill(problem, costs)].all()
 
 
@@ -73,8 +71,7 @@ def test_the_greedy_placement_of_bert24_is_proven_to_be_optimal() -> None:
     backend = published("latency-inputs/LayerGraphs/bert24_inference", LATENCY)
     problem, costs = backend.problem, backend.costs
     solution = call_program(problem, costs, greedy_fill(problem, costs), backend.schedule, 120.0)
-    assert solution.assignment is not None
-    latency_ms = backend.evaluate_ignoring_limits(solution.assignment).latency_ms
+    latency_ms = feasible_ms(backend, solution.assignment)
     assert latency_ms == pytest.approx(100.2184, rel=2e-6)
     assert solution.proven
     assert solution.bound_ms == pytest.approx(latency_ms, rel=1e-4)
@@ -94,17 +91,10 @@ def random_backend(seed: int, whole: bool = False) -> SimulatedBackend:
         rng.random(len(graph.tensors.source)),
         host=[True, False, False],
     )
-    labels = np.unique(rng.integers(0, n, n), return_inverse=True)[1] if whole else np.arange(n)
+    labels = draw_labels(rng, n) if whole else np.arange(n)
     held, limits = rng.integers(0, 100, n), [None, 0.6, 0.6]
     problem = problem_of(grouped(graph, labels), costs, held, weight_share=limits)
     return SimulatedBackend(problem, costs, LATENCY)
-
-
-def n_calls(backend: SimulatedBackend, assignment: Any) -> int:
-    """Most calls of one accelerator."""
-    start = backend.schedule(assignment)[1]
-    on = assignment[backend.problem.units.of_operator]
-    return int(call_indices(backend.costs, on, start).max()) + 1
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -112,54 +102,44 @@ def n_calls(backend: SimulatedBackend, assignment: Any) -> int:
 def test_program_finds_the_fastest_of_one_call_each(seed: int, whole: bool) -> None:
     backend = random_backend(seed, whole)
     problem = backend.problem
-    feasible = [one for one in every_placement(problem) if not backend.infeasibility(one)]
-    few = [one for one in feasible if n_calls(backend, one) <= 1]
-    fastest = min(backend.evaluate_ignoring_limits(one).latency_ms for one in few)
+    places, latency_ms = feasible_placements(backend)
+    fastest = latency_ms[[count_calls(backend, one) <= 1 for one in places]].min()
     start = problem.single(0)
     found = call_program(problem, backend.costs, start, backend.schedule, 20.0)
-    assert found.assignment is not None
-    assert backend.infeasibility(found.assignment) == ""
     assert found.bound_ms <= fastest * (1 + 1e-6)
-    latency_ms = backend.evaluate_ignoring_limits(found.assignment).latency_ms
-    assert latency_ms <= backend.evaluate_ignoring_limits(problem.single(0)).latency_ms
-    assert latency_ms <= fastest * (1 + 1e-4)
+    found_ms = feasible_ms(backend, found.assignment)
+    assert found_ms <= backend.evaluate_ignoring_limits(start).latency_ms
+    assert found_ms <= fastest * (1 + 1e-4)
     assert found.proven
 
 
-def row(
+def in_a_row(
     ms: list[list[float]], host: list[bool], limit_bytes: int | None = None
 ) -> SimulatedBackend:
     """Operators in a row, 5 ms between host and accelerator, 10 bytes each."""
     n, d = np.shape(ms)
-    units = grouped(made_graph(n, [(i, [i + 1]) for i in range(n - 1)]), np.arange(n))
-    costs = cost_table(units.graph, ms, [5] * (n - 1), host=host)
-    problem = problem_of(units, costs, np.full(n, 10), memory_bytes=[limit_bytes] * d)
+    costs = cost_table(chain(n), ms, [5] * (n - 1), host=host)
+    problem = problem_of(grouped(chain(n)), costs, np.full(n, 10), memory_bytes=[limit_bytes] * d)
     return SimulatedBackend(problem, costs, LATENCY)
 
 
 def test_operators_of_one_call_are_done_together() -> None:
-    backend = row([[1.5, 1.4], [1.5, 1.4]], [True, False])
+    backend = in_a_row([[1.5, 1.4], [1.5, 1.4]], [True, False])
     found = call_program(backend.problem, backend.costs, ints([0, 0]), backend.schedule, 10.0)
-    assert found.assignment is not None
     assert found.assignment.tolist() == [1, 1]
     assert found.bound_ms == pytest.approx(2.8)
 
 
 def test_what_fits_nowhere_is_not_proven() -> None:
-    backend = row([[1, 1]] * 3, [False, False], limit_bytes=15)
+    backend = in_a_row([[1, 1]] * 3, [False, False], limit_bytes=15)
     start = greedy_fill(backend.problem, backend.costs)
     found = call_program(backend.problem, backend.costs, start, backend.schedule, 10.0)
-    assert found.assignment is None
-    assert not found.proven
-    assert found.bound_ms == np.inf
+    assert (found.assignment, found.proven, found.bound_ms) == (None, False, np.inf)
 
 
 def test_greedy_filling_asks_for_support_and_room_everywhere() -> None:
-    backend = row([[9, 1, 1]] * 4, [True, False, False], limit_bytes=20)
-    problem = backend.problem
-    refused = problem.supported.copy()
-    refused[0, 1] = False
-    limited = Problem(problem.units, problem.devices, refused, np.full(4, 10))
-    placed = greedy_fill(limited, backend.costs)
-    assert limited.infeasibility(placed) == ""
+    backend = in_a_row([[9, 1, 1]] * 4, [True, False, False], limit_bytes=20)
+    backend.problem.supported[0, 1] = False
+    placed = greedy_fill(backend.problem, backend.costs)
+    assert feasible_ms(backend, placed) > 0.0
     assert placed.tolist() == [0, 1, 1, 2]

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from by_hand import cost_table, draw_made, find_least_ms, made_graph, problem_of
+from by_hand import cost_table, draw_made, feasible_ms, find_least_ms, made_graph, problem_of
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
-from placement_gym.base.arrays import IntArray
 from placement_gym.graph.units import group
 from placement_gym.models.spec import ModelSpec
 from placement_gym.solvers.cuts import alpha_expansion, minimum_cut
 
 HEADROOM = {"inception": (12.5, 20.0), "resnet": (2.0, 8.0), "bert-8": (4.0, 8.0)}
-PUBLISHED_MS = {"inception": (12.8, 12.0), "resnet": (16.0, 7.81), "bert-8": (6.38, 2.77)}
 
 
 def random_backend(
@@ -53,13 +51,8 @@ def test_minimum_cut_is_fastest_on_five_hundred_graphs(seed: int) -> None:
 def check(backend: SimulatedBackend) -> None:
     found = minimum_cut(backend.problem.units, backend.costs)
     fastest = find_least_ms(backend)
-    assert found.assignment is not None
-    assert serial_ms(backend, found.assignment) == pytest.approx(fastest, rel=1e-6)
+    assert feasible_ms(backend, found.assignment) == pytest.approx(fastest, rel=1e-6)
     assert fastest * (1 - 1e-6) <= found.bound_ms <= fastest
-
-
-def serial_ms(backend: SimulatedBackend, assignment: IntArray) -> float:
-    return backend.evaluate_ignoring_limits(assignment).latency_ms
 
 
 @pytest.mark.parametrize("alike", [True, False])
@@ -67,26 +60,22 @@ def serial_ms(backend: SimulatedBackend, assignment: IntArray) -> float:
 def test_expansion_improves_on_simple_starts(seed: int, alike: bool) -> None:
     backend = random_backend(seed, 3, alike)
     problem, costs = backend.problem, backend.costs
-    latency_ms = serial_ms(backend, alpha_expansion(problem.units, costs))
+    latency_ms = feasible_ms(backend, alpha_expansion(problem.units, costs))
     starts = [costs.unit_ms(problem.units).argmin(axis=1), *map(problem.single, range(3))]
-    assert latency_ms <= min(serial_ms(backend, start) for start in starts) * (1 + 1e-9)
+    assert latency_ms <= min(feasible_ms(backend, start) for start in starts) * (1 + 1e-9)
     assert latency_ms <= 1.3 * find_least_ms(backend)
 
 
 def test_expansions_find_the_optimum_of_most_small_graphs() -> None:
-    ratios = []
-    for seed in range(60):
-        backend = random_backend(seed, 3, alike=True)
-        found = alpha_expansion(backend.problem.units, backend.costs)
-        ratios.append(serial_ms(backend, found) / find_least_ms(backend))
-    assert np.mean(np.array(ratios) < 1 + 1e-6) > 0.8
+    backends = [random_backend(seed, 3, alike=True) for seed in range(60)]
+    found = [feasible_ms(b, alpha_expansion(b.problem.units, b.costs)) for b in backends]
+    assert np.mean(np.array(found) < (1 + 1e-6) * np.array([*map(find_least_ms, backends)])) > 0.8
 
 
 def test_expansion_on_two_devices_is_the_minimum_cut() -> None:
-    for seed in range(30):
-        backend = random_backend(seed)
+    for backend in map(random_backend, range(30)):
         expanded = alpha_expansion(backend.problem.units, backend.costs)
-        assert serial_ms(backend, expanded) == pytest.approx(find_least_ms(backend), rel=1e-6)
+        assert feasible_ms(backend, expanded) == pytest.approx(find_least_ms(backend), rel=1e-6)
 
 
 def test_three_devices_are_refused() -> None:
@@ -95,20 +84,12 @@ def test_three_devices_are_refused() -> None:
         minimum_cut(twin.problem.units, twin.costs)
 
 
-@pytest.mark.parametrize("model", list(PUBLISHED_MS))
-def test_the_paper_preset_has_the_published_single_devices(model: str) -> None:
-    twin = build_simulated_problem(ModelSpec(model), "hsdag-paper")
-    assert twin.costs.operator_ms.sum(axis=0) == pytest.approx(PUBLISHED_MS[model], rel=0.05)
-
-
 @pytest.mark.parametrize("model", list(HEADROOM))
 def test_the_paper_preset_has_the_published_headroom(model: str) -> None:
     twin = build_simulated_problem(ModelSpec(model), "hsdag-paper")
     backend = SimulatedBackend(twin.problem, twin.costs)
-    cut = minimum_cut(twin.problem.units, twin.costs).assignment
-    assert cut is not None
-    optimum = serial_ms(backend, cut)
-    best_single = min(serial_ms(backend, twin.problem.single(d)) for d in range(2))
+    optimum = feasible_ms(backend, minimum_cut(twin.problem.units, twin.costs).assignment)
+    best_single = min(feasible_ms(backend, twin.problem.single(d)) for d in range(2))
     lowest, highest = HEADROOM[model]
     assert lowest <= 100 * (1 - optimum / best_single) <= highest
 
@@ -117,7 +98,6 @@ def test_costs_far_above_the_result_do_not_spoil_its_bound() -> None:
     graph = made_graph(3, [(0, [2]), (1, [2])])
     costs = cost_table(graph, [[0.001, 1e9], [1e9, 0.001], [0.4, 0.001]], [0.001, 0.001])
     found = minimum_cut(group(graph, "op"), costs)
-    assert found.assignment is not None
     assert found.assignment.tolist() == [0, 1, 1]
     assert found.proven
     assert found.bound_ms == pytest.approx(0.004, rel=1e-4)
@@ -126,5 +106,4 @@ def test_costs_far_above_the_result_do_not_spoil_its_bound() -> None:
 def test_a_device_on_which_all_is_free_takes_it_all() -> None:
     graph = made_graph(2, [(0, [1])])
     found = minimum_cut(group(graph, "op"), cost_table(graph, [[0, 0.4], [0, 0.3]], [1]))
-    assert found.assignment is not None
     assert (found.assignment.tolist(), found.bound_ms, found.proven) == ([0, 0], 0.0, True)

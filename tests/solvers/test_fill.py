@@ -4,68 +4,64 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from by_hand import cost_table, made_graph, problem_of
+from by_hand import chain, cost_table, grouped, problem_of
 
-from placement_gym.graph.units import group
-from placement_gym.problem.costs.table import CostTable
+from placement_gym import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.fill import SHARES, fill_in_order, pipeline_parallel
 
 
-def chain(
+def make_chain(
     held: list[int], limits: list[int | None], ms: list[float], host: list[bool]
 ) -> tuple[Problem, CostTable]:
     """A chain of units; devices with a limit, a time for every unit, hosts or accelerators."""
     n = len(held)
-    graph = made_graph(n, [(unit, [unit + 1]) for unit in range(n - 1)])
-    costs = cost_table(graph, [ms] * n, [1.0] * (n - 1), host=host)
-    units = group(graph, "op")
-    return problem_of(units, costs, np.array(held), memory_bytes=limits), costs
+    costs = cost_table(chain(n), [ms] * n, [1.0] * (n - 1), host=host)
+    return problem_of(grouped(chain(n)), costs, np.array(held), memory_bytes=limits), costs
 
 
 CPU_AND_TWO = {"ms": [9.0, 2.0, 1.0], "host": [True, False, False]}
 
 
-def test_fastest_accelerator_is_filled_first_and_the_cpu_last() -> None:
-    problem, costs = chain([10] * 8, [None, 35, 20], **CPU_AND_TWO)
-    assert fill_in_order(problem, costs).tolist() == [2, 2, 1, 1, 1, 0, 0, 0]
-
-
-def test_device_is_left_at_the_first_unit_it_cannot_hold() -> None:
-    problem, costs = chain([10, 30, 5, 5], [None, 30, 20], **CPU_AND_TWO)
-    assert fill_in_order(problem, costs).tolist() == [2, 1, 0, 0]
+@pytest.mark.parametrize(
+    ("shares", "held", "limits", "expected"),
+    [
+        ("full", [10] * 8, [None, 35, 20], [2, 2, 1, 1, 1, 0, 0, 0]),
+        ("full", [10, 30, 5, 5], [None, 30, 20], [2, 1, 0, 0]),
+        ("full", [10] * 4, [None] * 3, [2, 2, 2, 2]),
+        ("full", [10] * 6, [None, 40, 80], [2] * 6),
+        ("equal", [10, 30, 20, 20], [None] * 3, [2, 2, 1, 1]),
+        ("limits", [10, 30, 20, 20], [None] * 3, [2, 2, 1, 1]),
+        ("equal", [10] * 6, [None, 60, 20], [2, 2, 1, 1, 1, 1]),
+        ("limits", [10] * 6, [None, 40, 80], [2, 2, 2, 2, 1, 1]),
+    ],
+    ids=[
+        "the fastest accelerator first, the cpu last",
+        "a device is left at the first unit that it cannot hold",
+        "without limits the first device takes everything",
+        "in full",
+        "unlimited accelerators share equally",
+        "unlimited accelerators share by limits",
+        "an equal share is never more than a device holds",
+        "in proportion to limits",
+    ],
+)
+def test_devices_are_filled_in_order(
+    shares: str, held: list[int], limits: list[int | None], expected: list[int]
+) -> None:
+    problem, costs = make_chain(held, limits, **CPU_AND_TWO)
+    assert fill_in_order(problem, costs, shares).tolist() == expected
+    assert shares != "full" or fill_in_order(problem, costs).tolist() == expected
 
 
 @pytest.mark.parametrize("shares", SHARES)
 def test_a_fast_cpu_still_comes_last(shares: str) -> None:
-    problem, costs = chain([10] * 4, [None, 20, 10], [0.1, 2.0, 1.0], [True, False, False])
+    problem, costs = make_chain([10] * 4, [None, 20, 10], [0.1, 2.0, 1.0], [True, False, False])
     assert fill_in_order(problem, costs, shares).tolist() == [2, 1, 1, 0]
 
 
-def test_without_limits_the_first_device_takes_everything() -> None:
-    problem, costs = chain([10] * 4, [None] * 3, **CPU_AND_TWO)
-    assert fill_in_order(problem, costs).tolist() == [2, 2, 2, 2]
-
-
-@pytest.mark.parametrize("shares", ["equal", "limits"])
-def test_unlimited_accelerators_share_and_the_cpu_gets_nothing(shares: str) -> None:
-    problem, costs = chain([10, 30, 20, 20], [None] * 3, **CPU_AND_TWO)
-    assert fill_in_order(problem, costs, shares).tolist() == [2, 2, 1, 1]
-
-
-def test_an_equal_share_is_never_more_than_a_device_holds() -> None:
-    problem, costs = chain([10] * 6, [None, 60, 20], **CPU_AND_TWO)
-    assert fill_in_order(problem, costs, "equal").tolist() == [2, 2, 1, 1, 1, 1]
-
-
-def test_shares_in_proportion_to_limits() -> None:
-    problem, costs = chain([10] * 6, [None, 40, 80], **CPU_AND_TWO)
-    assert fill_in_order(problem, costs, "limits").tolist() == [2, 2, 2, 2, 1, 1]
-    assert fill_in_order(problem, costs, "full").tolist() == [2] * 6
-
-
 def test_among_equal_kinds_all_devices_share() -> None:
-    problem, costs = chain([10] * 4, [None, None], [2.0, 1.0], [True, True])
+    problem, costs = make_chain([10] * 4, [None, None], [2.0, 1.0], [True, True])
     assert fill_in_order(problem, costs, "equal").tolist() == [1, 1, 0, 0]
 
 
@@ -75,40 +71,38 @@ def test_limits_hold_while_the_last_device_has_none(shares: str) -> None:
     for _ in range(30):
         held = rng.integers(0, 20, 15).tolist()
         limits = [None, int(rng.integers(0, 90)), int(rng.integers(0, 90))]
-        problem, costs = chain(held, limits, **CPU_AND_TWO)
+        problem, costs = make_chain(held, limits, **CPU_AND_TWO)
         placement = fill_in_order(problem, costs, shares)
         assert problem.infeasibility(placement) == ""
         assert np.count_nonzero(np.diff(placement)) <= 2
 
 
 def test_what_a_device_does_not_run_takes_none_of_its_room() -> None:
-    problem, costs = chain([10] * 4, [None, 20], [9.0, 1.0], [True, False])
+    problem, costs = make_chain([10] * 4, [None, 20], [9.0, 1.0], [True, False])
     problem.supported[1, 1] = False
     assert fill_in_order(problem, costs).tolist() == [1, 0, 1, 0]
 
 
 def test_an_unknown_share_is_refused() -> None:
-    problem, costs = chain([10] * 2, [None, None], [9.0, 1.0], [True, False])
+    problem, costs = make_chain([10] * 2, [None, None], [9.0, 1.0], [True, False])
     with pytest.raises(ValueError, match="equal"):
         fill_in_order(problem, costs, "equall")
 
 
-def split_of(held: list[int], limits: list[int | None]) -> list[int]:
+@pytest.mark.parametrize(
+    ("held", "limits", "expected"),
+    [
+        pytest.param([10] * 4, [None, 30], [0] * 4, id="all fits"),
+        pytest.param([10] * 4, [48, 30], [0] * 4, id="all fits, with a margin"),
+        pytest.param([10] * 6, [36, 48], [0, 0, 0, 1, 1, 1], id="a margin on each"),
+        pytest.param([10] * 6, [30, None], [0, 0, 1, 1, 1, 1], id="a margin on the first"),
+        pytest.param([10] * 6, [20, 40], [0, 0, 1, 1, 1, 1], id="two small devices"),
+        pytest.param([10] * 6, [20, 10, 30], [0, 0, 1, 2, 2, 2], id="three small devices"),
+    ],
+)
+def test_pipeline_parallel_fills_devices_but_for_a_margin(
+    held: list[int], limits: list[int | None], expected: list[int]
+) -> None:
     n_devices = len(limits)
-    problem, _ = chain(held, limits, [1.0] * n_devices, [False] * n_devices)
-    return pipeline_parallel(problem, np.array(held)).tolist()
-
-
-def test_pipeline_parallel_fills_the_first_device_that_fits() -> None:
-    assert split_of([10] * 4, [None, 30]) == [0] * 4
-    assert split_of([10] * 4, [48, 30]) == [0] * 4
-
-
-def test_pipeline_parallel_leaves_a_margin_on_each_device() -> None:
-    assert split_of([10] * 6, [36, 48]) == [0, 0, 0, 1, 1, 1]
-    assert split_of([10] * 6, [30, None]) == [0, 0, 1, 1, 1, 1]
-
-
-def test_pipeline_parallel_shares_memory_of_small_devices() -> None:
-    assert split_of([10] * 6, [20, 40]) == [0, 0, 1, 1, 1, 1]
-    assert split_of([10] * 6, [20, 10, 30]) == [0, 0, 1, 2, 2, 2]
+    problem, _ = make_chain(held, limits, [1.0] * n_devices, [False] * n_devices)
+    assert pipeline_parallel(problem, np.array(held)).tolist() == expected

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from by_hand import Made, cost_table, made_graph, problem_of
+from by_hand import Made, cost_table, grouped, made_graph, problem_of
 
+from placement_gym import CostTable
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.graph.units import Units, contract, group
+from placement_gym.graph.units import group
 from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.list_scheduling import (
     PartialSchedule,
@@ -48,21 +48,26 @@ def test_heft_spreads_independent_operators_over_equal_devices() -> None:
     assert loads.max() == 5.0
 
 
+CHAIN: Made = [(0, [1]), (1, [2])]
+
+
 def test_heft_keeps_a_chain_together_if_moving_does_not_pay() -> None:
-    chain: Made = [(0, [1]), (1, [2])]
-    problem, costs = small(chain, [[2, 3], [3, 2], [2, 3]], [5.0, 5.0])
+    problem, costs = small(CHAIN, [[2, 3], [3, 2], [2, 3]], [5.0, 5.0])
     assert len(set(heft(problem, costs).tolist())) == 1
 
 
 def test_heft_moves_an_operator_to_a_much_faster_device() -> None:
-    chain: Made = [(0, [1]), (1, [2])]
-    problem, costs = small(chain, [[1, 9], [20, 1], [1, 9]], [1.0, 1.0])
+    problem, costs = small(CHAIN, [[1, 9], [20, 1], [1, 9]], [1.0, 1.0])
     assert heft(problem, costs).tolist() == [0, 1, 0]
 
 
-def test_a_task_starts_in_the_first_gap_that_holds_it() -> None:
+@pytest.fixture
+def partial() -> PartialSchedule:
     problem, costs = small([], [[2, 2]] * 4, [])
-    partial = PartialSchedule(problem, Tasks.in_topological_order(problem.units, costs))
+    return PartialSchedule(problem, Tasks.in_topological_order(problem.units, costs))
+
+
+def test_a_task_starts_in_the_first_gap_that_holds_it(partial: PartialSchedule) -> None:
     partial.blocks[0] = [(0.0, 2.0), (3.0, 5.0), (9.0, 11.0)]
     assert partial.start_ms(0, 0.0, 1.0) == 2.0
     assert partial.start_ms(0, 0.0, 2.0) == 5.0
@@ -79,9 +84,7 @@ def test_work_that_touches_becomes_one_block() -> None:
         assert blocks == list(zip(edges[::2], edges[1::2], strict=True))
 
 
-def test_a_task_without_time_fits_between_two_that_touch() -> None:
-    problem, costs = small([], [[2, 2]] * 4, [])
-    partial = PartialSchedule(problem, Tasks.in_topological_order(problem.units, costs))
+def test_a_task_without_time_fits_between_two_that_touch(partial: PartialSchedule) -> None:
     partial.place(0, 0, 0.0)
     partial.place(1, 0, 2.0)
     assert partial.start_ms(0, 1.0, 0.0) == 2.0
@@ -101,10 +104,8 @@ def test_limits_and_support_hold(solver: Solver) -> None:
 
 @ALL
 def test_units_in_a_circle_are_placed_whole(solver: Solver) -> None:
-    graph = made_graph(3, [(0, [1]), (1, [2])])
-    labels = np.array([0, 1, 0])
-    units = Units("by hand", graph, labels, contract(graph, labels))
-    costs = cost_table(graph, [[1, 2], [2, 1], [1, 2]], [1.0, 1.0])
+    units = grouped(made_graph(3, CHAIN), [0, 1, 0])
+    costs = cost_table(units.graph, [[1, 2], [2, 1], [1, 2]], [1.0, 1.0])
     assert solver(problem_of(units, costs), costs).shape == (2,)
 
 
@@ -115,21 +116,22 @@ def test_the_same_placement_comes_again(solver: Solver) -> None:
     assert (first == second).all()
 
 
-def test_m_topo_fills_devices_in_turn_along_the_graph() -> None:
-    chain: Made = [(i, [i + 1]) for i in range(5)]
-    problem, costs = small(chain, [[1, 2]] * 6, [1.0] * 5, (0.5, None))
-    assert m_topo(problem, costs).tolist() == [0, 0, 0, 1, 1, 1]
-
-
-def test_m_topo_gives_an_unlimited_device_an_equal_share() -> None:
-    chain: Made = [(i, [i + 1]) for i in range(5)]
-    problem, costs = small(chain, [[2, 1]] * 6, [1.0] * 5)
-    assert m_topo(problem, costs).tolist() == [1, 1, 1, 1, 0, 0]
+@pytest.mark.parametrize(
+    ("ms", "shares", "expected"),
+    [
+        pytest.param([1, 2], (0.5, None), [0, 0, 0, 1, 1, 1], id="in turn along the graph"),
+        pytest.param([2, 1], (), [1, 1, 1, 1, 0, 0], id="an equal share of the unlimited"),
+    ],
+)
+def test_m_topo_fills_devices_in_turn(
+    ms: list[int], shares: tuple[float | None, ...], expected: list[int]
+) -> None:
+    problem, costs = small([(i, [i + 1]) for i in range(5)], [ms] * 6, [1.0] * 5, shares)
+    assert m_topo(problem, costs).tolist() == expected
 
 
 def test_m_etf_starts_what_can_start_first() -> None:
-    made: Made = [(0, [2])]
-    problem, costs = small(made, [[1, 1], [1, 1], [1, 1]], [9.0])
-    chosen = m_etf(problem, costs).tolist()
-    assert chosen[0] != chosen[1]
-    assert chosen[2] == chosen[0]
+    problem, costs = small([(0, [2])], [[1, 1], [1, 1], [1, 1]], [9.0])
+    first, second, third = m_etf(problem, costs).tolist()
+    assert first != second
+    assert third == first

@@ -9,9 +9,9 @@ import pytest
 from graphs import op_graph
 from slow_repair import SlowRepair
 
+from placement_gym import DeviceSpec
 from placement_gym.base.arrays import IntArray
 from placement_gym.graph.units import group
-from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.repair import Links, RepairPrices, repair
 

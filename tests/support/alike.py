@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from by_hand import draw_made, grouped, made_graph
+from by_hand import draw_labels, draw_made, grouped, made_graph
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.hardware.device_requests import make_devices
@@ -30,7 +30,7 @@ def draw_alike(seed: int) -> SimulatedBackend:
         accelerator_bytes=0,
     )
     devices = make_devices(cores, accelerators, weight_share=float(rng.choice([0.3, 0.5, 1.0])))
-    units = grouped(graph, np.unique(rng.integers(0, n, n), return_inverse=True)[1])
+    units = grouped(graph, draw_labels(rng, n))
     costs = workload.costs(devices)
     held = rng.integers(0, 100, n)
     return SimulatedBackend(

@@ -3,42 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from placement_gym import CostTable, DeviceSpec
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.graph.operators import OpGraph, Tensors, distinct_edges
 from placement_gym.graph.units import Units, contract, group
-from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 
 Made = Sequence[tuple[int, Sequence[int]]]
 
 
 def made_graph(
-    n: int, made: Made, types: Sequence[str] = (), inputs: Sequence[Sequence[int]] = ()
+    n: int,
+    made: Made,
+    types: Sequence[str] = (),
+    inputs: Sequence[Sequence[int]] = (),
+    size_bytes: int = 1000,
+    weight_bytes: int = 0,
 ) -> OpGraph:
     """A graph of ``n`` operators; ``made`` lists each tensor's source and readers."""
     tensors = Tensors(
         source=ints(source for source, _ in made),
         port=np.zeros(len(made), dtype=np.int64),
-        size_bytes=np.full(len(made), 1000),
+        size_bytes=np.full(len(made), size_bytes),
         offsets=np.cumsum([0, *(len(readers) for _, readers in made)]),
         readers=ints(reader for _, readers in made for reader in readers),
     )
     tensor, reader = tensors.readings()
     return OpGraph(
-        model="drawn",
+        model="by hand",
         names=tuple(f"op{i}" for i in range(n)),
         types=tuple(types) or ("Relu",) * n,
         shapes=((1, 8),) * n,
         element_types=("f32",) * n,
         members=tuple((f"op{i}",) for i in range(n)),
-        weight_bytes=np.zeros(n, dtype=np.int64),
+        weight_bytes=np.full(n, weight_bytes, dtype=np.int64),
         flops=np.ones(n),
         edge_index=distinct_edges(np.stack([tensors.source[tensor], reader])),
         tensors=tensors,
@@ -46,8 +52,20 @@ def made_graph(
     )
 
 
-def grouped(graph: OpGraph, labels: IntArray) -> Units:
-    return Units("drawn", graph, labels, contract(graph, labels))
+def chain(n: int, **kwargs: Any) -> OpGraph:
+    """Operators in a row, each of which reads the one before."""
+    return made_graph(n, [(i, [i + 1]) for i in range(n - 1)], **kwargs)
+
+
+def grouped(graph: OpGraph, labels: ArrayLike | None = None) -> Units:
+    """Units by the number of each operator's; each operator alone by default."""
+    of_operator = np.arange(len(graph)) if labels is None else np.asarray(labels)
+    return Units("drawn", graph, of_operator, contract(graph, of_operator))
+
+
+def draw_labels(rng: np.random.Generator, n: int) -> IntArray:
+    """Numbers of units that hold any of ``n`` operators."""
+    return np.unique(rng.integers(0, n, n), return_inverse=True)[1]
 
 
 def cost_table(
@@ -58,12 +76,16 @@ def cost_table(
     link_ms_per_size: Any = 1.0,
     submodel_ms: Any = 0.0,
     host: Any = False,
+    **changes: Any,
 ) -> CostTable:
-    """Costs by hand; figures of devices or pairs of devices may be one for all."""
+    """Costs by hand; figures of devices or pairs of devices may be one for all.
+
+    ``changes`` replace fields of the table.
+    """
     ms = np.array(operator_ms, dtype=np.float64)
     n, d = ms.shape
     apart = 1.0 - np.eye(d)
-    return CostTable(
+    table = CostTable(
         source="drawn",
         graph=graph.fingerprint(),
         operators=graph.names,
@@ -78,6 +100,7 @@ def cost_table(
         submodel_ms=np.full(d, submodel_ms),
         host=np.full(d, host),
     )
+    return replace(table, **changes)
 
 
 def ints(values: Iterator[int] | Sequence[int]) -> IntArray:
@@ -134,6 +157,13 @@ def feasible_placements(backend: SimulatedBackend) -> tuple[IntArray, FloatArray
     every = every_placement(backend.problem)
     latency_ms, feasible = backend.evaluate_batch_exactly(every)
     return every[feasible], latency_ms[feasible]
+
+
+def feasible_ms(backend: SimulatedBackend, assignment: IntArray | None) -> float:
+    """The latency of a placement, which there has to be and which has to be feasible."""
+    assert assignment is not None
+    assert backend.problem.infeasibility(assignment) == ""
+    return backend.evaluate_ignoring_limits(assignment).latency_ms
 
 
 def find_least_ms(backend: SimulatedBackend) -> float:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from by_hand import cost_table, made_graph
 
+from placement_gym import CostTable, DeviceSpec
 from placement_gym.backends.measured.kept_profiles import load_or_measure
 from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.timing_protocol import QUICK, TimingProtocol
@@ -16,8 +17,6 @@ from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.graph.units import group
-from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 
 GIB = 1 << 30
@@ -36,10 +35,7 @@ class FakeCore:
     """
 
     def __init__(
-        self,
-        *devices: str,
-        memory: int | None = None,
-        types: dict[str, str] | None = None,
+        self, *devices: str, memory: int | None = None, types: dict[str, str] | None = None
     ) -> None:
         self.available_devices = list(devices)
         self.memory, self.types = memory, types or {}

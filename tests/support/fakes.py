@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from by_hand import cost_table, made_graph
 from numpy.typing import ArrayLike
 
+from placement_gym import CostTable, DevicePlacementEnv, DeviceSpec
 from placement_gym.backends.protocol import Batch, Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.graph.operators import OpGraph, Tensors
+from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import group
-from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 
 WEIGHT_BYTES = (100, 200, 300, 400)
@@ -28,25 +28,16 @@ CPU_GPU = (DeviceSpec("CPU"), DeviceSpec("GPU"))
 
 def diamond() -> OpGraph:
     """Operator a feeds b and c, which feed d."""
-    names = ("a", "b", "c", "d")
-    return OpGraph(
+    names, types = ("a", "b", "c", "d"), ("Convolution", "Relu", "Sigmoid", "Add")
+    graph = made_graph(4, [(0, [1, 2]), (1, [3]), (2, [3])], types, inputs=[[0]])
+    return replace(
+        graph,
         model="diamond",
         names=names,
-        types=("Convolution", "Relu", "Sigmoid", "Add"),
-        shapes=((1, 8),) * 4,
-        element_types=("f32",) * 4,
         members=tuple((name,) for name in names),
         weight_bytes=np.array(WEIGHT_BYTES),
         flops=np.array([1e6, 1e3, 1e3, 1e3]),
-        edge_index=np.array([[0, 0, 1, 2], [1, 2, 3, 3]]),
-        tensors=Tensors(
-            source=np.array([0, 1, 2]),
-            port=np.array([0, 0, 0]),
-            size_bytes=np.array(TENSOR_BYTES),
-            offsets=np.array([0, 2, 3, 4]),
-            readers=np.array([1, 2, 3, 3]),
-        ),
-        inputs=((0,),),
+        tensors=replace(graph.tensors, size_bytes=np.array(TENSOR_BYTES)),
     )
 
 
@@ -63,21 +54,16 @@ def diamond_problem(
 
 def diamond_costs(problem: Problem) -> CostTable:
     """``UNIT_MS`` and ``TRANSFER_MS``, the latter between any two devices."""
-    n = len(problem.devices)
-    return CostTable(
+    return cost_table(
+        problem.units.graph,
+        np.array(UNIT_MS)[:, np.arange(len(problem.devices)) % 2],
+        TRANSFER_MS,
+        host=[device.kind == "CPU" for device in problem.devices],
         source="made up",
-        graph=problem.units.graph.fingerprint(),
-        operators=problem.units.graph.names,
         devices=problem.device_names,
-        operator_ms=np.array(UNIT_MS)[:, np.arange(n) % 2],
         supported=problem.supported,
         memory_bytes=np.array(WEIGHT_BYTES),
-        transfer_size=np.array(TRANSFER_MS),
         transfer_unit="ms",
-        link_ms=np.zeros((n, n)),
-        link_ms_per_size=1.0 - np.eye(n),
-        submodel_ms=np.zeros(n),
-        host=np.array([device.kind == "CPU" for device in problem.devices]),
     )
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from by_hand import chain as chain
+from by_hand import made_graph
 from hypothesis import strategies as st
 
+from placement_gym import DeviceSpec
 from placement_gym.base.arrays import IntArray
-from placement_gym.graph.operators import OpGraph, Tensors, distinct_edges
+from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units, group
-from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem.problem import Problem
 
 TWO_DEVICES = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_FAST", plugin="CPU", threads=1))
@@ -22,35 +24,14 @@ def op_graph(
     edges: Edges,
     inputs: Sequence[Sequence[int]] = (),
     types: Sequence[str] = (),
-    size_bytes: int = 1000,
-    weight_bytes: int = 0,
+    **size_bytes: int,
 ) -> OpGraph:
     """A graph of ``n`` operators, each with one output tensor."""
-    edge_index = distinct_edges(np.array(edges, dtype=np.int64).reshape(-1, 2).T)
-    sources, counts = np.unique(edge_index[0], return_counts=True)
-    return OpGraph(
-        model="by hand",
-        names=tuple(f"op{i}" for i in range(n)),
-        types=tuple(types) or ("Relu",) * n,
-        shapes=((1, 8),) * n,
-        element_types=("f32",) * n,
-        members=tuple((f"op{i}",) for i in range(n)),
-        weight_bytes=np.full(n, weight_bytes, dtype=np.int64),
-        flops=np.ones(n),
-        edge_index=edge_index,
-        tensors=Tensors(
-            source=sources,
-            port=np.zeros(len(sources), dtype=np.int64),
-            size_bytes=np.full(len(sources), size_bytes, dtype=np.int64),
-            offsets=np.concatenate([[0], np.cumsum(counts)]),
-            readers=edge_index[1],
-        ),
-        inputs=tuple(tuple(readers) for readers in inputs),
-    )
-
-
-def chain(n: int, **kwargs: int) -> OpGraph:
-    return op_graph(n, [(i, i + 1) for i in range(n - 1)], **kwargs)
+    readers: dict[int, set[int]] = {}
+    for source, reader in sorted(edges):
+        readers.setdefault(source, set()).add(reader)
+    made = [(source, sorted(mine)) for source, mine in readers.items()]
+    return made_graph(n, made, types, inputs, **size_bytes)
 
 
 @st.composite
@@ -69,9 +50,7 @@ def is_topological(edges: IntArray) -> bool:
 
 
 def problem_on(
-    graph: OpGraph,
-    devices: tuple[DeviceSpec, ...] = TWO_DEVICES,
-    granularity: str = "op",
+    graph: OpGraph, devices: tuple[DeviceSpec, ...] = TWO_DEVICES, granularity: str = "op"
 ) -> Problem:
     """A problem whose devices support every unit."""
     units: Units = group(graph, granularity)

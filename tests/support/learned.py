@@ -12,8 +12,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from agents.common import REINFORCE
 from agents.common.vec_env import PlacementVecEnv
 from agents.hsdag import HSDAGPolicy
-from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.placement_env import placement_env
+from placement_gym import DevicePlacementEnv, placement_env
 from placement_gym.envs.vector import PlacementVectorEnv
 
 SIMULATED = "placement_gym:DevicePlacementSim-v0"

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from placement_gym import CostTable
 from placement_gym.graph.operators import FOLLOWERS
 from placement_gym.graph.submodels import acyclic_submodels, count_stages, submodel_devices
 from placement_gym.graph.units import Units
 from placement_gym.problem.costs.semantics import Semantics
-from placement_gym.problem.costs.table import CostTable
 
 Schedule = tuple[float, list[float], list[float]]
 Call = tuple[int, int]

@@ -6,13 +6,7 @@ from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
-from by_hand import (
-    cost_table,
-    grouped,
-    made_graph,
-    problem_of,
-    random_backend,
-)
+from by_hand import cost_table, grouped, made_graph, problem_of, random_backend
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.graph.units import group
@@ -81,3 +75,11 @@ def solve_by_beams(
     end = perf_counter() + time_limit_s
     beam = Beam(backend.problem, backend.costs, backend.semantics, end)
     return widen(beam, widths, upper_ms, end)
+
+
+def with_idle_operators(backend: SimulatedBackend, seed: int) -> SimulatedBackend:
+    """The same problem, but half of the operators take no time."""
+    idle = np.random.default_rng(seed).random(len(backend.costs.operators)) < 0.5
+    ms = np.where(idle[:, None], 0.0, backend.costs.operator_ms)
+    costs = replace(backend.costs, operator_ms=ms)
+    return SimulatedBackend(backend.problem, costs, backend.semantics)

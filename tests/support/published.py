@@ -19,7 +19,6 @@ def published(
     """A published workload, by default on the devices of its publication."""
     workload = Workload.load(DATA / f"{name}.json")
     specs = parse_counts(devices) if devices else workload.devices()
-    assert specs is not None
     costs, units = workload.costs(specs), workload.units(granularity)
     problem = Problem(units, specs, costs.units_supported(units), costs.memory_bytes)
     return SimulatedBackend(problem, costs, semantics)

@@ -6,15 +6,23 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from by_hand import cost_table, draw_made, feasible_placements, grouped, made_graph, problem_of
+from by_hand import (
+    cost_table,
+    draw_labels,
+    draw_made,
+    feasible_placements,
+    grouped,
+    made_graph,
+    problem_of,
+)
 from overlapping import solve_by_beams
 from pipelines import least_load_ms
 
+from placement_gym import CostTable
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.graph.units import group
 from placement_gym.problem.costs.semantics import PRESETS, Semantics
-from placement_gym.problem.costs.table import CostTable
 from placement_gym.solvers.bounds import load_ms, lower_bound, optimum_or_bound
 from placement_gym.solvers.calls import call_indices, call_program
 from placement_gym.solvers.cuts import minimum_cut
@@ -69,7 +77,7 @@ def draw(
     drawn = rng.integers(-12, 13) if exponent is None else exponent
     costs = spread(costs, rng, kind, 10.0 ** float(drawn))
     limits = [None, *(None if free else float(share) for share in rng.choice([0.2, 0.5, 1], d - 1))]
-    labels = np.unique(rng.integers(0, n, n), return_inverse=True)[1]
+    labels = draw_labels(rng, n)
     units = grouped(graph, labels) if seed % 4 == 1 else group(graph, "op")
     supported = rng.random((len(units), d)) < (1.0 if free else 0.8)
     supported[:, 0] = True
@@ -148,11 +156,9 @@ class Case:
         place = self.found.assignment
         if place is None:
             return None
-        if self.backend.problem.infeasibility(place):
-            return np.inf
-        if solver == "path-load":
+        if solver == "path-load" and not self.backend.problem.infeasibility(place):
             return relaxed_ms(self.backend, place)
-        return self.backend.evaluate_ignoring_limits(place).latency_ms
+        return evaluate_ms(self.backend, place)
 
 
 def count_calls(backend: SimulatedBackend, place: IntArray) -> int:
@@ -186,17 +192,19 @@ def solve_gap(backend: SimulatedBackend) -> Solution:
         backend.problem,
         backend.costs,
         backend.semantics,
-        [backend.evaluate_ignoring_limits(backend.problem.single(0)).latency_ms],
-        lambda place: (
-            np.inf
-            if backend.problem.infeasibility(place)
-            else backend.evaluate_ignoring_limits(place).latency_ms
-        ),
+        [evaluate_ms(backend, backend.problem.single(0))],
+        lambda place: evaluate_ms(backend, place),
     )
     if optimum_ms is None:
         return Solution(None, bound_ms, proven=False)
     places, latency_ms = feasible_placements(backend)
     return Solution(places[np.abs(latency_ms - optimum_ms).argmin()], bound_ms, proven=True)
+
+
+def evaluate_ms(backend: SimulatedBackend, place: IntArray) -> float:
+    """The latency of a placement, infinite if it is infeasible."""
+    infeasible = backend.problem.infeasibility(place)
+    return np.inf if infeasible else backend.evaluate_ignoring_limits(place).latency_ms
 
 
 SOLVERS: dict[str, Callable[[SimulatedBackend], Solution]] = {

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from placement_gym import Study
 from placement_gym.bench.report import problems
 from placement_gym.bench.report.document import Picture, Text
 from placement_gym.bench.run.rows import Json
-from placement_gym.bench.study.spec import Study
 
 VALUES: dict[str, Any] = {
     "env": "DevicePlacementSim-v0",

@@ -13,12 +13,11 @@ import pytest
 from fakes import assignment
 from numpy.typing import NDArray
 
-from placement_gym import DeviceSpec, Placement
+from placement_gym import DevicePlacementEnv, DeviceSpec, Placement
 from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.outputs import sample_inputs
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.hardware.devices import TESTBED, usable_cores
 from placement_gym.models import load
 from placement_gym.models.spec import ModelSpec
@@ -109,9 +108,7 @@ def backend(core: ov.Core, name: str = "tiny", **protocol: int) -> MeasuredBacke
 
 
 def build_here(
-    spec: ModelSpec,
-    devices: tuple[DeviceSpec, ...] = TESTBED,
-    protocol: TimingProtocol = ONCE,
+    spec: ModelSpec, devices: tuple[DeviceSpec, ...] = TESTBED, protocol: TimingProtocol = ONCE
 ) -> MeasuredBackend:
     """A backend that measures a model in this process."""
     built = build_measured_backend(spec, devices, protocol=protocol, isolate=False)

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from processes import run_python
 
+from placement_gym import EngineError, StageError, UserError
 from placement_gym.backends.pipeline.executor import StageExecutor
-from placement_gym.backends.pipeline.stage import Stage, StageError
-from placement_gym.base.errors import EngineError, UserError
+from placement_gym.backends.pipeline.stage import Stage
 
 TIMEOUT_S = 10.0
 

@@ -14,7 +14,6 @@ FILES = (
     "backends/simulated/test_kernels.py",
     "backends/simulated/test_limits.py",
     "solvers/test_repair.py",
-    "solvers/test_decoder.py",
     "agents/test_search_moves.py",
 )
 

@@ -5,14 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from by_hand import cost_table, grouped, ints, made_graph
-from drawn_cases import (
-    Case,
-    cases,
-    draw_case,
-    draw_typed_graph,
-    draw_units,
-    generators,
-)
+from drawn_cases import Case, cases, draw_case, draw_typed_graph, draw_units, generators
 from oracle import Oracle
 
 from placement_gym.graph.submodels import acyclic_submodels, submodel_devices
@@ -38,18 +31,12 @@ def test_event_and_list_schedules_are_exactly_the_oracles(schedule: str, content
         assert kernel.latency_ms(case.placement) == latency, case
 
 
-def test_loads_are_exactly_the_oracles() -> None:
-    for case in cases(200, "load"):
+@pytest.mark.parametrize(("schedule", "rel"), [("load", 0.0), ("serial", 1e-12)])
+def test_loads_and_serial_latencies_are_the_oracles(schedule: str, rel: float) -> None:
+    for case in cases(200, schedule):
         kernel, oracle = kernel_and_oracle(case)
         expected = oracle.latency_ms(case.placement.tolist())
-        assert kernel.latency_ms(case.placement) == expected, case
-
-
-def test_serial_latencies_are_the_oracles() -> None:
-    for case in cases(200, "serial"):
-        kernel, oracle = kernel_and_oracle(case)
-        expected = oracle.latency_ms(case.placement.tolist())
-        assert kernel.latency_ms(case.placement) == pytest.approx(expected, rel=1e-12), case
+        assert kernel.latency_ms(case.placement) == pytest.approx(expected, rel=rel, abs=0.0), case
 
 
 def test_schedules_of_calls_are_the_oracles() -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from by_hand import Made, cost_table, grouped, ints, made_graph
 from oracle import Oracle
 
+from placement_gym import CostTable
 from placement_gym.problem.costs.semantics import CHOICES, Semantics
-from placement_gym.problem.costs.table import CostTable
 from placement_gym.schedules.simulator import Simulator
 
 Simulate = type[Oracle] | type[Simulator]
@@ -48,12 +49,102 @@ def everywhere(
 PAIR: Made = [(0, [1])]
 
 
+TWO_PAIRS: Made = [(0, [1]), (2, [3])]
+CHAIN: Made = [(0, [1]), (1, [2])]
+SPLIT: Made = [(0, [2]), (1, [3])]
+TWO_TENSORS: Made = [(0, [1]), (0, [2])]
+CALLS, HOST = Semantics("calls"), {"host": [True, False]}
+
+
+class Case(NamedTuple):
+    """Operators of ``ms`` on every device, their tensors, where they are, and what comes of it.
+
+    Operators finish after their time, but calls with their transfers.
+    """
+
+    ms: list[float]
+    n_devices: int
+    made: Made
+    transfer_size: list[float]
+    on: tuple[int, ...]
+    semantics: Semantics
+    latency: float
+    start: Times
+    finish: Times | None = None
+    costs: dict[str, Any] = {}  # noqa: RUF012
+
+
+CASES = {
+    **{
+        f"a reader elsewhere waits for the transfer, {schedule}": Case(
+            [2, 3], 2, PAIR, [4], (0, 1), Semantics(schedule), 9, [0, 6]
+        )
+        for schedule in ("event", "list")
+    },
+    **{
+        f"a device that sends receives over another channel alone, {contention}": Case(
+            *([1, 1, 2, 1], 3, TWO_PAIRS, [4, 3], (0, 1, 2, 0)),
+            *(Semantics("event", contention=contention), latency, [0, 5, 0, start]),
+        )
+        for contention, start, latency in (("both", 8, 9), ("source", 5, 6), ("dest", 5, 6))
+    },
+    "a link carries one transfer in either direction": Case(
+        *([1, 1, 2, 1], 2, TWO_PAIRS, [4, 3], (0, 1, 1, 0)),
+        *(Semantics("event", contention="link"), 9, [0, 5, 0, 8]),
+    ),
+    **{
+        f"a device rests after each operator and the last, {schedule}, {order}": Case(
+            *([1, 1], 1, PAIR, [4], (0, 0)),
+            *(Semantics(schedule, order=order, op_gap_ms=0.5), 3.0, [0, 1.5]),
+        )
+        for schedule, order in product(("event", "list"), CHOICES["order"])
+    },
+    **{
+        f"a link rests after each transfer and the last, {schedule}": Case(
+            *([1, 1, 1], 2, TWO_TENSORS, [1, 1], (0, 1, 1)),
+            *(Semantics(schedule, op_gap_ms=0.5, link_gap_ms=2), 7, [0, 2, 5]),
+        )
+        for schedule in ("event", "list")
+    },
+    "priority counts the mean transfer between two devices": Case(
+        *([1, 1, 4, 3], 2, SPLIT, [0, 1], (0, 0, 0, 0)),
+        *(Semantics("event", order="priority"), 9, [1, 0, 2, 6]),
+        costs={"link_ms_per_size": [[0, 1], [3, 0]]},
+    ),
+    "a device chooses when all of the moment has arrived": Case(
+        *([2, 2, 1, 9], 2, [(1, [3])], [0], (0, 1, 0, 0)),
+        *(Semantics("event", order="priority"), 12, [0, 0, 11, 2]),
+    ),
+    "what lower devices finish at a moment is sent first": Case(
+        *([2, 2, 1, 1], 3, SPLIT, [3, 4], (1, 0, 2, 2)),
+        *(Semantics("event", contention="dest"), 10, [0, 0, 9, 6]),
+    ),
+    "arrivals of a moment precede what finishes then": Case(
+        [1, 2, 1, 1], 2, SPLIT, [1, 0], (1, 0, 0, 0), Semantics("event"), 4, [0, 0, 2, 3]
+    ),
+    "an accelerator that is entered again is called again": Case(
+        *([1, 2, 3], 2, CHAIN, [4, 5], (1, 0, 1)), *(CALLS, 15, [0, 5, 7], [5, 7, 15], HOST)
+    ),
+    "a call is all that its accelerator can do at once": Case(
+        [1, 2, 3], 2, PAIR, [4], (1, 0, 1), CALLS, 10, [0, 8, 0], [8, 10, 8], HOST
+    ),
+    "the host's operators run side by side": Case(
+        [1, 2, 3], 2, PAIR, [4], (0, 0, 0), CALLS, 3, [0, 1, 0], [1, 3, 3], HOST
+    ),
+    "calls in a circle end where the device changes": Case(
+        *([1, 1, 1, 1], 3, TWO_PAIRS, [2, 2], (1, 2, 2, 1)),
+        *(CALLS, 6, [0, 3, 0, 3], [3, 6, 3, 6], {"host": [True, False, False]}),
+    ),
+}
+
+
 @BOTH
-@pytest.mark.parametrize("schedule", ["event", "list"])
-def test_a_reader_elsewhere_waits_for_the_transfer(simulate: Simulate, schedule: str) -> None:
-    costs = everywhere([2, 3], 2, PAIR, [4])
-    expected = 9, [0, 6], [2, 9]
-    assert scheduled(simulate, costs, PAIR, (0, 1), Semantics(schedule)) == expected
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_a_schedule_is_the_one_worked_out_by_hand(simulate: Simulate, case: Case) -> None:
+    costs = everywhere(case.ms, case.n_devices, case.made, case.transfer_size, **case.costs)
+    after = [start + ms for start, ms in zip(case.start, case.ms, strict=True)]
+    expected = case.latency, case.start, case.finish or after
+    assert scheduled(simulate, costs, case.made, case.on, case.semantics) == expected
 
 
 @BOTH
@@ -128,29 +219,6 @@ def test_transfers_to_one_device_queue_on_a_shared_channel(
     assert result == (start + 1, [0, 0, start], [1, 2, start + 1])
 
 
-TWO_PAIRS: Made = [(0, [1]), (2, [3])]
-
-
-@BOTH
-@pytest.mark.parametrize(("contention", "start"), [("both", 5), ("source", 2), ("dest", 2)])
-def test_sending_device_receives_only_over_another_channel(
-    simulate: Simulate, contention: str, start: float
-) -> None:
-    costs = everywhere([1, 1, 2, 1], 3, TWO_PAIRS, [4, 3])
-    semantics = Semantics("event", contention=contention)
-    arrival = start + 3
-    expected = max(arrival + 1, 6), [0, 5, 0, arrival], [1, 6, 2, arrival + 1]
-    assert scheduled(simulate, costs, TWO_PAIRS, (0, 1, 2, 0), semantics) == expected
-
-
-@BOTH
-def test_a_link_carries_one_transfer_in_either_direction(simulate: Simulate) -> None:
-    costs = everywhere([1, 1, 2, 1], 2, TWO_PAIRS, [4, 3])
-    semantics = Semantics("event", contention="link")
-    expected = 9, [0, 5, 0, 8], [1, 6, 2, 9]
-    assert scheduled(simulate, costs, TWO_PAIRS, (0, 1, 1, 0), semantics) == expected
-
-
 @BOTH
 @pytest.mark.parametrize("schedule", ["event", "list"])
 @pytest.mark.parametrize(
@@ -164,29 +232,6 @@ def test_tensor_goes_to_each_device_each_reader_or_all_at_once(
     semantics = Semantics(schedule, transfer=transfer)
     finish = [time + 1 for time in start]
     assert scheduled(simulate, costs, FAN, (0, 1, 1, 2), semantics) == (latency, start, finish)
-
-
-@BOTH
-@pytest.mark.parametrize("schedule", ["event", "list"])
-@pytest.mark.parametrize("order", CHOICES["order"])
-def test_a_device_rests_after_each_operator_and_after_the_last(
-    simulate: Simulate, schedule: str, order: str
-) -> None:
-    costs = everywhere([1, 1], 1, PAIR, [4])
-    semantics = Semantics(schedule, order=order, op_gap_ms=0.5)
-    expected = 3.0, [0, 1.5], [1, 2.5]
-    assert scheduled(simulate, costs, PAIR, (0, 0), semantics) == expected
-
-
-@BOTH
-@pytest.mark.parametrize("schedule", ["event", "list"])
-def test_a_link_rests_after_each_transfer_and_after_the_last(
-    simulate: Simulate, schedule: str
-) -> None:
-    costs = everywhere([1, 1, 1], 2, TWO_TENSORS, [1, 1])
-    semantics = Semantics(schedule, op_gap_ms=0.5, link_gap_ms=2)
-    expected = 7, [0, 2, 5], [1, 3, 6]
-    assert scheduled(simulate, costs, TWO_TENSORS, (0, 1, 1), semantics) == expected
 
 
 @BOTH
@@ -205,41 +250,6 @@ def test_priority_runs_the_longest_remaining_path_first(
 
 
 @BOTH
-def test_priority_counts_the_mean_transfer_between_two_devices(simulate: Simulate) -> None:
-    made: Made = [(0, [2]), (1, [3])]
-    costs = everywhere([1, 1, 4, 3], 2, made, [0, 1], link_ms_per_size=[[0, 1], [3, 0]])
-    semantics = Semantics("event", order="priority")
-    expected = 9, [1, 0, 2, 6], [2, 1, 6, 9]
-    assert scheduled(simulate, costs, made, (0, 0, 0, 0), semantics) == expected
-
-
-@BOTH
-def test_device_chooses_when_all_of_the_moment_has_arrived(simulate: Simulate) -> None:
-    made: Made = [(1, [3])]
-    costs = everywhere([2, 2, 1, 9], 2, made, [0])
-    semantics = Semantics("event", order="priority")
-    expected = 12, [0, 0, 11, 2], [2, 2, 12, 11]
-    assert scheduled(simulate, costs, made, (0, 1, 0, 0), semantics) == expected
-
-
-@BOTH
-def test_what_lower_devices_finish_at_a_moment_is_sent_first(simulate: Simulate) -> None:
-    made: Made = [(0, [2]), (1, [3])]
-    costs = everywhere([2, 2, 1, 1], 3, made, [3, 4])
-    semantics = Semantics("event", contention="dest")
-    expected = 10, [0, 0, 9, 6], [2, 2, 10, 7]
-    assert scheduled(simulate, costs, made, (1, 0, 2, 2), semantics) == expected
-
-
-@BOTH
-def test_arrivals_of_a_moment_precede_what_finishes_then(simulate: Simulate) -> None:
-    made: Made = [(0, [2]), (1, [3])]
-    costs = everywhere([1, 2, 1, 1], 2, made, [1, 0])
-    expected = 4, [0, 0, 2, 3], [1, 2, 3, 4]
-    assert scheduled(simulate, costs, made, (1, 0, 0, 0), Semantics("event")) == expected
-
-
-@BOTH
 @pytest.mark.parametrize(("schedule", "start"), [("event", [0, 5, 0]), ("list", [0, 5, 6])])
 def test_only_a_list_schedule_makes_a_later_operator_wait(
     simulate: Simulate, schedule: str, start: Times
@@ -248,9 +258,6 @@ def test_only_a_list_schedule_makes_a_later_operator_wait(
     finish = [start[0] + 5, start[1] + 1, start[2] + 1]
     result = scheduled(simulate, costs, PAIR, (0, 1, 1), Semantics(schedule))
     assert result == (max(finish), start, finish)
-
-
-CHAIN: Made = [(0, [1]), (1, [2])]
 
 
 @pytest.mark.parametrize(("on", "peaks"), [((0, 0, 0, 0), [2000, 0]), ((0, 1, 0, 1), [1000, 1000])])
@@ -265,42 +272,8 @@ def test_memory_released_at_a_moment_can_be_taken_then(
     assert simulator.output_bytes(np.array(on, dtype=np.uint8)).tolist() == peaks
 
 
-CALLS = Semantics("calls")
-
-
 @BOTH
-def test_an_accelerator_that_is_entered_again_is_called_again(simulate: Simulate) -> None:
-    costs = everywhere([1, 2, 3], 2, CHAIN, [4, 5], host=[True, False])
-    expected = 15, [0, 5, 7], [5, 7, 15]
-    assert scheduled(simulate, costs, CHAIN, (1, 0, 1), CALLS) == expected
-
-
-@BOTH
-def test_a_call_is_all_that_its_accelerator_can_do_at_once(simulate: Simulate) -> None:
-    costs = everywhere([1, 2, 3], 2, PAIR, [4], host=[True, False])
-    expected = 10, [0, 8, 0], [8, 10, 8]
-    assert scheduled(simulate, costs, PAIR, (1, 0, 1), CALLS) == expected
-
-
-@BOTH
-def test_the_hosts_operators_run_side_by_side(simulate: Simulate) -> None:
-    costs = everywhere([1, 2, 3], 2, PAIR, [4], host=[True, False])
-    assert scheduled(simulate, costs, PAIR, (0, 0, 0), CALLS) == (3, [0, 1, 0], [1, 3, 3])
-
-
-@BOTH
-def test_calls_in_a_circle_end_where_the_device_changes(
-    simulate: Simulate,
-) -> None:
-    costs = everywhere([1, 1, 1, 1], 3, TWO_PAIRS, [2, 2], host=[True, False, False])
-    expected = 6, [0, 3, 0, 3], [3, 6, 3, 6]
-    assert scheduled(simulate, costs, TWO_PAIRS, (1, 2, 2, 1), CALLS) == expected
-
-
-@BOTH
-def test_operators_of_a_unit_run_apart_around_another_unit(
-    simulate: Simulate,
-) -> None:
+def test_operators_of_a_unit_run_apart_around_another_unit(simulate: Simulate) -> None:
     units = grouped(made_graph(3, CHAIN), ints([0, 1, 0]))
     costs = everywhere([1, 1, 1], 2, CHAIN, [2, 2])
     simulator: Any = simulate(units, costs, Semantics("event"))

@@ -55,9 +55,7 @@ def wait_for_answer(child: Child, timeout_s: float) -> None:
         pass
 
 
-def test_child_answers_repeatedly_whatever_it_prints(
-    child: Child,
-) -> None:
+def test_child_answers_repeatedly_whatever_it_prints(child: Child) -> None:
     assert ask(child, "echo", {"a": [1, 2.5, None]}) == {"a": [1, 2.5, None]}
     assert ask(child, "chatter", '{"value": 7}\n') == "heard"
     assert ask(child, "echo", LONG) == LONG
@@ -127,9 +125,7 @@ def test_a_child_that_dies_or_babbles_is_lost(
 
 
 @pytest.mark.slow
-def test_only_a_child_without_signs_of_life_is_ended(
-    child: Child,
-) -> None:
+def test_only_a_child_without_signs_of_life_is_ended(child: Child) -> None:
     assert ask(child, "work", 4.0, timeout_s=3.0) == "done"
     child.send({"hang": 60.0}, 20.0)
     while child.heartbeat.read()[2] != "dreaming":
@@ -227,7 +223,6 @@ time.sleep(60)
 def test_child_ends_with_its_parent_even_if_stopped_or_busy(state: str) -> None:
     command = [sys.executable, "-c", PARENT, state]
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as parent:
-        assert parent.stdout is not None
         pid = int(parent.stdout.readline())
         parent.kill()
     end = time.monotonic() + 5.0

@@ -10,9 +10,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-import placement_gym  # noqa: F401  registers the ids
-from placement_gym.base.errors import UserError
-from placement_gym.envs.placement_env import placement_env
+from placement_gym import UserError, placement_env
 from placement_gym.graph.families.problems import (
     ACCELERATORS,
     DRAWN,
@@ -133,7 +131,6 @@ def test_limits_are_loosened_until_large_units_fit() -> None:
 
 def test_filling_takes_the_fullest_device_that_has_room() -> None:
     placed = fill_best(np.array([2.0, 5.0, 3.0]), np.array([8.0, 5.0]))
-    assert placed is not None
     assert placed.tolist() == [0, 1, 0]
     assert fill_best(np.array([2.0, 5.0, 3.0]), np.array([8.0, 1.0])) is None
 

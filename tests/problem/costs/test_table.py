@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,10 @@ import pytest
 from fakes import TRANSFER_MS, UNIT_MS, diamond, diamond_costs, diamond_problem
 from graphs import chain
 
-import placement_gym  # noqa: F401  registers the ids
+from placement_gym import CostTable
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.graph.units import Units, contract
-from placement_gym.problem.costs.table import ARRAYS, CostMismatchError, CostTable
+from placement_gym.problem.costs.table import ARRAYS, CostMismatchError
 
 CPU_GPU = ("CPU", "GPU")
 
@@ -90,53 +89,25 @@ def test_a_transfer_within_a_device_must_be_free(name: str) -> None:
         table(**{name: np.eye(2)})
 
 
-def without_devices(values: dict[str, Any]) -> None:
-    del values["devices"]
+MS = np.array(UNIT_MS)
+DAMAGES: dict[str, tuple[dict[str, Any], str]] = {
+    "without devices": ({"devices": None}, "devices"),
+    "of the future": ({"format": 99}, "format is 99"),
+    "with nan": ({"operator_ms": (MS * np.nan).tolist()}, "invalid JSON, .* line 1"),
+    "of a changed time": ({"operator_ms": (MS + np.eye(4, 2)).tolist()}, "checksum"),
+    "of an infinite sum": ({"operator_ms": [[1e308, 1e308]] * 4}, "in their sum"),
+    "short of a row": ({"operator_ms": MS[1:].tolist()}, "operator_ms has shape"),
+    "transposed": ({"operator_ms": MS.T.tolist()}, "operator_ms has shape"),
+}
 
 
-def of_the_future(values: dict[str, Any]) -> None:
-    values["format"] = 99
-
-
-def with_nan(values: dict[str, Any]) -> None:
-    values["operator_ms"][2][1] = float("nan")
-
-
-def of_a_changed_time(values: dict[str, Any]) -> None:
-    values["operator_ms"][2][1] += 1.0
-
-
-def of_an_infinite_sum(values: dict[str, Any]) -> None:
-    values["operator_ms"] = [[1e308, 1e308] for _ in values["operator_ms"]]
-
-
-def short_of_a_row(values: dict[str, Any]) -> None:
-    del values["operator_ms"][0]
-
-
-def transposed(values: dict[str, Any]) -> None:
-    values["operator_ms"] = np.array(values["operator_ms"]).T.tolist()
-
-
-@pytest.mark.parametrize(
-    ("damage", "reason"),
-    [
-        (without_devices, "devices"),
-        (of_the_future, "format is 99"),
-        (with_nan, "invalid JSON, .* line 1"),
-        (of_a_changed_time, "checksum"),
-        (of_an_infinite_sum, "in their sum"),
-        (short_of_a_row, "operator_ms has shape"),
-        (transposed, "operator_ms has shape"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "reason"), DAMAGES.values(), ids=DAMAGES.keys())
 def test_a_damaged_file_is_refused_with_its_name_and_the_reason(
-    damage: Callable[[dict[str, Any]], None], reason: str, tmp_path: Path
+    changes: dict[str, Any], reason: str, tmp_path: Path
 ) -> None:
-    values = table().to_json()
-    damage(values)
+    values = table().to_json() | changes
     path = tmp_path / "damaged.json"
-    path.write_text(json.dumps(values))
+    path.write_text(json.dumps({key: one for key, one in values.items() if one is not None}))
     with pytest.raises(ValueError, match=rf"damaged\.json is not a valid cost table: .*{reason}"):
         CostTable.load(path)
 

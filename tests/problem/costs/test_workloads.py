@@ -14,10 +14,9 @@ from gymnasium.utils.env_checker import check_env
 from published import DATA
 from workload_files import Json, contents, edge, node
 
-import placement_gym  # noqa: F401  registers the ids
+from placement_gym import DeviceSpec
 from placement_gym.base.arrays import IntArray
 from placement_gym.hardware.device_requests import parse_counts
-from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.problem.costs.workloads import Workload, WorkloadError
 from placement_gym.schedules.simulator import Simulator
@@ -222,7 +221,6 @@ def expert_split(read: Workload, name: str) -> IntArray:
 
 def published_ms(read: Workload, schedule: str, placement: IntArray, n_accelerators: int) -> float:
     devices = parse_counts(f"1cpu+{n_accelerators}acc")
-    assert devices is not None
     simulator = Simulator(read.units("op"), read.costs(devices), PRESETS[schedule])
     return simulator.latency_ms(placement.astype(np.uint8))
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from by_hand import cost_table, every_placement, find_least_ms, grouped, made_graph
-from overlapping import LIST, OVERLAPPING, diamonds, drawn
+from overlapping import LIST, OVERLAPPING, diamonds, drawn, with_idle_operators
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.problem.costs.semantics import Semantics
@@ -49,36 +47,29 @@ def test_no_placement_is_below_the_bound(
     monkeypatch.setattr(block_search, "WIDTHS", widths)
     backend = drawn(seed, semantics)
     if seed % 4 > 1:
-        idle = np.random.default_rng(seed).random(len(backend.costs.operators)) < 0.5
-        ms = np.where(idle[:, None], 0.0, backend.costs.operator_ms)
-        backend = SimulatedBackend(
-            backend.problem, replace(backend.costs, operator_ms=ms), semantics
-        )
+        backend = with_idle_operators(backend, seed)
     found = bound_by_blocks(backend.problem, backend.costs, semantics)
     assert 0.0 <= found.bound_ms <= find_least_ms(backend) * EXACT
 
 
+@pytest.mark.parametrize("narrow", [False, True])
 @pytest.mark.parametrize("seed", DIAMONDS)
-def test_bound_at_each_price_is_the_least_cost_of_all_placements(seed: int) -> None:
+def test_bound_at_each_price_is_the_least_cost_of_all_placements(
+    seed: int, narrow: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of a narrow search lies below."""
     backend = diamonds(seed)
     priced = PricedBlocks(backend.problem, backend.costs, LIST, np.inf)
-    priced.memory = np.where(np.isfinite(backend.problem.limits_bytes), 0.1, 0.0)
-    assert len(priced.blocks.blocks) >= 3
+    if narrow:
+        monkeypatch.setattr(block_search, "WIDTHS", (1 + seed % 3,))
+    else:
+        priced.memory = np.where(np.isfinite(backend.problem.limits_bytes), 0.1, 0.0)
+        assert len(priced.blocks.blocks) >= 3
     for scale in SCALES:
         found = priced.solve(scale)
-        assert found is not None
-        assert found.bound_ms == pytest.approx(priced_ms(backend, scale * priced.memory))
-
-
-@pytest.mark.parametrize("seed", DIAMONDS)
-def test_narrow_searches_of_blocks_lie_below(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(block_search, "WIDTHS", (1 + seed % 3,))
-    backend = diamonds(seed)
-    priced = PricedBlocks(backend.problem, backend.costs, LIST, np.inf)
-    for scale in SCALES:
-        found = priced.solve(scale)
-        assert found is not None
-        assert found.bound_ms <= priced_ms(backend, scale * priced.memory) * EXACT
+        least = priced_ms(backend, scale * priced.memory)
+        assert found.bound_ms <= least * EXACT
+        assert narrow or found.bound_ms == pytest.approx(least)
 
 
 @pytest.mark.parametrize("seed", range(2))
