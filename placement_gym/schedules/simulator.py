@@ -12,14 +12,13 @@ from placement_gym.graph.units import Units
 from placement_gym.problem.costs.semantics import CHOICES, Semantics
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.schedules.call_schedule import call_schedule
-from placement_gym.schedules.counts import Counts, count, count_transfers
 from placement_gym.schedules.event_fifo import event_fifo, event_fifo_batch
 from placement_gym.schedules.event_heap import event_heap
 from placement_gym.schedules.held_bytes import peak_bytes
 from placement_gym.schedules.list import list_batch, list_makespan, list_schedule
 from placement_gym.schedules.program import Channels, Program, Readings, uint32, upward_rank
 from placement_gym.schedules.submodels import Flow, count_submodels
-from placement_gym.schedules.sums import load_schedule, serial, serial_batch, serial_starts
+from placement_gym.schedules.sums import load_schedule, serial, serial_batch, serial_starts, traffic
 
 MAX_LANE_DEVICES = 3
 
@@ -42,7 +41,7 @@ class Simulator:
         self.program = Program.of(units, costs)
         self.channels = Channels.of(semantics.contention, len(costs.devices))
         self.transfer = CHOICES["transfer"].index(semantics.transfer)
-        self.pays_submodels = bool(costs.submodel_ms.any())
+        self.counts_submodels = bool(costs.submodel_ms.any())
         # kernels would be compiled again for whole numbers
         self.gaps_ms = float(semantics.op_gap_ms), float(semantics.link_gap_ms)
 
@@ -81,11 +80,10 @@ class Simulator:
 
     def latency_ms(self, placement: UInt8) -> float:
         """The latency of one placement."""
+        if self.semantics.schedule == "serial" and self.counts_submodels:
+            return self.latency_and_submodels(placement)[0]
         if self.semantics.schedule == "serial":
-            submodel_ms = (
-                self.submodel_ms(self.submodels(placement)) if self.pays_submodels else 0.0
-            )
-            return serial(self.program, placement) + submodel_ms
+            return serial(self.program, placement)
         if self.semantics.schedule == "load":
             return float(self.loads_ms(placement).max())
         if self.is_uncontended_list:
@@ -97,23 +95,18 @@ class Simulator:
     def loads_ms(self, placement: UInt8) -> FloatArray:
         """(n_devices,) load of each device of a pipeline."""
         loads = load_schedule(self.program, placement)
-        if not self.pays_submodels:
+        if not self.counts_submodels:
             return loads
         on = placement[self.program.unit].astype(np.int64)
         return loads + count_stages(self.units.graph, on, len(loads)) * self.costs.submodel_ms
 
-    def latency_and_counts(self, placement: UInt8) -> tuple[float, Counts]:
-        """The latency, and what is counted of the placement; submodels are counted once."""
-        flow, unit = self.flow
-        counts = count(self.program, flow, unit, self.tensor_bytes, placement)
-        if self.semantics.schedule != "serial":
-            return self.latency_ms(placement), counts
-        submodel_ms = self.submodel_ms(counts.submodels) if self.pays_submodels else 0.0
-        return serial(self.program, placement) + submodel_ms, counts
-
-    def submodel_ms(self, submodels: IntArray) -> float:
-        """Cost of (n_devices,) submodels."""
-        return float(submodels @ self.costs.submodel_ms)
+    def latency_and_submodels(self, placement: UInt8) -> tuple[float, IntArray]:
+        """The latency, and (n_devices,) submodels on each device."""
+        submodels = self.submodels(placement)
+        if self.semantics.schedule == "serial" and self.counts_submodels:
+            submodel_ms = float(submodels @ self.costs.submodel_ms)
+            return serial(self.program, placement) + submodel_ms, submodels
+        return self.latency_ms(placement), submodels
 
     def latencies_ms(self, placements: UInt8) -> FloatArray:
         """(k,) latencies of (k, n_units) placements, bitwise those of ``latency_ms``."""
@@ -134,7 +127,7 @@ class Simulator:
         if len(self.costs.devices) > MAX_LANE_DEVICES:
             return False
         if self.semantics.schedule == "serial":
-            return not self.pays_submodels
+            return not self.counts_submodels
         return self.is_uncontended_list
 
     @property
@@ -181,7 +174,7 @@ class Simulator:
 
     def traffic(self, placement: UInt8) -> tuple[int, int]:
         """Number of transfers between devices, and the bytes that they move."""
-        return count_transfers(self.program, placement, self.tensor_bytes)
+        return traffic(self.program, placement, self.tensor_bytes)
 
     @cached_property
     def tensor_bytes(self) -> IntArray:

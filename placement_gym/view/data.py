@@ -146,7 +146,7 @@ def describe_placement(backend: SimulatedBackend, shown: Shown) -> Values:
     units = problem.units
     placement = uint8(shown.assignment)
     latency_ms, start, finish = backend.schedule(shown.assignment)
-    submodels = simulator.submodels(placement)
+    latency_ms, n_submodels = simulator.latency_and_submodels(placement)
     transfers = schedule_transfers(simulator, placement, finish)
     submodel = np.zeros(len(units), dtype=np.int64)
     submodel[units.of_operator] = acyclic_submodels(
@@ -159,8 +159,8 @@ def describe_placement(backend: SimulatedBackend, shown: Shown) -> Values:
         "error": make_printable(backend.infeasibility(shown.assignment)),
         "latency_ms": latency_ms,
         "measured_ms": shown.measured_ms,
-        "submodels": int(submodels.sum()),
-        "submodel_ms": simulator.submodel_ms(submodels),
+        "submodels": int(n_submodels.sum()),
+        "submodel_ms": float(n_submodels @ backend.costs.submodel_ms),
         "memory": backend.memory_bytes(placement).tolist(),
         "device": shown.assignment.tolist(),
         "submodel": submodel.tolist(),

@@ -104,17 +104,10 @@ class SimulatedBackend:
         self, placement: UInt8, used: IntArray, penalty_ms: float = 0.0
     ) -> Measurement:
         """Measure a placement that holds ``used`` bytes, without limits and noise."""
-        latency_ms, counts = self.simulator.latency_and_counts(placement)
-        return Measurement(
-            latency_ms + penalty_ms,
-            self.reference_ms,
-            latency_p90_ms=latency_ms + penalty_ms,
-            n_submodels=counts.n_submodels,
-            n_submodels_expected=counts.n_submodels,
-            n_transfers=counts.n_transfers,
-            transfer_bytes=counts.transfer_bytes,
-            memory_bytes=tuple(used.tolist()),
-        )
+        latency_ms, submodels = self.simulator.latency_and_submodels(placement)
+        latency_ms, n = latency_ms + penalty_ms, sum(submodels.tolist())
+        moved, held = self.simulator.traffic(placement), tuple(used.tolist())
+        return Measurement(latency_ms, self.reference_ms, latency_ms, 0.0, n, n, *moved, held)
 
     def evaluate_batch(self, assignments: IntArray) -> Batch:
         """See ``Backend.evaluate_batch``; bitwise equal to repeated ``evaluate``."""

@@ -103,7 +103,7 @@ def choose_kind(simulator: Simulator) -> int:
         return SIMULATED
     if simulator.is_uncontended_list:
         return LIST
-    if simulator.pays_submodels:
+    if simulator.counts_submodels:
         return SIMULATED
     return {"serial": SERIAL, "load": LOAD}.get(axes.schedule, SIMULATED)
 
