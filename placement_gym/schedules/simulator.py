@@ -103,7 +103,7 @@ class Simulator:
     def latency_and_submodels(self, placement: UInt8) -> tuple[float, IntArray]:
         """The latency, and (n_devices,) submodels on each device."""
         submodels = self.submodels(placement)
-        if self.semantics.schedule == "serial":
+        if self.semantics.schedule == "serial" and self.counts_submodels:
             submodel_ms = float(submodels @ self.costs.submodel_ms)
             return serial(self.program, placement) + submodel_ms, submodels
         return self.latency_ms(placement), submodels

@@ -126,22 +126,20 @@ def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) 
             high = height[root[i]]
             for e in range(first[i], first[i + 1]):
                 there = root[producers[e]]
-                if there != root[i]:
-                    apart = place[there] != place[i]
-                    # One level lower for each change of devices on the way to a consumer.
-                    latest[there] = min(latest[there], high - apart)
-                    if not apart:
-                        meets[there] = min(meets[there], high)
+                apart = place[there] != place[i]
+                # Selects, not branches: because no processor predicts where devices change.
+                limit = high - apart if there != root[i] else n
+                latest[there] = min(latest[there], limit)
+                meets[there] = min(meets[there], n if apart else limit)
 
-    # Components of the final levels, from the beginning: some of the old ones have merged.
+    # A component moved as a whole, so that those of the final levels are unions of the old ones.
     for i in range(n):
         level[i] = height[root[i]]
     for i in range(n):
-        root[i] = i
-    for i in range(n):
         for e in range(first[i], first[i + 1]):
             producer = producers[e]
-            if place[producer] == place[i] and level[producer] == level[i]:
+            joins = (place[producer] == place[i]) & (level[producer] == level[i])
+            if joins & (root[producer] != root[i]):
                 root[find(i)] = find(producer)
     # Readers of one Parameter are connected by it, if they have the device and level of the first.
     for p in range(len(first_input) - 1):

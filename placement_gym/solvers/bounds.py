@@ -122,6 +122,8 @@ def bound_overlapping(
     relaxed = without_pools(problem)
     beam = Beam(relaxed, costs, semantics, end, MERGED)
     best = widen(beam, WIDTHS[:2], upper_ms, started + BEAM_SHARE * time_limit_s)
+    # Each gives the highest bound of some best known values: blocks of Inception's under "placeto",
+    # where beams widen in vain, the program of BERT's, beams of most others.
     for attempt in ("blocks", "program", "wide"):
         left_s = end - perf_counter()
         if best.bound_ms >= upper_ms * (1.0 - GAP) or left_s <= 0.0:

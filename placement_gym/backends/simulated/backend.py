@@ -105,7 +105,7 @@ class SimulatedBackend:
     ) -> Measurement:
         """Measure a placement that holds ``used`` bytes, without limits and noise."""
         latency_ms, submodels = self.simulator.latency_and_submodels(placement)
-        latency_ms, n = latency_ms + penalty_ms, int(submodels.sum())
+        latency_ms, n = latency_ms + penalty_ms, sum(submodels.tolist())
         moved, held = self.simulator.traffic(placement), tuple(used.tolist())
         return Measurement(latency_ms, self.reference_ms, latency_ms, 0.0, n, n, *moved, held)
 
