@@ -82,7 +82,8 @@ class Rollout:
         steps = [self.find_step(graphs, *key) for key in keys]
         states = stack_states(graphs, keys, steps)
         z = self.networks.encode(graphs) if self.stale else self.embed(graphs)
-        outputs = Outputs(*self.networks(z, graphs, states), states)
+        logits, values = self.networks(z, graphs, states)
+        outputs = Outputs(logits, values, states)
         if repeats:
             self.outputs[keys] = outputs
         return outputs
@@ -110,8 +111,8 @@ class Rollout:
             z = self.embed_with_dropout(graphs)[nodes]
         state = self.networks.shift_embeddings(z, shift)
         allowed = None if graphs.action_mask is None else graphs.action_mask[nodes].cpu().numpy()
-        group, kept = self.parse_groups(state, edges, allowed)
-        group, kept = (torch.as_tensor(found, device=z.device) for found in (group, kept))
+        found = self.parse_groups(state, edges, allowed)
+        group, kept = (torch.as_tensor(part, device=z.device) for part in found)
         return GraphStep(group, edges[:, kept], shift)
 
     def compute_shift(self, z: Tensor, earlier: GraphStep) -> Tensor:
@@ -130,7 +131,7 @@ class Rollout:
     def embed(self, graphs: GraphBatch) -> Tensor:
         """(n, hidden) embeddings Z; the first update goes on from the rollout's own forward pass.
 
-        That pass has its activations until a backward pass frees them, so it is given away once.
+        A backward pass frees the activations of that, so that it is returned with a gradient once.
         """
         if graphs.ids not in self.embeddings:
             with torch.set_grad_enabled(self.sampling):

@@ -9,8 +9,7 @@ import torch
 from stable_baselines3.common.policies import ActorCriticPolicy
 from torch import Tensor, nn
 
-from agents.common.distribution import DeviceDistribution, UnitCategorical, intersect_followers
-from agents.common.free_memory import FreeMemory, MemoryLimitedCategorical
+from agents.common.distribution import UnitCategorical, intersect_followers
 from agents.common.graphs import MIN_COST, TensorDict
 from agents.common.placement_memory import PlacementMemory
 from agents.common.policy import Decision, UnitPolicy
@@ -25,12 +24,10 @@ class LogitsOptions:
         runs: Whether one device is sampled for each run of units, by the mean of their logits.
             Every placement cuts the units in its own way, into few runs or many. Latencies after
             200 placements are 10.6 +- 4.4 % lower (five generated problems, three seeds).
-        respect_memory: Whether only devices that hold the unit are chosen, one unit after another.
         cost_weight: Weight of the logarithm of units' times in the first logits.
     """
 
     runs: bool = False
-    respect_memory: bool = False
     cost_weight: float = 0.0
 
 
@@ -125,7 +122,7 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
 
     def distribution(
         self, observation: TensorDict, mask: Tensor, row: Tensor, runs: bool
-    ) -> DeviceDistribution:
+    ) -> UnitCategorical:
         """The distribution of the devices of (B,) rows; ``mask``: (1, N)."""
         allowed, logits, leader = self.allowed(observation), self.logits[None], None
         # a run is one decision of its first unit, among the devices that all of its units allow
@@ -135,13 +132,7 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
             if allowed is not None:
                 allowed = intersect_followers(allowed.expand(len(leader), -1, -1), leader)
             mask = mask & (leader == torch.arange(mask.shape[1], device=mask.device))
-        graphs = self.graphs.batch(observation)[0] if self.options.respect_memory else None
-        memory = None if graphs is None else FreeMemory.of(graphs)
-        if memory is None:
-            return UnitCategorical(logits, mask, leader, allowed, row)
-        if leader is not None:
-            memory = memory.take(torch.zeros(len(leader), dtype=torch.int64, device=row.device))
-        return MemoryLimitedCategorical(logits, memory, mask, leader, allowed, row)
+        return UnitCategorical(logits, mask, leader, allowed, row)
 
     def find_runs(self, mask: Tensor, k: int) -> Tensor:
         """(k, N) first unit of each unit's run in k ways to cut, the same in a rollout."""

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from by_hand import cost_table, grouped, made_graph
+from fakes import diamond_costs, diamond_problem
 from learned import simulated
 
 from agents.doppler.agent import make
@@ -198,6 +199,24 @@ def test_a_unit_takes_its_memory_once() -> None:
         free.append(offer.features[0, 0, 7])
         schedules.add(np.array([node]), np.array([0]), offer.start)
     assert free == pytest.approx([0.4, 0.3, 0.3])
+
+
+POOL = (
+    DeviceSpec("CPU", memory_pool="host", memory_bytes=500),
+    DeviceSpec("GPU", memory_pool="host"),
+    DeviceSpec("GPU.1"),
+)
+
+
+def test_schedules_offer_what_is_left_of_a_pool() -> None:
+    problem = diamond_problem(POOL)  # 500 bytes together; units hold 100, 200, 300 and 400
+    graph = TaskGraph.of(problem, diamond_costs(problem))
+    schedules = Schedules(graph, 1, respect_memory=True)
+    for node, device in ((0, 0), (1, 1)):
+        offer = schedules.offer(np.array([node]))
+        assert offer.allowed[0].tolist() == [True, True, True]
+        schedules.add(np.array([node]), np.array([device]), offer.start)
+    assert schedules.offer(np.array([2])).allowed[0].tolist() == [False, False, True]
 
 
 def test_unknown_settings_are_refused() -> None:
