@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from agents.common.baselines import leave_one_out
 from agents.common.elites import IMITATED
 from agents.common.weights import save_weights
 from agents.doppler.episodes import (
@@ -169,8 +170,8 @@ class Doppler(Search):
             advantage = np.mean(self.costs) - costs
         else:
             value = np.log(reached)
-            others = max(len(value) - 1, 1)
-            advantage = value - (value.sum() - value) / others
+            same_graph, alone = np.zeros(len(value), np.int64), np.zeros(len(value))
+            advantage = value - leave_one_out(value, same_graph, alone)
         if settings.scale:
             advantage = advantage / (np.sqrt((advantage**2).mean()) + 1e-8)
         scaled: FloatArray = advantage.astype(np.float32)

@@ -9,9 +9,8 @@ import torch
 from stable_baselines3.common.policies import ActorCriticPolicy
 from torch import Tensor, nn
 
-from agents.common.distribution import UnitCategorical, intersect_followers
+from agents.common.distribution import PlacementMemory, UnitCategorical, intersect_followers
 from agents.common.graphs import MIN_COST, TensorDict
-from agents.common.placement_memory import PlacementMemory
 from agents.common.policy import Decision, UnitPolicy
 from placement_gym.base.errors import UserError
 

@@ -10,10 +10,9 @@ import torch
 from stable_baselines3.common.policies import ActorCriticPolicy
 from torch import Tensor
 
-from agents.common.distribution import DeviceDistribution, UnitCategorical
+from agents.common.distribution import DeviceDistribution, PlacementMemory, UnitCategorical
 from agents.common.graph_policy import make_perceptron
 from agents.common.graphs import GraphBatch, TensorDict
-from agents.common.placement_memory import PlacementMemory
 from agents.common.policy import Decision, UnitPolicy
 from agents.common.unit_device_features import DevicePreferences, describe_units_on_devices
 from agents.rnn.grouping import GroupedDevices, Grouper, describe_groups
@@ -191,11 +190,9 @@ class HDPPolicy(RNNPolicy):
         """Drop the groups of sampled placements; a new rollout begins."""
         self.memory = PlacementMemory()
 
-    def _predict(
-        self, observation: Any, deterministic: bool = False, action_masks: Any = None
-    ) -> Tensor:
+    def _predict(self, observation: Any, deterministic: bool = False) -> Tensor:
         kept, self.memory = self.memory, PlacementMemory()
-        actions = super()._predict(observation, deterministic, action_masks)
+        actions = super()._predict(observation, deterministic)
         self.memory = kept
         return actions
 
