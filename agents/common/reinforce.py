@@ -130,13 +130,13 @@ class REINFORCE(OnPolicyLearner):
         return super().collect_rollouts(*args, **kwargs)
 
     def get_training_state(self) -> Parts:
-        """Return elites and moving averages, for ``agents.common.checkpoint``."""
+        """See ``OnPolicyLearner``: elites and moving averages."""
         known = self.averages.known
         averages = {"key": np.array([*known]), "value": np.array([*known.values()])}
         return {"elites": self.elites.get_state(), "averages": averages}
 
     def set_training_state(self, state: Parts) -> None:
-        """See ``agents.common.checkpoint``."""
+        """See ``OnPolicyLearner``."""
         averages = state.get("averages", {})
         check_rows(averages, {"key": (), "value": ()})
         n_actions = get_action_dim(self.action_space)

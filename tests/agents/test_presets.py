@@ -151,14 +151,6 @@ def test_post_keeps_its_best_placements_for_the_next_population() -> None:
     assert agent.kept[0][0] >= first[0]
 
 
-def test_placeto_moves_units_only_where_they_fit() -> None:
-    env = limited()
-    agent = make_placeto(env, 0)
-    agent.learn(3 * env.problem.n_units)
-    action, _ = agent.predict(env.reset()[0], deterministic=False)
-    assert not env.problem.infeasibility(action)
-
-
 def test_placeto_starts_from_the_best_of_heuristics() -> None:
     env = limited()
     agent = make_placeto(env, 0, begin_with="heuristics")
