@@ -145,7 +145,7 @@ class GraphPolicy:
         return super().obs_to_tensor(known)  # type: ignore[misc]
 
     def explain_trpo_refusal(self, distribution: Any) -> str:
-        """Why TRPO, which compares distributions, cannot train the policy; empty if it can."""
+        """The reason why TRPO, which compares distributions, cannot train it; empty if it can."""
         if not isinstance(distribution, UnitCategorical):
             return "each choice depends on those before it"
         return "" if self.has_critic else "it has no critic"
