@@ -152,6 +152,7 @@ class Rollout:
 def stack_states(graphs: GraphBatch, keys: tuple[Key, ...], steps: list[GraphStep]) -> States:
     """Stack the steps of S keys into one batch."""
     rows = [graphs.ids.index(graph_id) for graph_id, _ in keys]
+    # nodes and groups are numbered over all states
     sizes = np.array([len(step.group) for step in steps])
     begins = np.cumsum(sizes) - sizes
     n_groups = np.array([int(step.group.max()) + 1 for step in steps])
