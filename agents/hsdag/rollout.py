@@ -64,8 +64,8 @@ class Rollout:
         self.weights = list(networks.parameters())
         self.version = compute_version(self.weights)
         self.steps: dict[Key, GraphStep] = {}
-        self.embeddings: Recent[tuple[int, ...], Tensor] = Recent()
-        self.noisy: Recent[tuple[int, ...], Tensor] = Recent()
+        self.embeddings: Recent[tuple[tuple[int, ...], bool], Tensor] = Recent()
+        self.states: Recent[tuple[Key, ...], States] = Recent()
         self.outputs: Recent[tuple[Key, ...], Outputs] = Recent()
 
     @property
@@ -79,8 +79,11 @@ class Rollout:
         repeats = not torch.is_grad_enabled() and not self.stale
         if repeats and keys in self.outputs:
             return self.outputs[keys]
-        steps = [self.find_step(graphs, *key) for key in keys]
-        states = stack_states(graphs, keys, steps)
+        # what states consist of stays the same in the updates, too
+        if keys not in self.states:
+            steps = [self.find_step(graphs, *key) for key in keys]
+            self.states[keys] = stack_states(graphs, keys, steps)
+        states = self.states[keys]
         z = self.networks.encode(graphs) if self.stale else self.embed(graphs)
         logits, values = self.networks(z, graphs, states)
         outputs = Outputs(logits, values, states)
@@ -108,7 +111,7 @@ class Rollout:
         z = self.embed(graphs)[nodes]
         shift = torch.zeros_like(z) if earlier is None else self.compute_shift(z, earlier)
         if self.sampling and self.options.dropout:
-            z = self.embed_with_dropout(graphs)[nodes]
+            z = self.embed(graphs, noisy=True)[nodes]
         state = self.networks.shift_embeddings(z, shift)
         allowed = None if graphs.action_mask is None else graphs.action_mask[nodes].cpu().numpy()
         found = self.parse_groups(state, edges, allowed)
@@ -128,25 +131,21 @@ class Rollout:
             scores = self.networks.score_edges(state, edges).cpu().numpy()
         return parse(len(state), edges.cpu().numpy(), scores, depth, allowed, self.options.cut)
 
-    def embed(self, graphs: GraphBatch) -> Tensor:
-        """(n, hidden) embeddings Z; the first update goes on from the rollout's own forward pass.
+    def embed(self, graphs: GraphBatch, noisy: bool = False) -> Tensor:
+        """(n, hidden) embeddings Z of the rollout; what dropout drops is sampled once.
 
-        A backward pass frees the activations of that, so that it is returned with a gradient once.
+        The first update goes on from the rollout's own forward pass. A backward pass frees the
+        activations of that, so that it is returned with a gradient once.
         """
-        if graphs.ids not in self.embeddings:
-            with torch.set_grad_enabled(self.sampling):
-                self.embeddings[graphs.ids] = self.networks.encode(graphs)
-        z = self.embeddings[graphs.ids]
+        key = graphs.ids, noisy
+        if key not in self.embeddings:
+            with torch.set_grad_enabled(self.sampling and not noisy):
+                self.embeddings[key] = self.networks.encode(graphs, noisy)
+        z = self.embeddings[key]
         if not torch.is_grad_enabled():
             return z.detach()
-        self.embeddings[graphs.ids] = z.detach()
+        self.embeddings[key] = z.detach()
         return z if z.requires_grad else self.networks.encode(graphs)
-
-    def embed_with_dropout(self, graphs: GraphBatch) -> Tensor:
-        """(n, hidden) embeddings; what is dropped is sampled once a rollout."""
-        if graphs.ids not in self.noisy:
-            self.noisy[graphs.ids] = self.networks.encode(graphs, noisy=True)
-        return self.noisy[graphs.ids]
 
 
 def stack_states(graphs: GraphBatch, keys: tuple[Key, ...], steps: list[GraphStep]) -> States:
