@@ -29,7 +29,7 @@ class About(NamedTuple):
         kind: ``CHOICE``, ``SEARCH``, ``SOLVER`` (needs a cost table) or ``LEARNED``.
         line: What it does.
         settings: What its option ``preset`` may name.
-        trained: What its option ``weights`` or ``checkpoint`` may name, a policy of its own.
+        trained: What its option ``weights`` may name, a policy of its own.
         model: Schedules that its own model of a latency holds for; empty if it has none, so that
             it optimises what the environment evaluates, or nothing.
         optimum: For which problems it finds the optimum of that model; empty if it is approximate.

@@ -33,20 +33,18 @@ class Training(NamedTuple):
         evaluations: How many placements are evaluated.
         first: Options of the agent that learns.
         later: Options of an agent that has the weights.
-        option: What the agent calls its option for them.
     """
 
     evaluations: int
     first: dict[str, Any] = {}  # noqa: RUF012
     later: dict[str, Any] = {}  # noqa: RUF012
-    option: str = "weights"
 
 
 TRAININGS = {
     "placeto": Training(3_000, {"preset": "paper"}, {"preset": "paper"}),
     "post": Training(500, BEGUN),
     "gdp": Training(2_000, {"gcn": True}, {"gcn": True}),
-    "doppler": Training(2_000, {"hidden": 24, **BEGUN}, option="checkpoint"),
+    "doppler": Training(2_000, {"hidden": 24, **BEGUN}, {"hidden": 24}),
 }
 
 
@@ -80,7 +78,7 @@ def train(name: str, file: Path) -> None:
 def predict(name: str, file: Path) -> float:
     """Speed-up over the best single device of what a trained policy places at once."""
     env, training = make_env(), TRAININGS[name]
-    agent = agents.make(name, env, 1, **training.later, **{training.option: file})
+    agent = agents.make(name, env, 1, **training.later, weights=file)
     return float(placement_gym.play_episode(env, agent)["speedup_vs_best_single"])
 
 

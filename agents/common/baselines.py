@@ -6,7 +6,7 @@ import numpy as np
 
 from placement_gym.base.arrays import FloatArray, IntArray
 
-BASELINES = ("none", "moving_average", "per_step", "leave_one_out", "critic")
+BASELINES = ("none", "moving_average", "per_step", "leave_one_out")
 
 
 class MovingAverages:

@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
-from typing import Annotated, Any, Protocol, TypeVar, runtime_checkable
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import torch
@@ -22,7 +22,8 @@ from stable_baselines3.common.utils import set_random_seed
 from torch.optim import Optimizer
 
 from agents.common.callbacks import Best
-from agents.common.weights import Parts, read_safetensors, to_tensors, write_safetensors
+from agents.common.learner import OnPolicyLearner
+from agents.common.weights import read_safetensors, to_tensors, write_safetensors
 from placement_gym.base.errors import UserError
 from placement_gym.base.files import FileError
 from placement_gym.base.schemas.reading import Fields, check
@@ -105,21 +106,6 @@ def resume(model: Algorithm, path: str | Path) -> Algorithm:
     return restore(model, path) if Path(path).is_file() else model
 
 
-@runtime_checkable
-class HasTrainingState(Protocol):
-    """An algorithm with more to keep than its weights."""
-
-    def get_training_state(self) -> Parts:
-        """Return arrays by part and name, other parts than "weights" and "optimizer"."""
-
-    def set_training_state(self, state: Parts) -> None:
-        """Take what ``get_training_state`` returned; parts without arrays may be absent.
-
-        Raises:
-            UserError: It has another form; nothing is taken then.
-        """
-
-
 class BestFields(Fields):
     """The best placement of a training."""
 
@@ -143,8 +129,6 @@ class CheckpointFields(Fields):
 def save(model: BaseAlgorithm, path: str | Path) -> None:
     """Write weights, optimizer and the state of a training, as numbers alone.
 
-    Algorithms with a state of their own have ``get_training_state`` and ``set_training_state``.
-
     Args:
         model: Any algorithm of SB3 with a policy and its optimizer.
         path: A file; SB3 cannot load it.
@@ -157,7 +141,7 @@ def save(model: BaseAlgorithm, path: str | Path) -> None:
     parts: dict[str, Mapping[str, Any]] = {
         "weights": policy.state_dict(),
         "optimizer": {f"{i}/{name}": one for i in moments for name, one in moments[i].items()},
-        **(model.get_training_state() if isinstance(model, HasTrainingState) else {}),
+        **(model.get_training_state() if isinstance(model, OnPolicyLearner) else {}),
     }
     best: Best | None = getattr(model, "best_placement", None)
     about = {
@@ -197,8 +181,8 @@ def restore(model: Algorithm, path: str | Path) -> Algorithm:
             )
         weights = to_tensors(parts.pop("weights", {}), policy.state_dict())
         moments = read_moments(parts.pop("optimizer", {}), policy.optimizer)
-        if isinstance(algorithm, HasTrainingState):
-            algorithm.set_training_state(parts)
+        if isinstance(model, OnPolicyLearner):
+            model.set_training_state(parts)
     except FileError:
         raise
     except UserError as error:

@@ -29,7 +29,6 @@ STATE_KEYS = (
 """Keys of an observation that are of the graph as a whole: they get a leading axis of one."""
 NODE_KEYS = ("x", "placement", "visited", "start_ms", "unit_ms", "unit_bytes", "supported")
 """Keys with a row for each unit."""
-TABLE_KEYS = (*DEVICE_KEYS, "memory_pool", "supported")
 SAME = 1e-4
 """Relative difference of norms that rounding may cause."""
 
@@ -147,8 +146,6 @@ def take_rows(observation: TensorDict, rows: Tensor) -> dict[str, Tensor]:
         )
     known = [key for key in DEVICE_KEYS if key in observation]
     arrays = {key: observation[key][rows] for key in (*GRAPH_KEYS, *known)}
-    if "memory_pool" in observation:
-        arrays["memory_pool"] = observation["memory_pool"][rows]
     if "supported" in observation:
         arrays["action_mask"] = observation["supported"][rows]
     return arrays
@@ -189,7 +186,6 @@ def make_tables(padded: TensorDict, mask: Tensor, edge_mask: Tensor) -> DeviceTa
         unit_ms=padded["unit_ms"][mask].float(),
         unit_bytes=padded["unit_bytes"][mask].double(),
         edge_attr=padded["edge_attr"][edge_mask].float(),
-        memory_pool=padded["memory_pool"].long(),
     )
 
 
@@ -239,17 +235,16 @@ def read_data(data: Data) -> GraphBatch:
     sizes = torch.bincount(batch, minlength=1)
     slots = torch.arange(int(sizes.max()), device=x.device)
     edge_index: Any = data.edge_index
-    known = {key: data[key] for key in TABLE_KEYS if key in data}
-    supported = known.pop("supported", None)
-    if "unit_bytes" in known:
-        known["unit_bytes"] = known["unit_bytes"].double()
+    tables = {key: data[key] for key in DEVICE_KEYS if key in data}
+    if tables:
+        tables["unit_bytes"] = tables["unit_bytes"].double()
     return GraphBatch(
         x=x.float(),
         edge_index=edge_index,
         batch=batch,
         ptr=torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]),
         node_mask=slots < sizes[:, None],
-        action_mask=None if supported is None else supported.bool(),
+        action_mask=data.supported.bool() if "supported" in data else None,
         ids=tuple(range(len(sizes))),
-        tables=DeviceTables(**known) if len(known) == len(TABLE_KEYS) - 1 else None,
+        tables=DeviceTables(**tables) if tables else None,
     )

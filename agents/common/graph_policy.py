@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 
 import torch
 from gymnasium import spaces
+from stable_baselines3.common.policies import MultiInputActorCriticPolicy
 from stable_baselines3.common.type_aliases import Schedule
 from torch import Tensor, nn
 
@@ -21,16 +22,6 @@ from placement_gym.base.errors import UserError, unknown_name
 
 GraphTable = Mapping[int, Mapping[str, Any]]
 GIVEN_BY_ALGORITHMS = ("self", "observation_space", "action_space", "lr_schedule", "use_sde")
-OF_MULTI_INPUT_POLICY = {
-    "net_arch": "its sizes are options of their own",
-    "activation_fn": "its layers are fixed",
-    "ortho_init": "its layers have initial weights of their own",
-    "features_extractor_class": "it reads graphs by itself",
-    "features_extractor_kwargs": "it reads graphs by itself",
-    "share_features_extractor": "it reads graphs by itself",
-    "normalize_images": "it sees no images",
-}
-"""``policy_kwargs`` of SB3's policies, and why a policy that reads graphs has no use for them."""
 
 
 class GraphPolicy:
@@ -46,7 +37,7 @@ class GraphPolicy:
         graphs: Static graphs by ``graph_id``, as ``env.unwrapped.graph_table()`` returns them. They
             are needed by environments made with ``observe_graph=False``, and hold the support of
             units by devices.
-        critic: Whether to build a critic; REINFORCE needs one for ``baseline="critic"`` only.
+        critic: Whether to build a critic, as PPO and A2C need one; REINFORCE builds none.
         optimizer_class: As for SB3's policies.
         optimizer_kwargs: As for SB3's policies.
         options: Attributes of ``Options``; other names are an error that says which there are.
@@ -154,7 +145,7 @@ class GraphPolicy:
         return super().obs_to_tensor(known)  # type: ignore[misc]
 
     def explain_trpo_refusal(self, distribution: Any) -> str:
-        """Why TRPO, which compares distributions, cannot train the policy; empty if it can."""
+        """The reason why TRPO, which compares distributions, cannot train it; empty if it can."""
         if not isinstance(distribution, UnitCategorical):
             return "each choice depends on those before it"
         return "" if self.has_critic else "it has no critic"
@@ -201,9 +192,9 @@ def check_options(policy: str, given: Iterable[str], known: Iterable[str]) -> No
     """
     names = sorted(known)
     for name in sorted(set(given) - set(names)):
-        if name in OF_MULTI_INPUT_POLICY:
+        if name in inspect.signature(MultiInputActorCriticPolicy).parameters:
             raise UserError(
-                f"{policy} has no {name}: {OF_MULTI_INPUT_POLICY[name]}; it has "
+                f"{policy} has no {name}: it reads graphs, by networks of its own; it has "
                 f"{', '.join(names)}. 'MultiInputPolicy' takes {name}"
             )
         raise unknown_name(f"an option of {policy}", name, names)

@@ -63,7 +63,6 @@ class DeviceTables:
         unit_ms: (n, D) times of units, in mean times.
         unit_bytes: (n,) float64 shares of the model's bytes.
         edge_attr: (e, 3) transfers of edges.
-        memory_pool: (G, D) int64, a number from 1 for devices that share memory, else 0.
     """
 
     devices: Tensor
@@ -71,13 +70,6 @@ class DeviceTables:
     unit_ms: Tensor
     unit_bytes: Tensor
     edge_attr: Tensor
-    memory_pool: Tensor
-
-    @property
-    def limits(self) -> Tensor:
-        """(G, D) float64 shares of the model's bytes that fit, infinite without a limit."""
-        share, limited = self.devices[..., 0].double(), self.devices[..., 1] > 0
-        return share.where(limited, torch.inf)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 from stable_baselines3.common.vec_env import VecEnv
 
 from agents.common.vec_env import vectorize
-from agents.common.weights import explain_mismatch
+from agents.common.weights import Parts, explain_mismatch
 from placement_gym.envs.env import DevicePlacementEnv
 
 SMALL_GRAPH = 5_000
@@ -110,6 +110,17 @@ class OnPolicyLearner(OnPolicyAlgorithm):
             return None
         found = self.env.get_attr("unwrapped")[0]
         return found if isinstance(found, DevicePlacementEnv) else None
+
+    def get_training_state(self) -> Parts:
+        """Return what a checkpoint keeps beside weights and optimizer, by part and name."""
+        return {}
+
+    def set_training_state(self, state: Parts) -> None:
+        """Take what ``get_training_state`` returned; parts without arrays may be absent.
+
+        Raises:
+            UserError: It has another form; nothing is taken then.
+        """
 
     def _setup_learn(self, *args: Any, **kwargs: Any) -> tuple[int, BaseCallback]:
         """See SB3, whose default logger makes a folder that stays empty."""

@@ -192,12 +192,9 @@ class UnitPolicy(GraphPolicy):
             return actions, state
         return np.take_along_axis(actions, current, axis=-1)[..., 0], state
 
-    def _predict(
-        self, observation: Any, deterministic: bool = False, action_masks: Any = None
-    ) -> Tensor:
+    def _predict(self, observation: Any, deterministic: bool = False) -> Tensor:
         self.clear_stale_caches()
-        masks = self.masks if action_masks is None else action_masks
-        decision = self.apply_masks(self.decide(observation, deterministic), masks)
+        decision = self.apply_masks(self.decide(observation, deterministic), self.masks)
         return decision.distribution.get_actions(deterministic)
 
     def apply_masks(self, decision: Decision, action_masks: Any) -> Decision:

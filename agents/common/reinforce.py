@@ -21,7 +21,6 @@ from stable_baselines3.common.type_aliases import (
     Schedule,
 )
 from stable_baselines3.common.utils import obs_as_tensor
-from torch.nn import functional
 
 from agents.common.baselines import BASELINES, MovingAverages, leave_one_out
 from agents.common.elites import IMITATED, Elites
@@ -33,9 +32,9 @@ from placement_gym.base.arguments import check_not_negative
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import UserError, unknown_name
 
-Losses = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+Losses = tuple[torch.Tensor, torch.Tensor]
 RETURNS = ("to_go", "immediate")
-LOSSES = ("policy_loss", "entropy_loss", "value_loss")
+LOSSES = ("policy_loss", "entropy_loss")
 
 
 class REINFORCE(OnPolicyLearner):
@@ -54,12 +53,10 @@ class REINFORCE(OnPolicyLearner):
             rollout. ``"immediate"``: gamma^i r_i, each placement's own reward (HSDAG, 2.5).
         baseline: ``"none"``; ``"moving_average"``; ``"per_step"``, a moving average for each graph
             and step of the episode (Placeto); ``"leave_one_out"``, the mean of the other returns
-            of the rollout at the same graph and step, or a moving average if there are none;
-            ``"critic"``.
+            of the rollout at the same graph and step, or a moving average if there are none.
         decay: Decay of the moving averages.
         normalize_advantage: Whether advantages are scaled to a mean square of one.
         ent_coef: Weight of the entropy; a number or a function of the remaining progress.
-        vf_coef: Weight of the critic's loss, if there is a critic.
         max_grad_norm: Maximum norm of the gradient.
         imitate: Weight of imitating the best placements so far of each graph and step: of their
             negative log-likelihood, averaged over units; 0 imitates none.
@@ -67,8 +64,7 @@ class REINFORCE(OnPolicyLearner):
             ``tensorboard_log`` and others.
 
     Raises:
-        ValueError: Unknown returns or baseline, a critic baseline without a critic, or
-            imitation by a policy that cannot imitate.
+        ValueError: Unknown returns or baseline, or imitation by a policy that cannot imitate.
     """
 
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {
@@ -90,7 +86,6 @@ class REINFORCE(OnPolicyLearner):
         decay: float = 0.9,
         normalize_advantage: bool = True,
         ent_coef: float | Schedule = 0.0,
-        vf_coef: float = 0.5,
         max_grad_norm: float = 1.0,
         imitate: float = 0.0,
         _init_setup_model: bool = True,
@@ -108,7 +103,7 @@ class REINFORCE(OnPolicyLearner):
             n_steps=n_steps,
             gamma=gamma,
             ent_coef=ent_coef,
-            vf_coef=vf_coef,
+            vf_coef=0.0,
             max_grad_norm=max_grad_norm,
             _init_setup_model=False,
             **kwargs,
@@ -123,9 +118,7 @@ class REINFORCE(OnPolicyLearner):
 
     def _setup_model(self) -> None:
         if isinstance(self.policy_class, type) and issubclass(self.policy_class, GraphPolicy):
-            self.policy_kwargs = {"critic": self.baseline == "critic", **self.policy_kwargs}
-            if self.baseline == "critic" and not self.policy_kwargs["critic"]:
-                raise UserError("baseline='critic' needs a policy with critic=True")
+            self.policy_kwargs = {"critic": False, **self.policy_kwargs}
         super()._setup_model()
         if self.imitate and not getattr(self.policy_class, "imitates", False):
             raise UserError("only per-unit policies imitate: give imitate=0.0 for this one")
@@ -137,13 +130,13 @@ class REINFORCE(OnPolicyLearner):
         return super().collect_rollouts(*args, **kwargs)
 
     def get_training_state(self) -> Parts:
-        """Return elites and moving averages, for ``agents.common.checkpoint``."""
+        """See ``OnPolicyLearner``: elites and moving averages."""
         known = self.averages.known
         averages = {"key": np.array([*known]), "value": np.array([*known.values()])}
         return {"elites": self.elites.get_state(), "averages": averages}
 
     def set_training_state(self, state: Parts) -> None:
-        """See ``agents.common.checkpoint``."""
+        """See ``OnPolicyLearner``."""
         averages = state.get("averages", {})
         check_rows(averages, {"key": (), "value": ()})
         n_actions = get_action_dim(self.action_space)
@@ -209,19 +202,18 @@ class REINFORCE(OnPolicyLearner):
             return self.averages(returns, keys)
         if self.baseline == "leave_one_out":
             return leave_one_out(returns, keys, self.averages(returns, keys))
-        return self.rollout_buffer.values if self.baseline == "critic" else np.zeros_like(returns)
+        return np.zeros_like(returns)
 
     def update_policy(self) -> None:
         """Take one gradient step on the whole rollout."""
-        losses = np.zeros(3)
+        losses = np.zeros(len(LOSSES))
         self.policy.optimizer.zero_grad()
         for batch in self.rollout_buffer.get(self.batch_size):
             share = len(batch.advantages) / self.rollout_buffer.returns.size
-            policy_loss, entropy_loss, value_loss = self.compute_losses(batch)
-            loss = policy_loss + self.vf_coef * value_loss
-            loss = loss + self.entropy_weight() * entropy_loss
+            policy_loss, entropy_loss = self.compute_losses(batch)
+            loss = policy_loss + self.entropy_weight() * entropy_loss
             (share * loss).backward()  # type: ignore[no-untyped-call]
-            losses += [share * loss.item() for loss in (policy_loss, entropy_loss, value_loss)]
+            losses += [share * loss.item() for loss in (policy_loss, entropy_loss)]
         if self.imitate:
             (self.imitate * self.compute_imitation_loss()).backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.max_grad_norm)
@@ -230,16 +222,13 @@ class REINFORCE(OnPolicyLearner):
             self.logger.record(f"train/{name}", value)
 
     def compute_losses(self, batch: RolloutBufferSamples | DictRolloutBufferSamples) -> Losses:
-        """Policy, entropy and value loss of some rows of the rollout."""
+        """Policy and entropy loss of some rows of the rollout."""
         actions = batch.actions
         if isinstance(self.action_space, spaces.Discrete):
             actions = actions.long().flatten()
-        values, log_prob, entropy = self.policy.evaluate_actions(batch.observations, actions)
-        return (
-            -(batch.advantages * log_prob).mean(),
-            -(-log_prob if entropy is None else entropy).mean(),
-            functional.mse_loss(values.flatten(), batch.returns),
-        )
+        _, log_prob, entropy = self.policy.evaluate_actions(batch.observations, actions)
+        policy_loss = -(batch.advantages * log_prob).mean()
+        return policy_loss, -(-log_prob if entropy is None else entropy).mean()
 
     def compute_imitation_loss(self) -> torch.Tensor:
         """Negative log-likelihood of the elites under greedy decisions, averaged over units."""

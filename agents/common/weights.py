@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,20 +31,12 @@ Parts = Mapping[str, Mapping[str, NDArray[Any]]]
 """Arrays of a training's state, by part and by name."""
 
 
-@runtime_checkable
-class DescribesWeights(Protocol):
-    """An agent whose weights are read again without an agent of the same options."""
-
-    def describe_weights(self) -> dict[str, Any]:
-        """Return what the reader needs: plain values."""
-
-
 def save_weights(
     model: Any, path: str | Path, about: Mapping[str, Any] | None = None, half: bool = False
 ) -> None:
     """Write the weights of a model as safetensors, which hold no code: the format to pass on.
 
-    ``agents.make(name, env, weights=path)`` begins with them, ``doppler`` by ``checkpoint=path``.
+    ``agents.make(name, env, weights=path)`` begins with them.
 
     Args:
         model: A learned agent, any algorithm of SB3, a policy or another network.
@@ -55,13 +47,12 @@ def save_weights(
     Raises:
         FileError: It cannot be written; the file that was there is unchanged.
     """
-    described = model.describe_weights() if isinstance(model, DescribesWeights) else {}
     weights = find_network(model).state_dict()
     if half:
         weights = {
             name: one.half() if one.dtype == torch.float32 else one for name, one in weights.items()
         }
-    write_safetensors(path, weights, {**described, **(about or {})})
+    write_safetensors(path, weights, about or {})
 
 
 def load_weights(model: Any, weights: str | Path, folder: Path | None = None) -> None:

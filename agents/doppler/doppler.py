@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -10,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from agents.common.baselines import leave_one_out
 from agents.common.elites import IMITATED
-from agents.common.weights import save_weights
 from agents.doppler.episodes import (
     Settings,
     Trace,
@@ -20,13 +19,12 @@ from agents.doppler.episodes import (
     play,
 )
 from agents.doppler.networks import DualPolicy
-from agents.doppler.schedule import DEVICE_FEATURES, NODE_FEATURES, OWN_FEATURES, TaskGraph
+from agents.doppler.schedule import TaskGraph
 from agents.search.search import Search
 from agents.search.starts import propose_first
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import UserError
 
-KIND = "doppler"
 MAX_NODES = 4_000
 """A batch of episodes keeps a number for every pair of nodes."""
 LEAST = 0.05
@@ -44,9 +42,8 @@ class Doppler(Search):
         env: The environment that evaluates placements.
         seed: Seed of all random numbers.
         settings: Of the stages.
-        policy: A trained one; None makes a new one.
-        hidden: Width of the embeddings of a new policy.
-        rounds: Rounds of messages of a new policy.
+        hidden: Width of the embeddings.
+        rounds: Rounds of messages.
 
     Raises:
         UserError: The graph is too large.
@@ -57,7 +54,6 @@ class Doppler(Search):
         env: gym.Env[Any, Any],
         seed: int,
         settings: Settings,
-        policy: DualPolicy | None = None,
         hidden: int = 32,
         rounds: int = 3,
     ) -> None:
@@ -71,15 +67,17 @@ class Doppler(Search):
             )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.policy = policy or DualPolicy(hidden, rounds, settings.n_features)
+            self.policy = DualPolicy(hidden, rounds, settings.n_features)
         self.proposals = propose_first(env, settings.begin_with, seed)
         self.elites: list[tuple[float, IntArray]] = []
         self.costs: list[float] = []
-        self.prepared = policy is not None
+        self.prepared = False
         # Deviation: one optimizer for both policies; Adam acts on each weight by itself
         self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=settings.gradient_rate)
-        if policy is not None:
-            self.assignment = self.place()
+
+    def use_trained_policy(self) -> None:
+        """Predict by the policy as it is, and leave stages 1 and 2 out of ``learn``."""
+        self.prepared, self.assignment = True, self.place()
 
     def learn(self, total_timesteps: int) -> Doppler:
         """Imitate and simulate once, then evaluate ``total_timesteps`` more placements."""
@@ -169,8 +167,8 @@ class Doppler(Search):
             advantage = np.mean(self.costs) - costs
         else:
             value = np.log(reached)
-            others = max(len(value) - 1, 1)
-            advantage = value - (value.sum() - value) / others
+            same_graph, alone = np.zeros(len(value), np.int64), np.zeros(len(value))
+            advantage = value - leave_one_out(value, same_graph, alone)
         if settings.scale:
             advantage = advantage / (np.sqrt((advantage**2).mean()) + 1e-8)
         scaled: FloatArray = advantage.astype(np.float32)
@@ -192,19 +190,6 @@ class Doppler(Search):
             torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.settings.max_norm)
         optimizer.step()
 
-    def save(self, path: str | Path) -> None:
-        """Write the weights of both policies; see ``agents.save_weights``."""
-        save_weights(self, path)
-
-    def describe_weights(self) -> dict[str, Any]:
-        """See ``agents.common.weights``; ``agents.doppler.agent.load_policy`` reads it."""
-        return {"kind": KIND, "features": list_features(), "settings": self.policy.settings}
-
     def place(self) -> IntArray:
         """(n_units,) the placement of the most likely decisions."""
         return play(self.policy, self.graph, self.settings, self.rng, 1, greedy=1).placement[0]
-
-
-def list_features() -> list[list[str]]:
-    """List the columns that policies of this version see."""
-    return [list(NODE_FEATURES), list(DEVICE_FEATURES), list(OWN_FEATURES)]

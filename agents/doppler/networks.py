@@ -108,7 +108,6 @@ class DualPolicy(nn.Module):
 
     def __init__(self, hidden: int, rounds: int, n_features: int) -> None:
         super().__init__()
-        self.settings = {"hidden": hidden, "rounds": rounds, "n_features": n_features}
         self.node = NodePolicy(hidden, rounds)
         self.device = DevicePolicy(hidden, rounds, n_features)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from agents.search.starts import NOTHING, begin
 from placement_gym.base.arguments import check_integer
 from placement_gym.base.errors import unknown_name
 from placement_gym.envs.placement_env import placement_env
-from placement_gym.graph.families.problems import DRAWN
 
 ALGORITHMS: dict[str, type[REINFORCE]] = {"ppo": UnitPPO, "reinforce": REINFORCE}
 PLACEMENTS = 20
@@ -108,7 +107,6 @@ def make_trainer(
     problems: int = 8,
     episodes: int = 8,
     policy: dict[str, Any] | None = None,
-    families: Sequence[str] = DRAWN,
     **settings: Any,
 ) -> UnitPPO:
     """Make PPO on problems of the split ``train``; ``learn`` then draws them.
@@ -122,7 +120,6 @@ def make_trainer(
         problems: Of an update.
         episodes: Placements of each, at least two.
         policy: Arguments of ``GOPolicy``.
-        families: Of generated graphs, see ``SampledProblemEnv``.
         settings: Arguments of ``UnitPPO`` that override ``TRAINER``.
 
     Raises:
@@ -130,7 +127,7 @@ def make_trainer(
     """
     check_integer("episodes", episodes, 2)
     make: Callable[[], SampledProblemEnv] = partial(
-        SampledProblemEnv, "train", episodes, families, repair=True
+        SampledProblemEnv, "train", episodes, repair=True
     )
     return UnitPPO(
         GOPolicy,

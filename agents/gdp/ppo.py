@@ -6,10 +6,8 @@ from typing import Any
 
 import torch
 from stable_baselines3.common.type_aliases import DictRolloutBufferSamples, RolloutBufferSamples
-from torch.nn import functional
 
-from agents.common.distribution import UnitCategorical
-from agents.common.placement_memory import PlacementMemory
+from agents.common.distribution import PlacementMemory, UnitCategorical
 from agents.common.policy import UnitPolicy
 from agents.common.reinforce import REINFORCE, Losses
 from agents.gdp.stages import StagedLikelihood
@@ -59,10 +57,10 @@ class UnitPPO(REINFORCE):
         self.before = PlacementMemory()
 
     def compute_losses(self, batch: RolloutBufferSamples | DictRolloutBufferSamples) -> Losses:
-        """Policy, entropy and value loss of some rows of the rollout."""
+        """Policy and entropy loss of some rows of the rollout."""
         assert isinstance(self.policy, UnitPolicy)
         observations: Any = batch.observations
-        distribution, values = self.policy.decide(observations)
+        distribution = self.policy.decide(observations).distribution
         likelihood = distribution.conditioned_on(batch.actions)
         if not isinstance(likelihood, StagedLikelihood | UnitCategorical) or (
             isinstance(likelihood, UnitCategorical) and likelihood.leader is not None
@@ -79,11 +77,7 @@ class UnitPPO(REINFORCE):
         gain = torch.minimum(advantage * ratio, advantage * clipped)
         if isinstance(likelihood, UnitCategorical) and likelihood.weight is not None:
             gain = gain * likelihood.weight
-        return (
-            -gain.sum(dim=1).mean(),
-            -likelihood.entropy().mean(),
-            functional.mse_loss(values.flatten(), batch.returns),
-        )
+        return -gain.sum(dim=1).mean(), -likelihood.entropy().mean()
 
 
 def units_depend(policy: Any) -> UserError:

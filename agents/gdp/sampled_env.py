@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -14,7 +13,6 @@ from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.observation import Observation
 from placement_gym.envs.simulated_env import SimulatedEnv
 from placement_gym.graph.families.problems import (
-    DRAWN,
     LARGEST_SET,
     MAX_EDGES,
     MAX_UNITS,
@@ -41,7 +39,6 @@ class SampledProblemEnv(gym.Env[Observation, Any]):
     Args:
         split: ``"train"``, ``"validation"`` or ``"test"``.
         episodes: Episodes of a problem before the next one is drawn.
-        families: Of graphs that are drawn; see ``placement_gym.graph.generated.FAMILIES``.
         env_kwargs: Further arguments of ``SimulatedEnv``, as ``repair``.
 
     Attributes:
@@ -55,12 +52,10 @@ class SampledProblemEnv(gym.Env[Observation, Any]):
         self,
         split: str = "train",
         episodes: int = 1,
-        families: Sequence[str] = DRAWN,
         **env_kwargs: Any,
     ) -> None:
         check_integer("episodes", episodes, 1)
-        self.split, self.episodes, self.families = split, episodes, families
-        self.env_kwargs = env_kwargs
+        self.split, self.episodes, self.env_kwargs = split, episodes, env_kwargs
         self.left = 0
         self.sampled, self.env = self.sample(np.random.default_rng(0))
         self.floor_ms = floor_ms(self.env)
@@ -70,7 +65,7 @@ class SampledProblemEnv(gym.Env[Observation, Any]):
 
     def sample(self, rng: np.random.Generator) -> tuple[SampledProblem, SimulatedEnv]:
         """Draw a problem and make its environment."""
-        sampled = sample_problem(rng, self.split, self.families)
+        sampled = sample_problem(rng, self.split)
         kwargs = {**sampled.env_kwargs(), **SIZES, "observe_devices": True, **self.env_kwargs}
         return sampled, SimulatedEnv(**kwargs)
 

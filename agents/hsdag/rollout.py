@@ -1,7 +1,7 @@
-"""The fixed parts of a rollout: the groups of each step, and the state Z <- Z + Z' (2.4, 2.5).
+"""The groups of a rollout, and the state Z <- Z + Z' that they move in an episode (2.4, 2.5).
 
-The likelihood of an action may change with the weights only, so groups are parsed once for each
-graph and step of an episode and reused by ``evaluate_actions``.
+The likelihood of a placement may change with the weights only. So the groups of a graph at a step
+of the episode are parsed once, by the weights that sample placements, and kept for the updates.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Outputs(NamedTuple):
 
 
 class Rollout:
-    """Groups and embeddings of a rollout, computed on first use.
+    """Groups of a rollout, and the embeddings that they are parsed from.
 
     Args:
         networks: Networks that compute embeddings and scores.
@@ -63,9 +63,8 @@ class Rollout:
         self.networks, self.options, self.sampling = networks, options, sampling
         self.weights = list(networks.parameters())
         self.version = compute_version(self.weights)
-        self.graph_steps: dict[int, list[GraphStep]] = {}
+        self.steps: dict[Key, GraphStep] = {}
         self.embeddings: Recent[tuple[tuple[int, ...], bool], Tensor] = Recent()
-        self.embeddings_with_grad: Recent[tuple[int, ...], Tensor] = Recent()
         self.states: Recent[tuple[Key, ...], States] = Recent()
         self.outputs: Recent[tuple[Key, ...], Outputs] = Recent()
 
@@ -76,27 +75,32 @@ class Rollout:
 
     def evaluate(self, graphs: GraphBatch, keys: tuple[Key, ...]) -> Outputs:
         """Evaluate the networks on S states of these graphs."""
-        if not torch.is_grad_enabled() and not self.stale and keys in self.outputs:
+        # while placements are sampled, the outputs of a state stay the same
+        repeats = not torch.is_grad_enabled() and not self.stale
+        if repeats and keys in self.outputs:
             return self.outputs[keys]
+        # what states consist of stays the same in the updates, too
         if keys not in self.states:
-            steps = [self.graph_step(graphs, *key) for key in keys]
+            steps = [self.find_step(graphs, *key) for key in keys]
             self.states[keys] = stack_states(graphs, keys, steps)
         states = self.states[keys]
-        logits, values = self.networks(self.embeddings_of(graphs), graphs, states)
+        z = self.networks.encode(graphs) if self.stale else self.embed(graphs)
+        logits, values = self.networks(z, graphs, states)
         outputs = Outputs(logits, values, states)
-        if not torch.is_grad_enabled():
+        if repeats:
             self.outputs[keys] = outputs
         return outputs
 
     @torch.no_grad()
-    def graph_step(self, graphs: GraphBatch, graph_id: int, step: int) -> GraphStep:
-        """The groups of a graph at a step of the episode."""
-        known = self.graph_steps.setdefault(graph_id, [])
-        while len(known) <= step:
-            known.append(self.next_step(graphs, graph_id, known[-1] if known else None))
-        return known[step]
+    def find_step(self, graphs: GraphBatch, graph_id: int, step: int) -> GraphStep:
+        """Find the groups of a graph at a step of the episode, or parse them."""
+        for at in range(step + 1):
+            if (graph_id, at) not in self.steps:
+                earlier = self.steps.get((graph_id, at - 1))
+                self.steps[graph_id, at] = self.make_step(graphs, graph_id, earlier)
+        return self.steps[graph_id, step]
 
-    def next_step(self, graphs: GraphBatch, graph_id: int, earlier: GraphStep | None) -> GraphStep:
+    def make_step(self, graphs: GraphBatch, graph_id: int, earlier: GraphStep | None) -> GraphStep:
         """Z <- Z + Z' after an earlier step, then score the edges and parse the groups.
 
         Deviations: the convolutions do not run again on Z + Z'; dropout acts here, where groups
@@ -109,31 +113,10 @@ class Rollout:
         if self.sampling and self.options.dropout:
             z = self.embed(graphs, noisy=True)[nodes]
         state = self.networks.shift_embeddings(z, shift)
-        mask = graphs.action_mask
-        group, kept = self.parse_groups(
-            state, edges, None if mask is None else mask[nodes].cpu().numpy()
-        )
-        chosen = torch.as_tensor(kept, device=z.device)
-        return GraphStep(torch.as_tensor(group, device=z.device), edges[:, chosen], shift)
-
-    def parse_groups(self, state: Tensor, edges: Tensor, allowed: BoolArray | None) -> Partition:
-        """Groups of one graph.
-
-        With ``cut``, edges whose score is at most a half are no candidates, so that units may stay
-        alone and scores say how many groups there are.
-
-        Args:
-            state: (n, hidden) embeddings.
-            edges: (2, e).
-            allowed: (n, D) bool, devices of each node; None allows all.
-        """
-        depth, n = self.options.depth, len(state)
-        if not depth:
-            return Partition(np.arange(n), np.empty(0, dtype=np.int64))
-        scores = self.networks.score_edges(state, edges).cpu().numpy()
-        tried = np.flatnonzero(scores > 0.0) if self.options.cut else np.arange(len(scores))
-        group, kept = parse(n, edges.cpu().numpy()[:, tried], scores[tried], depth, allowed)
-        return Partition(group, tried[kept])
+        allowed = None if graphs.action_mask is None else graphs.action_mask[nodes].cpu().numpy()
+        found = self.parse_groups(state, edges, allowed)
+        group, kept = (torch.as_tensor(part, device=z.device) for part in found)
+        return GraphStep(group, edges[:, kept], shift)
 
     def compute_shift(self, z: Tensor, earlier: GraphStep) -> Tensor:
         """(n, hidden) sum of what has been added to embeddings z after an earlier step."""
@@ -141,33 +124,34 @@ class Rollout:
         pooled = self.networks.pool_groups(state, earlier.group, earlier.kept)
         return state + pooled[earlier.group] - z
 
-    def embeddings_of(self, graphs: GraphBatch) -> Tensor:
-        """(n, hidden) embeddings for decisions; the rollout's own while the weights are unchanged.
-
-        The first update backpropagates through the rollout's own forward pass.
-        """
-        if self.stale:
-            return self.networks.encode(graphs)
-        if not torch.is_grad_enabled():
-            return self.embed(graphs)
-        z = self.embeddings_with_grad.pop(graphs.ids, None)
-        return self.networks.encode(graphs) if z is None else z
+    def parse_groups(self, state: Tensor, edges: Tensor, allowed: BoolArray | None) -> Partition:
+        """Score the (2, e) edges of a graph by (n, hidden) embeddings, and parse its groups."""
+        depth, scores = self.options.depth, np.zeros(edges.shape[1])
+        if depth:
+            scores = self.networks.score_edges(state, edges).cpu().numpy()
+        return parse(len(state), edges.cpu().numpy(), scores, depth, allowed, self.options.cut)
 
     def embed(self, graphs: GraphBatch, noisy: bool = False) -> Tensor:
-        """(n, hidden) embeddings; the dropout mask is sampled once per rollout."""
+        """(n, hidden) embeddings Z of the rollout; what dropout drops is sampled once.
+
+        The first update goes on from the rollout's own forward pass. A backward pass frees the
+        activations of that, so that it is returned with a gradient once.
+        """
         key = graphs.ids, noisy
         if key not in self.embeddings:
             with torch.set_grad_enabled(self.sampling and not noisy):
-                z = self.networks.encode(graphs, noisy)
-            self.embeddings[key] = z.detach()
-            if z.requires_grad:
-                self.embeddings_with_grad[graphs.ids] = z
-        return self.embeddings[key]
+                self.embeddings[key] = self.networks.encode(graphs, noisy)
+        z = self.embeddings[key]
+        if not torch.is_grad_enabled():
+            return z.detach()
+        self.embeddings[key] = z.detach()
+        return z if z.requires_grad else self.networks.encode(graphs)
 
 
 def stack_states(graphs: GraphBatch, keys: tuple[Key, ...], steps: list[GraphStep]) -> States:
     """Stack the steps of S keys into one batch."""
     rows = [graphs.ids.index(graph_id) for graph_id, _ in keys]
+    # nodes and groups are numbered over all states
     sizes = np.array([len(step.group) for step in steps])
     begins = np.cumsum(sizes) - sizes
     n_groups = np.array([int(step.group.max()) + 1 for step in steps])

@@ -21,7 +21,6 @@ from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.envs.wrappers import PerUnit
 
-PAPER = "paper"
 FIRST_RATE, LAST_RATE = 1e-3, 1e-4
 
 
@@ -118,8 +117,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 """Arguments of REINFORCE; a rollout is an episode. Deviations of ``"paper"``: advantages are
 scaled, and the baseline of a step is a moving average, not the mean of the last ten episodes."""
-POLICIES: dict[str, dict[str, Any]] = {"rl": {"devices": True}, PAPER: {}}
-"""Arguments of ``PlacetoPolicy``; ``"rl"`` respects memory unless the environment repairs."""
+POLICIES: dict[str, dict[str, Any]] = {"rl": {"devices": True}, "paper": {}}
+"""Arguments of ``PlacetoPolicy``."""
 
 
 def make(
@@ -136,7 +135,7 @@ def make(
     Args:
         env: The environment to learn in.
         seed: Seed of all random numbers.
-        preset: ``"rl"``: units move where they fit, and times and limits are seen; or ``"paper"``.
+        preset: ``"rl"``, in which times and limits of devices are seen; or ``"paper"``.
         begin_with: ``"nothing"``: episodes start with all units on the reference device, or as
             ``env`` says where it places one unit per step; else they go on from the best
             placement so far, at first of ``"heuristics"`` or of ``"search"``, see
@@ -156,9 +155,8 @@ def make(
     _ = original.singles  # measured once for both
     rollouts = place_units(env, begin_with)
     base = rollouts.base
-    limits = {"respect_memory": not base.repair} if preset != PAPER else {}
-    chosen = limits | POLICIES[preset] | (policy or {})
-    sees = chosen.get("devices", False) or chosen.get("respect_memory", False)
+    chosen = POLICIES[preset] | (policy or {})
+    sees = chosen.get("devices", False)
     model = Placeto(
         PlacetoPolicy,
         rollouts,

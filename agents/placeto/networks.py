@@ -12,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from agents.common.free_memory import FreeMemory
 from agents.common.graphs import GraphBatch
 from agents.common.unit_device_features import describe_units_on_devices
 from placement_gym.base.arrays import IntArray
@@ -34,7 +33,6 @@ class Structure:
         related: (3, n, n) 1 where the column's unit is an ancestor of, a descendant of, or parallel
             to the row's unit.
         allowed: (n, D) bool, allowed devices of each unit; None if unknown.
-        memory: Of the units and of the devices, one row; None if limits are not respected.
     """
 
     static: Tensor
@@ -42,17 +40,9 @@ class Structure:
     has_neighbours: Tensor
     related: Tensor
     allowed: Tensor | None
-    memory: FreeMemory | None = None
 
     @classmethod
-    def of(
-        cls,
-        graphs: GraphBatch,
-        graph: int,
-        n_devices: int,
-        devices: bool,
-        respect_memory: bool,
-    ) -> Structure:
+    def of(cls, graphs: GraphBatch, graph: int, n_devices: int, devices: bool) -> Structure:
         """Compute the arrays for one graph of a batch.
 
         Args:
@@ -60,7 +50,6 @@ class Structure:
             graph: Index of the graph.
             n_devices: Number of devices.
             devices: Whether ``static`` has ``agents.common.unit_device_features``, too.
-            respect_memory: Whether ``memory`` is needed.
         """
         nodes, edges = graphs.nodes_of(graph), graphs.edges_of(graph)
         n = nodes.stop - nodes.start
@@ -85,16 +74,7 @@ class Structure:
             has_neighbours=(count > 0).float()[:, None],
             related=torch.as_tensor(find_relations(edges.cpu().numpy(), n), device=both.device),
             allowed=None if graphs.action_mask is None else graphs.action_mask[nodes],
-            memory=read_memory(graphs, graph) if respect_memory else None,
         )
-
-
-def read_memory(graphs: GraphBatch, graph: int) -> FreeMemory:
-    """Read bytes of the units and limits of the devices of one graph, one row."""
-    tables = graphs.device_tables
-    one = torch.tensor([graph], device=tables.limits.device)
-    held = tables.unit_bytes[graphs.nodes_of(graph)][None]
-    return FreeMemory(held, tables.limits[one], tables.memory_pool[one])
 
 
 def find_relations(edges: IntArray, n: int) -> NDArray[np.float32]:

@@ -15,7 +15,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from agents.common.distribution import UnitCategorical
-from agents.common.free_memory import FreeMemory
 from agents.common.graph_policy import GraphPolicy
 from agents.common.graphs import Recent, TensorDict
 from agents.common.unit_device_features import COLUMNS
@@ -40,14 +39,11 @@ class PlacetoOptions:
         rounds: Number of message rounds.
         devices: Whether limits, transfers and times on one scale are seen, see
             ``agents.common.unit_device_features``. The paper sees times alone.
-        respect_memory: Whether a unit moves only where it fits, and free memory is seen. The
-            paper has no limits.
     """
 
     hidden: int = 8
     rounds: int = 8
     devices: bool = False
-    respect_memory: bool = False
 
 
 class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
@@ -87,7 +83,7 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
     def build(self) -> None:
         """Make the networks."""
         work, options = FEATURES["work"], self.options
-        per_device = 1 + len(COLUMNS) * options.devices + options.respect_memory
+        per_device = 1 + len(COLUMNS) * options.devices
         n_static = per_device * self.n_devices + work.stop - work.start
         self.networks = Networks(
             n_static, self.n_devices, options.hidden, options.rounds, self.has_critic
@@ -131,8 +127,8 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
         # messages and relations are those of one graph, so that rows are decided graph by graph
         for graph, graph_id in enumerate(graphs.ids):
             if graph_id not in self.structures:
-                known = self.options.devices, self.options.respect_memory
-                self.structures[graph_id] = Structure.of(graphs, graph, self.n_devices, *known)
+                sees = self.options.devices
+                self.structures[graph_id] = Structure.of(graphs, graph, self.n_devices, sees)
             structure, rows = self.structures[graph_id], (row_graph == graph).nonzero()[:, 0]
             states = {key: observation[key].index_select(0, rows) for key in STATE_KEYS}
             current = states["current_unit"][:, 0].long()
@@ -143,34 +139,11 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
                 values = values.index_copy(0, rows, self.networks.critic(summary))
             if structure.allowed is not None:
                 allowed[rows] = structure.allowed[current]
-            if structure.memory is not None:
-                free, held = leave(structure.memory, states["placement"].long(), current)
-                allowed[rows] = structure.memory.restrict(allowed[rows], free, held)
         distribution = UnitCategorical(logits[:, None], allowed=allowed[:, None])
         if action_masks is not None:
             masks = torch.as_tensor(np.asarray(action_masks), device=device).bool()
             distribution = distribution.restricted_to(masks.reshape(n_rows, 1, -1))
         return distribution, values
-
-
-def leave(memory: FreeMemory, placement: Tensor, current: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute free memory of devices without the current units, and the bytes of these.
-
-    Args:
-        memory: Of the n units, one row.
-        placement: (B, N) devices of padded units.
-        current: (B,) current units.
-
-    Returns:
-        (B, D) and (B,) float64 shares of the model's bytes.
-    """
-    held = memory.held.expand(len(current), -1).clone()
-    rows = torch.arange(len(current), device=current.device)
-    mine = held[rows, current]
-    held[rows, current] = 0.0
-    used = torch.zeros(len(current), memory.limits.shape[1], dtype=held.dtype, device=held.device)
-    used.scatter_add_(1, placement[:, : held.shape[1]], held)
-    return memory.limits - memory.share(used[None])[0], mine
 
 
 def make_inputs(
@@ -180,7 +153,7 @@ def make_inputs(
 
     The static columns; then, as in the paper, 1 if a unit has been visited, 1 if it is the current
     one, its start time relative to the current unit's divided by the largest of these, and its
-    device one-hot; with ``respect_memory`` also the free memory of each device.
+    device one-hot.
     """
     n, n_states = len(structure.static), len(current)
     start = states["start_ms"][:, :n].float()
@@ -190,8 +163,5 @@ def make_inputs(
     is_current = functional.one_hot(current, n).float()
     placed = functional.one_hot(states["placement"][:, :n].long(), n_devices).float()
     dynamic = torch.cat([torch.stack([visited, is_current, start], dim=2), placed], dim=2)
-    parts = [structure.static[:, None].expand(-1, n_states, -1), dynamic.transpose(0, 1)]
-    if structure.memory is not None:
-        free, _ = leave(structure.memory, states["placement"].long(), current)
-        parts.append(free.clamp(0.0, 1.0).float()[None].expand(n, -1, -1))
-    return torch.cat(parts, dim=2)
+    static = structure.static[:, None].expand(-1, n_states, -1)
+    return torch.cat([static, dynamic.transpose(0, 1)], dim=2)

@@ -82,7 +82,7 @@ def make(
         evaluations: Maximum number of training steps, each of which evaluates a placement.
         max_nodes: Maximum number of units of all models.
         max_edges: Maximum number of edges of all models.
-        policy: Arguments of ``PlacetoPolicy``, as ``{"devices": True, "respect_memory": True}``.
+        policy: Arguments of ``PlacetoPolicy``, as ``{"devices": True}``.
         settings: Arguments of PPO that override ``SETTINGS``.
 
     Raises:
@@ -149,4 +149,4 @@ def train_policy(
 
 def sees_devices(policy: Mapping[str, Any]) -> bool | None:
     """Return the argument of ``graph_table`` for a policy of these arguments."""
-    return True if policy.get("devices") or policy.get("respect_memory") else None
+    return True if policy.get("devices") else None

@@ -14,14 +14,13 @@ from agents.search.starts import NOTHING, begin
 from placement_gym.base.errors import unknown_name
 from placement_gym.envs.placement_env import placement_env
 
-PAPER = "paper"
 ROLLOUT = 10
 """Placements per PPO update."""
 POLICIES: dict[str, dict[str, Any]] = {
     "rl": {"runs": True, "cost_weight": 2.0},
-    PAPER: {},
+    "paper": {},
 }
-"""Arguments of ``LogitsPolicy``; ``"rl"`` respects memory unless the environment repairs."""
+"""Arguments of ``LogitsPolicy``."""
 
 
 def make(
@@ -38,8 +37,8 @@ def make(
     Args:
         env: The environment to learn in.
         seed: Seed of all random numbers.
-        preset: ``"rl"``: runs of units, limits and times; or ``"paper"``, which samples every
-            unit by itself and sees neither.
+        preset: ``"rl"``: runs of units, and times; or ``"paper"``, which samples every unit by
+            itself and sees no times.
         policy: Arguments of ``LogitsPolicy`` that override the preset.
         begin_with: The first evaluations: ``"nothing"``, ``"heuristics"`` or ``"search"``, see
             ``agents.search.starts``.
@@ -53,9 +52,8 @@ def make(
     if preset not in POLICIES:
         raise unknown_name("preset", preset, POLICIES)
     base = placement_env(env)
-    limits = {"respect_memory": not base.repair} if preset != PAPER else {}
-    chosen = limits | POLICIES[preset] | (policy or {})
-    sees = chosen.get("respect_memory", False) or chosen.get("cost_weight", 0.0) > 0.0
+    chosen = POLICIES[preset] | (policy or {})
+    sees = chosen.get("cost_weight", 0.0) > 0.0
     graphs = base.graph_table(devices=True if sees else None)
     rollouts = vectorize(env, num_envs=ROLLOUT, horizon=1, reward="log_speedup")
     defaults: dict[str, Any] = {"n_steps": 1, "device": "cpu"}

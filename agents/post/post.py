@@ -124,12 +124,12 @@ class Post(OnPolicyLearner):
             )
 
     def get_training_state(self) -> Parts:
-        """Return the placements of the population so far, for ``agents.common.checkpoint``."""
+        """See ``OnPolicyLearner``: the placements of the population so far."""
         population = list(zip(self.returns, self.actions, strict=True))
         return {"population": stack(population), "kept": stack(self.kept)}
 
     def set_training_state(self, state: Parts) -> None:
-        """See ``agents.common.checkpoint``."""
+        """See ``OnPolicyLearner``."""
         population, kept = (
             unstack(state.get(part, {}), self.policy.n_slots) for part in ("population", "kept")
         )

@@ -16,8 +16,6 @@ from placement_gym.base.errors import unknown_name
 from placement_gym.envs.observation import FEATURES
 from placement_gym.envs.placement_env import placement_env
 
-PAPER = "paper"
-
 
 def entropy(remaining: float) -> float:
     """The weight of the entropy; it falls linearly. Saved models name this function."""
@@ -58,9 +56,9 @@ POLICIES: dict[str, dict[str, Any]] = {
         "hidden": 64,
         "decoder": 128,
     },
-    PAPER: {},
+    "paper": {},
 }
-"""Arguments of ``RNNPolicy``; ``"rl"`` respects memory unless the environment repairs."""
+"""Arguments of ``RNNPolicy``."""
 
 
 def make(
@@ -95,9 +93,8 @@ def make(
     if preset not in SETTINGS:
         raise unknown_name("preset", preset, SETTINGS)
     base = placement_env(env)
-    limits = {"respect_memory": not base.repair} if preset != PAPER else {}
-    chosen = limits | POLICIES[preset] | (policy or {})
-    sees = chosen.get("devices", False) or chosen.get("respect_memory", False)
+    chosen = POLICIES[preset] | (policy or {})
+    sees = chosen.get("devices", False)
     graphs = base.graph_table(devices=True if sees else None)
     model = REINFORCE(
         HDPPolicy if hierarchical else RNNPolicy,

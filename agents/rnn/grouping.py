@@ -9,9 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from agents.common.distribution import FORBIDDEN, UnitCategorical
+from agents.common.distribution import FORBIDDEN, PlacementMemory, UnitCategorical
 from agents.common.graphs import GraphBatch
-from agents.common.placement_memory import PlacementMemory
 from agents.rnn.networks import AutoregressiveDevices
 from agents.rnn.places import Places, order_groups
 

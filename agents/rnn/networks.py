@@ -13,7 +13,6 @@ from torch.utils.checkpoint import checkpoint
 
 from agents.common.distribution import FORBIDDEN, UnitCategorical
 from agents.common.encoder import select_columns
-from agents.common.free_memory import FreeMemory
 from agents.common.graphs import GraphBatch
 from agents.common.pyg import scatter
 from agents.common.unit_device_features import COLUMNS, describe_units_on_devices
@@ -62,14 +61,12 @@ class Encoded:
         mask: (S, M) bool, False for padding, which comes last.
         row: (B,) sequence of each row.
         prior: (S, M, D) logits that are added; None adds nothing.
-        memory: Of the S sequences; None if devices hold everything.
     """
 
     encoding: Tensor
     mask: Tensor
     row: Tensor
     prior: Tensor | None = None
-    memory: FreeMemory | None = None
 
 
 class Segment(NamedTuple):
@@ -102,7 +99,6 @@ class Seq2Seq(nn.Module):
         decoder: Width of the decoder's LSTM.
         attention: Width of queries and keys.
         segment: Places per attention window.
-        sees_memory: Whether the decoder reads the free memory of each device.
     """
 
     def __init__(
@@ -113,14 +109,12 @@ class Seq2Seq(nn.Module):
         decoder: int,
         attention: int,
         segment: int,
-        sees_memory: bool = False,
     ) -> None:
         super().__init__()
-        self.segment, self.n_devices, self.sees_memory = segment, n_devices, sees_memory
+        self.segment, self.n_devices = segment, n_devices
         self.encoder = nn.LSTM(width, hidden, batch_first=True, bidirectional=True)
         self.chosen = nn.Embedding(n_devices + 1, decoder // 8)
-        read = 2 * hidden + decoder // 8 + (n_devices if sees_memory else 0)
-        self.decoder = nn.LSTM(read, decoder, batch_first=True)
+        self.decoder = nn.LSTM(2 * hidden + decoder // 8, decoder, batch_first=True)
         self.key = nn.Linear(2 * hidden, attention)
         self.query = nn.Linear(decoder, attention, bias=False)
         self.energy = nn.Linear(attention, 1, bias=False)
@@ -139,8 +133,6 @@ class Seq2Seq(nn.Module):
         """(B, M, D) logits of each place, conditioned on the (B, M) devices before it."""
         first = torch.full_like(devices[:, :1], self.n_devices)
         before = self.chosen(torch.cat([first, devices[:, :-1]], dim=1).long())
-        if self.sees_memory:
-            before = torch.cat([before, self.observe_memory(encoded, devices)], dim=2)
         state = self.initial_state(encoded)
         several = devices.shape[1] > self.segment
         found = []
@@ -154,12 +146,6 @@ class Seq2Seq(nn.Module):
             found.append(logits)
         return torch.cat(found, dim=1)
 
-    def observe_memory(self, encoded: Encoded, devices: Tensor) -> Tensor:
-        """(B, M, D) free memory before each place, a share of the model's bytes; 1 if unlimited."""
-        if encoded.memory is None:
-            return encoded.encoding.new_ones(*devices.shape, self.n_devices)
-        return clip(encoded.memory.take(encoded.row).before(devices))
-
     @torch.no_grad()
     def choose_devices(self, encoded: Encoded, allowed: Tensor | None, greedy: bool) -> Tensor:
         """(B, M) devices, each conditioned on those before it.
@@ -172,30 +158,20 @@ class Seq2Seq(nn.Module):
         h, c = (part[0] for part in self.initial_state(encoded))
         last = torch.full((len(encoded.row),), self.n_devices, device=encoded.row.device)
         found: list[Tensor] = []
-        memory = None if encoded.memory is None else encoded.memory.take(encoded.row)
-        free = last.new_full((len(last), self.n_devices), torch.inf, dtype=torch.float64)
-        free = free if memory is None else memory.limits.clone()
         for begin in range(0, encoded.mask.shape[1], self.segment):
             segment = self.cut_segment(encoded, begin)
             keys = self.key(segment.encoding)
             for place, encoding in enumerate(segment.encoding.unbind(dim=1), begin):
                 # the decoder reads the place and the device just chosen (3.2)
-                read = [encoding, self.chosen(last), *([clip(free)] if self.sees_memory else [])]
-                h, c = torch.lstm_cell(torch.cat(read, dim=1), (h, c), *self.decoder.all_weights[0])
+                read = torch.cat([encoding, self.chosen(last)], dim=1)
+                h, c = torch.lstm_cell(read, (h, c), *self.decoder.all_weights[0])
                 logits = self.attend(h[:, None], keys, segment)[:, 0]
                 if encoded.prior is not None:
                     logits = logits + encoded.prior[encoded.row, place]
-                # deviation: devices that do not support or hold the place are not chosen
-                fits = None if allowed is None else allowed[:, place]
-                if memory is not None:
-                    fits = memory.restrict(fits, free, memory.held[:, place])
-                if fits is not None:
-                    logits = logits.masked_fill(~fits, FORBIDDEN)
+                # deviation: devices that do not support the place are not chosen
+                if allowed is not None:
+                    logits = logits.masked_fill(~allowed[:, place], FORBIDDEN)
                 last = choose_device(logits, greedy)
-                if memory is not None:
-                    taken = torch.nn.functional.one_hot(last, self.n_devices)
-                    taken = taken * memory.held[:, place, None]
-                    free -= memory.share(taken[:, None])[:, 0]
                 found.append(last)
         return torch.stack(found, dim=1)
 
@@ -227,11 +203,6 @@ class Seq2Seq(nn.Module):
         return logits
 
 
-def clip(free: Tensor) -> Tensor:
-    """Free memory as a float32 share of the model's bytes, 1 where everything fits."""
-    return free.clamp(0.0, 1.0).float()
-
-
 def choose_device(logits: Tensor, greedy: bool) -> Tensor:
     """(B,) devices from (B, D) logits."""
     if greedy:
@@ -261,11 +232,8 @@ class AutoregressiveDevices:
 
     def conditioned_on(self, actions: Tensor) -> UnitCategorical:
         """The distribution of each device, conditioned on the (B, M) devices before it."""
-        logits, memory = self.network.compute_logits(self.encoded, actions), self.encoded.memory
-        allowed = self.allowed
-        if memory is not None:
-            allowed = memory.take(self.encoded.row).restrict_each(allowed, actions)
-        return UnitCategorical(logits, self.weight, None, allowed)
+        logits = self.network.compute_logits(self.encoded, actions)
+        return UnitCategorical(logits, self.weight, None, self.allowed)
 
     def restricted_to(self, allowed: Tensor) -> AutoregressiveDevices:
         """The distribution with only the devices that a (B, M, D) bool mask allows."""

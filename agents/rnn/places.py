@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from agents.common.distribution import UnitCategorical, intersect_places
-from agents.common.free_memory import FreeMemory
 from agents.rnn.networks import AutoregressiveDevices
 
 FEWEST = 8
@@ -54,10 +53,6 @@ class Places:
     def share_allowed(self, allowed: Tensor) -> Tensor:
         """(B, M, D) bool, the devices that all units of a place allow, of (B, N, D)."""
         return intersect_places(allowed, self.place, self.mask, self.taken.shape[1])
-
-    def gather(self, memory: FreeMemory | None) -> FreeMemory | None:
-        """Add up the memory of the units of each place; None if it is unlimited."""
-        return None if memory is None else memory.gather(self.place, self.taken.shape[1])
 
     def spread(self, devices: Tensor) -> Tensor:
         """(B, N) device of each unit, of (B, M) devices; 0 for padding."""

@@ -10,11 +10,9 @@ import torch
 from stable_baselines3.common.policies import ActorCriticPolicy
 from torch import Tensor
 
-from agents.common.distribution import DeviceDistribution, UnitCategorical
-from agents.common.free_memory import FreeMemory
+from agents.common.distribution import DeviceDistribution, PlacementMemory, UnitCategorical
 from agents.common.graph_policy import make_perceptron
 from agents.common.graphs import GraphBatch, TensorDict
-from agents.common.placement_memory import PlacementMemory
 from agents.common.policy import Decision, UnitPolicy
 from agents.common.unit_device_features import DevicePreferences, describe_units_on_devices
 from agents.rnn.grouping import GroupedDevices, Grouper, describe_groups
@@ -33,7 +31,7 @@ RUN_WEIGHT, MAX_DISTANCE = 2.0, 4.0
 class RNNOptions:
     """Options of ``RNNPolicy`` and ``HDPPolicy``; saved models name them.
 
-    ``devices``, ``respect_memory`` and ``coarse`` are not of the papers.
+    ``devices`` and ``coarse`` are not of the papers.
 
     Attributes:
         features: Names of blocks in ``placement_gym.envs.observation.FEATURES``.
@@ -43,7 +41,6 @@ class RNNOptions:
         segment: Units per attention window; see ``Seq2Seq``.
         devices: Whether times, limits and transfers of devices are seen, and logits begin with a
             preference for faster ones, see ``agents.common.unit_device_features``.
-        respect_memory: Whether only devices that hold the unit are chosen, and free memory is seen.
         coarse: Whether runs of units are placed together, long ones at first, see ``places``.
         cost_weight: Initial weight of the preference for faster devices, with ``devices``.
     """
@@ -54,7 +51,6 @@ class RNNOptions:
     attention: int = 64
     segment: int = 128
     devices: bool = False
-    respect_memory: bool = False
     coarse: bool = False
     cost_weight: float = 2.0
 
@@ -100,7 +96,6 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
             options.decoder,
             options.attention,
             options.segment,
-            options.respect_memory,
         )
 
     def clear_caches(self) -> None:
@@ -131,25 +126,20 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
             row: (B,) graph of each row.
             greedy: Whether it is for prediction: segments are of equal length then.
         """
-        allowed, memory = graphs.allowed_slots, self.read_memory(graphs)
-        prior, mask = self.compute_prior(graphs), graphs.node_mask
+        allowed, prior = graphs.allowed_slots, self.compute_prior(graphs)
+        mask = graphs.node_mask
         if not self.options.coarse:
-            encoded = replace(self.network.encode(units, mask, row), prior=prior, memory=memory)
+            encoded = replace(self.network.encode(units, mask, row), prior=prior)
             allowed = None if allowed is None else allowed[row]
             return AutoregressiveDevices(self.network, encoded, mask[row], allowed)
         runs = cut_runs(mask, float(self.remaining), None if greedy else self.cuts)
         encoded = replace(
             self.network.encode(runs.mean(units), runs.taken, row),
             prior=None if prior is None else runs.mean(prior),
-            memory=runs.gather(memory),
         )
         allowed = None if allowed is None else runs.share_allowed(allowed)[row]
         devices = AutoregressiveDevices(self.network, encoded, runs.taken[row], allowed)
         return RunDevices(devices, runs.take(row))
-
-    def read_memory(self, graphs: GraphBatch) -> FreeMemory | None:
-        """Read the memory of the graphs, if it is respected."""
-        return FreeMemory.of(graphs) if self.options.respect_memory else None
 
     def compute_prior(self, graphs: GraphBatch) -> Tensor | None:
         """(G, N, D) preferences of units for devices, if devices are seen."""
@@ -200,11 +190,9 @@ class HDPPolicy(RNNPolicy):
         """Drop the groups of sampled placements; a new rollout begins."""
         self.memory = PlacementMemory()
 
-    def _predict(
-        self, observation: Any, deterministic: bool = False, action_masks: Any = None
-    ) -> Tensor:
+    def _predict(self, observation: Any, deterministic: bool = False) -> Tensor:
         kept, self.memory = self.memory, PlacementMemory()
-        actions = super()._predict(observation, deterministic, action_masks)
+        actions = super()._predict(observation, deterministic)
         self.memory = kept
         return actions
 
@@ -212,8 +200,7 @@ class HDPPolicy(RNNPolicy):
         self, units: Tensor, graphs: GraphBatch, row: Tensor, greedy: bool
     ) -> DeviceDistribution:
         """See ``RNNPolicy.distribution``."""
-        memory, prior = self.read_memory(graphs), self.compute_prior(graphs)
-        mask = graphs.node_mask
+        prior, mask = self.compute_prior(graphs), graphs.node_mask
 
         def place_groups(groups: Places) -> AutoregressiveDevices:
             described = describe_groups(units, graphs, row, groups, self.n_groups)
@@ -221,7 +208,6 @@ class HDPPolicy(RNNPolicy):
             encoded = replace(
                 self.network.encode(described, groups.taken, rows),
                 prior=None if prior is None else groups.mean(prior[row]),
-                memory=groups.gather(None if memory is None else memory.take(row)),
             )
             return AutoregressiveDevices(self.network, encoded, groups.taken)
 

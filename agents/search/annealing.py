@@ -25,7 +25,8 @@ class Annealing(Search):
 
     Each batch consists of new moves from the current placement, the first of which that passes is
     accepted. After ``patience`` evaluations without a new best placement, the search continues from
-    a copy of the best one after ``KICKS`` random moves. ``heat=(0, 0)`` makes it hill climbing.
+    a copy of the best one after ``KICKS`` random moves. ``temperature=(0, 0)`` makes it hill
+    climbing.
 
     Args:
         env: As for ``Search``.
@@ -34,7 +35,7 @@ class Annealing(Search):
             first ``learn``.
         starts: (k, n_units) placements, the fastest of which the search begins with; None samples
             one.
-        heat: Temperature at the beginning and at the end, in log speed-up.
+        temperature: At the beginning and at the end, in log speed-up.
         batch: Moves that are evaluated together.
         patience: Evaluations without a new best placement before a restart.
     """
@@ -47,12 +48,13 @@ class Annealing(Search):
         seed: int,
         horizon: int | None = None,
         starts: IntArray | None = None,
-        heat: tuple[float, float] = (0.01, 0.0005),
+        temperature: tuple[float, float] = (0.01, 0.0005),
         batch: int = 2,
         patience: int = 300,
     ) -> None:
         super().__init__(env, seed)
-        self.horizon, self.heat, self.batch, self.patience = horizon, heat, batch, patience
+        self.horizon, self.temperature = horizon, temperature
+        self.batch, self.patience = batch, patience
         starts = random_blocks(self.problem, self.rng)[None] if starts is None else starts
         self.starts = extend_starts(self.base, starts)
         self.moves = Moves(self.base, self.rng)
@@ -94,8 +96,8 @@ class Annealing(Search):
 
     def accepts(self, speedup: float) -> bool:
         """Decide if the search continues from a placement with this speed-up."""
-        loss, heat = np.log(self.speedup / speedup), self.temperature()
-        return bool(loss <= 0 or (heat > 0 and self.rng.random() < np.exp(-loss / heat)))
+        loss, now = np.log(self.speedup / speedup), self.find_temperature()
+        return bool(loss <= 0 or (now > 0 and self.rng.random() < np.exp(-loss / now)))
 
     def restart_if_stuck(self) -> None:
         """Continue from a changed copy of the best placement after ``patience`` evaluations."""
@@ -107,9 +109,9 @@ class Annealing(Search):
             for _ in range(KICKS):
                 self.now = self.moves.change(self.now, 1)[0]
 
-    def temperature(self) -> float:
+    def find_temperature(self) -> float:
         """The current temperature; it falls exponentially."""
-        first, last = self.heat
+        first, last = self.temperature
         if not first:
             return 0.0
         passed = min(self.evaluations / (self.horizon or 1), 1.0)
@@ -138,4 +140,4 @@ def hill_climb(
     env: gym.Env[Any, Any], seed: int, start: str = HEURISTICS, **kwargs: Any
 ) -> Annealing:
     """Make annealing that never accepts a slower placement, restarts aside; see ``annealing``."""
-    return annealing(env, seed, start, heat=(0.0, 0.0), **kwargs)
+    return annealing(env, seed, start, temperature=(0.0, 0.0), **kwargs)

@@ -200,7 +200,7 @@ def name_policies(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """A line for each trained policy that comes with agents."""
     policies = dict.fromkeys(row["trained"] for row in rows if row["trained"])
     return [
-        f"Policies {name!r}, by the option weights or checkpoint: "
+        f"Policies {name!r}, by the option weights: "
         + ", ".join(row["name"] for row in rows if row["trained"] == name)
         + "."
         for name in policies

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 import torch
 from by_hand import cost_table, grouped, made_graph
+from fakes import diamond_costs, diamond_problem
 from learned import simulated
 
+from agents.common.weights import save_weights
 from agents.doppler.agent import make
 from agents.doppler.doppler import Doppler
 from agents.doppler.episodes import Settings, compare_with_teacher, compute_likelihood, play
@@ -157,23 +159,19 @@ def test_only_the_last_stage_evaluates() -> None:
 def test_a_policy_is_kept_without_its_graph(tmp_path: Path) -> None:
     agent = make(limited(), 0, **QUICK)
     agent.learn(10)
-    agent.save(tmp_path / "policy.safetensors")
-    again = make(limited(), 1, checkpoint=tmp_path / "policy.safetensors")
+    save_weights(agent, tmp_path / "policy.safetensors")
+    trained = {**QUICK, "weights": tmp_path / "policy.safetensors"}
+    again = make(limited(), 1, **trained)
     assert again.assignment.tolist() == agent.assignment.tolist()
-    other = make(limited(model="inception"), 1, checkpoint=tmp_path / "policy.safetensors")
+    other = make(limited(model="inception"), 1, **trained)
     assert len(other.assignment) == other.problem.n_units
 
 
 def test_a_file_of_other_features_is_refused(tmp_path: Path) -> None:
-    make(limited(), 0, own_features=False, **QUICK).save(tmp_path / "policy.safetensors")
+    agent, file = make(limited(), 0, own_features=False, **QUICK), tmp_path / "policy.safetensors"
+    save_weights(agent, file)
     with pytest.raises(UserError, match="train it again"):
-        make(limited(), 0, checkpoint=tmp_path / "policy.safetensors")
-
-
-def test_a_checkpoint_has_its_own_sizes(tmp_path: Path) -> None:
-    make(simulated(), 0, **QUICK).save(tmp_path / "doppler.safetensors")
-    with pytest.raises(UserError, match="leave them out"):
-        make(simulated(), 0, checkpoint=tmp_path / "doppler.safetensors", hidden=8)
+        make(limited(), 0, **QUICK, weights=file)
 
 
 def make_graph(made: list[tuple[int, list[int]]], labels: list[int]) -> TaskGraph:
@@ -198,6 +196,24 @@ def test_a_unit_takes_its_memory_once() -> None:
         free.append(offer.features[0, 0, 7])
         schedules.add(np.array([node]), np.array([0]), offer.start)
     assert free == pytest.approx([0.4, 0.3, 0.3])
+
+
+POOL = (
+    DeviceSpec("CPU", memory_pool="host", memory_bytes=500),
+    DeviceSpec("GPU", memory_pool="host"),
+    DeviceSpec("GPU.1"),
+)
+
+
+def test_schedules_offer_what_is_left_of_a_pool() -> None:
+    problem = diamond_problem(POOL)  # 500 bytes together; units hold 100, 200, 300 and 400
+    graph = TaskGraph.of(problem, diamond_costs(problem))
+    schedules = Schedules(graph, 1, respect_memory=True)
+    for node, device in ((0, 0), (1, 1)):
+        offer = schedules.offer(np.array([node]))
+        assert offer.allowed[0].tolist() == [True, True, True]
+        schedules.add(np.array([node]), np.array([device]), offer.start)
+    assert schedules.offer(np.array([2])).allowed[0].tolist() == [False, False, True]
 
 
 def test_unknown_settings_are_refused() -> None:

@@ -205,7 +205,7 @@ def test_the_vector_env_equals_single_environments() -> None:
         assert info["latency_ms"] == alone["latency_ms"]
 
 
-@pytest.mark.parametrize("baseline", ["leave_one_out", "critic"])
+@pytest.mark.parametrize("baseline", ["leave_one_out", "moving_average"])
 def test_the_batch_size_changes_memory_and_nothing_else(baseline: str) -> None:
     trained = []
     for batch_size in (None, 7):

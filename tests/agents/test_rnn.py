@@ -13,9 +13,8 @@ from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import DummyVecEnv
 from torch import Tensor
 
-from agents.common.distribution import UnitCategorical
+from agents.common.distribution import PlacementMemory, UnitCategorical
 from agents.common.graph_data import Graphs
-from agents.common.placement_memory import PlacementMemory
 from agents.common.vec_env import vectorize
 from agents.rnn import HDPPolicy, RNNPolicy, networks
 from agents.rnn.agent import make

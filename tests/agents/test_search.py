@@ -108,7 +108,7 @@ def test_starts_count_as_evaluations() -> None:
 
 
 def test_a_search_without_progress_goes_on_from_a_changed_best() -> None:
-    search = Annealing(environment("tiny"), 0, heat=(0.0, 0.0), patience=20)
+    search = Annealing(environment("tiny"), 0, temperature=(0.0, 0.0), patience=20)
     search.learn(60)
     moved_away = 0
     for _ in range(40):
@@ -154,7 +154,7 @@ def test_hill_climbing_never_takes_a_slower_placement() -> None:
 
 @pytest.mark.parametrize(("heat", "share"), [(1e-9, 0.0), (0.5, np.exp(-2.0)), (1e9, 1.0)])
 def test_annealing_accepts_slower_placements_as_metropolis_does(heat: float, share: float) -> None:
-    search = Annealing(environment("tiny"), 0, heat=(heat, heat), batch=1)
+    search = Annealing(environment("tiny"), 0, temperature=(heat, heat), batch=1)
     search.learn(1)
     accepted = 0
 
@@ -171,11 +171,11 @@ def test_annealing_accepts_slower_placements_as_metropolis_does(heat: float, sha
 
 
 def test_annealing_cools_down_over_its_horizon() -> None:
-    search = Annealing(environment(), 0, horizon=100, heat=(0.05, 0.0005))
-    before = search.temperature()
+    search = Annealing(environment(), 0, horizon=100, temperature=(0.05, 0.0005))
+    before = search.find_temperature()
     search.learn(100)
     assert before == pytest.approx(0.05)
-    assert search.temperature() == pytest.approx(0.0005)
+    assert search.find_temperature() == pytest.approx(0.0005)
     assert np.isfinite(search.best_speedup)
 
 

@@ -102,7 +102,11 @@ def test_tensors_that_share_memory_are_kept(tmp_path: Path) -> None:
 
 SHIPPED = {"placeto": 1.12, "post": 1.19, "gdp": 1.19, "doppler": 1.19}
 """Agents with weights, and the least speed-up over the best single device on their problem."""
-FORMS: dict[str, dict[str, Any]] = {"placeto": {"preset": "paper"}, "gdp": {"gcn": True}}
+FORMS: dict[str, dict[str, Any]] = {
+    "placeto": {"preset": "paper"},
+    "gdp": {"gcn": True},
+    "doppler": {"hidden": 24},
+}
 """What the weights were trained with."""
 NAME = "inception-hsdag-paper"
 
@@ -116,7 +120,7 @@ def weights_of(model: Any) -> torch.Tensor:
 
 
 def trained_policy(name: str) -> dict[str, Any]:
-    return {**FORMS.get(name, {}), "checkpoint" if name == "doppler" else "weights": NAME}
+    return {**FORMS.get(name, {}), "weights": NAME}
 
 
 @pytest.mark.parametrize("name", ["placeto", "gdp", "doppler"])
@@ -150,7 +154,7 @@ def test_agent_with_its_own_networks_is_saved_the_same_way(tmp_path: Path) -> No
     env, file = toy(), tmp_path / "mine.safetensors"
     agent = agents.make("doppler", env, 3)
     agents.save_weights(agent, file)
-    again = agents.make("doppler", env, 4, checkpoint=file)
+    again = agents.make("doppler", env, 4, weights=file)
     first, second = (find_network(one).state_dict() for one in (agent, again))
     assert all(torch.equal(first[key], second[key]) for key in first)
 
