@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from by_hand import cost_table, draw_made, feasible_ms, find_least_ms, made_graph, problem_of
@@ -10,7 +12,8 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.graph.units import group
 from placement_gym.models.spec import ModelSpec
-from placement_gym.solvers.cuts import alpha_expansion, minimum_cut
+from placement_gym.solvers.cuts import alpha_expansion, expand, minimum_cut
+from placement_gym.solvers.tasks import Tasks
 
 HEADROOM = {"inception": (12.5, 20.0), "resnet": (2.0, 8.0), "bert-8": (4.0, 8.0)}
 
@@ -70,6 +73,17 @@ def test_expansions_find_the_optimum_of_most_small_graphs() -> None:
     backends = [random_backend(seed, 3, alike=True) for seed in range(60)]
     found = [feasible_ms(b, alpha_expansion(b.problem.units, b.costs)) for b in backends]
     assert np.mean(np.array(found) < (1 + 1e-6) * np.array([*map(find_least_ms, backends)])) > 0.8
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_an_expansion_is_the_best_of_all_subsets(seed: int) -> None:
+    backend = random_backend(seed, 3, alike=True, most=7)
+    tasks = Tasks.of_operators(backend.problem.units, backend.costs)
+    rng = np.random.default_rng(seed)
+    start, alpha = rng.integers(0, 3, len(tasks)), int(rng.integers(3))
+    subsets = product((False, True), repeat=len(tasks))
+    least_ms = min(tasks.serial_ms(np.where(moves, alpha, start)) for moves in subsets)
+    assert tasks.serial_ms(expand(tasks, start, alpha)) == pytest.approx(least_ms, rel=1e-6)
 
 
 def test_expansion_on_two_devices_is_the_minimum_cut() -> None:
