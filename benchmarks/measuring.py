@@ -20,7 +20,6 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from time import perf_counter
@@ -30,7 +29,7 @@ import gymnasium as gym
 import numpy as np
 
 import placement_gym  # noqa: F401  registers the environments
-from placement_gym.backends.measured import hetero, timing
+from placement_gym.backends.measured import hetero
 from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.isolated import IsolatedBackend
@@ -41,7 +40,7 @@ from placement_gym.hardware.devices import TESTBED
 from placement_gym.models.spec import ModelSpec
 
 SUPPORT = Path(__file__).resolve().parents[1] / "tests" / "support"
-PROTOCOL = TimingProtocol(warmup=1, repeats=2, attempts=1)
+PROTOCOL = TimingProtocol(warmup=1, repeats=2)
 NONE = "no fault"
 EVERY, WINDOW = 25, 10
 """Steps between two samples of a soak, and samples that count together; the second window is the
@@ -80,7 +79,6 @@ def time_overhead(options: argparse.Namespace) -> None:
     env = gym.make("DevicePlacement-v0", model=options.model, devices="cpu-testbed", isolate=False)
     base = placement_env(env)
     backend = base.backend.inner  # type: ignore[attr-defined]
-    backend.protocol = replace(backend.protocol, attempts=1)
     env.reset(seed=0)
     outside, seconds = [], []
     for index, action in enumerate(sample_windows(base.problem.n_units, options.steps)):
@@ -126,11 +124,10 @@ def call_openvino(backend: MeasuredBackend, affinities: dict[str, str]) -> None:
     reference = backend.reference.inferences.request
     for _ in range(backend.protocol.warmup):
         request.infer()
-    n_blocks = 2 * -(-backend.protocol.repeats // (2 * timing.BLOCK))
-    for _ in range(n_blocks):
-        for arm in (request, reference):
-            for _ in range(1 + -(-backend.protocol.repeats // n_blocks)):
-                arm.infer()
+        reference.infer()
+    for _ in range(backend.protocol.repeats):
+        reference.infer()
+        request.infer()
 
 
 def find_affinities(backend: MeasuredBackend, assignment: IntArray) -> dict[str, str]:

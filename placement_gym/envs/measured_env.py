@@ -50,9 +50,12 @@ class MeasuredEnv(DevicePlacementEnv):
         reward: See ``DevicePlacementEnv``.
         horizon: See ``DevicePlacementEnv``.
         split: ``"alias"``, ``"hetero"`` or ``"auto"``, see ``placement_gym.compile_model``.
-        warmup: Inferences before the first counted one.
-        repeats: Counted inferences of the candidate and of the reference, each; with objective
-            ``"throughput"`` windows of eight or more results.
+        warmup: Largest number of inferences before the first counted one; they end when times stop
+            falling.
+        repeats: Largest number of counted inferences of the candidate and of the reference, each;
+            with objective ``"throughput"`` of windows of eight or more results.
+        noise: Half-width of the uncertainty of a speed-up, as a fraction, at which counting ends
+            earlier. It also ends where a placement is clearly slower than the best one so far.
         cache: Answer a repeated placement from memory. Finalists are measured again.
         isolate: Run OpenVINO in a process of its own, which starts with the first measurement: a
             placement that crashes it or hangs is tried once more and then is infeasible, and the
@@ -107,8 +110,8 @@ class MeasuredEnv(DevicePlacementEnv):
         reward: str = "log_speedup",
         horizon: int = 1,
         split: str = "auto",
-        warmup: int = 5,
-        repeats: int = 10,
+        warmup: int = 3,
+        repeats: int = 6,
         cache: bool = True,
         isolate: bool = True,
         timeout_s: float = 120.0,
@@ -125,6 +128,7 @@ class MeasuredEnv(DevicePlacementEnv):
         requests: int | None = None,
         data_shapes: Shapes | None = None,
         tolerance: float | None = None,
+        noise: float = 0.05,
     ) -> None:
         from placement_gym.backends.measured.assembly import build_measured_backend
         from placement_gym.backends.measured.timing_protocol import TimingProtocol
@@ -133,6 +137,7 @@ class MeasuredEnv(DevicePlacementEnv):
         # Loading and inspecting a model takes seconds: wrong arguments fail before.
         check_integer("warmup", warmup, 0)
         check_integer("repeats", repeats, 2)
+        check_positive("noise", noise)
         check_flag("cache", cache)
         check_flag("isolate", isolate)
         check_positive("timeout_s", timeout_s)
@@ -140,7 +145,7 @@ class MeasuredEnv(DevicePlacementEnv):
         if requests is not None:
             check_requests(objective, requests)
         protocol = TimingProtocol(
-            warmup=warmup, repeats=repeats, objective=objective, requests=requests
+            warmup=warmup, repeats=repeats, noise=noise, objective=objective, requests=requests
         )
         backend = build_measured_backend(
             ModelSpec(model, granularity, graph, shapes, data_shapes, scenario),

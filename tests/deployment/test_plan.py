@@ -279,7 +279,7 @@ def test_an_interrupted_plan_says_what_is_kept_and_how_to_go_on(
         assert "without --refresh uses it" in said
     else:
         assert "nothing is kept: the same command starts again" in said
-    assert len(closed) == 2
+    assert len(closed) == (2 if interrupted_in == "measure_profile" else 1)
 
 
 @pytest.mark.parametrize("tool", [plan, fidelity])

@@ -112,7 +112,7 @@ class CliffEngine(MeasuringBackend):
     def reference_ms(self) -> float:
         return self.latency_ms(self.problem.single(self.problem.reference_device))
 
-    def measure_once(self, assignment: IntArray) -> Measurement:
+    def measure_once(self, assignment: IntArray, rival: float = 0.0) -> Measurement:
         self.measured.append(assignment.tolist())
         ms = self.latency_ms(assignment)
         return Measurement(ms, self.reference_ms, ms, noise=0.01, n_submodels=1)

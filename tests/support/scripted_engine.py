@@ -40,7 +40,7 @@ class ScriptedEngine(MeasuringBackend):
     def tolerance(self) -> float:
         return 1e-4
 
-    def measure_once(self, assignment: IntArray) -> Measurement:
+    def measure_once(self, assignment: IntArray, rival: float = 0.0) -> Measurement:
         self.log.append("measure")
         answer = self.answers[0] if len(self.answers) == 1 else self.answers.popleft()
         if isinstance(answer, Exception):

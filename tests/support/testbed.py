@@ -24,7 +24,7 @@ from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.problem import Problem
 
 QUICK = {"warmup": 1, "repeats": 2}
-ONCE = TimingProtocol(warmup=0, repeats=2, attempts=1)
+ONCE = TimingProtocol(warmup=0, repeats=2)
 N_TINY = 7
 CHESSBOARD = [0, 1, 1, 0, 1, 0, 1]
 TINY_SPLITS = (

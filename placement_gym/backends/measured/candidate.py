@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.backends.measured import timing
 from placement_gym.backends.measured.hetero import (
     HeteroPartition,
     compile_partition,
@@ -24,6 +23,8 @@ from placement_gym.backends.measured.inferences import (
     ScenarioRun,
     SingleInference,
 )
+from placement_gym.backends.measured.interference import describe
+from placement_gym.backends.measured.timing import Race
 from placement_gym.backends.protocol import Measurement
 from placement_gym.base.arrays import IntArray
 from placement_gym.graph.units import Units, contract
@@ -186,17 +187,17 @@ def join_rounds(rounds: Sequence[Compilation]) -> Compilation:
 
 
 def summarize(
-    compilation: Compilation,
-    reference: timing.Samples,
-    times: timing.Samples,
-    measure_s: float = 0.0,
+    compilation: Compilation, race: Race, arm: int, problem: Problem, measure_s: float = 0.0
 ) -> Measurement:
-    """The measurement that the samples of a placement and its reference amount to."""
+    """The measurement that the samples of an arm, beside those of the first, amount to."""
+    times, reference = race.samples(arm).T
+    taken = race.taken_share(arm)
     return Measurement(
         latency_ms=float(np.median(times)),
         reference_ms=float(np.median(reference)),
         latency_p90_ms=float(np.percentile(times, 90)),
-        noise=timing.noise(reference, times),
+        noise=race.noise(arm),
         measure_s=measure_s,
+        doubt=describe(taken, problem.devices) if taken else "",
         **asdict(compilation),
     )

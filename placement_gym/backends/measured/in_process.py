@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_gym.backends.failures import EngineFailureError, Kind, check_values, classify
-from placement_gym.backends.measured import counters, hetero, timing
+from placement_gym.backends.measured import counters, hetero
 from placement_gym.backends.measured.candidate import (
     Compilation,
     CompiledPlacement,
@@ -30,8 +30,8 @@ from placement_gym.backends.measured.throughput import (
     InFlight,
     PipelineCompiler,
     time_stages,
-    time_windows,
 )
+from placement_gym.backends.measured.timing import Arm, Race, warm_up
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.measured.tolerance import find_tolerance, measure_rounding
 from placement_gym.backends.pipeline.stage import compile_on
@@ -127,90 +127,86 @@ class MeasuredBackend(MeasuringBackend):
 
         return load_or_measure(self)
 
-    def measure_once(self, assignment: IntArray) -> Measurement:
+    def measure_once(self, assignment: IntArray, rival: float = 0.0) -> Measurement:
         with self.lock():
             self.check_reference()  # compiled first, so that compile_s is the candidate's
-            started = perf_counter()
+            alone = self.problem.single(self.problem.reference_device)
             try:
-                candidate = self.compile_and_check(assignment)
-                reference, times = self.time_until_steady(candidate)
+                # The reference beside itself needs no second copy: its speed-up is 1 by definition.
+                is_reference = np.array_equal(assignment, alone)
+                candidate = self.reference if is_reference else self.compile_and_check(assignment)
+                return self.time_candidate(candidate, rival)
             except Exception as error:
                 raise classify(error) from error
-            measure_s = perf_counter() - started - candidate.compilation.compile_s
-            return check_values(summarize(candidate.summarize(), reference, times, measure_s))
+
+    def time_candidate(self, candidate: CompiledPlacement, rival: float) -> Measurement:
+        """Time a compiled placement alongside the reference, as exactly as the protocol asks."""
+        started, race, needed = perf_counter(), Race(2), self.protocol.noise
+        race.run(
+            self.warm_up([self.reference, candidate]),
+            self.protocol.repeats,
+            lambda: race.noise(1) <= needed or race.is_slower(1, rival),
+        )
+        measure_s = perf_counter() - started
+        return check_values(summarize(candidate.summarize(), race, 1, self.problem, measure_s))
 
     def restart(self) -> None:
         """Drop the compiled reference; the process stays."""
         self.close()
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
-        """Several compilations of each, all interleaved; the first is the others' reference.
+        """A race over several compilations; the first is the others' reference.
+
+        Each compilation is one of all that are left: what is clearly slower than the fastest drops
+        out, and the race ends when the rest is known as well as a verdict needs.
 
         Raises:
             EngineError: One of them does not run; finalists are placements that did.
         """
         if self.remeasure_elsewhere is not None:
             return self.remeasure_elsewhere(assignments, self.protocol)
+        race, protocol = Race(len(assignments)), self.protocol
+        compiled: list[list[Compilation]] = [[] for _ in assignments]
         with self.lock():
             try:
-                rounds = []
-                for index in range(self.protocol.final_compiles):
-                    rounds.append(self.run_round(assignments, later_first=bool(index % 2)))
-                    self.reporter.count(len(rounds))
+                while len(race.compilations) < protocol.final_compiles:
+                    self.run_round(assignments, race, compiled)
+                    self.reporter.count(len(race.compilations))
+                    race.drop_slower(protocol.noise)
+                    if race.is_decided(protocol.noise, protocol.final_noise):
+                        break
             except UserError:
                 raise
             except Exception as error:
                 raise classify(error) from error
-        samples = np.stack([times for _, times in rounds], axis=1)
-        compilations = [
-            join_rounds(found) for found in zip(*(one for one, _ in rounds), strict=True)
+        found = [
+            summarize(join_rounds(one), race, arm, self.problem) for arm, one in enumerate(compiled)
         ]
-        return [
-            mark_busy(check_values(summarize(compilation, samples[0], times)))
-            for compilation, times in zip(compilations, samples, strict=True)
-        ]
+        return [mark_busy(check_values(measurement)) for measurement in found]
 
     def run_round(
-        self, assignments: Sequence[IntArray], later_first: bool
-    ) -> tuple[list[Compilation], timing.Samples]:
-        """Compile and time every placement; their memory is free again afterwards.
+        self, assignments: Sequence[IntArray], race: Race, compiled: Sequence[list[Compilation]]
+    ) -> None:
+        """Compile and time what is left in a race; its memory is free again afterwards.
 
-        ``later_first`` reverses the order of compilation, so that it favours no placement.
+        The order of compilation changes each time, so that it favours no placement.
         """
-        step = -1 if later_first else 1
-        arms = [self.compile_and_check(assignment) for assignment in assignments[::step]][::step]
-        self.warm_up(arms)
-        times = self.time(arms, self.protocol.final_repeats)
-        return [arm.summarize() for arm in arms], times
+        step = -1 if len(race.compilations) % 2 else 1
+        arms = [self.compile_and_check(assignments[arm]) for arm in race.live[::step]][::step]
+        race.run(self.warm_up(arms), self.protocol.final_repeats)
+        for number, arm in zip(race.live, arms, strict=True):
+            compiled[number].append(arm.summarize())
 
-    def time_until_steady(self, candidate: CompiledPlacement) -> timing.Samples:
-        """(2, n_blocks, runs) ms of reference and candidate, of all steady attempts."""
-        arms = [self.reference, candidate]
-        self.warm_up([candidate])
-        attempts: list[timing.Samples] = []
-        for _ in range(self.protocol.attempts):
-            attempts.append(self.time(arms, self.protocol.repeats))
-            steady = [samples for samples in attempts if not timing.is_unsteady(*samples)]
-            if steady and timing.noise(*np.concatenate(steady, axis=1)) <= self.protocol.noise:
-                break
-        if steady:
-            return np.concatenate(steady, axis=1)
-        return min(attempts, key=lambda samples: timing.noise(*samples))
-
-    def time(self, candidates: Sequence[CompiledPlacement], repeats: int) -> timing.Samples:
-        """(n_candidates, n_blocks, runs) ms of inferences or of windows, interleaved."""
-        if not self.protocol.in_flight:
-            return timing.time_interleaved([one.run for one in candidates], repeats)
-        window = self.protocol.window
-        running = [one.inferences for one in candidates if isinstance(one.inferences, InFlight)]
-        return time_windows([partial(one.time_window, window) for one in running], repeats)
-
-    def warm_up(self, candidates: Sequence[CompiledPlacement]) -> None:
-        for _ in range(self.protocol.warmup):
-            for candidate in candidates:
-                candidate.run()
+    def warm_up(self, candidates: Sequence[CompiledPlacement]) -> list[Arm]:
+        """Warm placements up; returns what takes a sample of each: an inference, or a window."""
+        arms = [warm_up(candidate.run, self.protocol.warmup) for candidate in candidates]
         for candidate in candidates:
             candidate.forget()
+        if not self.protocol.in_flight:
+            return arms
+        window = self.protocol.window
+        running = [one.inferences for one in candidates if isinstance(one.inferences, InFlight)]
+        return [partial(one.time_window, window) for one in running]
 
     def compile_and_check(self, assignment: IntArray) -> CompiledPlacement:
         """Compile, run once and compare the outputs with those of the reference device.
@@ -290,9 +286,8 @@ class MeasuredBackend(MeasuringBackend):
         if objective not in self.reference_times_ms:
             with self.lock():
                 self.check_reference()
-                self.warm_up([self.reference])
-                samples = self.time([self.reference], self.protocol.repeats)
-            self.reference_times_ms[objective] = float(np.median(samples))
+                measured = self.time_candidate(self.reference, rival=0.0)
+            self.reference_times_ms[objective] = measured.reference_ms
         return self.reference_times_ms[objective]
 
     def measure_operators(self, device: int, prefill: bool = False) -> FloatArray:

@@ -186,8 +186,9 @@ class IsolatedBackend(MeasuringBackend):
         except EngineFailureError as error:
             raise EngineError(f"{method.replace('_', ' ')} failed: {error}") from error
 
-    def measure_once(self, assignment: IntArray) -> Measurement:
-        return check_values(Measurement.from_json(self.ask("measure_once", assignment.tolist())))
+    def measure_once(self, assignment: IntArray, rival: float = 0.0) -> Measurement:
+        values = self.ask("measure_once", assignment.tolist(), rival)
+        return check_values(Measurement.from_json(values))
 
     @property
     def reference_ms(self) -> float:

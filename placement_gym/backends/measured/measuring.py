@@ -58,8 +58,12 @@ class MeasuringBackend(ABC):
         """Largest relative error of outputs beyond which a placement is infeasible."""
 
     @abstractmethod
-    def measure_once(self, assignment: IntArray) -> Measurement:
+    def measure_once(self, assignment: IntArray, rival: float = 0.0) -> Measurement:
         """Compile, check and time a placement alongside the reference; limits are ignored.
+
+        Args:
+            assignment: The placement.
+            rival: A speed-up; a placement that is clearly below it is not measured more exactly.
 
         Raises:
             EngineFailureError: It failed; its kind says what follows.
@@ -178,7 +182,8 @@ class MeasuringBackend(ABC):
         Raises:
             EngineFailureError: Of the last attempt.
         """
-        measured = self.retry(lambda: self.measure_once(assignment))
+        rival = self.session.fastest if self.protocol.racing else 0.0
+        measured = self.retry(lambda: self.measure_once(assignment, rival))
         is_reference = bool((assignment == self.problem.reference_device).all())
         return settle_reference(measured) if is_reference else measured
 

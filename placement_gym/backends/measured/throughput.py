@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from placement_gym.backends.failures import EngineFailureError, Kind
 from placement_gym.backends.measured.candidate import Compilation, CompiledPlacement, Engine
 from placement_gym.backends.measured.inferences import Beat, Inferences, Inputs, Outputs
 from placement_gym.backends.measured.outputs import compare_outputs
-from placement_gym.backends.measured.timing import Samples
+from placement_gym.backends.measured.timing import Race
 from placement_gym.backends.pipeline.cutting import Port
 from placement_gym.backends.pipeline.executor import StageExecutor
 from placement_gym.backends.pipeline.inputs import InputReader
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 
-TUNING_WINDOWS = 4
+TUNING_WINDOWS = 2
 """Windows of each number of streams and requests that a single device is tried with."""
 MAX_STREAMS = {"GPU": 2, "NPU": 1}
 """Of a device whose threads are not ours to count."""
@@ -120,24 +121,6 @@ class InFlight(Inferences):
         ends.sort()
         first = self.requests - 1
         return (ends[first + timed] - ends[first]) / timed * 1e3
-
-
-def time_windows(arms: Sequence[Callable[[], float]], repeats: int) -> Samples:
-    """Time a window of every arm in turn, in alternating order, an even number of times.
-
-    Args:
-        arms: Each times one window and returns ms.
-        repeats: Windows of each arm, rounded up to an even number; at least 2.
-
-    Returns:
-        (n_arms, n_blocks, 1) milliseconds.
-    """
-    n_blocks = 2 * ceil(repeats / 2)
-    samples = np.empty((len(arms), n_blocks, 1))
-    for block in range(n_blocks):
-        for arm in range(len(arms)) if block % 2 == 0 else reversed(range(len(arms))):
-            samples[arm, block] = arms[arm]()
-    return samples
 
 
 def time_stages(
@@ -256,9 +239,9 @@ class PipelineCompiler:
                         raise
         for one in options.values():
             one.run()
-        arms = [lambda one=one: one.time_window(window) for one in options.values()]
-        ms = np.median(time_windows(arms, TUNING_WINDOWS), axis=(1, 2))
-        return list(options)[int(ms.argmin())]
+        race = Race(len(options))
+        race.run([partial(one.time_window, window) for one in options.values()], TUNING_WINDOWS)
+        return list(options)[max(race.live, key=race.speedup)]
 
     def build_alone(self, device: int, streams: int, requests: int) -> InFlight:
         """A device alone, with these streams and requests."""

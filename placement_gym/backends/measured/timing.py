@@ -1,4 +1,13 @@
-"""Timing several arms against each other: interleaved blocks, medians, noise."""
+"""A race: arms are timed beside each other for as long as the answer needs, and no longer.
+
+How long depends on what was seen, and an interval that is read again after every round misses more
+often than one that is read once. Intervals here allow for that by a calibrated threshold: they are
+those of Student's t for the mean of log ratios at a level of 99 instead of 95 %, with a spread that
+is pooled with the usual one of an idle machine (``TYPICAL``), as if that were four observations
+more. In simulations with heavy tails and drift (``tests/backends/measured/test_race.py``) at least
+95 % of intervals cover the ratio wherever a race stops. Confidence sequences, which promise this
+for every distribution, say nothing before tens of rounds, where these end after three or four.
+"""
 
 from __future__ import annotations
 
@@ -9,74 +18,174 @@ from time import perf_counter
 import numpy as np
 from scipy.special import stdtrit
 
+from placement_gym.backends.measured.interference import DISTURBED, find_share, read_usage
 from placement_gym.base.arrays import FloatArray
 
-BLOCK = 2
-UNSTEADY = 1.15
-MOVED = 1.05
+FEWEST = 2
+"""Rounds before an answer, and compilations before one of several."""
+PATIENCE = 3
+"""Times as many rounds as wanted are taken while other programs disturb them."""
+SAMPLE_MS = 2.0
+"""A sample is the median of as many runs as take about this long: a clock disturbs shorter ones."""
+FALLING = 0.95
+"""A run below this share of the one before it shows that the arm is not warm yet."""
+TYPICAL, BETWEEN = 0.025, 0.02
+"""Usual spread of the log ratio of a pair, and between medians of compilations."""
+WEIGHT = 4
+"""Observations that the usual spread counts for."""
+QUANTILE = 0.995
+"""Of Student's t; see above."""
 
-Arm = Callable[[], object]
-Samples = FloatArray
-
-
-def time_interleaved(arms: Sequence[Arm], repeats: int) -> Samples:
-    """Time every arm ``repeats`` times, block by block, so that slow drift meets all alike.
-
-    Each round runs one block of every arm, in alternating order, an even number of times; the
-    first run of a block, which finds the caches and threads of another arm, is not counted. Short
-    blocks meet the same noise: on a shared machine blocks of two spread a third less than blocks
-    of five.
-
-    Args:
-        arms: What to run.
-        repeats: Counted runs of each arm, rounded up to whole blocks; at least 2.
-
-    Returns:
-        (n_arms, n_blocks, runs) milliseconds.
-    """
-    n_blocks = 2 * ceil(repeats / (2 * BLOCK))
-    runs = ceil(repeats / n_blocks)
-    samples = np.empty((len(arms), n_blocks, runs))
-    for block in range(n_blocks):
-        order = range(len(arms)) if block % 2 == 0 else reversed(range(len(arms)))
-        for arm in order:
-            arms[arm]()
-            samples[arm, block] = [time_once_ms(arms[arm]) for _ in range(runs)]
-    return samples
+Arm = Callable[[], float]
+"""Takes one sample and returns milliseconds."""
 
 
-def time_once_ms(arm: Arm) -> float:
+def time_once_ms(run: Callable[[], object]) -> float:
     started = perf_counter()
-    arm()
+    run()
     return (perf_counter() - started) * 1e3
 
 
-def noise(reference: Samples, candidate: Samples) -> float:
-    """Half-width of the uncertainty of a speed-up, as a fraction.
+def warm_up(run: Callable[[], object], most: int) -> Arm:
+    """Run until times stop falling, at most some times; returns what takes a sample."""
+    last_ms, ms = float("inf"), float("inf")
+    for _ in range(most):
+        last_ms, ms = ms, time_once_ms(run)
+        if ms > FALLING * last_ms:
+            break
+    runs = max(ceil(SAMPLE_MS / max(ms, SAMPLE_MS / 100)), 1)
+    return lambda: float(np.median([time_once_ms(run) for _ in range(runs)]))
 
-    The 95 % interval of Student's t for the ratio of medians. One observation is a pair of blocks,
-    which share the machine's drift, or one compilation, whichever gives more.
+
+class Race:
+    """Samples of arms beside each other, over one compilation or several, and what they tell.
 
     Args:
-        reference: (n_blocks, runs) or (n_compilations, n_blocks, runs) ms.
-        candidate: The same of the other arm.
+        n_arms: Arms, of which the first is what others are compared with.
+
+    Attributes:
+        live: Arms that are still timed.
+        compilations: For each, (n_rounds, n_arms) ms, NaN for arms that are out.
+        shares: For each, (n_rounds,) the largest share of a sample's time that others took.
     """
-    ratios = np.median(reference, axis=-1) / np.median(candidate, axis=-1)
-    observations = [ratios.ravel()]
-    if ratios.ndim > 1:
-        observations.append(np.median(ratios, axis=-1))
-    return float(max(map(half_width, observations)) / ratios.mean())
+
+    def __init__(self, n_arms: int) -> None:
+        self.live = list(range(n_arms))
+        self.n_arms = n_arms
+        self.compilations: list[FloatArray] = []
+        self.shares: list[FloatArray] = []
+
+    def run(
+        self, arms: Sequence[Arm], most: int, is_enough: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Time one compilation of all live arms.
+
+        A round takes a sample of each, always in the same order, so that each finds the caches of
+        another one. Rounds that other programs disturb are taken again, but no more than
+        ``PATIENCE`` times ``most`` altogether.
+
+        Args:
+            arms: The live arms, in their order.
+            most: Rounds that are wanted.
+            is_enough: Ends them earlier, after at least ``FEWEST``.
+        """
+        self.compilations.append(np.empty((0, self.n_arms)))
+        self.shares.append(np.empty(0))
+        for _ in range(PATIENCE * most):
+            ms, share = np.full(self.n_arms, np.nan), 0.0
+            for arm, sample_ms in zip(self.live, arms, strict=True):
+                before = read_usage()
+                ms[arm] = sample_ms()
+                share = max(share, find_share(before, read_usage()))
+            self.compilations[-1] = np.vstack([self.compilations[-1], ms])
+            self.shares[-1] = np.append(self.shares[-1], share)
+            calm = np.count_nonzero(self.shares[-1] < DISTURBED)
+            if calm >= most or (calm >= FEWEST and is_enough()):
+                return
+
+    def counted(self, arm: int, beside: int = 0) -> list[FloatArray]:
+        """For each compilation that both ran in, (n, 2) ms of two arms, pair by pair.
+
+        Those that others disturbed count only where too few are left without them.
+        """
+        pairs = [ms[:, [arm, beside]] for ms in self.compilations]
+        ran = [np.isfinite(ms).all(axis=1) for ms in pairs]
+        if not self.taken_share(arm):
+            ran = [one & (share < DISTURBED) for one, share in zip(ran, self.shares, strict=True)]
+        return [ms[kept] for ms, kept in zip(pairs, ran, strict=True) if kept.any()]
+
+    def taken_share(self, arm: int) -> float:
+        """The usual share of the time that others took from an arm's rounds; 0 if enough are calm.
+
+        No verdict can rest on an arm that others disturbed.
+        """
+        ran = np.isfinite(np.concatenate(self.compilations)[:, arm])
+        shares = np.concatenate(self.shares)[ran]
+        enough = np.count_nonzero(shares < DISTURBED) >= FEWEST
+        return 0.0 if enough else float(np.median(shares))
+
+    def samples(self, arm: int, beside: int = 0) -> FloatArray:
+        """(n, 2) ms of two arms, pair by pair."""
+        return np.concatenate(self.counted(arm, beside))
+
+    def speedup(self, arm: int, over: int = 0) -> float:
+        """Ratio of the medians of two arms."""
+        mine, others = np.median(self.samples(arm, over), axis=0)
+        return float(others / mine)
+
+    def noise(self, arm: int, over: int = 0) -> float:
+        """Half-width of the uncertainty of a speed-up, as a fraction.
+
+        One observation is a pair of samples, which share the machine's drift, or a compilation,
+        whichever gives more.
+        """
+        if arm == over:
+            return 0.0
+        pairs = [np.log(ms[:, 1] / ms[:, 0]) for ms in self.counted(arm, over)]
+        width = half_width(np.concatenate(pairs), TYPICAL)
+        if len(pairs) > 1:
+            width = max(width, half_width(np.array([np.median(one) for one in pairs]), BETWEEN))
+        return float(np.expm1(width))
+
+    def is_slower(self, arm: int, than: float, over: int = 0) -> bool:
+        """Return whether an arm's speed-up over another one is clearly below some value."""
+        return self.speedup(arm, over) * (1.0 + self.noise(arm, over)) < than
+
+    def drop_slower(self, noise: float) -> None:
+        """Drop arms that are clearly slower than the fastest, and known to some noise.
+
+        The first arm stays.
+        """
+        fastest = max(self.live, key=self.speedup)
+        self.live = [
+            arm
+            for arm in self.live
+            if arm in (0, fastest)
+            or not self.is_slower(arm, 1.0, fastest)
+            or self.noise(arm) > noise
+        ]
+
+    def is_decided(self, noise: float, fine: float) -> bool:
+        """Return whether all that is left is known as well as a verdict needs.
+
+        One arm is if it is clearly faster or slower than the first, and known to ``noise``;
+        several, and one that equals the first, have to be known to ``fine``. Nothing more is tried
+        where other programs leave no calm round in several compilations.
+        """
+        if len(self.compilations) < FEWEST:
+            return False
+        rivals = [arm for arm in self.live if arm]
+        if len(self.compilations) >= PATIENCE and any(map(self.taken_share, rivals)):
+            return True
+        if len(rivals) == 1 and self.noise(rivals[0]) <= noise:
+            ratio, uncertain = self.speedup(rivals[0]), self.noise(rivals[0])
+            if ratio * (1.0 - uncertain) > 1.0 or ratio * (1.0 + uncertain) < 1.0:
+                return True
+        return all(self.noise(arm) <= fine for arm in rivals)
 
 
-def half_width(observations: Samples) -> float:
-    """Half of the 95 % confidence interval of the mean."""
-    quantile = stdtrit(len(observations) - 1, 0.975)
-    return float(quantile * observations.std(ddof=1) / np.sqrt(len(observations)))
-
-
-def is_unsteady(reference: Samples, candidate: Samples) -> bool:
-    """Return whether to repeat the run: a long tail, or a reference that moved halfway."""
-    half = reference.shape[0] // 2
-    before, after = np.median(reference[:half]), np.median(reference[half:])
-    tail = np.percentile(candidate, 90) / np.median(candidate)
-    return bool(tail > UNSTEADY or max(before, after) / min(before, after) > MOVED)
+def half_width(observations: FloatArray, typical: float) -> float:
+    """Half of the interval of a mean, by the spread of observations and a typical one."""
+    freedom = WEIGHT + len(observations) - 1
+    squares = WEIGHT * typical**2 + len(observations) * observations.var()
+    return float(stdtrit(freedom, QUANTILE) * np.sqrt(squares / freedom / len(observations)))

@@ -1,4 +1,4 @@
-"""The timing protocol: what is measured of a placement, and how often things run."""
+"""The timing protocol: what is measured of a placement, and how exactly."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TimingProtocol:
-    """The objective, and numbers of inferences, repetitions and compilations.
+    """The objective, and how exactly and with how many inferences and compilations at most.
 
     With objective ``"throughput"`` what is repeated is a window of requests in flight, instead of
     an inference.
 
     Attributes:
-        warmup: Inferences before the first counted one.
-        repeats: Counted inferences of candidate and reference, each.
-        attempts: Maximum number of runs; a run is repeated while it is unsteady or ``noise`` is
-            not reached. Steady runs count together; if there is none, the one with the least
-            noise counts.
+        warmup: Largest number of inferences before the first counted one; they end when times stop
+            falling.
+        repeats: Largest number of counted inferences of candidate and reference, each.
         noise: Half-width of the uncertainty of a speed-up, as a fraction, that is good enough.
-        final_repeats: As ``repeats``, for each compilation of a finalist.
-        final_compiles: Compilations of each finalist.
+        racing: Whether a placement that is clearly slower than the best so far needs no more.
+        final_repeats: Inferences in each compilation of a finalist.
+        final_compiles: Largest number of compilations of a finalist.
+        final_noise: As ``noise``, of finalists that are about as fast as what they are compared
+            with.
         fit_placements: Minimum number of placements that a profile is fitted to.
         counter_inferences: Inferences on each device whose counters a profile reads.
         objective: ``"latency"`` of one request at a time, or ``"throughput"`` of several: the time
@@ -30,12 +31,13 @@ class TimingProtocol:
         window: Requests whose completion is timed at a stretch.
     """
 
-    warmup: int = 5
-    repeats: int = 10
-    attempts: int = 2
-    noise: float = float("inf")
-    final_repeats: int = 12
-    final_compiles: int = 4
+    warmup: int = 3
+    repeats: int = 6
+    noise: float = 0.05
+    racing: bool = True
+    final_repeats: int = 4
+    final_compiles: int = 8
+    final_noise: float = 0.02
     fit_placements: int = 24
     counter_inferences: int = 30
     objective: str = "latency"
@@ -48,19 +50,11 @@ class TimingProtocol:
         return self.objective == "throughput"
 
 
-FOR_FITTING = TimingProtocol(repeats=16)
+FOR_FITTING = TimingProtocol(repeats=16, noise=0.03, racing=False)
 """For measurements that a fit averages."""
 
-QUICK = TimingProtocol(
-    warmup=1,
-    repeats=2,
-    attempts=1,
-    final_repeats=4,
-    final_compiles=3,
-    fit_placements=0,
-    counter_inferences=8,
-)
+QUICK = TimingProtocol(repeats=4, racing=False, fit_placements=0, counter_inferences=8)
 """For a plan within a minute: rough costs, which a measurement checks."""
 
-FOR_RANKING = TimingProtocol(repeats=16, attempts=4, noise=0.025)
+FOR_RANKING = TimingProtocol(repeats=32, noise=0.025, racing=False)
 """For measurements that are compared one by one."""

@@ -22,7 +22,7 @@ from placement_gym.hardware.devices import TESTBED
 from placement_gym.models.spec import ModelSpec
 
 SUPPORT = Path(__file__).parents[2] / "support"
-PROTOCOL = TimingProtocol(warmup=1, repeats=2, attempts=1, final_repeats=2, final_compiles=2)
+PROTOCOL = TimingProtocol(warmup=1, repeats=2, final_repeats=2, final_compiles=2)
 RESTARTS = (*ENDS, "exit", "hang", "stop")
 
 

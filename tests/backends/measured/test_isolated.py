@@ -30,7 +30,7 @@ from placement_gym.models import UnsupportedModelError
 from placement_gym.models.spec import ModelSpec
 
 SUPPORT = Path(__file__).parents[2] / "support"
-PROTOCOL = TimingProtocol(warmup=1, repeats=2, attempts=1, final_repeats=2, final_compiles=2)
+PROTOCOL = TimingProtocol(warmup=1, repeats=2, final_repeats=2, final_compiles=2)
 
 
 def build(model: Any = "tiny", granularity: str = "colocated") -> IsolatedBackend:
@@ -165,7 +165,7 @@ def test_another_protocol_shares_the_process_and_does_not_end_it(
     shared: IsolatedBackend,
 ) -> None:
     shared.evaluate(assignment(CHESSBOARD))
-    other = shared.with_protocol(TimingProtocol(warmup=0, repeats=8, attempts=1))
+    other = shared.with_protocol(TimingProtocol(warmup=0, repeats=8))
     assert other.evaluate(assignment(CHESSBOARD)).feasible
     before = pid_of(shared)
     other.close()

@@ -177,7 +177,7 @@ def test_repeated_placement_is_measured_again_without_the_cache(cache: bool) -> 
 
 def test_remeasuring_compiles_every_finalist_afresh() -> None:
     core = WatchedCore()
-    tested = backend(core, final_compiles=3)
+    tested = backend(core, final_compiles=3, final_noise=0)
     finalists = [assignment(CHESSBOARD), assignment([1] * N_TINY)]
     for finalist in finalists:
         tested.evaluate(finalist)
@@ -220,7 +220,7 @@ def test_placements_keep_their_times_in_any_compile_order(
     measured = tested.remeasure([tested.problem.single(0), tested.problem.single(1)])
     assert compiled == [0, 1, 1, 0]
     assert [m.latency_ms for m in measured] == pytest.approx([1.0, 3.0])
-    assert measured[1].noise == pytest.approx(0.0, abs=1e-9)
+    assert measured[1].noise < 0.1  # samples of one mixed with the other would give more
 
 
 def test_counting_gives_a_sign_of_life_before_each_inference() -> None:

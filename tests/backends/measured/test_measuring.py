@@ -24,10 +24,11 @@ INVALID = EngineFailureError(Kind.INVALID_VALUE, "-1 ms")
 
 @pytest.fixture(autouse=True)
 def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """A machine without load, whose clock records pauses instead of waiting."""
+    """A machine without load that shows no more, whose clock records pauses instead of waiting."""
     pauses: list[float] = []
     monkeypatch.setattr(measuring, "sleep", pauses.append)
     monkeypatch.setattr(health.os, "getloadavg", lambda: (0.0, 0.0, 0.0))
+    monkeypatch.setattr(health, "is_visible", lambda: False)
     return pauses
 
 
@@ -124,6 +125,17 @@ def test_a_busy_machine_marks_the_sample_and_is_not_asked_twice(
     found = [engine.evaluate(MIXED) for _ in range(4)]
     assert all("load average 9.0 on 2 cores" in m.doubt for m in found)
     assert engine.log.count("measure") == 4
+
+
+def test_where_interference_is_seen_nothing_else_is_doubted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(health, "is_visible", lambda: True)
+    monkeypatch.setattr(health.os, "getloadavg", lambda: (99.0, 0.0, 0.0))
+    taken = Measurement(5.0, 12.0, 9.0, noise=0.02, doubt="other programs took 46% of the time")
+    engine = ScriptedEngine([10.0, 10.0, 10.0, replace(taken, doubt=""), taken])
+    assert [engine.evaluate(MIXED).doubt for _ in range(5)] == [*[""] * 4, taken.doubt]
+    assert engine.log.count("measure") == 5
 
 
 def test_noise_floor_is_the_usual_noise_of_the_session() -> None:

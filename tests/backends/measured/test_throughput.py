@@ -16,7 +16,7 @@ from placement_gym import DeviceSpec
 from placement_gym.backends.failures import EngineFailureError
 from placement_gym.backends.measured import throughput
 from placement_gym.backends.measured.in_process import MeasuredBackend
-from placement_gym.backends.measured.throughput import InFlight, list_streams, time_windows
+from placement_gym.backends.measured.throughput import InFlight, list_streams
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.pipeline.stage import Stage
 from placement_gym.base.errors import UserError
@@ -30,7 +30,6 @@ SPLIT = np.array([0, 0, 1, 1])
 ONCE = {
     "warmup": 0,
     "repeats": 2,
-    "attempts": 1,
     "final_repeats": 2,
     "final_compiles": 2,
     "window": 2,
@@ -156,18 +155,6 @@ def test_a_window_counts_neither_filling_nor_emptying(monkeypatch: pytest.Monkey
     assert len(beats) == 3 + 6 + 3
 
 
-def test_windows_take_turns_in_alternating_order() -> None:
-    order: list[int] = []
-
-    def arm(number: int) -> Any:
-        return lambda: order.append(number) or float(number)
-
-    samples = time_windows([arm(0), arm(1), arm(2)], 3)
-    assert order == [0, 1, 2, 2, 1, 0, 0, 1, 2, 2, 1, 0]
-    assert samples.shape == (3, 4, 1)
-    assert samples[:, :, 0].tolist() == [[0.0] * 4, [1.0] * 4, [2.0] * 4]
-
-
 def test_requests_that_disturb_each_other_are_infeasible(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -206,7 +193,7 @@ def test_a_stage_that_fails_makes_a_placement_infeasible(monkeypatch: pytest.Mon
 
 def test_objectives_share_neither_references_nor_sessions() -> None:
     backend = build()
-    latency = backend.with_protocol(TimingProtocol(warmup=0, repeats=2, attempts=1))
+    latency = backend.with_protocol(TimingProtocol(warmup=0, repeats=2))
     assert latency.session is not backend.session
     assert backend.with_protocol(backend.protocol).session is backend.session
     assert latency.evaluate(SPLIT).requests is None

@@ -1,0 +1,69 @@
+"""Time that other programs took while a sample was measured, as Linux counts it."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from time import perf_counter
+from typing import NamedTuple
+
+from placement_gym.hardware.devices import DeviceSpec
+
+DISTURBED = 0.1
+"""Share of a sample's time that others took from which on it is taken again. On an idle machine it
+is below 0.01, seldom 0.05; beside one program for each core it was 0.8."""
+THREADS, PROCESSOR = Path("/proc/self/task"), Path("/proc/stat")
+
+
+class Usage(NamedTuple):
+    """Seconds so far: of the clock, and those that this process ran, waited and was robbed of.
+
+    Attributes:
+        clock_s: Of the clock.
+        ran_s: In which its threads ran.
+        waited_s: In which its threads were ready to run, and others had the cores.
+        stolen_s: For each core, in which the host of a virtual machine gave it to others.
+    """
+
+    clock_s: float
+    ran_s: float
+    waited_s: float
+    stolen_s: float
+
+
+def is_visible() -> bool:
+    """Return whether the system tells how long threads wait for a core."""
+    return (THREADS / str(os.getpid()) / "schedstat").is_file()
+
+
+def read_usage() -> Usage:
+    """What this process has used; zeros where the system does not tell."""
+    ran_ns = waited_ns = ticks = 0
+    for thread in os.listdir(THREADS) if THREADS.is_dir() else ():  # noqa: PTH208  twice as fast
+        with suppress(OSError):  # it has ended, or there is no such file
+            ran, waited, _ = (THREADS / thread / "schedstat").read_text().split()
+            ran_ns, waited_ns = ran_ns + int(ran), waited_ns + int(waited)
+    with suppress(OSError, IndexError):
+        ticks = int(PROCESSOR.read_text().split("\n", 1)[0].split()[8])
+    cores = os.cpu_count() or 1
+    stolen_s = ticks / os.sysconf("SC_CLK_TCK") / cores if ticks else 0.0
+    return Usage(perf_counter(), ran_ns / 1e9, waited_ns / 1e9, stolen_s)
+
+
+def find_share(before: Usage, after: Usage) -> float:
+    """The share of the time between two readings that others took, from 0 to 1.
+
+    Threads that compute wait or run all the time, so that the share of waiting is one of both.
+    Where a device other than the processor computes, they do neither: then it is one of the time.
+    """
+    clock_s, ran_s, waited_s, stolen_s = (b - a for a, b in zip(before, after, strict=True))
+    waited = waited_s / max(ran_s + waited_s, clock_s, 1e-9)
+    return float(min(max(waited, stolen_s / max(clock_s, 1e-9), 0.0), 1.0))
+
+
+def describe(share: float, devices: tuple[DeviceSpec, ...]) -> str:
+    """Describe that others took a share of the time; says so where not all devices are seen."""
+    unseen = ", ".join(device.name for device in devices if not device.host)
+    seen = f" of the host (what others run on {unseen} is not seen)" if unseen else ""
+    return f"other programs took {share:.0%} of the time{seen}"

@@ -1,0 +1,259 @@
+"""Races: who takes part in which round, when they end, and how often their intervals are right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import pytest
+from testbed import known_problem
+
+from placement_gym.backends.measured import timing
+from placement_gym.backends.measured.candidate import Compilation, summarize
+from placement_gym.backends.measured.interference import Usage, describe, find_share
+from placement_gym.backends.measured.timing import Arm, Race, warm_up
+from placement_gym.backends.protocol import Measurement
+from placement_gym.hardware.devices import TESTBED, DeviceSpec
+
+NOISE = 0.05
+
+
+class Machine:
+    """Time that passes only while an arm runs, and of which others take a share."""
+
+    def __init__(self) -> None:
+        self.now_s = self.waited_s = 0.0
+        self.runs: list[str] = []
+        self.taken: Callable[[], float] = lambda: 0.0
+
+    def arm(
+        self, name: str, ms: float, slowdown: Callable[[float], float] = lambda now_s: 1.0
+    ) -> Arm:
+        def sample_ms() -> float:
+            self.runs.append(name)
+            spent_s, share = ms / 1e3 * slowdown(self.now_s), self.taken()
+            self.now_s += spent_s
+            self.waited_s += share * spent_s
+            return spent_s * 1e3
+
+        return sample_ms
+
+    def read_usage(self) -> Usage:
+        return Usage(self.now_s, self.now_s - self.waited_s, self.waited_s, 0.0)
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    machine = Machine()
+    monkeypatch.setattr(timing, "perf_counter", lambda: machine.now_s)
+    monkeypatch.setattr(timing, "read_usage", machine.read_usage)
+    return machine
+
+
+def race_of(*arms: Arm, most: int = 6, noise: float = 0.0) -> Race:
+    race = Race(len(arms))
+    race.run(arms, most, lambda: race.noise(1) <= noise)
+    return race
+
+
+def test_arms_take_turns_and_keep_their_own_samples(machine: Machine) -> None:
+    race = race_of(machine.arm("a", 6.0), machine.arm("b", 3.0), most=4)
+    assert machine.runs == ["a", "b"] * 4
+    assert race.samples(1).tolist() == [[3.0, 6.0]] * 4
+    assert race.speedup(1) == 2.0
+
+
+def test_a_race_ends_once_its_answer_is_known(machine: Machine) -> None:
+    race = race_of(machine.arm("a", 6.0), machine.arm("b", 3.0), most=50, noise=NOISE)
+    assert 2 <= len(race.samples(1)) <= 3
+    assert race.noise(1) <= NOISE
+
+
+def test_one_that_is_clearly_slower_needs_no_more(machine: Machine) -> None:
+    race = race_of(machine.arm("a", 6.0), machine.arm("b", 9.0), most=2)
+    assert race.is_slower(1, than=1.0)
+    assert not race.is_slower(1, than=0.6)
+
+
+@pytest.mark.parametrize("change", [5, -4])
+def test_drift_common_to_both_arms_cancels(machine: Machine, change: float) -> None:
+    arms = [machine.arm(name, ms, lambda now_s: 2 + change * now_s) for name, ms in
+            (("a", 2.0), ("b", 1.0))]  # fmt: skip
+    race = race_of(*arms, most=30)
+    samples = race.samples(1)
+    assert samples.max(axis=0)[0] / samples.min(axis=0)[0] > 1.2
+    assert race.speedup(1) == pytest.approx(2.0, rel=0.01)
+
+
+def test_disturbed_rounds_are_taken_again(machine: Machine) -> None:
+    shares = iter([0.5, 0.0] * 3 + [0.0] * 100)
+    machine.taken = lambda: next(shares)
+    race = race_of(machine.arm("a", 6.0), machine.arm("b", 3.0), most=4)
+    assert len(machine.runs) == 2 * (3 + 4)
+    assert len(race.samples(1)) == 4
+    assert summary(race).doubt == ""
+
+
+def test_the_patience_with_other_programs_ends(machine: Machine) -> None:
+    machine.taken = lambda: 0.46
+    race = race_of(machine.arm("a", 6.0), machine.arm("b", 3.0), most=4, noise=1.0)
+    assert len(race.samples(1)) == timing.PATIENCE * 4
+    assert summary(race).doubt == "other programs took 46% of the time"
+
+
+def summary(race: Race) -> Measurement:
+    return summarize(Compilation(1, 1, 0, 0, (0, 0), 0.0), race, 1, known_problem("tiny"))
+
+
+def test_a_device_that_is_no_processor_is_not_seen() -> None:
+    assert describe(0.46, TESTBED) == "other programs took 46% of the time"
+    mixed = (DeviceSpec("CPU"), DeviceSpec("GPU"))
+    assert "of the host (what others run on GPU is not seen)" in describe(0.46, mixed)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "share"),
+    [
+        (Usage(0, 0, 0, 0), Usage(1, 1, 0, 0), 0.0),
+        (Usage(0, 0, 0, 0), Usage(1, 0.5, 0.5, 0), 0.5),
+        (Usage(0, 0, 0, 0), Usage(1, 1.5, 0.5, 0), 0.25),  # two threads
+        (Usage(0, 0, 0, 0), Usage(1, 0.01, 0.05, 0), 0.05),  # a device computes
+        (Usage(0, 0, 0, 0), Usage(1, 1, 0, 0.3), 0.3),  # the host of the virtual machine
+        (Usage(0, 0, 5, 0), Usage(1, 1, 4, 0), 0.0),  # a thread has ended
+    ],
+)
+def test_share_of_time_that_others_took(before: Usage, after: Usage, share: float) -> None:
+    assert find_share(before, after) == pytest.approx(share)
+
+
+def test_warm_up_ends_when_times_stop_falling(machine: Machine) -> None:
+    ms = iter([15.0, 12.0, 10.0, 9.9, 10.0])
+
+    def run() -> None:
+        machine.now_s += next(ms) / 1e3
+
+    sample = warm_up(run, 9)
+    assert sample() == pytest.approx(10.0)
+    assert next(ms, None) is None
+
+
+def test_a_short_inference_runs_several_times_for_a_sample(machine: Machine) -> None:
+    sample = warm_up(machine.arm("a", 0.4), 2)
+    machine.runs.clear()
+    sample()
+    assert len(machine.runs) == 5
+
+
+def test_the_slow_drop_out_between_compilations(machine: Machine) -> None:
+    ms = (10.0, 10.1, 20.0)
+    race = Race(3)
+    for _ in range(2):
+        race.run([machine.arm(str(arm), ms[arm]) for arm in race.live], 4)
+        race.drop_slower(NOISE)
+    assert race.live == [0, 1]
+    assert len(race.samples(2)) == 4
+    assert len(race.samples(1)) == 8
+
+
+def test_a_clear_win_is_decided_sooner_than_a_draw(machine: Machine) -> None:
+    def compilations(ms: float) -> int:
+        race = Race(2)
+        while not race.is_decided(NOISE, 0.02):
+            race.run([machine.arm("a", 10.0), machine.arm("b", ms)], 4)
+        return len(race.compilations)
+
+    assert compilations(8.0) < compilations(10.0) <= 8
+
+
+def test_hopeless_races_end(machine: Machine) -> None:
+    machine.taken, race = lambda: 0.5, Race(2)
+    while not race.is_decided(NOISE, 0.0):
+        race.run([machine.arm("a", 10.0), machine.arm("b", 8.0)], 2)
+    assert len(race.compilations) == 3
+
+
+def test_the_spread_between_compilations_is_noise_too(machine: Machine) -> None:
+    def noise(*factors: float) -> float:
+        race = Race(2)
+        for factor in factors:
+            race.run([machine.arm("a", 10.0), machine.arm("b", 10.0 * factor)], 20)
+        return race.noise(1)
+
+    assert noise(1.0, 1.1, 1.0, 1.1) > 2 * noise(1.0, 1.0, 1.0, 1.0)
+
+
+Errors = Iterator[float]
+
+
+def normal(rng: np.random.Generator, size: float) -> Errors:
+    while True:
+        yield size * rng.standard_normal()
+
+
+def heavy_tailed(rng: np.random.Generator, size: float) -> Errors:
+    """One run in twenty takes up to a third longer."""
+    while True:
+        yield size * abs(rng.standard_t(3)) / 2 + 0.3 * rng.random() * (rng.random() < 0.05)
+
+
+def drifting(rng: np.random.Generator, size: float) -> Errors:
+    """Each error keeps a third of the one before it."""
+    error = 0.0
+    while True:
+        error = error / 3 + size * rng.standard_normal()
+        yield error
+
+
+def simulate(
+    rng: np.random.Generator,
+    kind: Callable[..., Errors],
+    size: float,
+    n: int,
+    run: Callable[[Sequence[Arm]], float],
+) -> float:
+    """The share of simulated races of which ``run`` returns an error, beyond the noise."""
+    missed = 0
+    for _ in range(n):
+        reference, candidate = kind(rng, size / np.sqrt(2)), kind(rng, size / np.sqrt(2))
+        drift = iter(np.exp(np.cumsum(0.01 * rng.standard_normal(4000))))
+
+        def arm(errors: Errors, drift: Iterator[float] = drift) -> Arm:
+            return lambda: 10.0 * next(drift) * np.exp(next(errors))
+
+        missed += run([arm(reference), arm(candidate)]) > 0.0
+    return missed / n
+
+
+@pytest.mark.parametrize(
+    ("kind", "size"),
+    [
+        *((kind, size) for kind in (normal, heavy_tailed) for size in (0.01, 0.025, 0.04)),
+        *((drifting, size) for size in (0.01, 0.025)),
+    ],
+)
+def test_intervals_cover_the_ratio_wherever_a_race_stops(
+    machine: Machine, kind: Callable[..., Errors], size: float
+) -> None:
+    """Up to 1.6 times the usual spread, or the usual one where errors last."""
+
+    def step(arms: Sequence[Arm]) -> float:
+        race = race_of(*arms, most=6, noise=NOISE)
+        return abs(np.log(race.speedup(1))) - race.noise(1)
+
+    assert simulate(np.random.default_rng(0), kind, size, 400, step) <= 0.05
+
+
+@pytest.mark.parametrize("kind", [normal, heavy_tailed, drifting])
+def test_identical_finalists_are_seldom_called_faster(
+    machine: Machine, kind: Callable[..., Errors]
+) -> None:
+    rng = np.random.default_rng(0)
+
+    def final(arms: Sequence[Arm]) -> float:
+        race = Race(2)
+        while len(race.compilations) < 8 and not race.is_decided(NOISE, 0.02):
+            luck = float(np.exp(0.02 * rng.standard_normal()))
+            race.run([arms[0], lambda luck=luck: arms[1]() * luck], 4)
+        return race.speedup(1) * (1.0 - race.noise(1)) - 1.0
+
+    assert simulate(rng, kind, 0.025, 200, final) <= 0.05
