@@ -117,38 +117,6 @@ def draw_bars(axes: Any, latencies: dict[str, float]) -> None:
     axes.tick_params(left=False, bottom=False, labelbottom=False)
 
 
-def draw_measurement() -> None:
-    """Draw the order of the inferences of one measurement."""
-    figure = Figure(figsize=(10, 2.5), layout="constrained")
-    axes = figure.add_subplot()
-    at = 0.0
-    for block in range(6):
-        order = ("reference", "candidate") if block % 2 == 0 else ("candidate", "reference")
-        for arm in order:
-            length, colour = (1.0, BLUE) if arm == "reference" else (0.8, RED)
-            for run in range(3):
-                counted = run > 0
-                axes.barh(arm, length, left=at, height=0.6, edgecolor="white",
-                          color=colour if counted else "none", linewidth=0.8)  # fmt: skip
-                if not counted:
-                    axes.barh(arm, length, left=at, height=0.6, color="none", edgecolor=colour,
-                              hatch="////", linewidth=0.8)  # fmt: skip
-                at += length
-        axes.axvline(at + 0.1, color="#dddddd", linewidth=0.8, zorder=0)
-        at += 0.2
-    axes.barh("reference", 0, color=BLUE, label="counted inference of the reference device")
-    axes.barh("reference", 0, color=RED, label="counted inference of the placement")
-    axes.barh("reference", 0, color="none", edgecolor=GREY, hatch="////",
-              label="first of a block: not counted")  # fmt: skip
-    axes.invert_yaxis()
-    axes.set_xlabel("time")
-    axes.set_xticks([])
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.tick_params(left=False)
-    figure.legend(loc="outside upper center", ncols=3, frameon=False)
-    save(figure, "measurement.svg")
-
-
 def draw_schedules() -> None:
     """One placement of two branches: as HETERO runs it, and if devices overlapped."""
     figure = Figure(figsize=(10, 3.2), layout="constrained")
@@ -215,6 +183,5 @@ def draw_line(axes: Any, title: str, least: float, found: Any, single: float, na
 
 if __name__ == "__main__":
     draw_overview()
-    draw_measurement()
     draw_schedules()
     draw_gap()
