@@ -132,7 +132,7 @@ def test_a_workloads_device_of_an_unknown_kind_is_refused(tmp_path: Path) -> Non
         ("DevicePlacement-v0", "repeat", "repeats"),
         ("DevicePlacementPerUnitSim-v0", "nois", "noise"),
         ("DevicePlacementPerUnit-v0", "final_rewrd", "final_reward"),
-        ("DevicePlacementPerUnit-v0", "noise", ""),
+        ("DevicePlacementPerUnit-v0", "zebra", ""),
     ],
 )
 def test_an_unknown_keyword_is_refused_with_the_nearest(
