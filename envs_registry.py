@@ -10,6 +10,7 @@ ENVS: tuple[dict[str, Any], ...] = (
     {
         "id": "DevicePlacement-v0",
         "entry_point": "placement_gym.envs.measured_env:MeasuredEnv",
+        "vector_entry_point": "placement_gym.envs.vector:MeasuredVectorEnv",
         "nondeterministic": True,
     },
     {

@@ -1,10 +1,14 @@
 """Time that the environment adds to measuring with OpenVINO, and the cost of failures.
 
+    python benchmarks/measuring.py answers --model resnet --steps 30
     python benchmarks/measuring.py overhead --model resnet --steps 12
     python benchmarks/measuring.py isolation --model resnet --steps 12
     python benchmarks/measuring.py faults --model tiny --steps 1000 --faults 100
     python benchmarks/measuring.py soak --model tiny --steps 2000
 
+``answers`` prints what a reset and steps cost and how good their answers are, beside a fixed number
+of inferences: the error and rank correlation of the same placements measured at length, and how
+many comparisons of a placement with itself call it faster; and what other programs took meanwhile.
 ``overhead`` times steps beside plain OpenVINO calls with the same counts, ``isolation`` beside
 steps that measure in this process. ``faults`` strikes measurements with faults of every kind, each
 of which must cost no result, keep no wrong value and end no run; at most half of the steps of a run
@@ -27,20 +31,29 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from scipy.stats import spearmanr
 
 import placement_gym  # noqa: F401  registers the environments
 from placement_gym.backends.measured import hetero
 from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.in_process import MeasuredBackend
+from placement_gym.backends.measured.inferences import SingleInference
+from placement_gym.backends.measured.interference import describe, find_share, read_usage
 from placement_gym.backends.measured.isolated import IsolatedBackend
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.base.arrays import IntArray
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.hardware.devices import TESTBED
 from placement_gym.models.spec import ModelSpec
+from placement_gym.problem.patterns import sample_placements
 
 SUPPORT = Path(__file__).resolve().parents[1] / "tests" / "support"
 PROTOCOL = TimingProtocol(warmup=1, repeats=2)
+PROTOCOLS = {
+    "short": TimingProtocol(),
+    "fixed": TimingProtocol(warmup=5, repeats=18, noise=0.0, racing=False),
+    "long": TimingProtocol(repeats=60, noise=0.0, racing=False),
+}
 NONE = "no fault"
 EVERY, WINDOW = 25, 10
 """Steps between two samples of a soak, and samples that count together; the second window is the
@@ -52,6 +65,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands: dict[str, Callable[[argparse.Namespace], None]] = {
+        "answers": judge_answers,
         "overhead": time_overhead,
         "isolation": time_isolation,
         "faults": run_faults,
@@ -61,6 +75,7 @@ def main() -> None:
     parser.add_argument("--model", default="tiny", help="built-in model or file (%(default)s)")
     parser.add_argument("--steps", type=int, default=12, help="of each run (%(default)s)")
     parser.add_argument("--faults", type=int, default=100, help="of each kind (%(default)s)")
+    parser.add_argument("--comparisons", type=int, default=10, help="with itself (%(default)s)")
     parser.add_argument("--kinds", nargs="*", help="of faults (all)")
     options = parser.parse_args()
     sys.path.append(str(SUPPORT))
@@ -74,9 +89,56 @@ def time_s(action: Callable[..., Any], *arguments: Any) -> float:
     return perf_counter() - started
 
 
+def judge_answers(options: argparse.Namespace) -> None:
+    """Measure placements by each protocol in turn, and some finalists beside themselves."""
+    env = gym.make("DevicePlacement-v0", model=options.model, devices="cpu-testbed", isolate=False)
+    backend = placement_env(env).backend.inner  # type: ignore[attr-defined]
+    runs = count_runs()
+    first = read_usage()
+    reset_s = time_s(env.reset)
+    print(f"{options.model}: reset {reset_s:.1f} s, {runs[0]} inferences")
+    placements = sample_placements(backend.problem, options.steps, np.random.default_rng(1))
+    found: dict[str, list[Any]] = {name: [] for name in PROTOCOLS}
+    for placed in placements:
+        for name, protocol in PROTOCOLS.items():
+            runs[0] = 0
+            started = perf_counter()
+            measured = backend.with_protocol(protocol).evaluate(placed)
+            spent = perf_counter() - started, runs[0]
+            found[name].append((measured.speedup, measured.noise, bool(measured.doubt), *spent))
+    long = np.array(found["long"])[:, 0]
+    for name, rows in found.items():
+        speedup, noise, doubt, seconds, n = np.array(rows).T
+        error, rank = np.abs(np.log(speedup / long)), spearmanr(speedup, long).statistic
+        print(
+            f"{name:6} {np.median(seconds):5.2f} s {np.median(n):4.0f} inferences, error "
+            f"{np.sqrt((error**2).mean()):.2%} (largest {error.max():.1%}, beyond its noise "
+            f"{(error > noise).mean():.0%}), rank {rank:.3f}, doubtful {doubt.mean():.0%}"
+        )
+    backend.remeasure_elsewhere = None
+    verdicts = [backend.remeasure([one, one])[1] for one in placements[: options.comparisons]]
+    faster = sum(m.speedup * (1 - m.noise) > 1.0 for m in verdicts)
+    doubtful = sum(bool(m.doubt) for m in verdicts)
+    print(f"{len(verdicts)} comparisons with itself: {faster} faster, {doubtful} doubtful")
+    print(describe(find_share(first, read_usage()), ()))
+
+
+def count_runs() -> list[int]:
+    """A list whose one number grows with each inference from now on."""
+    counted, run = [0], SingleInference.run
+
+    def counting(inference: SingleInference) -> None:
+        counted[0] += 1
+        run(inference)
+
+    SingleInference.run = counting  # type: ignore[method-assign]
+    return counted
+
+
 def time_overhead(options: argparse.Namespace) -> None:
     """Time steps and plain calls in turns, and steps on placements that are known."""
-    env = gym.make("DevicePlacement-v0", model=options.model, devices="cpu-testbed", isolate=False)
+    kwargs = {"isolate": False, "warmup": 2, "noise": 1e-9}  # the same counts in every step
+    env = gym.make("DevicePlacement-v0", model=options.model, devices="cpu-testbed", **kwargs)
     base = placement_env(env)
     backend = base.backend.inner  # type: ignore[attr-defined]
     env.reset(seed=0)

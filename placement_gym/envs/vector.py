@@ -17,6 +17,7 @@ from placement_gym.base.errors import UserError
 from placement_gym.envs import rewards
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.episode import read_starts
+from placement_gym.envs.measured_env import MeasuredEnv
 from placement_gym.envs.observation import Observation
 from placement_gym.envs.simulated_env import SimulatedEnv
 
@@ -206,6 +207,26 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
     def close_extras(self, **kwargs: Any) -> None:
         """Close the shared environment."""
         self.env.close()
+
+
+class MeasuredVectorEnv(PlacementVectorEnv):
+    """``gym.make_vec("DevicePlacement-v0", num_envs=k)``: k placements, one process that measures.
+
+    The placements of a step are measured one after another beside the same compiled reference
+    device, and the devices are measured alone once, when it is made.
+
+    Args:
+        num_envs: Placements per step.
+        kwargs: As for ``MeasuredEnv``, without ``render_mode``.
+
+    Raises:
+        ValueError: ``num_envs`` is not a positive integer, or an argument of ``MeasuredEnv`` is
+            wrong.
+    """
+
+    def __init__(self, num_envs: int = 1, **kwargs: Any) -> None:
+        check_integer("num_envs", num_envs, 1)
+        super().__init__(MeasuredEnv(**kwargs), num_envs)
 
 
 class SimulatedVectorEnv(PlacementVectorEnv):

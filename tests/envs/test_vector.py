@@ -189,3 +189,19 @@ def test_wrong_arguments_are_refused_as_by_one_environment() -> None:
     for horizon in (*counts, "two"):
         with pytest.raises(UserError, match="horizon must be an integer of at least 1"):
             PlacementVectorEnv(diamond_env(), 2, horizon=horizon)
+
+
+def test_measured_placements_share_one_reference() -> None:
+    options: dict[str, Any] = {"devices": "cpu-testbed", "repeats": 2, "isolate": False}
+    envs: Any = gym.make_vec("DevicePlacement-v0", 3, model="tiny", **options).unwrapped
+    backend = envs.env.backend.inner
+    reference = backend.reference
+    envs.reset(seed=0)
+    rows = np.array([[0] * 7, [1] * 7, [0, 1] * 3 + [0]])
+    _, rewards, terminated, _, info = envs.step(rows)
+    assert rewards[0] == 0.0
+    assert terminated.all()
+    assert info["final_info"]["feasible"].all()
+    assert backend.reference is reference
+    assert {row.tobytes() for row in rows} <= envs.env.backend.seen.keys()
+    envs.close()
