@@ -192,10 +192,13 @@ def summarize(
     """The measurement that the samples of an arm, beside those of the first, amount to."""
     times, reference = race.samples(arm).T
     taken = race.taken_share(arm)
+    # Not the median of times: over the reference's it would be off by what the machine drifted.
+    reference_ms = float(np.median(reference))
+    latency_ms = reference_ms / race.speedup(arm)
     return Measurement(
-        latency_ms=float(np.median(times)),
-        reference_ms=float(np.median(reference)),
-        latency_p90_ms=float(np.percentile(times, 90)),
+        latency_ms=latency_ms,
+        reference_ms=reference_ms,
+        latency_p90_ms=max(float(np.percentile(times, 90)), latency_ms),
         noise=race.noise(arm),
         measure_s=measure_s,
         doubt=describe(taken, problem.devices) if taken else "",

@@ -189,11 +189,11 @@ class MeasuredBackend(MeasuringBackend):
     ) -> None:
         """Compile and time what is left in a race; its memory is free again afterwards.
 
-        The order of compilation changes each time, so that it favours no placement.
+        The order of compilation and of warming up changes each time, so that it favours none.
         """
         step = -1 if len(race.compilations) % 2 else 1
         arms = [self.compile_and_check(assignments[arm]) for arm in race.live[::step]][::step]
-        race.run(self.warm_up(arms), self.protocol.final_repeats)
+        race.run(self.warm_up(arms[::step])[::step], self.protocol.final_repeats)
         for number, arm in zip(race.live, arms, strict=True):
             compiled[number].append(arm.summarize())
 

@@ -22,7 +22,9 @@ from placement_gym.backends.measured.interference import DISTURBED, find_share, 
 from placement_gym.base.arrays import FloatArray
 
 FEWEST = 2
-"""Rounds before an answer, and compilations before one of several."""
+"""Rounds before an answer."""
+COMPILATIONS = 3
+"""Compilations before a verdict."""
 PATIENCE = 3
 """Times as many rounds as wanted are taken while other programs disturb them."""
 SAMPLE_MS = 2.0
@@ -81,7 +83,8 @@ class Race:
         """Time one compilation of all live arms.
 
         A round takes a sample of each, always in the same order, so that each finds the caches of
-        another one. Rounds that other programs disturb are taken again, but no more than
+        another one; the next compilation in the other order, because the first of a round is up to
+        1 % slower. Rounds that other programs disturb are taken again, but no more than
         ``PATIENCE`` times ``most`` altogether.
 
         Args:
@@ -91,9 +94,10 @@ class Race:
         """
         self.compilations.append(np.empty((0, self.n_arms)))
         self.shares.append(np.empty(0))
+        turns = list(zip(self.live, arms, strict=True))[:: 1 if len(self.shares) % 2 else -1]
         for _ in range(PATIENCE * most):
             ms, share = np.full(self.n_arms, np.nan), 0.0
-            for arm, sample_ms in zip(self.live, arms, strict=True):
+            for arm, sample_ms in turns:
                 before = read_usage()
                 ms[arm] = sample_ms()
                 share = max(share, find_share(before, read_usage()))
@@ -129,9 +133,12 @@ class Race:
         return np.concatenate(self.counted(arm, beside))
 
     def speedup(self, arm: int, over: int = 0) -> float:
-        """Ratio of the medians of two arms."""
-        mine, others = np.median(self.samples(arm, over), axis=0)
-        return float(others / mine)
+        """The median ratio of pairs, which share the machine's drift; the mean of compilations."""
+        return float(np.exp(np.mean([np.median(pairs) for pairs in self.log_ratios(arm, over)])))
+
+    def log_ratios(self, arm: int, over: int = 0) -> list[FloatArray]:
+        """For each compilation, the log of each pair's ratio."""
+        return [np.log(ms[:, 1] / ms[:, 0]) for ms in self.counted(arm, over)]
 
     def noise(self, arm: int, over: int = 0) -> float:
         """Half-width of the uncertainty of a speed-up, as a fraction.
@@ -141,7 +148,7 @@ class Race:
         """
         if arm == over:
             return 0.0
-        pairs = [np.log(ms[:, 1] / ms[:, 0]) for ms in self.counted(arm, over)]
+        pairs = self.log_ratios(arm, over)
         width = half_width(np.concatenate(pairs), TYPICAL)
         if len(pairs) > 1:
             width = max(width, half_width(np.array([np.median(one) for one in pairs]), BETWEEN))
@@ -172,10 +179,10 @@ class Race:
         several, and one that equals the first, have to be known to ``fine``. Nothing more is tried
         where other programs leave no calm round in several compilations.
         """
-        if len(self.compilations) < FEWEST:
+        if len(self.compilations) < COMPILATIONS:
             return False
         rivals = [arm for arm in self.live if arm]
-        if len(self.compilations) >= PATIENCE and any(map(self.taken_share, rivals)):
+        if any(map(self.taken_share, rivals)):
             return True
         if len(rivals) == 1 and self.noise(rivals[0]) <= noise:
             ratio, uncertain = self.speedup(rivals[0]), self.noise(rivals[0])
