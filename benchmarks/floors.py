@@ -1,4 +1,4 @@
-r"""Classic placers on workloads with little memory, at equal evaluations and at equal CPU seconds.
+r"""Searches and placers where memory is scarce, at equal evaluations and at equal CPU seconds.
 
     python benchmarks/floors.py --data DIR --out OUT                      # at equal evaluations
     python benchmarks/floors.py --data DIR --out OUT --evaluations "" --seconds 0.03,0.1,0.3,1,3,10

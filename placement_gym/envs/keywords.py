@@ -77,8 +77,8 @@ def not_placement(name: str) -> UserError:
 
 
 def placement_ids() -> list[str]:
-    """Ids of the registered environments of this package."""
-    return [known for known in gym.registry if known.startswith("DevicePlacement")]
+    """Ids of the registered environments of this package, in alphabetical order."""
+    return sorted(known for known in gym.registry if known.startswith("DevicePlacement"))
 
 
 def find_creator(spec: EnvSpec) -> Callable[..., Any] | None:

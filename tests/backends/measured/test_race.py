@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 from testbed import known_problem
 
-from placement_gym.backends.measured import timing
+from placement_gym.backends.measured import interference, timing
 from placement_gym.backends.measured.candidate import Compilation, summarize
 from placement_gym.backends.measured.interference import Usage, describe, find_share
 from placement_gym.backends.measured.timing import Arm, Race, warm_up
@@ -257,3 +258,15 @@ def test_identical_finalists_are_seldom_called_faster(
         return race.speedup(1) * (1.0 - race.noise(1)) - 1.0
 
     assert simulate(rng, kind, 0.025, 200, final) <= 0.05
+
+
+def test_usage_is_summed_over_threads_in_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for thread, waited_s in (("11", 0.5), ("12", 0.25)):
+        (tmp_path / "task" / thread).mkdir(parents=True)
+        times = f"2000000000 {int(waited_s * 1e9)} 7\n"
+        (tmp_path / "task" / thread / "schedstat").write_text(times)
+    monkeypatch.setattr(interference, "THREADS", tmp_path / "task")
+    usage = interference.read_usage()
+    assert (usage.ran_s, usage.waited_s) == (4.0, 0.75)

@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
+from placement_gym.envs.placement_env import placement_env
+from placement_gym.problem.costs.semantics import PRESETS
+from placement_gym.schedules.simulator import Simulator
+from placement_gym.solvers.search.anneal import CLUSTER, N_KINDS, anneal
+from placement_gym.solvers.search.chains import Chains
 from placement_gym.solvers.search.clusters import FEWEST, make_clusters, match
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_move_of_a_cluster_moves_all_of_one_cluster(seed: int) -> None:
+    env = placement_env(gym.make("DevicePlacementSim-v0", model="synthetic-layered-100"))
+    problem = env.problem
+    simulator = Simulator(problem.units, env.cost_table(), PRESETS["event"])
+    chains = Chains(problem, simulator, np.random.default_rng(seed))
+    layout, state = chains.layout, chains.start(problem.single(0))
+    shares = np.zeros(N_KINDS)
+    shares[CLUSTER:] = 1.0
+    counts = np.zeros((N_KINDS, 2))
+    n_moved = anneal(chains.model, layout, state, chains.rng, 1, (0.0, 0.0), shares, counts)
+    moved = set(state.moved[:n_moved].tolist())
+    begins, ends = layout.first_nested.ravel(), layout.last_nested.ravel()
+    clusters = (layout.nested[a:b] for a, b in zip(begins, ends, strict=True))
+    assert moved in [set(cluster.tolist()) for cluster in clusters]
 
 
 def chain(n: int) -> tuple[np.ndarray, ...]:
