@@ -7,7 +7,13 @@ from typing import Any
 
 from placement_gym.backends.protocol import Measurement
 from placement_gym.base.errors import EngineError
-from placement_gym.bench.run.finalists import UNDECIDED, WITHIN_NOISE, YES, compare_with_best_single
+from placement_gym.bench.run.finalists import (
+    NO,
+    UNDECIDED,
+    WITHIN_NOISE,
+    YES,
+    compare_with_best_single,
+)
 from placement_gym.deployment.candidates import Candidate
 
 PHASES = ("prefill_ms", "token_ms", "handover_ms")
@@ -81,6 +87,13 @@ def choose(rows: Sequence[Mapping[str, Any]]) -> str:
     singles = [row for row in ran if row["alone"]]
     winners = [row for row in ran if judge(row) == YES] if singles else ran
     return str([*winners, *singles][0]["label"])
+
+
+def find_contender(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The label of the fastest row that is not clearly slower than the best single device."""
+    ran = [row for row in rows if row["measured_ms"] is not None]
+    may_win = (row for row in ran if row["speedup"] is None or judge(row) != NO)
+    return str(next(may_win, {"label": choose(rows)})["label"])
 
 
 def judge(row: Mapping[str, Any]) -> str:

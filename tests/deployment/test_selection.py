@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,12 @@ from placement_gym.backends.protocol import Measurement
 from placement_gym.base.arrays import IntArray
 from placement_gym.deployment.candidates import Candidate
 from placement_gym.deployment.phases import Phased
-from placement_gym.deployment.plan_rows import choose, make_rows, state_plan_verdict
+from placement_gym.deployment.plan_rows import (
+    choose,
+    find_contender,
+    make_rows,
+    state_plan_verdict,
+)
 from placement_gym.deployment.selection import Selection, measure_again, measure_candidates
 
 ALONE, SPLIT = np.array([1, 1, 1, 1]), np.array([0, 1, 1, 1])
@@ -82,3 +88,17 @@ def test_what_is_handed_over_is_measured_again_without_rivals() -> None:
     assert found["GPU alone"] is first["GPU alone"]
     assert (found["milp"].latency_ms, found["milp"].reference_ms) == (9.5, 10.0)
     assert measure_again(LessLucky(), candidates, first, candidates[0]) == first
+
+
+@pytest.mark.parametrize(
+    ("latency_ms", "contender"), [(9.7, "milp"), (10.2, "GPU alone"), (12.0, "GPU alone")]
+)
+def test_a_split_that_may_be_faster_is_measured_again(latency_ms: float, contender: str) -> None:
+    candidates = [Candidate("GPU alone", ALONE, 9.0), Candidate("milp", SPLIT, 8.0)]
+    split = Measurement(latency_ms, 10.0, latency_ms, noise=0.01)
+    found = {"GPU alone": Measurement(10.0, 10.0, 10.0), "milp": split}
+    assert find_contender(make_rows(candidates, found, {})) == contender
+    loose = {**found, "milp": replace(split, noise=0.05)}
+    assert choose(make_rows(candidates, loose, {})) == "GPU alone"
+    within = find_contender(make_rows(candidates, loose, {}))
+    assert within == ("milp" if latency_ms < 12.0 else "GPU alone")

@@ -173,10 +173,11 @@ class Race:
         ]
 
     def is_decided(self, noise: float, fine: float) -> bool:
-        """Return whether all that is left is known as well as a verdict needs.
+        """Return whether all that is left is known as well as is needed.
 
-        One arm is if it is clearly faster or slower than the first, and known to ``noise``;
-        several, and one that equals the first, have to be known to ``fine``. Nothing more is tried
+        Several arms only have to be known to ``noise``: the one that is chosen is measured again
+        alone. One arm is decided if it is clearly faster or slower than the first, and known to
+        ``noise``; one that equals the first has to be known to ``fine``. Nothing more is tried
         where other programs leave no calm round in several compilations.
         """
         if len(self.compilations) < COMPILATIONS:
@@ -184,11 +185,14 @@ class Race:
         rivals = [arm for arm in self.live if arm]
         if any(map(self.taken_share, rivals)):
             return True
-        if len(rivals) == 1 and self.noise(rivals[0]) <= noise:
-            ratio, uncertain = self.speedup(rivals[0]), self.noise(rivals[0])
-            if ratio * (1.0 - uncertain) > 1.0 or ratio * (1.0 + uncertain) < 1.0:
-                return True
-        return all(self.noise(arm) <= fine for arm in rivals)
+        equal = len(rivals) == 1 and not self.is_clear(rivals[0])
+        enough = fine if equal else noise
+        return all(self.noise(arm) <= enough for arm in rivals)
+
+    def is_clear(self, arm: int) -> bool:
+        """Return whether an arm is faster or slower than the first beyond its noise."""
+        ratio, noise = self.speedup(arm), self.noise(arm)
+        return ratio * (1.0 - noise) > 1.0 or ratio * (1.0 + noise) < 1.0
 
 
 def half_width(observations: FloatArray, typical: float) -> float:

@@ -8,16 +8,17 @@ from dataclasses import replace
 from placement_gym.backends.protocol import PENALTY, Measurement
 from placement_gym.base.arrays import IntArray
 from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.bench.run.finalists import YES, Finalist
+from placement_gym.bench.run.finalists import NO, Finalist
 
 
 def choose_finalist(bench_env: BenchEnv, candidates: Sequence[IntArray]) -> Finalist:
     """Measure every candidate again and return the fastest; where noisy in a new process.
 
-    The fastest of several noisy measurements is biased. So a candidate that beats the best single
-    device is measured once more, alone, and that measurement counts; so is one whose measurement
-    is doubtful, and if it still is, it decides nothing. This happens once to a placement, also if
-    an earlier run measured it alongside others.
+    The fastest of several noisy measurements is biased, and a race of several ends before each is
+    known exactly. So a candidate that is not clearly slower than the best single device is measured
+    once more, alone, and that measurement counts; so is one whose measurement is doubtful, and if
+    it still is, it decides nothing. This happens once to a placement, also if an earlier run
+    measured it alongside others.
 
     Args:
         bench_env: The environment that they were found in.
@@ -28,7 +29,7 @@ def choose_finalist(bench_env: BenchEnv, candidates: Sequence[IntArray]) -> Fina
         remeasure(bench_env, unknown)
     finals = [bench_env.finals[candidate.tobytes()] for candidate in candidates]
     chosen = max(finals, key=lambda final: final.speedup_vs_best_single)
-    uncertain = chosen.beats_best_single == YES or chosen.measurement.doubt
+    uncertain = chosen.beats_best_single != NO or chosen.measurement.doubt
     if not (bench_env.measured and uncertain) or chosen.rechecked:
         return chosen
     remeasure(bench_env, [chosen.assignment])

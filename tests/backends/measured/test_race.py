@@ -166,6 +166,25 @@ def test_a_clear_win_is_decided_sooner_than_a_draw(machine: Machine) -> None:
     assert compilations(8.0) < compilations(10.0) <= 8
 
 
+def test_several_equals_are_left_to_the_race_of_the_chosen_one(machine: Machine) -> None:
+    def compilations(n_arms: int) -> int:
+        race = Race(n_arms)
+        while not race.is_decided(NOISE, 0.02):
+            race.run([machine.arm(str(arm), 10.0) for arm in range(n_arms)], 4)
+        return len(race.compilations)
+
+    assert compilations(3) < compilations(2)
+
+
+def test_a_race_that_the_first_wins_is_decided(machine: Machine) -> None:
+    race = Race(3)
+    for _ in range(3):
+        race.run([machine.arm(str(arm), (8.0, 16.0, 20.0)[arm]) for arm in race.live], 4)
+        race.drop_slower(NOISE)
+    assert race.live == [0]
+    assert race.is_decided(NOISE, 0.02)
+
+
 def test_hopeless_races_end(machine: Machine) -> None:
     machine.taken, race = lambda: 0.5, Race(2)
     while not race.is_decided(NOISE, 0.0):
