@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from placement_gym.bench.run.budget import OnEvaluation
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.task import Task
@@ -28,10 +29,11 @@ class Executor(Protocol):
     """A runner of tasks.
 
     Attributes:
-        on_evaluation: Called for each evaluation in this process or its children.
+        on_evaluation: Called for each evaluation in this process or its children, which tell no
+            speed-up.
     """
 
-    on_evaluation: Callable[[], None]
+    on_evaluation: OnEvaluation
 
     @property
     def slots(self) -> int:
@@ -98,7 +100,7 @@ class Serial:
         share_within_seed: bool = False,
     ) -> None:
         self.envs, self.factories = envs, factories
-        self.on_evaluation: Callable[[], None] = lambda: None
+        self.on_evaluation: OnEvaluation = lambda speedup: None
         self.share_within_seed = share_within_seed
         self.last_seed: int | None = None
 
