@@ -64,11 +64,10 @@ class BarWithNews(Progress):
     def get_renderables(self) -> Iterable[RenderableType]:
         if self.above is not None:
             yield self.above
-        yield from (Text(make_printable(waiting), "yellow") for waiting in self.list_waiting())
+        for task in self.tasks:
+            if task.fields["waiting"]:
+                yield Text(make_printable(task.fields["waiting"]), "yellow")
         yield from super().get_renderables()
-
-    def list_waiting(self) -> list[str]:
-        return [task.fields["waiting"] for task in self.tasks if task.fields["waiting"]]
 
 
 def is_on_terminal() -> bool:

@@ -38,7 +38,7 @@ def announce(
 ) -> Preview | None:
     """Say what will run and about how long; of what is measured show a simulation first."""
     preview = None
-    if bench_env.measured:
+    if bench_env.measured and missing:
         with progress_bar(None, "", quiet=False, description="simulating"):
             preview = Preview.of(bench_env)
     for note in notes:
@@ -51,7 +51,7 @@ def announce(
     ]
     if bench_env.measured:
         plan.append(f"up to {N_FINALISTS} finalists of each measured again")
-    if preview is not None and missing:
+    if preview is not None:
         minutes = estimate_minutes(missing, preview.backend.reference_ms)
         plan.append(f"about {minutes} on an idle machine")
     say(f"{problem.units.graph.model}: {'; '.join(plan)}")

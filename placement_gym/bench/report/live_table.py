@@ -12,7 +12,11 @@ from placement_gym.base.arrays import FloatArray
 from placement_gym.base.fitted_table import Column, FittedTable
 from placement_gym.bench.report.announcement import count_evaluations
 from placement_gym.bench.report.preview import Preview
-from placement_gym.bench.report.wording import describe_misfit, format_ratio
+from placement_gym.bench.report.wording import (
+    describe_misfit,
+    format_ratio,
+    merge_equal_choices,
+)
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.task import Task
@@ -31,46 +35,34 @@ class Line:
 
     Attributes:
         tasks: Its runs.
-        ratios: Speed-ups of its samples, in the order of their evaluation.
+        rows: Of those that have ended.
+        samples: Speed-ups of all evaluations that were feasible.
         evaluations: Of the run that goes on.
-        latency_ms: The lowest of the run that goes on.
-        rows: Of the runs that have ended.
     """
 
     tasks: list[Task] = field(default_factory=list)
-    ratios: list[float] = field(default_factory=list)
-    evaluations: int = 0
-    latency_ms: float = np.inf
     rows: list[Json] = field(default_factory=list)
+    samples: list[float] = field(default_factory=list)
+    evaluations: int = 0
 
-    @property
-    def budget(self) -> int:
-        """Evaluations of a run at most."""
-        return count_evaluations(self.tasks[0])
-
-    @property
-    def best(self) -> Json | None:
-        """The row with the lowest latency."""
-        found = [row for row in self.rows if row["latency_ms"]]
-        return min(found, key=lambda row: float(row["latency_ms"]), default=None)
-
-    def describe_state(self, runs: bool) -> str:
-        """Describe what happens now; ``runs`` if one of its runs goes on."""
-        errors = [row["error"] for row in self.rows if row["error"]]
-        if runs:
-            state = "searching" if self.evaluations < self.budget else "measuring again"
+    def describe_state(self, running: bool) -> str:
+        """Describe what its runs do; ``running`` if one of them goes on."""
+        if running:
+            searching = self.evaluations < count_evaluations(self.tasks[0])
+            state = "searching" if searching else "measuring finalists"
         elif len(self.rows) < len(self.tasks):
             state = "waiting"
         else:
-            state = (describe_misfit(errors[0]) or "failed") if errors else "done"
-        seeds = f", {len(self.rows)} of {len(self.tasks)} seeds" * (len(self.tasks) > 1)
+            error = next((row["error"] for row in self.rows if row["error"]), "")
+            state = describe_misfit(error) or ("failed" if error else "done")
+        seeds = f", {len(self.rows)} of {len(self.tasks)} seeds" if len(self.tasks) > 1 else ""
         return state + seeds
 
-    def count_evaluations(self) -> str:
-        """Evaluations done, and while its runs go on those that are allowed."""
-        n = sum(row["evaluations"] for row in self.rows) + min(self.evaluations, self.budget)
-        ended = len(self.rows) == len(self.tasks)
-        return f"{n}" if ended else f"{n}/{self.budget * len(self.tasks)}"
+    def describe_evaluations(self) -> str:
+        """Evaluations done, and those that are allowed while there are runs to come."""
+        budget = count_evaluations(self.tasks[0])
+        done = sum(row["evaluations"] for row in self.rows) + min(self.evaluations, budget)
+        return f"{done}" + f"/{budget * len(self.tasks)}" * (len(self.rows) < len(self.tasks))
 
 
 class LiveTable:
@@ -81,7 +73,7 @@ class LiveTable:
         tasks: All runs.
         missing: Those of them that are done now, in their order.
         labels: Of the agents, by the keys of tasks.
-        preview: Simulates what was found, or None.
+        preview: Simulates what was found; None where nothing is simulated.
     """
 
     def __init__(
@@ -92,76 +84,81 @@ class LiveTable:
         labels: Mapping[str, str],
         preview: Preview | None,
     ) -> None:
-        self.bench_env, self.labels, self.preview = bench_env, labels, preview
-        self.missing = list(missing)
+        self.base, self.labels, self.preview = bench_env.base, labels, preview
         self.alone = bench_env.one_device_holds_the_model
+        self.waiting = [task.key for task in missing]
+        self.base_ms = np.nan
         self.lines: dict[str, Line] = {}
         for task in tasks:
             self.lines.setdefault(labels[task.key], Line()).tasks.append(task)
 
-    @property
-    def running(self) -> Line | None:
-        """The line of the run that goes on."""
-        return self.lines[self.labels[self.missing[0].key]] if self.missing else None
-
-    def add_evaluation(self, speedup: float | None) -> None:
-        """Take note of an evaluation of the run that goes on; see ``OnEvaluation``."""
-        line = self.running
-        if line is None:
-            return
+    def add_sample(self, speedup: float | None) -> None:
+        """Add an evaluation of the run that goes on; see ``OnEvaluation``."""
+        line = self.lines[self.labels[self.waiting[0]]]
         line.evaluations += 1
         if speedup is not None:
-            base = self.bench_env.base
-            over = base.best_speedups[0] if self.alone else 1.0
-            line.ratios.append(speedup / over)
-            line.latency_ms = min(line.latency_ms, base.reference.latency_ms / speedup)
+            over = self.base.best_speedups[0] if self.alone else 1.0
+            self.base_ms = self.base.reference.latency_ms / over
+            line.samples.append(speedup / over)
 
     def add_row(self, row: Json) -> None:
-        """Take note of a run that has ended, now or earlier."""
+        """Add the result of a run that has ended, now or earlier."""
         line = self.lines[self.labels[row["key"]]]
-        self.missing = [task for task in self.missing if task.key != row["key"]]
         line.rows.append(row)
-        line.evaluations, line.latency_ms = 0, np.inf
+        line.evaluations = 0
+        self.waiting = [key for key in self.waiting if key != row["key"]]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        ratios = [ratio for line in self.lines.values() for ratio in line.ratios]
-        low, high = min([*ratios, 1.0]), max([*ratios, 1.0])
+        samples = [1.0, *(sample for line in self.lines.values() for sample in line.samples)]
+        low, high = min(samples), max(samples)
         base = "the best single device" if self.alone else "the reference device"
         dots = f"each evaluation, from {low:.2f} to {high:.2f} x {base} ({BASE})"
-        columns = [
-            Column("agent", text=True, whole=True),
-            Column("state", text=True),
-            Column("evals"),
-            Column("best ms"),
-            Column("speed-up"),
-            Column("simulated", spare=2, meaning="speed-up in the simulation"),
-            Column("samples", spare=1, text=True, whole=True, meaning=dots),
-        ]
-        table = FittedTable(columns)
+        table = FittedTable(
+            [
+                Column("agent", text=True, whole=True),
+                Column("state", text=True),
+                Column("evals"),
+                Column("best ms"),
+                Column("speed-up"),
+                Column("simulated", spare=2, meaning="speed-up in the simulation"),
+                Column("samples", spare=1, text=True, whole=True, meaning=dots),
+            ]
+        )
+        running = self.labels[self.waiting[0]] if self.waiting else ""
+        ended = [row for line in self.lines.values() for row in line.rows]
+        ended = [row | {"label": self.labels[row["key"]]} for row in ended]
+        names = {row["key"]: row["label"] for row in merge_equal_choices(ended)}
         for label, line in self.lines.items():
-            strip = draw_strip(np.array(line.ratios), low, high) if ratios else ""
-            now = line is self.running
+            keys = [row["key"] for row in line.rows]
+            if len(keys) == len(line.tasks) and not any(key in names for key in keys):
+                continue  # the line above has its name too
             table.add_row(
-                *(label, line.describe_state(now), line.count_evaluations()),
+                names.get(keys[0], label) if keys else label,
+                line.describe_state(label == running),
+                line.describe_evaluations(),
                 *self.describe_best(line),
-                strip,
-                style="bold" if now else "",
+                draw_strip(np.array(line.samples), low, high) if low < high else "",
+                style="bold" if label == running else "",
             )
         yield table
 
     def describe_best(self, line: Line) -> tuple[str, str, str]:
         """Latency, speed-up and simulated speed-up of the best finalist, or the best so far."""
-        row, ratio = line.best, "speedup_vs_best_single" if self.alone else "speedup"
-        if row is None:
-            latency = f"{line.latency_ms:.2f}" if np.isfinite(line.latency_ms) else "-"
-            return latency, f"{max(line.ratios):.3f}" if line.ratios else "-", "-"
-        simulated = f"{self.preview.find_ratio(row):.3f}" if self.preview else "-"
-        return f"{row['latency_ms']:.2f}", format_ratio(row[ratio], row["noise"]), simulated
+        found = [row for row in line.rows if row["latency_ms"]]
+        if found:
+            row = min(found, key=lambda row: float(row["latency_ms"]))
+            ratio = row["speedup_vs_best_single" if self.alone else "speedup"]
+            simulated = f"{self.preview.find_ratio(row):.3f}" if self.preview else "-"
+            return f"{row['latency_ms']:.2f}", format_ratio(ratio, row["noise"]), simulated
+        if line.samples:
+            best = max(line.samples)
+            return f"{self.base_ms / best:.2f}", f"{best:.3f}", "-"
+        return "-", "-", "-"
 
 
-def draw_strip(ratios: FloatArray, low: float, high: float) -> str:
+def draw_strip(samples: FloatArray, low: float, high: float) -> str:
     """Draw samples as dots on a scale; ``BASE`` is at 1."""
-    counts, edges = np.histogram(ratios, WIDTH, (low, high))
+    counts, edges = np.histogram(samples, WIDTH, (low, high))
     strip = DOTS[np.searchsorted([1, 2, 4], counts, side="right")]
     at = min(int(np.searchsorted(edges, 1.0, side="right")) - 1, WIDTH - 1)
     if not counts[at]:

@@ -14,7 +14,7 @@ from placement_gym.base.arrays import BoolArray, IntArray
 
 INFEASIBLE = "infeasible"
 OnEvaluation = Callable[[float | None], object]
-"""Called after each evaluation with its speed-up, None if it was infeasible or is not told."""
+"""Called after each evaluation with its speed-up, None if it was infeasible."""
 
 CONTENDER_SHARE = 0.8
 """A measured speed-up below this share of the best one is slower beyond any noise."""
@@ -40,7 +40,7 @@ class BudgetedBackend(BackendWrapper):
     Args:
         inner: The backend that evaluates.
         budget: Evaluations allowed; the next one raises ``BudgetReached``.
-        on_evaluation: Called after each with its speed-up, None if it was infeasible.
+        on_evaluation: See ``OnEvaluation``.
     """
 
     def __init__(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import select
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from placement_gym.base.processes.child import Child, ChildHungError, ChildLostError
-from placement_gym.bench.run.budget import OnEvaluation
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.executors import WorkerLost, limit_threads
 from placement_gym.bench.study.task import Task
@@ -58,7 +57,7 @@ class Processes:
         timeout_s: float = TASK_TIMEOUT_S,
     ) -> None:
         self.slots = workers or usable_cores()
-        self.on_evaluation: OnEvaluation = lambda speedup: None
+        self.on_evaluation: Callable[[], None] = lambda: None
         self.timeout_s = timeout_s
         self.idle: list[Child] = []
         self.busy: list[Running] = []
@@ -107,7 +106,7 @@ class Processes:
             return
         _, count, _ = running.child.heartbeat.read()
         for _ in range(count - running.counted):
-            self.on_evaluation(None)
+            self.on_evaluation()
         running.counted = max(count, running.counted)
 
     def result(self, handle: Running) -> Json:

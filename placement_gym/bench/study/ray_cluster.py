@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,6 @@ from typing import Any
 from placement_gym.base.errors import UserError
 from placement_gym.base.files import IMPORT_ROOT
 from placement_gym.bench.run.agents import find_modules_in
-from placement_gym.bench.run.budget import OnEvaluation
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.executors import ONE_THREAD, WorkerLost, run_all
 from placement_gym.bench.study.processes import TASK_TIMEOUT_S, Processes
@@ -67,7 +66,7 @@ class Ray:
             raise UserError('Ray is not installed: pip install "placement-gym[ray]"') from error
         self.ray, self.owns_cluster = ray, not ray.is_initialized()
         self.timeout_s = timeout_s
-        self.on_evaluation: OnEvaluation = lambda speedup: None  # workers do not report them
+        self.on_evaluation: Callable[[], None] = lambda: None  # workers do not report them
         if self.owns_cluster:
             paths = filter(None, [os.environ.get("PYTHONPATH", ""), str(IMPORT_ROOT)])
             environment = {

@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
-from rich.console import ConsoleRenderable
+from rich.console import RenderableType
 from rich.progress import Task as ProgressTask
 
 from placement_gym.base.files import make_output_folder
-from placement_gym.base.progress import is_on_terminal, progress_bar
+from placement_gym.base.progress import progress_bar
 from placement_gym.base.texts import join_words
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnvs
@@ -34,13 +33,6 @@ from placement_gym.bench.study.processes import TASK_TIMEOUT_S, Processes
 from placement_gym.bench.study.ray_cluster import Ray
 from placement_gym.bench.study.spec import Study
 from placement_gym.bench.study.task import Task, describe_devices
-
-
-class RunTable(ConsoleRenderable, Protocol):
-    """A table that shows the evaluations of the run that goes on."""
-
-    def add_evaluation(self, speedup: float | None) -> None:
-        """Take note of one; see ``OnEvaluation``."""
 
 
 def run_study(
@@ -111,7 +103,7 @@ def run_tasks(
     executor: Executor,
     on_row: Callable[[Task, Json], None] = lambda task, row: None,
     quiet: bool = False,
-    table: RunTable | None = None,
+    above: RenderableType | None = None,
 ) -> None:
     """Run tasks and add each row to the folder's results as it ends.
 
@@ -122,7 +114,7 @@ def run_tasks(
         executor: Runs them.
         on_row: Called after a row has been written.
         quiet: Show no progress.
-        table: Shown above the progress on a terminal.
+        above: Shown above the progress on a terminal.
 
     Raises:
         FileError: A row cannot be written, as on a full disk; those before it are kept.
@@ -133,14 +125,11 @@ def run_tasks(
     most = f"≤ {sum(task.budget for task in missing):,}"
     with (
         lock_folder(folder),
-        progress_bar(
-            len(tasks), "runs", quiet, counted=f"of {most} evaluations", above=table
-        ) as progress,
+        progress_bar(len(tasks), "runs", quiet, f"of {most} evaluations", above=above) as progress,
     ):
         bar = progress.tasks[0]
         progress.update(bar.id, completed=n_done)
-        shown = table if is_on_terminal() and not quiet else None
-        executor.on_evaluation = partial(count_evaluation, bar, shown)
+        executor.on_evaluation = partial(count_evaluation, bar)
         try:
             for task, row in run_all(missing, executor):
                 append_row(folder / ROWS, row)
@@ -161,11 +150,9 @@ def run_tasks(
             ) from None
 
 
-def count_evaluation(bar: ProgressTask, table: RunTable | None, speedup: float | None) -> None:
+def count_evaluation(bar: ProgressTask) -> None:
     """Count an evaluation; so cheap that it does not show in the wall time of a run."""
     bar.fields["count"] += 1
-    if table is not None:
-        table.add_evaluation(speedup)
 
 
 def make_executor(
