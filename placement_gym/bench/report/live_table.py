@@ -12,16 +12,12 @@ from placement_gym.base.arrays import FloatArray
 from placement_gym.base.fitted_table import Column, FittedTable
 from placement_gym.bench.report.announcement import count_evaluations
 from placement_gym.bench.report.preview import Preview
-from placement_gym.bench.report.wording import (
-    describe_misfit,
-    format_ratio,
-    merge_equal_choices,
-)
+from placement_gym.bench.report.wording import describe_misfit, merge_equal_choices
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.task import Task
 
-WIDTH = 28
+WIDTH = 20
 """Characters of a strip of samples."""
 DOTS = np.array(list(" \N{MIDDLE DOT}\N{BULLET}\N{BLACK CIRCLE}"))
 """No sample, one, two or three, and more of them at one place of the strip."""
@@ -46,27 +42,23 @@ class Line:
     evaluations: int = 0
 
     def describe_state(self, running: bool) -> str:
-        """Describe what its runs do; ``running`` if one of them goes on."""
+        """Describe what its runs do and how far they are; ``running`` if one of them goes on."""
+        budget = count_evaluations(self.tasks[0])
+        done = sum(row["evaluations"] for row in self.rows) + min(self.evaluations, budget)
         if running:
-            searching = self.evaluations < count_evaluations(self.tasks[0])
-            state = "searching" if searching else "measuring finalists"
+            state = "searching" if self.evaluations < budget else "finalists"
         elif len(self.rows) < len(self.tasks):
             state = "waiting"
         else:
             error = next((row["error"] for row in self.rows if row["error"]), "")
-            state = describe_misfit(error) or ("failed" if error else "done")
-        seeds = f", {len(self.rows)} of {len(self.tasks)} seeds" if len(self.tasks) > 1 else ""
-        return state + seeds
-
-    def describe_evaluations(self) -> str:
-        """Evaluations done, and those that are allowed while there are runs to come."""
-        budget = count_evaluations(self.tasks[0])
-        done = sum(row["evaluations"] for row in self.rows) + min(self.evaluations, budget)
-        return f"{done}" + f"/{budget * len(self.tasks)}" * (len(self.rows) < len(self.tasks))
+            if error:
+                return describe_misfit(error) or "failed"
+            state = "doubtful" if any(row["doubt"] for row in self.rows) else "done"
+        return f"{state} {done}/{budget * len(self.tasks)}"
 
 
 class LiveTable:
-    """Agents as lines: state, evaluations, best latency so far, and a dot for each sample.
+    """Agents as lines: state, best latency so far, speed-up, and a dot for each sample.
 
     Args:
         bench_env: Where the agents run.
@@ -115,13 +107,12 @@ class LiveTable:
         dots = f"each evaluation, from {low:.2f} to {high:.2f} x {base} ({BASE})"
         table = FittedTable(
             [
-                Column("agent", text=True, whole=True),
-                Column("state", text=True),
-                Column("evals"),
+                Column("agent", spare=1, text=True),
+                Column("state", spare=2, text=True, meaning="with evaluations done and allowed"),
                 Column("best ms"),
                 Column("speed-up"),
-                Column("simulated", spare=2, meaning="speed-up in the simulation"),
-                Column("samples", spare=1, text=True, whole=True, meaning=dots),
+                Column("simulated", spare=4, meaning="speed-up in the simulation"),
+                Column("samples", spare=3, text=True, whole=True, meaning=dots),
             ]
         )
         running = self.labels[self.waiting[0]] if self.waiting else ""
@@ -135,7 +126,6 @@ class LiveTable:
             table.add_row(
                 names.get(keys[0], label) if keys else label,
                 line.describe_state(label == running),
-                line.describe_evaluations(),
                 *self.describe_best(line),
                 draw_strip(np.array(line.samples), low, high) if low < high else "",
                 style="bold" if label == running else "",
@@ -148,11 +138,11 @@ class LiveTable:
         if found:
             row = min(found, key=lambda row: float(row["latency_ms"]))
             ratio = row["speedup_vs_best_single" if self.alone else "speedup"]
-            simulated = f"{self.preview.find_ratio(row):.3f}" if self.preview else "-"
-            return f"{row['latency_ms']:.2f}", format_ratio(ratio, row["noise"]), simulated
+            simulated = f"{self.preview.find_ratio(row):.2f}" if self.preview else "-"
+            return f"{row['latency_ms']:.2f}", f"{ratio:.2f}", simulated
         if line.samples:
             best = max(line.samples)
-            return f"{self.base_ms / best:.2f}", f"{best:.3f}", "-"
+            return f"{self.base_ms / best:.2f}", f"{best:.2f}", "-"
         return "-", "-", "-"
 
 

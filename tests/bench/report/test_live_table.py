@@ -56,7 +56,7 @@ def test_a_terminal_shows_a_table_and_json_stays_alone(
     printed = capsys.readouterr()
     rows = json.loads(printed.out)["rows"]
     *_, random = (line for line in printed.err.splitlines() if line.startswith("random   "))
-    assert random.split()[1:4] == ["done", "6", f"{rows[-1]['latency_ms']:.2f}"]
+    assert random.split()[1:4] == ["done", "6/6", f"{rows[-1]['latency_ms']:.2f}"]
     assert "single-device CPU_FAST   does not fit, 0.3 of 0.6 MB" in printed.err
     assert f"x the best single device ({BASE})" in printed.err
     assert ", seed 0: " not in printed.err
@@ -92,8 +92,7 @@ def test_equal_choices_of_openvino_share_a_line(
     assert main([*SIM, *agents, "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr()
     *_, last = printed.err.split("agent ")
-    assert "openvino-hetero, openvino-auto   done " in last
-    assert "openvino-auto   done" in last
+    assert "openvino-hetero, openvino-auto   done 1/1 " in last
     assert "\nopenvino-auto   " not in last
     assert "openvino-hetero, openvino-auto" in printed.out
     assert "| openvino-hetero, openvino-auto |" in (tmp_path / "table.md").read_text()
@@ -156,13 +155,21 @@ def test_a_strip_has_a_common_scale_and_shows_where_one_is() -> None:
 
 
 def test_states_follow_the_evaluations_of_all_seeds() -> None:
-    row = {"error": "", "evaluations": 10}
+    row = {"error": "", "doubt": "", "evaluations": 10}
     line = Line([task("random"), task("random")], [row], [], 3)
-    assert line.describe_state(running=True) == "searching, 1 of 2 seeds"
-    assert line.describe_evaluations() == "13/20"
+    assert line.describe_state(running=True) == "searching 13/20"
     line.evaluations = 10
-    assert line.describe_state(running=True) == "measuring finalists, 1 of 2 seeds"
-    line = Line([task("random")], [row])
-    assert (line.describe_state(running=False), line.describe_evaluations()) == ("done", "10")
-    line.rows[0]["error"] = "RuntimeError: no"
-    assert line.describe_state(running=False) == "failed"
+    assert line.describe_state(running=True) == "finalists 20/20"
+
+
+@pytest.mark.parametrize(
+    ("change", "state"),
+    [
+        ({}, "done 10/10"),
+        ({"doubt": "other programs took 40% of the time"}, "doubtful 10/10"),
+        ({"error": "RuntimeError: no"}, "failed"),
+    ],
+)
+def test_a_state_says_what_is_wrong_with_a_run(change: dict[str, str], state: str) -> None:
+    row = {"error": "", "doubt": "", "evaluations": 10} | change
+    assert Line([task("random")], [row]).describe_state(running=False) == state
