@@ -44,6 +44,14 @@ def test_the_optimum_is_that_of_all_placements() -> None:
     assert f"{env.singles.fastest().latency_ms / least:.3f}" in line
 
 
+def test_what_is_not_proven_stands_above_its_bound() -> None:
+    found = simulate(diamond_env())
+    loose = replace(found, solution=replace(found.solution, bound_ms=1.0))
+    *_, best, bound = print_lines(loose.table())
+    assert best.startswith("best placement found ")
+    assert bound.split()[:5] == ["bound", "below", "all", "placements", "1.00"]
+
+
 def test_a_device_that_is_too_small_does_not_fit() -> None:
     problem = diamond_problem([LIMITED[0], replace(LIMITED[1], memory_bytes=None)])
     limited = DevicePlacementEnv(diamond_backend(problem))
