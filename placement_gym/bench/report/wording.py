@@ -58,7 +58,7 @@ def merge_equal_choices(rows: Rows) -> list[Json]:
         choice = [row["seed"], row["latency_ms"], row["placement"]]
         key = json.dumps(choice, sort_keys=True) if own else row["key"]
         first = merged.get(key)
-        merged[key] = first | {"label": f"{first['label']}, {row['label']}"} if first else row
+        merged[key] = first | {"label": f"{first['label']} = {row['label']}"} if first else row
     return list(merged.values())
 
 

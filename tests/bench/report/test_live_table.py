@@ -92,10 +92,10 @@ def test_equal_choices_of_openvino_share_a_line(
     assert main([*SIM, *agents, "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr()
     *_, last = printed.err.split("agent ")
-    assert "openvino-hetero, openvino-auto   done 1/1 " in last
+    assert "openvino-hetero = openvino-auto   done 1/1 " in last
     assert "\nopenvino-auto   " not in last
-    assert "openvino-hetero, openvino-auto" in printed.out
-    assert "| openvino-hetero, openvino-auto |" in (tmp_path / "table.md").read_text()
+    assert "openvino-hetero = openvino-auto" in printed.out
+    assert "| openvino-hetero = openvino-auto |" in (tmp_path / "table.md").read_text()
     assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 4
 
 

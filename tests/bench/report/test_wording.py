@@ -201,7 +201,7 @@ def test_only_equal_choices_of_openvino_are_merged() -> None:
         row(name, agent=name, key=name, **found)
         for name in ("window", "openvino-hetero", "openvino-auto", "prefix")
     ]
-    merged = ["window", "openvino-hetero, openvino-auto", "prefix"]
+    merged = ["window", "openvino-hetero = openvino-auto", "prefix"]
     assert [one["label"] for one in merge_equal_choices(rows)] == merged
     for change in ({"seed": 1}, {"latency_ms": 6.0}, {"placement": {"a": "GPU"}}):
         assert merge_equal_choices([rows[1], rows[2] | change]) == [rows[1], rows[2] | change]
