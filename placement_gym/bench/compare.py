@@ -145,7 +145,7 @@ def compare(
         # An interrupt still writes the report of what has ended.
         interrupted = False
         try:
-            executor = Serial(envs, factories, True, table.add_sample)
+            executor = Serial(envs, factories, share_within_seed=True, on_sample=table.add_sample)
             on_row = partial(keep_run, bench_env, labels, folder, table, quiet)
             run_tasks(tasks, missing, folder, executor, on_row, quiet, table)
         except KeyboardInterrupt:

@@ -116,15 +116,15 @@ def list_failures(document: Document) -> list[FittedText]:
 
 def describe_run(row: Json, one_device_holds_the_model: bool = True) -> str:
     """The result of a run in one line, printed as it ends."""
-    name = make_printable(f"{row['label']}, seed {row['seed']}")
+    seed = f"seed {row['seed']}"
     if row["latency_ms"] is None:
-        return make_printable(explain_failure(row, f"seed {row['seed']}"))
+        return make_printable(explain_failure(row, seed))
     gain = "no single device holds the model"
     if one_device_holds_the_model:
         ratio = format_ratio(row["speedup_vs_best_single"], row["noise"])
         gain = f"{ratio} x the best single device"
     return (
-        f"{name}: {row['latency_ms']:.2f} ms, {gain}, "
+        f"{make_printable(row['label'])}, {seed}: {row['latency_ms']:.2f} ms, {gain}, "
         f"{row['evaluations']} evaluation{'s' * (row['evaluations'] != 1)} in {row['wall_s']:.2f} s"
         f"{remark_on(row)}"
     )

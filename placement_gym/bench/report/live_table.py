@@ -115,7 +115,8 @@ class LiveTable:
                 Column("samples", spare=3, text=True, whole=True, meaning=dots),
             ]
         )
-        running = self.labels[self.waiting[0]] if self.waiting else ""
+        # Another thread draws than adds: what it reads twice may have changed.
+        running = self.labels.get(next(iter(self.waiting), ""), "")
         ended = [row for line in self.lines.values() for row in line.rows]
         ended = [row | {"label": self.labels[row["key"]]} for row in ended]
         names = {row["key"]: row["label"] for row in merge_equal_choices(ended)}
