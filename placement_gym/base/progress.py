@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import timedelta
+from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -27,8 +28,6 @@ from placement_gym.base.texts import make_printable
 
 FIRST_LINE_S, NEXT_LINE_S = 2.0, 30.0
 """Seconds before the first line where there is no terminal, and between two lines."""
-LETTERS = 48
-"""Of what is waited for, that room is left for the bar."""
 SHOWN: ContextVar[Task | None] = ContextVar("SHOWN", default=None)
 """The task of the bar that is shown, as what waits lies far below what shows it."""
 
@@ -37,10 +36,7 @@ class Description(ProgressColumn):
     """Description of the current step; brackets in it, as of a model's name, are not markup."""
 
     def render(self, task: Task) -> Text:
-        text = make_printable(task.fields["waiting"])
-        if len(text) > LETTERS:
-            text = f"{text[: LETTERS - 1]}…"
-        return Text(f"{text or make_printable(task.description):<24}")
+        return Text(f"{make_printable(task.description):<24}")
 
 
 class Count(MofNCompleteColumn):
@@ -50,9 +46,44 @@ class Count(MofNCompleteColumn):
         return Text("") if task.total is None else super().render(task)
 
 
+class BarWithNews(Progress):
+    """A bar below what is shown with it, and below what is waited for.
+
+    Args:
+        columns: Of the bar.
+        above: Shown above the bar, drawn again with it; None for nothing.
+        options: Of ``Progress``.
+    """
+
+    def __init__(
+        self, *columns: ProgressColumn, above: RenderableType | None, **options: Any
+    ) -> None:
+        self.above = above
+        # A table takes 8 ms, ten times a second too much beside a measurement.
+        super().__init__(*columns, refresh_per_second=10 if above is None else 1, **options)
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        if self.above is not None:
+            yield self.above
+        for task in self.tasks:
+            if task.fields["waiting"]:
+                yield Text(make_printable(task.fields["waiting"]), "yellow")
+        yield from super().get_renderables()
+
+
+def is_on_terminal() -> bool:
+    """Return whether progress is shown on a terminal, and not line by line."""
+    return Console(stderr=True).is_terminal
+
+
 @contextmanager
 def progress_bar(
-    total: int | None, unit: str, quiet: bool, counted: str = "", description: str = "starting"
+    total: int | None,
+    unit: str,
+    quiet: bool,
+    counted: str = "",
+    description: str = "starting",
+    above: RenderableType | None = None,
 ) -> Iterator[Progress]:
     """Show a bar with one task on standard error; each warning is printed once.
 
@@ -66,6 +97,7 @@ def progress_bar(
         counted: What the task's field ``count`` counts in addition to the steps; empty shows no
             count.
         description: What is done at first.
+        above: Shown above the bar on a terminal, and left there.
     """
     console = Console(stderr=True)
     columns = (
@@ -76,8 +108,10 @@ def progress_bar(
         *([TextColumn(f"{{task.fields[count]}} {counted}")] if counted else []),
         TimeElapsedColumn(),
     )
-    lines = not quiet and not console.is_terminal
-    with Progress(*columns, console=console, disable=quiet or lines) as progress:
+    lines = not (quiet or is_on_terminal())
+    # A bar without steps says nothing once it is done.
+    options = {"console": console, "disable": quiet or lines, "transient": total is None}
+    with BarWithNews(*columns, above=above, **options) as progress:
         progress.add_task(description, total=total, count=0, waiting="")
         task = progress.tasks[0]
         before = SHOWN.set(task)

@@ -12,17 +12,20 @@ from typing import Any
 import numpy as np
 
 from placement_gym.base.files import make_output_folder
-from placement_gym.base.progress import progress_bar
+from placement_gym.base.progress import is_on_terminal, progress_bar
 from placement_gym.base.schemas.reading import check
 from placement_gym.base.schemas.studies import EffortFields
-from placement_gym.bench.problem_setup import announce, choose_devices, open_env_to_split
+from placement_gym.bench.problem_setup import choose_devices, open_env_to_split
 from placement_gym.bench.report import comparison_files as files
+from placement_gym.bench.report.announcement import announce, warn_if_busy
 from placement_gym.bench.report.comparison import describe_run
 from placement_gym.bench.report.drift import NOTE, correct_drift, median_device_ms
 from placement_gym.bench.report.known_latencies import find_known_latencies
+from placement_gym.bench.report.live_table import LiveTable
 from placement_gym.bench.report.scores import TRIVIAL, choose_score_reference
 from placement_gym.bench.report.wording import state_verdict
 from placement_gym.bench.run.agents import (
+    ENGINE_AGENTS,
     SINGLE_DEVICE,
     AgentSpec,
     check_labels,
@@ -47,7 +50,6 @@ from placement_gym.bench.study.task import Task
 from placement_gym.hardware.devices import collect_cautions
 
 DEFAULT_ENV = "DevicePlacement-v0"
-ENGINE_AGENTS = ("openvino-hetero", "openvino-auto")
 SEARCH_AGENTS = ("random", "random-blocks", "prefix", "window")
 Document = dict[str, Any]
 
@@ -118,6 +120,8 @@ def compare(
     kwargs = {"model": model, "devices": devices, **(env_kwargs or {})}
     kwargs = {key: to_portable(value, folder) for key, value in kwargs.items()}
     with BenchEnvs() as envs:
+        if not quiet:
+            warn_if_busy(env_id)
         with progress_bar(None, "", quiet, description=f"reading {kwargs['model']}"):
             bench_env, kwargs, notes = open_env_to_split(envs, env_id, kwargs)
         notes = [*reason, *notes]
@@ -133,15 +137,17 @@ def compare(
         labels = {run.task.key: run.agent.label for run in runs}
         undone = {task.key for task in find_missing(tasks, folder)} | set(stale)
         missing = [task for task in tasks if task.key in undone]
-        if not quiet:
-            announce(bench_env, tasks, missing, notes)
+        preview = None if quiet else announce(bench_env, tasks, missing, notes)
+        table = LiveTable(bench_env, tasks, missing, labels, preview)
+        for row in load_rows_of(runs, folder, stale):
+            table.add_row(row)
         factories = {spec.name: spec.factory for spec in chosen if spec.factory is not None}
         # An interrupt still writes the report of what has ended.
         interrupted = False
         try:
-            executor = Serial(envs, factories, share_within_seed=True)
-            on_row = partial(keep_run, bench_env, labels, folder, quiet)
-            run_tasks(tasks, missing, folder, executor, on_row, quiet)
+            executor = Serial(envs, factories, share_within_seed=True, on_sample=table.add_sample)
+            on_row = partial(keep_run, bench_env, labels, folder, table, quiet)
+            run_tasks(tasks, missing, folder, executor, on_row, quiet, table)
         except KeyboardInterrupt:
             interrupted = True
         document = summarize(bench_env, load_rows_of(runs, folder, stale)) | {
@@ -164,14 +170,16 @@ def keep_run(
     bench_env: BenchEnv,
     labels: Mapping[str, str],
     folder: Path,
+    table: LiveTable,
     quiet: bool,
     task: Task,
     row: Json,
 ) -> None:
-    """Save the placement of a run that has ended, and print its result on standard error."""
+    """Save the placement of a run that has ended, and show its result on standard error."""
     labelled = row | {"label": labels[task.key]}
     files.save_placement(bench_env, labelled, folder)
-    if not quiet:
+    table.add_row(row)
+    if not (quiet or is_on_terminal()):  # where the table shows it
         line = describe_run(labelled, bench_env.one_device_holds_the_model)
         print(line, file=sys.stderr, flush=True)
 

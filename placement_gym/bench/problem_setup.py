@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from rich.console import Console
-
 from placement_gym.base.errors import UserError
-from placement_gym.base.texts import make_printable
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs, is_measured
-from placement_gym.bench.study.task import Task
 from placement_gym.graph.units import FEW_UNITS, FINER, count_units
 from placement_gym.hardware.device_requests import choose_default
 
@@ -49,21 +44,3 @@ def open_env_to_split(
     if bench_env.base.problem.n_units < FEW_UNITS:
         notes.append(f"there is little to place: {count_units(bench_env.base.problem.units)}")
     return bench_env, kwargs, notes
-
-
-def announce(
-    bench_env: BenchEnv, tasks: Sequence[Task], missing: Sequence[Task], notes: Sequence[str]
-) -> None:
-    """Say on standard error what will run, before anything is measured."""
-    problem, done = bench_env.base.problem, len(tasks) - len(missing)
-    before = f", {done} of them in the folder already" if done else ""
-    console = Console(stderr=True)
-    for note in notes:
-        console.print(make_printable(note), highlight=False, markup=False)
-    console.print(
-        f"{make_printable(problem.units.graph.model)}: {problem.n_units} units on "
-        f"{', '.join(problem.device_names)}; {len(tasks)} runs of {tasks[0].budget} evaluations"
-        f"{before}",
-        highlight=False,
-        markup=False,
-    )

@@ -108,10 +108,21 @@ def describe_tail(measurement: Measurement) -> str:
     return f"the 90th percentile is {tail:.2f} x the median" if tail > LONG_TAIL else ""
 
 
+def read_load() -> tuple[float, int]:
+    """The load average of the last minute, 0 where there is none, and the number of cores."""
+    try:
+        return os.getloadavg()[0], os.cpu_count() or 1
+    except OSError:
+        return 0.0, 1
+
+
+def warn_of_load() -> str:
+    """Say before anything is measured that others have all cores; empty if they do not."""
+    load, cores = read_load()
+    return f"load {load:.1f} on {cores} cores: expect no verdict" if load >= cores else ""
+
+
 def describe_load() -> str:
     """Describe what else keeps the machine busy; empty if nothing does."""
-    try:
-        load, cores = os.getloadavg()[0], os.cpu_count() or 1
-    except OSError:
-        return ""
+    load, cores = read_load()
     return f"load average {load:.1f} on {cores} cores" if load > BUSY * cores + 1 else ""

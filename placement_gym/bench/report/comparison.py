@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Group
 
@@ -13,17 +13,17 @@ from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.report.wording import (
     GAP,
     INFEASIBLE,
+    explain_failure,
     format_gap,
     format_ratio,
+    is_misfit,
     list_remarks,
+    merge_equal_choices,
     remark_on,
     summarize_effort,
 )
 from placement_gym.bench.run.finalists import WITHIN_NOISE, YES
 from placement_gym.bench.run.rows import Json
-
-if TYPE_CHECKING:
-    pass
 
 Document = Mapping[str, Any]
 
@@ -53,7 +53,7 @@ def format_row(row: Json, known: KnownLatencies) -> dict[str, str]:
     nothing = dict.fromkeys(("ms", "p90", "gap", "x ref", "x best single", "faster", "subm."), "-")
     line = {"agent": row["label"], "seed": str(row["seed"]), **nothing}
     if row["latency_ms"] is None:
-        line["faster"] = "failed"
+        line["faster"] = "does not fit" if is_misfit(row) else "failed"
     else:
         expected, made = row["n_submodels_expected"], row["n_submodels"]
         line |= {
@@ -105,22 +105,26 @@ def conclusion(document: Document) -> str:
     return interrupted + str(document["verdict"])
 
 
-def list_failures(document: Document) -> list[str]:
-    """A line for each run without a latency."""
-    return [f"{row['label']}: {row['error']}" for row in document["rows"] if row["error"]]
+def list_failures(document: Document) -> list[FittedText]:
+    """A line for each run without a latency; devices that are too small are no faults."""
+    return [
+        FittedText(explain_failure(row), "" if is_misfit(row) else "red")
+        for row in document["rows"]
+        if row["error"]
+    ]
 
 
 def describe_run(row: Json, one_device_holds_the_model: bool = True) -> str:
     """The result of a run in one line, printed as it ends."""
-    name = make_printable(f"{row['label']}, seed {row['seed']}")
+    seed = f"seed {row['seed']}"
     if row["latency_ms"] is None:
-        return f"{name}: {make_printable(row['error']) or 'failed'}"
+        return make_printable(explain_failure(row, seed))
     gain = "no single device holds the model"
     if one_device_holds_the_model:
         ratio = format_ratio(row["speedup_vs_best_single"], row["noise"])
         gain = f"{ratio} x the best single device"
     return (
-        f"{name}: {row['latency_ms']:.2f} ms, {gain}, "
+        f"{make_printable(row['label'])}, {seed}: {row['latency_ms']:.2f} ms, {gain}, "
         f"{row['evaluations']} evaluation{'s' * (row['evaluations'] != 1)} in {row['wall_s']:.2f} s"
         f"{remark_on(row)}"
     )
@@ -129,8 +133,8 @@ def describe_run(row: Json, one_device_holds_the_model: bool = True) -> str:
 def comparison_table(document: Document) -> Group:
     """The table that the command prints, with notes, failures and the verdict."""
     table = FittedTable(COLUMNS, heading(document))
-    known = known_latencies_of(document)
-    for row in document["rows"]:
+    known, rows = known_latencies_of(document), merge_equal_choices(document["rows"])
+    for row in rows:
         won = row["beats_best_single"] == YES and known.one_device_holds_the_model
         table.add_cells(format_row(row, known), style="bold" if won else "")
     for line in format_known(known):
@@ -141,8 +145,8 @@ def comparison_table(document: Document) -> Group:
     return Group(
         *(FittedText(note, style="yellow") for note in notes),
         table,
-        *(FittedText(line, style="red") for line in list_failures(document)),
-        *(FittedText(line, style="yellow") for line in list_remarks(document["rows"])),
+        *list_failures(document),
+        *(FittedText(line, style="yellow") for line in list_remarks(rows)),
         FittedText(conclusion(document)),
     )
 
@@ -151,9 +155,9 @@ def format_markdown(document: Document) -> str:
     """The same table as Markdown."""
     from placement_gym.bench.report.document import Heading, Table, Text, render_markdown
 
-    rows, known = document["rows"], known_latencies_of(document)
+    rows, known = merge_equal_choices(document["rows"]), known_latencies_of(document)
     lines = [format_row(row, known) for row in rows] + format_known(known)
-    remarks = [*list_failures(document), *list_remarks(rows)]
+    remarks = [*(line.text for line in list_failures(document)), *list_remarks(rows)]
     return render_markdown(
         [
             Heading(heading(document), 1),

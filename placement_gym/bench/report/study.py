@@ -28,7 +28,7 @@ from placement_gym.bench.report.plots import (
 from placement_gym.bench.report.problems import describe_roles, list_problems, report_problem
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.side_by_side import compare_folders
-from placement_gym.bench.report.wording import GAP, INFEASIBLE
+from placement_gym.bench.report.wording import GAP, INFEASIBLE, explain_failure
 from placement_gym.bench.run.environment import BenchEnvs, is_measured
 from placement_gym.bench.run.rows import Json, load_runs
 from placement_gym.bench.study.spec import ROLES, Study
@@ -188,7 +188,7 @@ def list_cautions(study: Study, results: StudyResults) -> list[str]:
 def list_failures(results: StudyResults) -> list[str]:
     """A line for each agent, problem and reason of failure."""
     failed = [row for row in results.rows if row["error"]]
-    lines = [f"{row['label']}, {results.names[row['problem']]}: {row['error']}" for row in failed]
+    lines = [explain_failure(row, results.names[row["problem"]]) for row in failed]
     return list(dict.fromkeys(lines))
 
 

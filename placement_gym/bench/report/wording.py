@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from placement_gym.bench.report.known_latencies import KnownLatencies
+from placement_gym.bench.run.agents import ENGINE_AGENTS, SINGLE_DEVICE
 from placement_gym.bench.run.finalists import UNDECIDED, WITHIN_NOISE, YES
 from placement_gym.bench.run.rows import Json, group_by
 
@@ -20,7 +23,43 @@ INFEASIBLE = (
     "share of the evaluations whose placement did not fit or run; in brackets, of those "
     "whose placement did not fit as proposed and was repaired first"
 )
+MISFIT = re.compile(r".+ holds? (?P<limit>[\d.]+) MB, not (?P<needed>[\d.]+)( \(.+\))?")
+"""The failure of a placement that exceeds a limit; see ``Problem.over_limit``."""
 Rows = Sequence[Json]
+
+
+def describe_misfit(error: str) -> str:
+    """``"does not fit, 51 of 102 MB"`` where memory is too small, else an empty string."""
+    found = MISFIT.fullmatch(error)
+    if found is None:
+        return ""
+    limit, needed = (f"{float(mb):.0f}" if float(mb) >= 10 else mb for mb in found.groups()[:2])
+    return f"does not fit, {limit} of {needed} MB"
+
+
+def is_misfit(row: Json) -> bool:
+    """Return whether a row is that of a device which cannot hold the model: a result, no fault."""
+    return row["agent"] == SINGLE_DEVICE and bool(describe_misfit(row["error"]))
+
+
+def explain_failure(row: Json, where: str = "") -> str:
+    """Who failed, on what if that is given, and why; a device that is too small did not fail."""
+    who, why = row["label"], row["error"] or "failed"
+    if is_misfit(row):
+        who, why = f"{row['kwargs']['device']} alone", describe_misfit(why)
+    return ": ".join([", ".join(filter(None, [who, where])), why])
+
+
+def merge_equal_choices(rows: Rows) -> list[Json]:
+    """Rows as tables show them: equal ones of OpenVINO's own choice are one, of both names."""
+    merged: dict[str, Json] = {}
+    for row in rows:
+        own = row["agent"] in ENGINE_AGENTS and row["latency_ms"] is not None
+        choice = [row["seed"], row["latency_ms"], row["placement"]]
+        key = json.dumps(choice, sort_keys=True) if own else row["key"]
+        first = merged.get(key)
+        merged[key] = first | {"label": f"{first['label']} = {row['label']}"} if first else row
+    return list(merged.values())
 
 
 def format_infeasible(rows: Sequence[Json]) -> str:

@@ -24,7 +24,9 @@ IMPORTABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 REPAIR = "repair"
 """An option of every agent that the harness takes: whether its placements are repaired."""
 SINGLE_DEVICE = "single-device"
-UNCHANGED = (SINGLE_DEVICE, "saved", "openvino-hetero", "openvino-auto", "fill-in-order")
+ENGINE_AGENTS = ("openvino-hetero", "openvino-auto")
+"""OpenVINO's own choice."""
+UNCHANGED = (SINGLE_DEVICE, "saved", *ENGINE_AGENTS, "fill-in-order")
 """Fixed choices that a repair would turn into another one."""
 
 

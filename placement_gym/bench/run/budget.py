@@ -13,6 +13,8 @@ from placement_gym.backends.wrapper import BackendWrapper
 from placement_gym.base.arrays import BoolArray, IntArray
 
 INFEASIBLE = "infeasible"
+OnEvaluation = Callable[[float | None], object]
+"""Called after each evaluation with its speed-up, None if it was infeasible."""
 
 CONTENDER_SHARE = 0.8
 """A measured speed-up below this share of the best one is slower beyond any noise."""
@@ -38,11 +40,11 @@ class BudgetedBackend(BackendWrapper):
     Args:
         inner: The backend that evaluates.
         budget: Evaluations allowed; the next one raises ``BudgetReached``.
-        on_evaluation: Called after each.
+        on_evaluation: See ``OnEvaluation``.
     """
 
     def __init__(
-        self, inner: Backend, budget: int, on_evaluation: Callable[[], None] = lambda: None
+        self, inner: Backend, budget: int, on_evaluation: OnEvaluation = lambda speedup: None
     ) -> None:
         super().__init__(inner)
         self.budget = budget
@@ -111,7 +113,7 @@ class BudgetedBackend(BackendWrapper):
         best = self.curve[-1][2] if self.curve else 0.0
         if not error and speedup > best:
             self.curve.append((self.evaluations, self.wall_s, speedup))
-        self.on_evaluation()
+        self.on_evaluation(None if error else speedup)
 
     def best(self, n: int) -> list[IntArray]:
         """The ``n`` fastest distinct feasible placements of the history.

@@ -12,9 +12,12 @@ from placement_gym.bench.compare import compare
 from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.report.problems import format_wins
 from placement_gym.bench.report.wording import (
+    describe_misfit,
+    explain_failure,
     format_gap,
     list_doubts,
     list_remarks,
+    merge_equal_choices,
     remark_on,
     state_verdict,
 )
@@ -166,3 +169,39 @@ def test_report_counts_doubtful_runs_and_names_a_reason() -> None:
     rows = [run("window", 1.2, "yes"), doubtful, doubtful]
     assert format_wins(rows) == "1 of 3 (2 doubtful)"
     assert list_doubts(rows) == ["window is doubtful in 2 of 3 runs: the machine was busy"]
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        ("CPU_FAST holds 51.1 MB, not 102.1", "does not fit, 51 of 102 MB"),
+        ("GPU holds 0.3 MB, not 12.5", "does not fit, 0.3 of 12 MB"),
+        ("A and B hold 51.0 MB, not 99.8 (memory pool 'x')", "does not fit, 51 of 100 MB"),
+        ("RuntimeError: the device caught fire", ""),
+        ("", ""),
+    ],
+)
+def test_a_limit_that_is_exceeded_reads_as_what_does_not_fit(error: str, words: str) -> None:
+    assert describe_misfit(error) == words
+
+
+def test_a_device_that_is_too_small_is_no_failed_run() -> None:
+    alone = row("single-device GPU", agent="single-device", kwargs={"device": "GPU"})
+    small = alone | {"error": "GPU holds 10.0 MB, not 20.0"}
+    assert explain_failure(small) == "GPU alone: does not fit, 10 of 20 MB"
+    assert explain_failure(small, "resnet") == "GPU alone, resnet: does not fit, 10 of 20 MB"
+    assert explain_failure(alone | {"error": "lost"}) == "single-device GPU: lost"
+    searched = row("window", agent="window", kwargs={}, error="GPU holds 10.0 MB, not 20.0")
+    assert explain_failure(searched) == "window: GPU holds 10.0 MB, not 20.0"
+
+
+def test_only_equal_choices_of_openvino_are_merged() -> None:
+    found = {"seed": 0, "latency_ms": 5.0, "placement": {"a": "CPU"}, "error": ""}
+    rows = [
+        row(name, agent=name, key=name, **found)
+        for name in ("window", "openvino-hetero", "openvino-auto", "prefix")
+    ]
+    merged = ["window", "openvino-hetero = openvino-auto", "prefix"]
+    assert [one["label"] for one in merge_equal_choices(rows)] == merged
+    for change in ({"seed": 1}, {"latency_ms": 6.0}, {"placement": {"a": "GPU"}}):
+        assert merge_equal_choices([rows[1], rows[2] | change]) == [rows[1], rows[2] | change]
