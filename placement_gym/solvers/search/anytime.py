@@ -34,7 +34,7 @@ from placement_gym.solvers.search.model import (
     State,
 )
 
-CHAINS = 4
+CHAINS = 2
 """Chains of a bracket; after each of its rungs the better half goes on (successive halving)."""
 FIRST_MOVES = 200
 """Moves of each chain on the first rung of the first bracket; every bracket has twice as many."""
@@ -44,9 +44,9 @@ operators as ``HEATED`` or fewer; for more, colder as each weighs less."""
 HEATED = 1000
 SAMPLES = 24
 """Starts that are looked at before the first bracket."""
-RANDOM = 0.4
+RANDOM = 0.6
 """Share of the starts that are random blocks; the others are built one unit after another."""
-RETURNING = 2
+RETURNING = 1
 """Chains of a bracket that continue the best lines so far."""
 ELITES = 8
 """Placements to which the search may return, each the best of a line of chains."""

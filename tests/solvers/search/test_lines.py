@@ -72,5 +72,5 @@ def test_a_share_of_the_starts_are_random_blocks_that_fit(backend: SimulatedBack
     search, problem = search_of(backend), backend.problem
     states = [search.start() for _ in range(100)]
     blocks = [state for state in states if state.numbers[PRICE] == 0.0]
-    assert 25 < len(blocks) < 55
+    assert 45 < len(blocks) < 75
     assert all(problem.infeasibility(state.place.astype(np.int64)) == "" for state in blocks)
