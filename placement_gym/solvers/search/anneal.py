@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.solvers.search.kernels import draw_allowance, kernel, part, signed
+from placement_gym.base.kernels import kernel, part, signed
+from placement_gym.solvers.search.draws import draw_allowance
 from placement_gym.solvers.search.list_schedule import (
     find_makespan,
     find_reach,

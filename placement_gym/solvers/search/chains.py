@@ -12,7 +12,7 @@ from placement_gym.problem.problem import Problem
 from placement_gym.schedules.limits import cost_ms
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.search.anneal import anneal_list, anneal_sums
-from placement_gym.solvers.search.kernels import draw_allowance
+from placement_gym.solvers.search.draws import draw_allowance
 from placement_gym.solvers.search.list_schedule import estimate_list
 from placement_gym.solvers.search.loads import estimate_loads
 from placement_gym.solvers.search.model import (

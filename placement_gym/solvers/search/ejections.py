@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.solvers.search.kernels import draw, part, signed
+from placement_gym.base.kernels import part, signed
+from placement_gym.solvers.search.draws import draw
 from placement_gym.solvers.search.model import MOVES, Layout, State
 
 RETURN = 0.7

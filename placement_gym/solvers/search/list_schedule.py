@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.solvers.search.kernels import kernel, part, signed
+from placement_gym.base.kernels import kernel, part, signed
 from placement_gym.solvers.search.model import BLOCK, MOVES, N_CRITICAL, Layout, Model, State
 
 ROUNDING = 1.0 + 1e-9

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
+from placement_gym.base.kernels import kernel, part, signed
+from placement_gym.solvers.search.draws import draw, draw_length
 from placement_gym.solvers.search.ejections import change_use, make_room, move_unit
-from placement_gym.solvers.search.kernels import draw, draw_length, kernel, part, signed
 from placement_gym.solvers.search.model import (
     LIST,
     LOAD,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.solvers.search.kernels import kernel, part, signed
+from placement_gym.base.kernels import kernel, part, signed
 from placement_gym.solvers.search.model import (
     BLOCK,
     LIST,

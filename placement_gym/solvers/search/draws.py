@@ -1,23 +1,10 @@
-"""How the kernels of the search are compiled, and what they draw."""
+"""Random numbers of the search's kernels."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numba import njit
 
-signed: Any = np.int64
-"""Makes an index of an unsigned number: numba takes the sum of both kinds for a float, and compiles
-a function again for each type that it is called with."""
-
-OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
-kernel = njit(**OPTIONS, cache=True)
-"""Compiles a function that Python calls and that makes no arrays."""
-part = njit(**OPTIONS, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""Compiles a part of such functions. It is typed once, however many call it, and LLVM puts it in
-their place: a call would take longer than what it does, as every array is passed in seven words
-(and references to it would be counted, were it not for ``_nrt``)."""
+from placement_gym.base.kernels import part
 
 
 @part
