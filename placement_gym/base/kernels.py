@@ -18,7 +18,8 @@ for a float, and compiles a function again for each type, and each constant, tha
 """
 OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
 HIDDEN = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-kernel = njit(**OPTIONS, cache=True)
+"""No code for calls from Python or C, which takes as long to compile as a small part."""
+kernel = njit(**OPTIONS, cache=True, no_cfunc_wrapper=True)
 """Compiles a function that Python calls and that makes no arrays. The cache does not see what its
 parts are: after a change of one, the files ``*.nbi`` in ``__pycache__`` have to go."""
 part = njit(**OPTIONS, **HIDDEN, forceinline=True)

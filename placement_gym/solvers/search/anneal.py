@@ -106,8 +106,14 @@ def anneal_sums(
         if n_moved == 0:
             continue
         limit_ms = draw_limit(numbers, rng, heat, step / n_moves, over)
-        exchange_loads(model, layout, state, n_moved)
+
+        # what it costs now: sums and loads of what moved are updated
+        add_loads(model, layout, state, n_moved, -1.0)
+        set_operators(layout, state, n_moved)
+        add_loads(model, layout, state, n_moved, 1.0)
         cost, largest = measure_loads(model.kind, state.load)
+
+        # keep it, or go back
         if cost <= limit_ms:
             numbers[NOW], numbers[OVER] = cost, over
             note_best(state, counts, kind, largest, over)
@@ -116,14 +122,6 @@ def anneal_sums(
             put_back(layout, state, n_moved)
             set_operators(layout, state, n_moved)
             add_loads(model, layout, state, n_moved, 1.0)
-
-
-@part
-def exchange_loads(model: Model, layout: Layout, state: State, n_moved: int) -> None:
-    """Set the operators of moved units, and update the loads."""
-    add_loads(model, layout, state, n_moved, -1.0)
-    set_operators(layout, state, n_moved)
-    add_loads(model, layout, state, n_moved, 1.0)
 
 
 @part

@@ -19,6 +19,7 @@ def add_loads(model: Model, layout: Layout, state: State, n_moved: int, sign: fl
     first, first_made, stamp = model.first, model.first_made, state.stamp
     numbers[UPDATES] += 1.0
     now = np.int32(numbers[UPDATES])
+    # a tensor counts once, though several of its operators may have moved: hence the stamps
     for k in range(n_moved):
         u = state.moved[k]
         for at in range(first_op[u], first_op[u + 1]):

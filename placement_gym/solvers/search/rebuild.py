@@ -23,7 +23,7 @@ NOISY = 0.7
 """Share of rebuilds in which devices have random tastes."""
 
 
-@kernel
+@part
 def rebuild(
     model: Model, layout: Layout, state: State, rng: np.random.Generator, begin: int, length: int
 ) -> int:
@@ -83,10 +83,13 @@ def rebuild(
         elif model.kind == LOAD:
             free[d] = state.load[d]
 
+    # operators in their order, until the last unit has its device: those of units that stay run as
+    # well, because what is placed later has to wait for them
     left, found = length, True
     while left > 0 and found:
         u = unit[i]
         chooses = begin <= rank[u] < begin + length
+        # a unit chooses when its first operator's turn comes, as if that were all of it
         if chooses and ops[first_op[u]] == i:
             left -= 1
             if rng.random() < lasting:
@@ -120,6 +123,7 @@ def rebuild(
             if found:
                 place[u] = cheapest
                 hold(layout, used, signed(u), cheapest, 1.0)
+        # the operator runs there, which delays what follows on the device
         here = place[u]
         on[i] = here
         if overlaps:
@@ -153,6 +157,12 @@ def rebuild(
         for u in range(len(place)):
             hold(layout, used, u, signed(place[u]), 1.0)
     return n_moved
+
+
+@kernel
+def rebuild_all(model: Model, layout: Layout, state: State, rng: np.random.Generator) -> int:
+    """Place all units again, see ``rebuild``."""
+    return rebuild(model, layout, state, rng, signed(0), len(state.place))
 
 
 @part
