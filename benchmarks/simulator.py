@@ -1,4 +1,4 @@
-"""The simulator's speed: by size of the graph, and within a step of the environment.
+"""The simulator's speed: by size of the graph, within a step, and what the first use compiles.
 
     python benchmarks/simulator.py
     python benchmarks/simulator.py --largest 0    # steps alone
@@ -8,8 +8,12 @@ Times are of the CPU, the shortest of several rounds, in which what is compared 
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from tempfile import TemporaryDirectory
 from time import thread_time
 from typing import Any
 
@@ -38,6 +42,23 @@ STEP = {"model": "synthetic-layered-800", "granularity": "op", "observe_graph": 
 ACTIONS, NUM_ENVS, ROUNDS = 16, 256, 300
 """Steps of a turn: so few that many turns pass without an interruption; and rounds of turns."""
 
+FIRST_USES = {
+    "step": "env.step(env.action_space.sample())",
+    "hill climbing": "agents.make('hill-climb', env, seed=0).learn(20)",
+    "search": "agents.make('search', env, seed=0).learn(20)",
+}
+FIRST_USE = """
+from time import process_time
+import gymnasium as gym
+import agents, agents.search, placement_gym
+began = process_time()
+env = gym.make("DevicePlacementSim-v0", model="resnet", devices="cpu-testbed-limited")
+env.reset(seed=0)
+{use}
+print(process_time() - began)
+"""
+"""Without imports."""
+
 
 def main() -> None:
     parser = make_parser(__doc__)
@@ -45,6 +66,7 @@ def main() -> None:
     options = parser.parse_args()
     print_table(time_operators(n) for n in SIZES if n <= options.largest)
     print_table(time_steps())
+    print_table(map(time_first_use, FIRST_USES))
 
 
 def time_operators(n: int) -> dict[str, str]:
@@ -168,3 +190,15 @@ def time_best_us(*arms: Callable[[], object], rounds: int = 5) -> Sequence[float
 
 if __name__ == "__main__":
     main()
+
+
+def time_first_use(name: str) -> dict[str, str]:
+    """Time a first use in a new process, with numba's cache empty and with it filled."""
+    command = [sys.executable, "-c", FIRST_USE.format(use=FIRST_USES[name])]
+    with TemporaryDirectory() as folder:
+        variables = os.environ | {"NUMBA_CACHE_DIR": folder}
+        cold, warm = (
+            float(subprocess.run(command, env=variables, capture_output=True, check=True).stdout)
+            for _ in range(2)
+        )
+    return {"first use": name, "CPU s": f"{cold:.1f}", "CPU s from the cache": f"{warm:.2f}"}

@@ -48,6 +48,7 @@ def count_within_distance(
                         end += 1
             sizes[centre, distance] = end
             if end == limit:
-                sizes[centre, distance:] = end
+                for larger in range(distance, radius):
+                    sizes[centre, larger] = end
                 break
     return sizes

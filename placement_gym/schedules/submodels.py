@@ -10,6 +10,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from placement_gym.base.arrays import IntArray, UInt8, UInt32
+from placement_gym.base.kernels import part, signed
 from placement_gym.graph.operators import OpGraph
 from placement_gym.schedules.program import offsets, uint32
 
@@ -65,8 +66,7 @@ def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) 
     """(n_devices,) submodels on each device.
 
     Components are disjoint-set trees over ``root``. From the highest level down, each is moved to
-    its latest possible level if it then joins a consumer; consumers have moved before. One function
-    for speed, as ``event_fifo`` is.
+    its latest possible level if it then joins a consumer; consumers have moved before.
 
     Args:
         flow: Edges of the operator graph.
@@ -80,12 +80,6 @@ def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) 
     place, root = np.empty(n, np.uint8), np.empty(n, np.uint32)
     level, n_levels = np.zeros(n, np.int32), 1
 
-    def find(operator: int) -> int:
-        while root[operator] != operator:
-            root[operator] = root[root[operator]]
-            operator = root[operator]
-        return operator
-
     # Levels count the changes of devices on a path: operators of a level and device that are
     # connected can run as one submodel without a cycle. `find` halves paths, which keeps trees
     # flat.
@@ -98,24 +92,27 @@ def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) 
         for e in range(first[i], first[i + 1]):
             producer = producers[e]
             if place[producer] == place[i] and level[producer] == level[i]:
-                root[find(i)] = find(producer)
+                root[find(root, signed(i))] = find(root, signed(producer))
 
     # Operators sorted by level, by counting: the next loop visits levels from the top.
     begin = np.zeros(n_levels + 1, np.uint32)
     for i in range(n):
-        root[i] = find(i)
+        root[i] = find(root, signed(i))
         begin[level[i] + 1] += 1
     for lowest in range(n_levels):
         begin[lowest + 1] += begin[lowest]
-    position, order = begin.copy(), np.empty(n, np.uint32)
+    position, order = np.empty(n_levels, np.uint32), np.empty(n, np.uint32)
+    for lowest in range(n_levels):
+        position[lowest] = begin[lowest]
     for i in range(n):
         order[position[level[i]]] = i
         position[level[i]] += 1
 
     # A component need not run as early as it can. At its latest level it may meet a consumer on its
     # device, which saves a submodel; consumers move first, so that theirs is final.
-    height = level.copy()
-    latest, meets = np.full(n, n, np.int32), np.full(n, n, np.int32)
+    height, latest, meets = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
+    for i in range(n):
+        height[i], latest[i], meets[i] = level[i], n, n
     for lowest in range(n_levels - 1, -1, -1):
         for at in range(begin[lowest], begin[lowest + 1]):
             i = order[at]
@@ -140,7 +137,7 @@ def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) 
             producer = producers[e]
             joins = (place[producer] == place[i]) & (level[producer] == level[i])
             if joins & (root[producer] != root[i]):
-                root[find(i)] = find(producer)
+                root[find(root, signed(i))] = find(root, signed(producer))
     # Readers of one Parameter are connected by it, if they have the device and level of the first.
     for p in range(len(first_input) - 1):
         owner = NO_OWNER
@@ -151,13 +148,22 @@ def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) 
         for at in range(first_input[p], first_input[p + 1]):
             reader = input_readers[at]
             if place[reader] == place[owner] and level[reader] == level[owner]:
-                root[find(reader)] = find(owner)
+                root[find(root, signed(reader))] = find(root, signed(owner))
 
     # What follows (Constants, Parameters and Results) makes no submodel of its own.
     counts, seen = np.zeros(n_devices, np.int64), np.zeros(n, np.bool_)
     for i in leaders:
-        top = find(i)
+        top = find(root, signed(i))
         if not seen[top]:
             seen[top] = True
             counts[place[i]] += 1
     return counts
+
+
+@part
+def find(root: UInt32, operator: int) -> int:
+    """Find the root of an operator's tree, and halve the path to it."""
+    while root[operator] != operator:
+        root[operator] = root[root[operator]]
+        operator = signed(root[operator])
+    return operator

@@ -82,7 +82,8 @@ def serial_batch(program: Program, placements: UInt8) -> FloatArray:
                         for lane in range(LANES):
                             moves = (place[source[t], lane] == here) & (reached[lane] == 1)
                             total[lane] += cost if moves else 0.0
-        totals[begin : begin + width] = total[:width]
+        for lane in range(width):
+            totals[begin + lane] = total[lane]
     return totals
 
 

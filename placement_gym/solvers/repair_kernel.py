@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.base.kernels import maker, part, signed
 
 RUN_SHARE = 0.1
 """A run moves as a whole only if that frees at least this share of its device's excess. So only few
@@ -54,26 +55,29 @@ def repair_batch(terms: RepairTerms, placements: IntArray, keep: BoolArray) -> I
     return repaired
 
 
-@njit(cache=True, nogil=True)
+@maker
 def repair_one(terms: RepairTerms, place: IntArray, keep: BoolArray) -> None:
     """Repair one (n_units,) placement in place."""
     room = move_to_supported(terms, place)
-    if room.min() >= 0:
+    if overload(room, terms.owner) <= 0.0:
         return
     empty_full_devices(terms, place, room, keep)
     # Moves of single units can get stuck where units of other sizes block each other. Filling
     # devices from the beginning, largest first, can go on; it is kept only while it lowers the
     # overload.
-    while room.min() < 0:
+    while overload(room, terms.owner) > 0.0:
         other = place.copy()
         other_room = refill(terms, other)
         empty_full_devices(terms, other, other_room, keep)
         if overload(other_room, terms.owner) >= overload(room, terms.owner):
             return
-        place[:], room[:] = other, other_room
+        for u in range(len(place)):
+            place[u] = other[u]
+        for d in range(len(room)):
+            room[d] = other_room[d]
 
 
-@njit(cache=True, nogil=True)
+@part
 def overload(room: FloatArray, owner: IntArray) -> float:
     """Bytes that devices hold beyond their limits, those of a pool counted once."""
     total = 0.0
@@ -84,7 +88,7 @@ def overload(room: FloatArray, owner: IntArray) -> float:
     return total
 
 
-@njit(cache=True, nogil=True)
+@part
 def take_room(room: FloatArray, owner: IntArray, device: int, size: float) -> None:
     """Put bytes on a device: every device that shares its memory has so much less room."""
     for d in range(len(room)):
@@ -92,7 +96,7 @@ def take_room(room: FloatArray, owner: IntArray, device: int, size: float) -> No
             room[d] -= size
 
 
-@njit(cache=True, nogil=True)
+@maker
 def move_to_supported(terms: RepairTerms, place: IntArray) -> FloatArray:
     """Move units that their device does not support; returns the (n_devices,) room left."""
     room = terms.limit.copy()
@@ -108,7 +112,7 @@ def move_to_supported(terms: RepairTerms, place: IntArray) -> FloatArray:
     return room
 
 
-@njit(cache=True, nogil=True)
+@part
 def choose_device(terms: RepairTerms, u: int, room: FloatArray) -> int:
     """The cheapest device that runs a unit and has room, or else the one with the most room."""
     best, widest = -1, -1
@@ -121,7 +125,7 @@ def choose_device(terms: RepairTerms, u: int, room: FloatArray) -> int:
     return widest if best < 0 else best
 
 
-@njit(cache=True, nogil=True)
+@maker
 def refill(terms: RepairTerms, place: IntArray) -> FloatArray:
     """Place all units again, largest first: where they are, or as ``choose_device`` if full."""
     room = terms.limit.copy()
@@ -133,7 +137,7 @@ def refill(terms: RepairTerms, place: IntArray) -> FloatArray:
     return room
 
 
-@njit(cache=True, nogil=True)
+@maker
 def empty_full_devices(
     terms: RepairTerms, place: IntArray, room: FloatArray, keep: BoolArray
 ) -> None:
@@ -143,8 +147,10 @@ def empty_full_devices(
     moved or a device has become feasible, units at every move.
     """
     # What the caller wants to keep leaves only in the second round, when nothing else can.
+    may_leave = np.empty(len(place), np.bool_)
     for everyone in range(2):
-        may_leave = (terms.size > 0.0) & ((everyone == 1) | ~keep)
+        for u in range(len(place)):
+            may_leave[u] = terms.size[u] > 0.0 and (everyone == 1 or not keep[u])
         waiting = list_units(terms, place, room, may_leave)
         while len(waiting):
             begin, end, there, rank = choose_run(terms, place, room, may_leave)
@@ -158,7 +164,7 @@ def empty_full_devices(
             waiting = list_units(terms, place, room, may_leave)
 
 
-@njit(cache=True, nogil=True)
+@maker
 def list_units(
     terms: RepairTerms, place: IntArray, room: FloatArray, may_leave: BoolArray
 ) -> list[tuple[float, int]]:
@@ -172,7 +178,7 @@ def list_units(
     return waiting
 
 
-@njit(cache=True, nogil=True)
+@maker
 def move_units(
     terms: RepairTerms,
     waiting: list[tuple[float, int]],
@@ -208,14 +214,14 @@ def move_units(
                     heappush(waiting, (rank, v))
 
 
-@njit(cache=True, nogil=True)
+@part
 def move(terms: RepairTerms, u: int, there: int, place: IntArray, room: FloatArray) -> None:
     take_room(room, terms.owner, place[u], -terms.size[u])
     take_room(room, terms.owner, there, terms.size[u])
     place[u] = there
 
 
-@njit(cache=True, nogil=True)
+@part
 def choose_target(
     terms: RepairTerms, u: int, place: IntArray, room: FloatArray
 ) -> tuple[float, int]:
@@ -229,13 +235,13 @@ def choose_target(
     return rank_move(best, terms.size[u]), there
 
 
-@njit(cache=True, nogil=True)
+@part
 def rank_move(regret: float, size: float) -> float:
     """Regret per byte; a gain ranks lower the larger it is and the more bytes it frees."""
     return regret / size if regret > 0.0 else regret * size
 
 
-@njit(cache=True, nogil=True)
+@part
 def regret_ms(terms: RepairTerms, begin: int, end: int, there: int, place: IntArray) -> float:
     """Cost in ms of moving adjacent units: their price and transfers to all other units."""
     price, first, other, link_ms = terms.price, terms.first, terms.other, terms.link_ms
@@ -251,7 +257,7 @@ def regret_ms(terms: RepairTerms, begin: int, end: int, there: int, place: IntAr
     return regret
 
 
-@njit(cache=True, nogil=True)
+@part
 def choose_run(
     terms: RepairTerms, place: IntArray, room: FloatArray, may_leave: BoolArray
 ) -> tuple[int, int, int, float]:
@@ -264,7 +270,7 @@ def choose_run(
         and its rank.
     """
     best = (0, 0, -1, np.inf)
-    begin = 0
+    begin = signed(0)
     # A run is a range of adjacent numbers on one device. Units are numbered in topological order,
     # so that it is mostly connected.
     while begin < len(place):
@@ -290,7 +296,7 @@ def choose_run(
     return best
 
 
-@njit(cache=True, nogil=True)
+@part
 def cut_run(
     begin: int, end: int, part: int, excess: float, may_leave: BoolArray, size: FloatArray
 ) -> tuple[int, int, float]:

@@ -11,19 +11,14 @@ from placement_gym.base.arrays import FloatArray, IntArray, UInt8
 from placement_gym.problem.problem import Problem
 from placement_gym.schedules.limits import cost_ms
 from placement_gym.schedules.simulator import Simulator
-from placement_gym.solvers.search.anneal import (
-    GAIN,
-    N_KINDS,
-    TRIES,
-    anneal,
-    draw_allowance,
-    estimate,
-    keep,
-    undo,
-)
+from placement_gym.solvers.search.anneal import anneal_list, anneal_sums
+from placement_gym.solvers.search.draws import draw_allowance
+from placement_gym.solvers.search.list_schedule import estimate_list
+from placement_gym.solvers.search.loads import estimate_loads
 from placement_gym.solvers.search.model import (
     BEST,
     LINE,
+    LIST,
     NOW,
     OVER,
     PRICE,
@@ -33,7 +28,8 @@ from placement_gym.solvers.search.model import (
     State,
     make_state,
 )
-from placement_gym.solvers.search.rebuild import rebuild
+from placement_gym.solvers.search.proposals import GAIN, N_KINDS, TRIES, propose_alone, undo
+from placement_gym.solvers.search.rebuild import rebuild_all
 
 COSTS = np.array([0.8, 0.9, 1.2, 1.0, 0.8, 2.5, 1.0])
 """Relative time of each kind of move."""
@@ -86,9 +82,12 @@ class Chains:
             price: Of memory, as in ``State``.
         """
         state = make_state(self.model, self.layout, place, price)
-        cost = estimate(self.model, self.layout, state)
         if self.model.kind == SIMULATED:
             cost = cost_ms(self.problem, self.simulator, state.place)
+        elif self.model.kind == LIST:
+            cost = estimate_list(self.model, state)
+        else:
+            cost = estimate_loads(self.model, state)
         over = np.maximum(state.used - self.layout.limit, 0.0).sum()
         state.numbers[NOW], state.numbers[OVER] = cost, over
         state.numbers[BEST] = np.inf if over else cost
@@ -116,7 +115,7 @@ class Chains:
     def build(self, place: UInt8, price: float = 0.0) -> State:
         """A chain at a placement that is built one unit after another, or at the given one."""
         state = self.start(place, price)
-        if rebuild(self.model, self.layout, state, self.rng, 0, len(state.place)) == 0:
+        if rebuild_all(self.model, self.layout, state, self.rng) == 0:
             return self.start(place, price)
         return self.start(state.place, float(state.numbers[PRICE]))
 
@@ -126,39 +125,35 @@ class Chains:
         if self.model.kind == SIMULATED:
             self.anneal_simulated(state, n_moves, heat, counts)
         else:
-            self.make_moves(state, n_moves, heat, counts)
+            kernel = anneal_list if self.model.kind == LIST else anneal_sums
+            model, layout, shares = self.model, self.layout, self.kinds.cumulative
+            kernel(model, layout, state, self.rng, n_moves, heat, shares, counts)
         counts[:, GAIN] /= max(float(state.numbers[BEST]), 1e-300)
         self.kinds.learn(counts)
-
-    def make_moves(
-        self, state: State, n_moves: int, heat: tuple[float, float], counts: FloatArray
-    ) -> int:
-        """Call the kernel; returns how many units the last move moved."""
-        model, layout, shares = self.model, self.layout, self.kinds.cumulative
-        moved: int = anneal(model, layout, state, self.rng, n_moves, heat, shares, counts)
-        return moved
 
     def anneal_simulated(
         self, state: State, n_moves: int, heat: tuple[float, float], counts: FloatArray
     ) -> None:
         """The same where each move is simulated from the beginning."""
         hot, cold = heat
+        model, layout, shares = self.model, self.layout, self.kinds.cumulative
         for k in range(n_moves):
-            tried = counts[:, TRIES].copy()
-            n_moved = self.make_moves(state, 1, heat, counts)
+            n_moved, kind, _ = propose_alone(model, layout, state, self.rng, shares, counts)
             if not n_moved:
                 continue
             temperature = cold + (hot - cold) * (1.0 - k / n_moves) ** 2
-            allowance = draw_allowance(self.rng)
+            allowance = draw_allowance.py_func(self.rng)
             now, best = float(state.numbers[NOW]), float(state.numbers[BEST])
             cost = cost_ms(self.problem, self.simulator, state.place)
             if cost < np.inf and (now == np.inf or cost <= now * (1.0 + temperature * allowance)):
-                keep(self.model, state, cost)
-                counts[counts[:, TRIES] > tried, GAIN] += (
-                    max(best - cost, 0.0) if best < np.inf else 0.0
-                )
+                state.on[:] = state.place[model.unit]
+                state.numbers[NOW] = cost
+                if cost < best:
+                    counts[kind, GAIN] += best - cost if best < np.inf else 0.0
+                    state.numbers[BEST] = cost
+                    state.best[:] = state.place
             else:
-                undo(self.layout, state, n_moved)
+                undo(layout, state, n_moved)
 
 
 class Elite(NamedTuple):

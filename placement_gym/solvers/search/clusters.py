@@ -43,12 +43,16 @@ def make_clusters(first: UInt32, link: UInt32, link_ms: FloatArray, ms: FloatArr
     cluster, levels = np.arange(n_units), [np.arange(n_units)]
     own, other = np.repeat(cluster, np.diff(first)), link.astype(np.int64)
     while True:
+        # a link counts for more where it is long beside the times at its ends; without the mean,
+        # units that cost nothing would all join one cluster
         heavy = ms + ms.mean() + 1e-100
         begins = np.searchsorted(own, np.arange(len(ms) + 1))
         merged = match(begins, other, link_ms / np.sqrt(heavy[own] * heavy[other]))
+        # a level that merges hardly anything, or leaves too few clusters, would be no other move
         n_now = int(merged.max()) + 1
         if n_now > (1.0 - LEAST_MERGED) * len(ms) or n_now < FEWEST:
             break
+        # the merged clusters are the nodes of the next level
         cluster, ms = merged[cluster], np.bincount(merged, weights=ms).astype(np.float64)
         levels.append(cluster)
         # links within a cluster end, and parallel ones are one
@@ -81,6 +85,7 @@ def match(first: IntArray, other: IntArray, score: FloatArray) -> IntArray:
     pair = np.full(n, -1, np.int64)
     n_pairs = 0
     for u in range(n):
+        # a node that an earlier one has taken is in a pair already
         if pair[u] >= 0:
             continue
         partner, highest = -1, 0.0

@@ -7,18 +7,17 @@ paths before the first and the tails after the last as they are.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numba import njit
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.solvers.search.model import BLOCK, Model, State
+from placement_gym.base.kernels import kernel, part, signed
+from placement_gym.solvers.search.model import BLOCK, MOVES, N_CRITICAL, Layout, Model, State
 
-signed: Any = np.int64
+ROUNDING = 1.0 + 1e-9
+"""Of sums that were added up in another order."""
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def run_on(model: Model, state: State, begin: int, reach: int, device_free: FloatArray) -> int:
     """Compute ``finish`` and ``free`` from an operator on, until nothing differs from ``kept``.
 
@@ -54,11 +53,12 @@ def run_on(model: Model, state: State, begin: int, reach: int, device_free: Floa
         device_free[here] = finish[i] + model.gap_ms
         if finish[i] != kept[i]:
             reach = max(reach, signed(last_reader[i]))
-    free[len(free) - 1] = device_free
+    for d in range(n_devices):
+        free[len(free) - 1, d] = device_free[d]
     return n
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def measure_tails(model: Model, state: State, last: int, reach: int) -> None:
     """Compute ``tail`` and ``after`` from an operator back, until nothing changes.
 
@@ -74,8 +74,9 @@ def measure_tails(model: Model, state: State, last: int, reach: int) -> None:
     n_devices = unit_ms.shape[1]
 
     # the next operator of each device, and whether its tail has changed
-    block = last // BLOCK + 1
-    follower, changed = after[block].copy(), np.zeros(n_devices, np.bool_)
+    block, follower, changed = last // BLOCK + 1, state.follower, state.changed
+    for d in range(n_devices):
+        follower[d], changed[d] = after[block, d], False
     for i in range(min(block * BLOCK, len(on)) - 1, last, -1):
         follower[on[i]] = i
 
@@ -100,3 +101,140 @@ def measure_tails(model: Model, state: State, last: int, reach: int) -> None:
                 after[i // BLOCK, d] = follower[d]
             if same:
                 return
+
+
+@kernel
+def estimate_list(model: Model, state: State) -> float:
+    """Compute from the beginning what a placement costs, in ms; limits are ignored."""
+    n, n_devices = model.ms.shape
+    device_free = state.device_free
+    for d in range(n_devices):
+        device_free[d] = 0.0
+    run_on(model, state, signed(0), n, device_free)
+    keep_schedule(state, signed(0), n)
+    measure_tails(model, state, n - 1, signed(-1))
+    return find_makespan(state)
+
+
+@part
+def find_makespan(state: State) -> float:
+    """Find when the last device is free, in ms."""
+    free, final = state.free, len(state.free) - 1
+    latest = free[final, 0]
+    for d in range(free.shape[1]):
+        latest = max(latest, free[final, d])
+    return latest
+
+
+@part
+def run_span(
+    model: Model, state: State, lowest: int, last: int, limit_ms: float
+) -> tuple[bool, int, int]:
+    """Run the operators from the first to the last that moved.
+
+    Returns:
+        Whether the schedule may end within the limit; the first operator that was not run; and the
+        last reader of what changes.
+    """
+    ms, first, maker, tensor = model.ms, model.first, model.maker, model.tensor
+    unit, transfer_ms, last_reader, on = model.unit, model.transfer_ms, model.last_reader, state.on
+    first_made, first_reader, reader = model.first_made, model.first_reader, model.reader
+    finish, kept, free, tail = state.finish, state.kept, state.free, state.tail
+    marked, device_free = state.marked, state.device_free
+    n, n_devices = ms.shape
+
+    # devices are free where they were before the first change
+    for d in range(n_devices):
+        device_free[d] = state.kept_free[lowest // BLOCK, d]
+    for i in range(lowest // BLOCK * BLOCK, lowest):
+        device_free[on[i]] = kept[i] + model.gap_ms
+
+    # the span, given up once it must end too late
+    reach, now = signed(-1), np.int32(state.numbers[MOVES])
+    for i in range(lowest, last + 1):
+        if i % BLOCK == 0:
+            for d in range(n_devices):
+                free[i // BLOCK, d] = device_free[d]
+        here = on[i]
+        ready = device_free[here]
+        for r in range(first[i], first[i + 1]):
+            m = maker[r]
+            ready = max(ready, finish[m] + transfer_ms[tensor[r], on[m], here])
+        ready += ms[i, here]
+        finish[i] = ready
+        device_free[here] = ready + model.gap_ms
+        if ready + model.tail_ms[i] > limit_ms:
+            return False, i + 1, reach
+        if finish[i] != kept[i] or marked[unit[i]] == now:
+            reach = max(reach, signed(last_reader[i]))
+
+    # what follows takes as long as before: each device's next operator, and readers
+    limit_ms *= ROUNDING
+    following = last // BLOCK + 1
+    for d in range(n_devices):
+        j = last + 1
+        while j < min(following * BLOCK, n) and on[j] != d:
+            j += 1
+        j = j if j < min(following * BLOCK, n) else signed(state.after[following, d])
+        if device_free[d] + tail[j] > limit_ms:
+            return False, last + 1, reach
+    for i in range(lowest, last + 1):
+        if last_reader[i] > last:
+            for t in range(first_made[i], first_made[i + 1]):
+                for r in range(first_reader[t], first_reader[t + 1]):
+                    j = reader[r]
+                    if j > last and finish[i] + transfer_ms[t, on[i], on[j]] + tail[j] > limit_ms:
+                        return False, last + 1, reach
+    return True, last + 1, reach
+
+
+@part
+def keep_schedule(state: State, lowest: int, reached: int) -> None:
+    """Make the schedule of a move the one that following moves change."""
+    kept, finish, kept_free, free = state.kept, state.finish, state.kept_free, state.free
+    for i in range(lowest, reached):
+        kept[i] = finish[i]
+    for block in range(lowest // BLOCK, min(reached // BLOCK + 2, len(free))):
+        for d in range(free.shape[1]):
+            kept_free[block, d] = free[block, d]
+
+
+@part
+def put_schedule_back(state: State, lowest: int, reached: int) -> None:
+    """Make the schedule what it was before the move."""
+    kept, finish, kept_free, free = state.kept, state.finish, state.kept_free, state.free
+    for i in range(lowest, reached):
+        finish[i] = kept[i]
+    for block in range(lowest // BLOCK, min(reached // BLOCK + 2, len(free))):
+        for d in range(free.shape[1]):
+            free[block, d] = kept_free[block, d]
+
+
+@part
+def find_reach(model: Model, layout: Layout, state: State, n_moved: int, lowest: int) -> int:
+    """Find the first operator from which moved units read."""
+    first_op, ops, first = layout.first_op, layout.ops, model.first
+    reach = lowest
+    for k in range(n_moved):
+        u = state.moved[k]
+        for at in range(first_op[u], first_op[u + 1]):
+            i = signed(ops[at])
+            for r in range(first[i], first[i + 1]):
+                reach = min(reach, signed(model.maker[r]))
+    return reach
+
+
+@part
+def note_critical(model: Model, state: State) -> None:
+    """List the units of longest chains of the schedule."""
+    kept, tail, on, unit, critical = state.kept, state.tail, state.on, model.unit, state.critical
+    n_units = len(state.place)
+    count, total_ms = 0, 0.0
+    for d in range(model.ms.shape[1]):
+        total_ms = max(total_ms, state.kept_free[len(state.kept_free) - 1, d])
+    for i in range(len(on)):
+        length = kept[i] - model.ms[i, on[i]] + tail[i]
+        if length * ROUNDING >= total_ms and (count == 0 or critical[count - 1] != unit[i]):
+            critical[count % n_units] = unit[i]
+            count += 1
+    state.numbers[N_CRITICAL] = min(count, n_units)

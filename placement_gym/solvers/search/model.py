@@ -25,6 +25,7 @@ class Model(NamedTuple):
         overlaps: Whether devices work at the same time, and a latency is asked for.
         unit: (n,) uint32 unit of each operator.
         ms: (n, n_devices) times.
+        mean_ms: Their mean.
         first: (n + 1,) where each operator's readings begin.
         maker: (n_readings,) the operator that makes the tensor.
         tensor: (n_readings,).
@@ -43,6 +44,7 @@ class Model(NamedTuple):
     overlaps: bool
     unit: UInt32
     ms: FloatArray
+    mean_ms: float
     first: UInt32
     maker: UInt32
     tensor: UInt32
@@ -82,6 +84,7 @@ class Model(NamedTuple):
             overlaps=simulator.semantics.schedule in ("list", "event", "calls"),
             unit=uint32(program.unit[order]),
             ms=ms,
+            mean_ms=sum(ms.ravel().tolist()) / max(ms.size, 1),
             first=uint32(first),
             maker=uint32(maker),
             tensor=uint32(tensor[by_reader]),
@@ -221,6 +224,10 @@ class State(NamedTuple):
             the last one is 0.
         after: (n_blocks + 1, n_devices) int32 the first operator of each device from each block
             on, before the proposed move; n if there is none.
+        device_free: (n_devices,) ms, while operators are scheduled.
+        follower: (n_devices,) int32, while tails are measured.
+        changed: (n_devices,) bool, likewise.
+        taste: (n_devices,) ms, while units are placed again.
         load: (n_devices,) ms; in a serial schedule, times and transfers by their first device.
         stamp: (n_tensors,) int32 the last update of the loads that each tensor took part in.
         critical: (n_units,) int32 units of longest chains of a list schedule.
@@ -240,6 +247,10 @@ class State(NamedTuple):
     kept_free: FloatArray
     tail: FloatArray
     after: Int32
+    device_free: FloatArray
+    follower: Int32
+    changed: BoolArray
+    taste: FloatArray
     load: FloatArray
     stamp: Int32
     critical: Int32
@@ -262,7 +273,7 @@ def make_state(model: Model, layout: Layout, place: IntArray | UInt8, price: flo
     return State(
         place=np.ascontiguousarray(place, dtype=np.uint8).copy(),
         on=np.asarray(place, dtype=np.uint8)[model.unit],
-        used=np.zeros(len(layout.limit)),
+        used=(layout.member[:, place] * layout.size).sum(axis=1),
         moved=np.empty(n_units, np.int32),
         was=np.empty(n_units, np.uint8),
         marked=np.full(n_units, -1, np.int32),
@@ -272,6 +283,10 @@ def make_state(model: Model, layout: Layout, place: IntArray | UInt8, price: flo
         kept_free=np.zeros((ends, n_devices)),
         tail=np.zeros(n + 1),
         after=np.full((ends, n_devices), n, np.int32),
+        device_free=np.zeros(n_devices),
+        follower=np.zeros(n_devices, np.int32),
+        changed=np.zeros(n_devices, np.bool_),
+        taste=np.zeros(n_devices),
         load=np.zeros(n_devices),
         stamp=np.full(len(model.source), -1, np.int32),
         critical=np.empty(n_units, np.int32),

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base.arrays import IntArray
 from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.schedules.simulator import Simulator
-from placement_gym.solvers.search.anneal import N_KINDS, anneal, estimate, undo
-from placement_gym.solvers.search.model import SIMULATED, Layout, Model, State, make_state
+from placement_gym.solvers.search.model import SIMULATED, Layout, Model, make_state
+from placement_gym.solvers.search.proposals import N_KINDS, propose_alone, undo
 
 ATTEMPTS = 10
 SHARES = np.cumsum([0.05, 0.2, 0.3, 0.2, 0.05, 0.2, 0.0])
@@ -35,28 +34,14 @@ class RandomMoves:
 
     def change(self, placement: IntArray, k: int) -> IntArray:
         """(k, n_units) changed copies of an (n_units,) placement."""
-        state = make_state(self.model, self.layout, placement)
-        estimate(self.model, self.layout, state)
+        model, layout, counts = self.model, self.layout, np.zeros((N_KINDS, 2))
+        state = make_state(model, layout, placement)
         changed = np.empty((k, len(placement)), np.int64)
-        change_copies(self.model, self.layout, state, self.rng, SHARES, changed)
+        for row in changed:
+            for _ in range(ATTEMPTS):
+                n_moved, _, _ = propose_alone(model, layout, state, self.rng, SHARES, counts)
+                if n_moved:
+                    break
+            row[:] = state.place
+            undo(layout, state, n_moved)
         return changed
-
-
-@njit(cache=True, nogil=True)
-def change_copies(
-    model: Model,
-    layout: Layout,
-    state: State,
-    rng: np.random.Generator,
-    shares: FloatArray,
-    changed: IntArray,
-) -> None:
-    """Write one move each from the state's placement to (k, n_units) ``changed``."""
-    counts = np.zeros((N_KINDS, 2))
-    for row in changed:
-        n_moved = 0
-        for _ in range(ATTEMPTS):
-            if n_moved == 0:
-                n_moved = anneal(model, layout, state, rng, 1, (0.0, 0.0), shares, counts)
-        row[:] = state.place
-        undo(layout, state, n_moved)

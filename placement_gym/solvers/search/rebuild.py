@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numba import njit
 
+from placement_gym.base.arrays import FloatArray
+from placement_gym.base.kernels import kernel, part, signed
 from placement_gym.solvers.search.model import (
     BLOCK,
     LIST,
@@ -18,14 +17,13 @@ from placement_gym.solvers.search.model import (
     State,
 )
 
-signed: Any = np.int64
 INHERIT = 0.8
 """Share of rebuilds whose price of memory is near that of the placement."""
 NOISY = 0.7
 """Share of rebuilds in which devices have random tastes."""
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@part
 def rebuild(
     model: Model, layout: Layout, state: State, rng: np.random.Generator, begin: int, length: int
 ) -> int:
@@ -47,24 +45,20 @@ def rebuild(
         How many units are elsewhere now: ``moved`` and ``was`` list them. 0 if some unit found no
         room; then nothing has changed.
     """
-    # unpacked once: numba counts references to a tuple's arrays at every call
     unit, ms, first, maker, tensor = model.unit, model.ms, model.first, model.maker, model.tensor
     transfer_ms, gap_ms, overlaps = model.transfer_ms, model.gap_ms, model.overlaps
     first_op, ops, order, rank = layout.first_op, layout.ops, layout.order, layout.rank
     possible, size, member, limit = layout.possible, layout.size, layout.member, layout.limit
     place, on, used, finish = state.place, state.on, state.used, state.finish
     moved, was, numbers = state.moved, state.was, state.numbers
+    free, taste = state.device_free, state.taste
     n_groups, n_devices = member.shape
-
-    def hold(u: int, here: int, sign: float) -> None:
-        for g in range(n_groups):
-            used[g] += sign * size[u] * member[g, here]
 
     # the units leave their devices
     for k in range(length):
         u = order[begin + k]
         moved[k], was[k], state.marked[u] = u, place[u], np.int32(numbers[MOVES])
-        hold(u, place[u], -1.0)
+        hold(layout, used, signed(u), signed(place[u]), -1.0)
 
     # a price of memory, near that of the placement or any; and how strong and lasting tastes are
     if numbers[PRICE] > 0.0 and rng.random() < INHERIT:
@@ -74,25 +68,28 @@ def rebuild(
     price = layout.gain * numbers[PRICE]
     lasting, strength = 1.0 / (1 << int(rng.random() * 9)), 0.0
     if rng.random() < NOISY:
-        strength = rng.random() * (1 << int(rng.random() * 6)) * ms.mean()
-    taste = np.zeros(n_devices)
+        strength = rng.random() * (1 << int(rng.random() * 6)) * model.mean_ms
+    for d in range(n_devices):
+        taste[d] = 0.0
 
     # where the schedule stands before the first operator; loads are those of all other units
-    low = ops[first_op[order[begin]]]
-    i, free = signed(low), np.zeros(n_devices)
-    if model.kind == LIST:
-        low = low // BLOCK * BLOCK
-        i = signed(low)
-        free[:] = state.kept_free[i // BLOCK]
-    elif model.kind == LOAD:
-        free[:] = state.load
-    elif overlaps:
-        i = 0
+    low = signed(ops[first_op[order[begin]]])
+    low = low // BLOCK * BLOCK if model.kind == LIST else low
+    i = low if model.kind == LIST or not overlaps else 0
+    for d in range(n_devices):
+        free[d] = 0.0
+        if model.kind == LIST:
+            free[d] = state.kept_free[i // BLOCK, d]
+        elif model.kind == LOAD:
+            free[d] = state.load[d]
 
+    # operators in their order, until the last unit has its device: those of units that stay run as
+    # well, because what is placed later has to wait for them
     left, found = length, True
     while left > 0 and found:
         u = unit[i]
         chooses = begin <= rank[u] < begin + length
+        # a unit chooses when its first operator's turn comes, as if that were all of it
         if chooses and ops[first_op[u]] == i:
             left -= 1
             if rng.random() < lasting:
@@ -125,7 +122,8 @@ def rebuild(
             found = cheapest >= 0
             if found:
                 place[u] = cheapest
-                hold(u, cheapest, 1.0)
+                hold(layout, used, signed(u), cheapest, 1.0)
+        # the operator runs there, which delays what follows on the device
         here = place[u]
         on[i] = here
         if overlaps:
@@ -151,9 +149,24 @@ def rebuild(
             moved[n_moved], was[n_moved] = u, before
             n_moved += 1
     if model.kind == LIST:
-        finish[low:i] = state.kept[low:i]
+        for j in range(low, i):
+            finish[j] = state.kept[j]
     if not found:
-        used[:] = 0.0
+        for g in range(n_groups):
+            used[g] = 0.0
         for u in range(len(place)):
-            hold(u, place[u], 1.0)
+            hold(layout, used, u, signed(place[u]), 1.0)
     return n_moved
+
+
+@kernel
+def rebuild_all(model: Model, layout: Layout, state: State, rng: np.random.Generator) -> int:
+    """Place all units again, see ``rebuild``."""
+    return rebuild(model, layout, state, rng, signed(0), len(state.place))
+
+
+@part
+def hold(layout: Layout, used: FloatArray, u: int, here: int, sign: float) -> None:
+    """Count the bytes of a unit against the limits of its device, or no longer."""
+    for g in range(len(used)):
+        used[g] += sign * layout.size[u] * layout.member[g, here]

@@ -9,9 +9,9 @@ import pytest
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.schedules.simulator import Simulator
-from placement_gym.solvers.search.anneal import CLUSTER, N_KINDS, anneal
 from placement_gym.solvers.search.chains import Chains
 from placement_gym.solvers.search.clusters import FEWEST, make_clusters, match
+from placement_gym.solvers.search.proposals import CLUSTER, N_KINDS, propose_alone
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -24,7 +24,8 @@ def test_a_move_of_a_cluster_moves_all_of_one_cluster(seed: int) -> None:
     shares = np.zeros(N_KINDS)
     shares[CLUSTER:] = 1.0
     counts = np.zeros((N_KINDS, 2))
-    n_moved = anneal(chains.model, layout, state, chains.rng, 1, (0.0, 0.0), shares, counts)
+    n_moved, kind, _ = propose_alone(chains.model, layout, state, chains.rng, shares, counts)
+    assert kind == CLUSTER
     moved = set(state.moved[:n_moved].tolist())
     begins, ends = layout.first_nested.ravel(), layout.last_nested.ravel()
     clusters = (layout.nested[a:b] for a, b in zip(begins, ends, strict=True))

@@ -1,0 +1,52 @@
+"""How kernels are compiled, and that a progress bar says so where the cache has none."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numba.core import event
+
+from placement_gym.base.progress import show_waiting
+
+LOGGER = logging.getLogger(__name__)
+signed: Any = np.int64
+"""Makes an index of an unsigned or constant number: numba takes the sum of signed and unsigned ones
+for a float, and compiles a function again for each type, and each constant, that it is called with.
+"""
+OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
+HIDDEN = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+"""No code for calls from Python or C, which takes as long to compile as a small part."""
+kernel = njit(**OPTIONS, cache=True, no_cfunc_wrapper=True)
+"""Compiles a function that Python calls and that makes no arrays. The cache does not see what its
+parts are: after a change of one, the files ``*.nbi`` in ``__pycache__`` have to go."""
+part = njit(**OPTIONS, **HIDDEN, forceinline=True)
+"""Compiles a part of kernels that makes no arrays. It is typed once, however many call it, and LLVM
+puts it in their place: a call would take longer than what it does, as every array is passed in
+seven words or more (and references to it would be counted, were it not for ``_nrt``)."""
+maker = njit(nogil=True, **HIDDEN)
+"""Compiles a part of kernels that makes arrays, and is called."""
+
+
+class CompilationListener(event.Listener):
+    """Says that kernels are compiled: the bar of this thread, if there is one, and the log."""
+
+    depth = 0
+
+    def on_start(self, event: event.Event) -> None:
+        """Say it for a kernel, not for each of its parts."""
+        if self.depth == 0 and event.data["dispatcher"].__module__.startswith("placement_gym."):
+            show_waiting("compiling, once on this machine")
+            LOGGER.info("compiling %s, once on this machine", event.data["dispatcher"].__name__)
+        self.depth += 1
+
+    def on_end(self, event: event.Event) -> None:
+        """Say no longer what is waited for."""
+        self.depth -= 1
+        if self.depth == 0:
+            show_waiting("")
+
+
+event.register("numba:compile", CompilationListener())

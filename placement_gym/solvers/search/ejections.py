@@ -1,0 +1,117 @@
+"""Moves of single units, and ejections: units that leave devices that are full."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from placement_gym.base.arrays import FloatArray
+from placement_gym.base.kernels import part, signed
+from placement_gym.solvers.search.draws import draw
+from placement_gym.solvers.search.model import MOVES, Layout, State
+
+RETURN = 0.7
+"""Share of ejections to where the moved units came from, which has room now."""
+CANDIDATES = 16
+"""Units of which the one to eject is chosen."""
+NEAR = 64
+"""Units that are looked at for a candidate."""
+
+
+@part
+def change_use(layout: Layout, used: FloatArray, u: int, to: int, origin: int) -> None:
+    """Count the bytes of a unit against the limits of another device."""
+    size, member = layout.size, layout.member
+    for g in range(len(used)):
+        used[g] += size[u] * (member[g, to] - member[g, origin])
+
+
+@part
+def move_unit(layout: Layout, state: State, n_moved: int, u: int, there: int) -> int:
+    """Move a unit, unless it has moved before or may not be there."""
+    place, marked, now = state.place, state.marked, np.int32(state.numbers[MOVES])
+    here = signed(place[u])
+    if here == there or marked[u] == now or not layout.possible[u, there]:
+        return n_moved
+    marked[u] = now
+    state.moved[n_moved], state.was[n_moved], place[u] = u, here, there
+    change_use(layout, state.used, u, there, here)
+    return n_moved + 1
+
+
+@part
+def make_room(
+    layout: Layout,
+    state: State,
+    rng: np.random.Generator,
+    n_moved: int,
+    freed: int,
+    most_attempts: int,
+) -> int:
+    """Let units leave devices that are full for one with room, perhaps with their neighbours in
+    the order; often for the one that the move has freed.
+    """
+    place, order, used, limit = state.place, layout.order, state.used, layout.limit
+    n_groups, n_devices = layout.member.shape
+    for g in range(n_groups):
+        attempts = 0
+        while used[g] > limit[g] and attempts < most_attempts:
+            attempts += 1
+            target = freed if rng.random() < RETURN else draw(rng, n_devices)
+            if layout.member[g, target] > 0.0:
+                continue
+            at = find_leaving(layout, state, rng, g, target)
+            if at < 0:
+                continue
+            # the unit, and often those that follow it on its device
+            origin, run = place[order[at]], rng.random() < 0.5
+            n_moved = move_unit(layout, state, n_moved, signed(order[at]), target)
+            while run and used[g] > limit[g] and at + 1 < len(order):
+                at += 1
+                v = signed(order[at])
+                if place[v] != origin or not has_room(layout, used, target, v):
+                    break
+                n_moved = move_unit(layout, state, n_moved, v, target)
+    return n_moved
+
+
+@part
+def find_leaving(
+    layout: Layout, state: State, rng: np.random.Generator, g: int, target: int
+) -> int:
+    """Find, of some units that fill a limit, the place in the order of the one that loses least for
+    each of its bytes on another device; -1 if none of them has room there.
+    """
+    place, order, size, member = state.place, layout.order, layout.size, layout.member
+    unit_ms, n_units = layout.unit_ms, len(layout.order)
+    leaves, least, now = -1, np.inf, np.int32(state.numbers[MOVES])
+    for _ in range(CANDIDATES):
+        # the next one from a random place on that is on the device and has not moved
+        at, tries = draw(rng, n_units), 0
+        v = order[at]
+        while tries < NEAR and (
+            member[g, place[v]] == 0.0 or size[v] == 0.0 or state.marked[v] == now
+        ):
+            at, tries = at + 1 if at + 1 < n_units else 0, tries + 1
+            v = order[at]
+        if tries == NEAR or not layout.possible[v, target]:
+            continue
+        # its own time, and links that would be cut or joined
+        lost = unit_ms[v, target] - unit_ms[v, place[v]]
+        for k in range(layout.first_link[v], layout.first_link[v + 1]):
+            if place[layout.link[k]] == place[v]:
+                lost += layout.link_ms[k]
+            elif place[layout.link[k]] == target:
+                lost -= layout.link_ms[k]
+        if lost / size[v] < least and has_room(layout, state.used, target, signed(v)):
+            leaves, least = at, lost / size[v]
+    return leaves
+
+
+@part
+def has_room(layout: Layout, used: FloatArray, target: int, v: int) -> bool:
+    """Tell if a device would keep its limits with one more unit."""
+    fits = True
+    for h in range(len(used)):
+        if layout.member[h, target] > 0.0 and used[h] + layout.size[v] > layout.limit[h]:
+            fits = False
+    return fits
