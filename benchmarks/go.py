@@ -1,4 +1,4 @@
-"""GO on 80,000 operators, on planted optima and with joint decisions, beside baselines.
+"""GO on 80,000 operators, on planted optima and with joint decisions, compared with baselines.
 
     python benchmarks/go.py scale --rows docs/results/go-scale-rows.jsonl --arms "gdp;gdp, gcn"
     python benchmarks/go.py planted --rows docs/results/go-planted-rows.jsonl --slots 8,32,128

@@ -6,11 +6,11 @@
     python benchmarks/measuring.py faults --model tiny --steps 1000 --faults 100
     python benchmarks/measuring.py soak --model tiny --steps 2000
 
-``answers`` prints what a reset and steps cost and how good their answers are, beside a fixed number
-of inferences: the error and rank correlation of the same placements measured at length, and how
-many comparisons of a placement with itself call it faster; and what other programs took meanwhile.
-``overhead`` times steps beside plain OpenVINO calls with the same counts, ``isolation`` beside
-steps that measure in this process. ``faults`` strikes measurements with faults of every kind, each
+``answers`` prints what a reset and steps cost and how good their answers are, compared with a fixed
+number of inferences: the error and rank correlation of the same placements measured at length, and
+how many comparisons of a placement with itself call it faster; and what other programs took.
+``overhead`` compares steps with plain OpenVINO calls of the same counts, ``isolation`` with steps
+that measure in this process. ``faults`` strikes measurements with faults of every kind, each
 of which must cost no result, keep no wrong value and end no run; at most half of the steps of a run
 are struck. ``soak`` prints what steps leave behind: from step 500 on, memory must not grow by 1 %,
 and files and threads stay as they are, in this process and in the one that measures.
@@ -90,7 +90,7 @@ def time_s(action: Callable[..., Any], *arguments: Any) -> float:
 
 
 def judge_answers(options: argparse.Namespace) -> None:
-    """Measure placements by each protocol in turn, and some finalists beside themselves."""
+    """Measure placements by each protocol in turn, and some finalists against themselves."""
     env = gym.make("DevicePlacement-v0", model=options.model, devices="cpu-testbed", isolate=False)
     backend = placement_env(env).backend.inner  # type: ignore[attr-defined]
     runs = count_runs()

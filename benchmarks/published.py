@@ -1,4 +1,4 @@
-"""Published agents and their parts on workloads with little memory, beside classic placers.
+"""Published agents and their parts on workloads with little memory, compared with classic placers.
 
     python benchmarks/published.py run --data DIR --rows FILE --problems test --budget 200
     python benchmarks/published.py tables --rows FILE --problems test --budget 200

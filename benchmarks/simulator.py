@@ -188,10 +188,6 @@ def time_best_us(*arms: Callable[[], object], rounds: int = 5) -> Sequence[float
     return best
 
 
-if __name__ == "__main__":
-    main()
-
-
 def time_first_use(name: str) -> dict[str, str]:
     """Time a first use in a new process, with numba's cache empty and with it filled."""
     command = [sys.executable, "-c", FIRST_USE.format(use=FIRST_USES[name])]
@@ -202,3 +198,7 @@ def time_first_use(name: str) -> dict[str, str]:
             for _ in range(2)
         )
     return {"first use": name, "CPU s": f"{cold:.1f}", "CPU s from the cache": f"{warm:.2f}"}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""Bounds of the largest load beside the best known one, on published inputs with more devices.
+"""Bounds of the largest load over the best known one, on published inputs with more devices.
 
     python benchmarks/throughput.py --data DIR --rows rows.jsonl
     python benchmarks/throughput.py --rows docs/results/throughput-rows.jsonl.gz   # its tables

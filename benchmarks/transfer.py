@@ -7,8 +7,8 @@ r"""Policies that are trained on other graphs, and then place held-out ones.
 GO is trained across families and places others, those of ``--families`` or those that are kept for
 tests; Placeto is trained within each of ``--families``. Both are trained from several seeds, and
 place at once (zero-shot), after fine-tuning, and by training from scratch at equal evaluations,
-beside searches. All placements are repaired. FOLDER keeps the weights. A second call does what the
-file of rows lacks; ``--tables`` only prints the tables of its rows.
+compared with searches. All placements are repaired. FOLDER keeps the weights. A second call does
+what the file of rows lacks; ``--tables`` only prints the tables of its rows.
 """
 
 from __future__ import annotations

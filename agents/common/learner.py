@@ -112,7 +112,7 @@ class OnPolicyLearner(OnPolicyAlgorithm):
         return found if isinstance(found, DevicePlacementEnv) else None
 
     def get_training_state(self) -> Parts:
-        """Return what a checkpoint keeps beside weights and optimizer, by part and name."""
+        """Return what a checkpoint keeps in addition to weights and optimizer, by part and name."""
         return {}
 
     def set_training_state(self, state: Parts) -> None:

@@ -181,7 +181,7 @@ class GONetwork(nn.Module):
     Args:
         n_devices: Number of devices.
         options: Sizes and switches.
-        further: Decisions beside the placement.
+        further: Decisions in addition to the placement.
     """
 
     columns: Tensor

@@ -29,8 +29,8 @@ class SampledProblemEnv(gym.Env[Observation, Any]):
     """``DevicePlacementSim-v0`` on a problem that ``reset`` draws; an episode is one placement.
 
     Spaces are padded, so that many of them make a vector environment. The reward is the logarithm
-    of the floor's latency over the placement's; info has ``floor_ms`` and ``problem_seed`` beside
-    the keys of ``DevicePlacementEnv``.
+    of the floor's latency over the placement's; info has ``floor_ms`` and ``problem_seed`` in
+    addition to the keys of ``DevicePlacementEnv``.
 
     ``REINFORCE`` learns nothing from a graph's only placement where its baseline is the average of
     that graph: use ``baseline="none"``, as the reward has a baseline already, or more

@@ -45,8 +45,8 @@ class Post(OnPolicyLearner):
             of environments.
         elite: Share of the population whose frequencies are used.
         uniform: Weight of the uniform distribution at the beginning and at the end of learning.
-        imitate: Weight of imitating the best placements so far: of their frequencies beside those
-            of a population's best, whose weight is 1.
+        imitate: Weight of imitating the best placements so far: of their frequencies, where
+            those of a population's best have weight 1.
         n_epochs: PPO steps on each rollout.
         clip_range: Clip range of PPO's likelihood ratio.
         max_grad_norm: Maximum norm of the gradient.

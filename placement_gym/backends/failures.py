@@ -113,8 +113,8 @@ def check_values(measurement: Measurement) -> Measurement:
     if not all(0.0 < value < math.inf for value in (median, reference, tail)) or tail < median:
         raise EngineFailureError(
             Kind.INVALID_VALUE,
-            f"the clock showed {median} ms (90th percentile {tail}) beside {reference} ms of the "
-            "reference",
+            f"the clock showed {median} ms (90th percentile {tail}), and for the reference "
+            f"{reference} ms",
         )
     if math.isnan(noise) or noise < 0.0:
         raise EngineFailureError(Kind.INVALID_VALUE, f"the clock showed a noise of {noise}")

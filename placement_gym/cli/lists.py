@@ -83,7 +83,7 @@ def run_devices(options: argparse.Namespace) -> int:
         {
             "name": name,
             "devices": [spec.to_json() for spec in specs],
-            "runs": MEASURED if can_measure(name, specs, found) else SIMULATED,
+            "runs": MEASURED if can_measure(specs, found) else SIMULATED,
         }
         for name, specs in PRESETS.items()
     ]
@@ -105,7 +105,7 @@ def run_devices(options: argparse.Namespace) -> int:
     return 0
 
 
-def can_measure(preset: str, specs: tuple[DeviceSpec, ...], found: dict[str, str]) -> bool:
+def can_measure(specs: tuple[DeviceSpec, ...], found: dict[str, str]) -> bool:
     """Return whether OpenVINO has a preset's devices here; a calibrated one is simulated."""
     here = all((spec.plugin or spec.name) in found for spec in specs)
     return here and not any(spec.roofline.startswith("HSDAG") for spec in specs)

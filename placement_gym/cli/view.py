@@ -86,6 +86,7 @@ def run_view(options: argparse.Namespace) -> int:
         check_picture_file(options.picture)
     own_bar = options.costs == "profiled"  # a profile that has to be measured shows its own
     with progress_bar(None, "", options.quiet or own_bar, description="drawing the page"):
+        # All files are drawn from one scene, so that they agree.
         scene = open_scene(
             options.sources,
             options.model,

@@ -105,6 +105,7 @@ def fidelity(
             f"fitted to, and rank correlation needs {MIN_PLACEMENTS}: the model is too small"
         )
     with closing(backend), explain_interrupt(backend):
+        # The exact profile, not the quick one of a plan: that is the twin that users simulate with.
         costs = load_or_measure(backend, refresh, quiet)
         measured = measure_placements(backend, placements, quiet)
     twin = SimulatedBackend(problem, costs)
@@ -125,6 +126,7 @@ def fidelity(
     if len(rows) < MIN_PLACEMENTS:
         reasons = sorted({m.error for m in measured if m.error})
         raise EngineError(f"only {len(rows)} placements could be measured: {'; '.join(reasons)}")
+    # Both references are kept: their distance is how far the machine has drifted since.
     document: Document = to_plain(
         {
             "model": problem.units.graph.model,

@@ -130,16 +130,19 @@ def plan(
     check_room(problem)
     if phases:
         check_phases(problem, objective)
+    # A rough profile suffices: what is solved on it is measured before it is handed over.
     with closing(backend), explain_interrupt(backend, quick=True):
         costs = load_or_measure(backend, refresh, quiet, quick=True)
         found = select(backend, costs, time_limit_s, phases, quiet)
         notes += describe_tolerance(problem, backend.tolerance)
+    # A model may have a plan for each objective: neither overwrites the other.
     kind = "" if objective == "latency" else f"-{objective}"
     stem = folder / f"plan-{safe_name(problem.units.graph.model)}{kind}"
     document = make_document(problem, found, objective, notes, stem)
     document["wall_s"] = perf_counter() - started
     if phases:
         document["phases"] = report_phases(found.pair, found.chosen.label, stem)
+    # A full disk must not lose minutes of measuring: a file that cannot be kept is a warning.
     with keep_if_possible("the plan's report"):
         write_files(document, problem, costs, found, pictures)
     if export is not None:

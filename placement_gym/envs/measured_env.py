@@ -130,6 +130,7 @@ class MeasuredEnv(DevicePlacementEnv):
         tolerance: float | None = None,
         noise: float = 0.05,
     ) -> None:
+        # Imported here, because `import placement_gym` must not load OpenVINO.
         from placement_gym.backends.measured.assembly import build_measured_backend
         from placement_gym.backends.measured.timing_protocol import TimingProtocol
         from placement_gym.backends.wrapper import CachedBackend

@@ -212,7 +212,7 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
 class MeasuredVectorEnv(PlacementVectorEnv):
     """``gym.make_vec("DevicePlacement-v0", num_envs=k)``: k placements, one process that measures.
 
-    The placements of a step are measured one after another beside the same compiled reference
+    The placements of a step are measured one after another, each with the same compiled reference
     device, and the devices are measured alone once, when it is made.
 
     Args:

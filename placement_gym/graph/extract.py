@@ -123,6 +123,7 @@ def raw_graph(model: ov.Model, static: Mapping[str, ov.Node] | None = None) -> O
     shaped = nodes if static is None else [static[node.get_friendly_name()] for node in nodes]
     names = [node.get_friendly_name() for node in nodes]
     index = {name: position for position, name in enumerate(names)}
+    # Tensors and their readings are separate lists: a tensor that nothing reads has a size, too.
     source: list[int] = []
     port: list[int] = []
     sizes: list[int] = []
@@ -147,6 +148,7 @@ def raw_graph(model: ov.Model, static: Mapping[str, ov.Node] | None = None) -> O
     )
     pairs = np.array([tensor, reader], dtype=np.int64)
     parameters = [index[node.get_friendly_name()] for node in model.get_parameters()]
+    # Two operators have one edge, however many tensors pass between them.
     edges = distinct_edges(np.stack([producers[pairs[0]], pairs[1]]))
     held = held_bytes(nodes, shaped)
     return OpGraph(
@@ -186,9 +188,12 @@ def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
     static = static_nodes(raw)
     rounds = rounding_nodes(raw, static)
     owners = operator_owners(raw, static, rounds)
+    # What remains gets new numbers; a folded node's bytes count at its first owner.
     kept = np.array([owner == (node,) for node, owner in enumerate(owners)])
     number = np.cumsum(kept) - 1
     label = np.array([number[owner[0]] for owner in owners], dtype=np.int64)
+    # A static node that reads a Parameter, as ShapeOf does, reads it for its first owner alone,
+    # unless sizes are dynamic: then each copy of the node reads it.
     reading = [
         number[list(owner[:1] if known and not dynamic else owner)].tolist()
         for owner, known in zip(owners, static, strict=True)

@@ -189,7 +189,7 @@ def join_rounds(rounds: Sequence[Compilation]) -> Compilation:
 def summarize(
     compilation: Compilation, race: Race, arm: int, problem: Problem, measure_s: float = 0.0
 ) -> Measurement:
-    """The measurement that the samples of an arm, beside those of the first, amount to."""
+    """Turn the samples of an arm and those of the first, its reference, into a measurement."""
     times, reference = race.samples(arm).T
     taken = race.taken_share(arm)
     # Not the median of times: over the reference's it would be off by what the machine drifted.

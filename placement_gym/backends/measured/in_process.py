@@ -132,7 +132,7 @@ class MeasuredBackend(MeasuringBackend):
             self.check_reference()  # compiled first, so that compile_s is the candidate's
             alone = self.problem.single(self.problem.reference_device)
             try:
-                # The reference beside itself needs no second copy: its speed-up is 1 by definition.
+                # The reference needs no second copy: its speed-up over itself is 1 by definition.
                 is_reference = np.array_equal(assignment, alone)
                 candidate = self.reference if is_reference else self.compile_and_check(assignment)
                 return self.time_candidate(candidate, rival)

@@ -12,7 +12,7 @@ from placement_gym.hardware.devices import DeviceSpec
 
 DISTURBED = 0.1
 """Share of a sample's time that others took from which on it is taken again. On an idle machine it
-is below 0.01, seldom 0.05; beside one program for each core it was 0.8."""
+is below 0.01, seldom 0.05; next to one program for each core it was 0.8."""
 THREADS, PROCESSOR = Path("/proc/self/task"), Path("/proc/stat")
 
 

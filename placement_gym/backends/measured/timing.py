@@ -1,4 +1,4 @@
-"""A race: arms are timed beside each other for as long as the answer needs, and no longer.
+"""A race: arms are timed in turns for as long as the answer needs, and no longer.
 
 How long depends on what was seen, and an interval that is read again after every round misses more
 often than one that is read once. Intervals here allow for that by a calibrated threshold: they are
@@ -60,7 +60,7 @@ def warm_up(run: Callable[[], object], most: int) -> Arm:
 
 
 class Race:
-    """Samples of arms beside each other, over one compilation or several, and what they tell.
+    """Samples of arms that are timed in turns, over one compilation or several.
 
     Args:
         n_arms: Arms, of which the first is what others are compared with.
@@ -107,12 +107,12 @@ class Race:
             if calm >= most or (calm >= FEWEST and is_enough()):
                 return
 
-    def counted(self, arm: int, beside: int = 0) -> list[FloatArray]:
+    def counted(self, arm: int, other: int = 0) -> list[FloatArray]:
         """For each compilation that both ran in, (n, 2) ms of two arms, pair by pair.
 
         Those that others disturbed count only where too few are left without them.
         """
-        pairs = [ms[:, [arm, beside]] for ms in self.compilations]
+        pairs = [ms[:, [arm, other]] for ms in self.compilations]
         ran = [np.isfinite(ms).all(axis=1) for ms in pairs]
         if not self.taken_share(arm):
             ran = [one & (share < DISTURBED) for one, share in zip(ran, self.shares, strict=True)]
@@ -128,9 +128,9 @@ class Race:
         enough = np.count_nonzero(shares < DISTURBED) >= FEWEST
         return 0.0 if enough else float(np.median(shares))
 
-    def samples(self, arm: int, beside: int = 0) -> FloatArray:
+    def samples(self, arm: int, other: int = 0) -> FloatArray:
         """(n, 2) ms of two arms, pair by pair."""
-        return np.concatenate(self.counted(arm, beside))
+        return np.concatenate(self.counted(arm, other))
 
     def speedup(self, arm: int, over: int = 0) -> float:
         """The median ratio of pairs, which share the machine's drift; the mean of compilations."""

@@ -16,7 +16,6 @@ from placement_gym.base.files import read_bytes
 MEGABYTE = 2**20
 MAX_BYTES = 2**62
 """Bytes of memory, in one number and in a sum."""
-MAX_DEPTH = 32
 SHOWN = 3
 """Errors that a message lists."""
 SHOWN_LENGTH = 60

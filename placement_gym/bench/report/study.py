@@ -87,13 +87,16 @@ def report_study(
     rows = correct_drift(rows)
     task_of = {task.problem: task for task in tasks}
     n_problems = len({row["problem"] for row in rows})
+    # Each problem takes two steps, its bound and its tables, which share an environment.
     with BenchEnvs() as envs, progress_bar(2 * n_problems, "steps", quiet) as progress:
         steps = progress.task_ids[0]
         progress.update(steps, description="optima and bounds")
         advance = partial(progress.advance, steps)
         known = load_known_latencies(rows, task_of, folder, envs, advance)
+        # Scores need every problem's latencies: which one is trivial decides what is averaged.
         results = StudyResults(rows, known, study.role_of)
         progress.update(steps, description="tables and pictures")
+        # The answer comes first, then the problems, then what failed.
         blocks = report_overview(study, results, len(order), command)
         if other is not None:
             blocks += compare_folders(results, study, other)

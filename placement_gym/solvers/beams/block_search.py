@@ -59,6 +59,7 @@ def solve_block(
     """
     if perf_counter() > end:
         return None
+    # The linear program charges what follows at the exit, and bounds the block from below.
     tasks, total = block.tasks, price.copy()
     total[tasks.unit[-1]] += beyond
     built = PathProgram.build(block, tasks, whole=False, price=total)
@@ -66,6 +67,7 @@ def solve_block(
     divided, _ = tighten(CuttingPlaneSolver(built.program), cuts, end)
     if divided is None or divided.values is None or divided.prices is None:
         return None
+    # Its fractions may stand for no placement, but they are the answer where a search cannot run.
     share = divided.values[built.x]
     best = Cost(divided.bound, float((share * price).sum()), int(share[tasks.unit[-1]].argmax()))
     n = len(tasks)
@@ -77,6 +79,7 @@ def solve_block(
     step_price[np.unique(tasks.unit, return_index=True)[1]] = price
     with_exit = step_price.copy()
     with_exit[-1] += beyond
+    # Prices of the program's rows say what the rest of the block costs at least.
     rows = RowPrices.of(block, cuts, divided.prices)
     grower = Grower(
         frontier,
@@ -86,6 +89,7 @@ def solve_block(
         alike,
         ordered,
     )
+    # Wider beams, until nothing that was dropped can be better: then the block is solved.
     least = np.inf
     for width in WIDTHS:
         found = grower.search(width, least, end)
