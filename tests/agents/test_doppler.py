@@ -247,3 +247,9 @@ def test_schedules_start_empty() -> None:
     graph = graph_of(limited())
     schedules = Schedules(graph, 2, respect_memory=True)
     assert schedules.candidates[0].tolist() == (graph.maker < 0).all(axis=1).tolist()
+
+
+def test_more_nodes_than_it_places_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agents.doppler.doppler.MAX_NODES", 6)
+    with pytest.raises(UserError, match=r"up to 6 nodes .*, not 7: .* the agent 'search'"):
+        make(simulated(), 0)

@@ -7,7 +7,8 @@ from typing import Any
 import openvino as ov
 import pytest
 
-from placement_gym.bench.problem_setup import choose_devices
+from placement_gym.bench.problem_setup import choose_devices, open_env_to_split
+from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.hardware.devices import PRESETS
 
 MEASURED, SIMULATED = "DevicePlacement-v0", "DevicePlacementSim-v0"
@@ -47,3 +48,9 @@ def test_several_or_named_devices_are_left_alone(
 ) -> None:
     pretend(monkeypatch, *machine)
     assert choose_devices(env, devices) == (devices, [])
+
+
+def test_a_problem_of_one_device_comes_with_a_note() -> None:
+    with BenchEnvs() as envs:
+        *_, notes = open_env_to_split(envs, SIMULATED, {"model": "tiny", "devices": ["CPU"]})
+    assert notes == ["CPU is the only device: name two or more to split, as in CPU,GPU"]
