@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,15 +21,27 @@ for a float, and compiles a function again for each type, and each constant, tha
 OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
 HIDDEN = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 """No code for calls from Python or C, which takes as long to compile as a small part."""
-kernel = njit(**OPTIONS, cache=True, no_cfunc_wrapper=True)
-"""Compiles a function that Python calls and that makes no arrays. The cache does not see what its
-parts are: after a change of one, the files ``*.nbi`` in ``__pycache__`` have to go."""
 part = njit(**OPTIONS, **HIDDEN, forceinline=True)
 """Compiles a part of kernels that makes no arrays. It is typed once, however many call it, and LLVM
 puts it in their place: a call would take longer than what it does, as every array is passed in
 seven words or more (and references to it would be counted, were it not for ``_nrt``)."""
 maker = njit(nogil=True, **HIDDEN)
 """Compiles a part of kernels that makes arrays, and is called."""
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile a function that Python calls and that makes no arrays.
+
+    It is kept on disk as long as no file of its folder changes: numba itself looks at the function's
+    own file alone, and would keep a kernel whose parts have changed.
+    """
+    compiled = njit(**OPTIONS, cache=True, no_cfunc_wrapper=True)(function)
+    index = getattr(compiled._cache, "_cache_file", None)
+    if index is not None:
+        folder = Path(function.__code__.co_filename).parent
+        changed = [file.stat().st_mtime for file in sorted(folder.glob("*.py"))]
+        index._source_stamp = index._source_stamp, changed
+    return compiled
 
 
 class CompilationListener(event.Listener):

@@ -160,6 +160,7 @@ def test_child_that_cannot_start_leaks_nothing(of: str, monkeypatch: pytest.Monk
     def refuse(*_: Any, **__: Any) -> None:
         raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
 
+    gc.collect()  # what earlier tests have left
     before = descriptors()
     with monkeypatch.context() as patched:
         patched.setattr(of, refuse)

@@ -1,0 +1,44 @@
+"""Kernels: what is kept of them, and what is said while they compile."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+PART = """
+from placement_gym.base.kernels import part
+
+@part
+def answer(x):
+    return x + {number}
+"""
+KERNEL = """
+from placement_gym.base.kernels import kernel
+from parts import answer
+
+@kernel
+def ask(x):
+    return answer(x)
+
+print(ask(40), ask.stats.cache_hits[ask.signatures[0]])
+"""
+
+
+def test_a_kernel_is_compiled_again_if_a_part_in_another_file_changes(tmp_path: Path) -> None:
+    def run(number: int) -> list[str]:
+        (tmp_path / "parts.py").write_text(PART.format(number=number))
+        os.utime(tmp_path / "parts.py", (number, number))
+        variables = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+        command = [sys.executable, "asking.py"]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=variables, capture_output=True, check=True, text=True
+        )
+        return done.stdout.split()
+
+    (tmp_path / "asking.py").write_text(KERNEL)
+    os.utime(tmp_path / "asking.py", (1, 1))
+    assert run(2) == ["42", "0"]
+    assert run(2) == ["42", "1"]
+    assert run(3) == ["43", "0"]
