@@ -32,8 +32,8 @@ maker = njit(nogil=True, **HIDDEN)
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a function that Python calls and that makes no arrays.
 
-    It is kept on disk as long as no file of its folder changes: numba itself looks at the function's
-    own file alone, and would keep a kernel whose parts have changed.
+    It is kept on disk as long as no file of its folder changes: numba itself looks at the
+    function's own file alone, and would keep a kernel whose parts have changed.
     """
     compiled = njit(**OPTIONS, cache=True, no_cfunc_wrapper=True)(function)
     index = getattr(compiled._cache, "_cache_file", None)
