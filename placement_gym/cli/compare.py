@@ -26,7 +26,7 @@ def add_compare(command: Command) -> None:
         "Let agents place one model under equal budgets, measure what each found once more, and "
         "say whether any split beats the best single device, which is always in the table. FOLDER "
         "gets results.jsonl, the table, pictures and placements; runs that it holds are not done "
-        "again. The default takes a few minutes.",
+        "again. The default takes two to four minutes.",
         "compare --model resnet",
         "compare -m bert --env DevicePlacementSim-v0 --agents heft,hsdag",
         failure="a run failed",

@@ -15,7 +15,7 @@ from placement_gym.bench.run.agents import UNCHANGED
 from placement_gym.bench.run.environment import BenchEnv, is_measured
 from placement_gym.bench.study.task import Task
 
-START_S, COMPILE_S, INFERENCES, FINALS = 15.0, 0.6, 12, 6
+START_S, COMPILE_S, INFERENCES, FINALS = 15.0, 0.3, 9, 6
 """For the estimate: seconds until the first evaluation, those of a compilation, inferences of an
 evaluation, and evaluations that last as long as measuring the finalists of a run."""
 
