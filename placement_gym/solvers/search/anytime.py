@@ -34,9 +34,8 @@ from placement_gym.solvers.search.model import (
     State,
 )
 
-CHAINS, LONG = (2, 4), 3000
-"""Chains of a bracket, the second number where they begin with as many moves or more; after each of
-its rungs the better half goes on (successive halving)."""
+CHAINS = 2
+"""Chains of a bracket; after each of its rungs the better half goes on (successive halving)."""
 FIRST_MOVES = 200
 """Moves of each chain on the first rung of the first bracket; every bracket has twice as many."""
 HEATS = (0.001, 0.0006, 0.0003, 0.0001)
@@ -47,8 +46,8 @@ SAMPLES = 24
 """Starts that are looked at before the first bracket."""
 RANDOM = 0.6
 """Share of the starts that are random blocks; the others are built one unit after another."""
-RETURNING = 0.5
-"""Share of the chains of a bracket that continue the best lines so far."""
+RETURNING = 1
+"""Chains of a bracket that continue the best lines so far."""
 ELITES = 8
 """Placements to which the search may return, each the best of a line of chains."""
 CROSSED, PARENTS = 0.5, 4
@@ -256,10 +255,8 @@ class AnytimeSearch:
 
     def run_bracket(self, length: int) -> Iterator[tuple[State, int]]:
         """Yield chains while they go on; see the class."""
-        n_chains = CHAINS[length >= LONG]
-        returning = self.elites[: int(RETURNING * n_chains)]
-        states = [self.chains.resume(elite) for elite in returning]
-        while len(states) < n_chains:
+        states = [self.chains.resume(elite) for elite in self.elites[:RETURNING]]
+        while len(states) < CHAINS:
             states.append(self.begin())
             yield states[-1], 3 * self.move_work
         scale = min(1.0, HEATED / len(self.chains.model.unit))
