@@ -142,7 +142,7 @@ def test_an_estimate_grows_with_budgets_and_latencies() -> None:
     runs = [task("single-device"), task("random"), task("window")]
     assert estimate_minutes(runs[:1], 10.0) == "1 minute"
     assert estimate_minutes(runs, 1000.0) == "6 minutes"
-    assert estimate_minutes([task("random", 1000)], 100.0) == "30 minutes"
+    assert estimate_minutes([task("random", 1000)], 100.0) == "20 minutes"
 
 
 def test_a_strip_has_a_common_scale_and_shows_where_one_is() -> None:
