@@ -46,7 +46,7 @@ class Count(MofNCompleteColumn):
         return Text("") if task.total is None else super().render(task)
 
 
-class BarWithNews(Progress):
+class ProgressWithHeader(Progress):
     """A bar below what is shown with it, and below what is waited for.
 
     Args:
@@ -111,7 +111,7 @@ def progress_bar(
     lines = not (quiet or is_on_terminal())
     # A bar without steps says nothing once it is done.
     options = {"console": console, "disable": quiet or lines, "transient": total is None}
-    with BarWithNews(*columns, above=above, **options) as progress:
+    with ProgressWithHeader(*columns, above=above, **options) as progress:
         progress.add_task(description, total=total, count=0, waiting="")
         task = progress.tasks[0]
         before = SHOWN.set(task)

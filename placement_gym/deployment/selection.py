@@ -83,8 +83,9 @@ def select(
     # The fastest of several is partly luck, and a race of several ends before each is known
     # exactly: what is handed over, or may be faster, was measured again without rivals.
     confirmed = set[str]()
-    while contenders := {find_contender(rows), choose(rows)} - confirmed:
-        label = min(contenders)
+    while label := next(
+        (one for one in (find_contender(rows), choose(rows)) if one not in confirmed), ""
+    ):
         confirmed.add(label)
         measured = measure_again(backend, candidates, measured, by_label[label])
         rows = make_rows(candidates, measured, errors)

@@ -116,8 +116,8 @@ def read_load() -> tuple[float, int]:
         return 0.0, 1
 
 
-def warn_of_load() -> str:
-    """Say before anything is measured that others have all cores; empty if they do not."""
+def predict_doubt() -> str:
+    """Describe a load that leaves no core to measurements; empty if there is one."""
     load, cores = read_load()
     return f"load {load:.1f} on {cores} cores: expect no verdict" if load >= cores else ""
 

@@ -8,12 +8,11 @@ from placement_gym.base.arrays import FloatArray
 from placement_gym.base.kernels import kernel, part, signed
 from placement_gym.solvers.search.draws import draw_allowance
 from placement_gym.solvers.search.list_schedule import (
+    copy_schedule,
     find_makespan,
     find_reach,
-    keep_schedule,
     measure_tails,
     note_critical,
-    put_schedule_back,
     run_on,
     run_span,
 )
@@ -56,7 +55,8 @@ def anneal_list(
         shares: (n_kinds,) cumulative probabilities of kinds.
         counts: (n_kinds, 2) gets tries and gains of each kind.
     """
-    numbers = state.numbers
+    numbers, finish, free = state.numbers, state.finish, state.free
+    kept, kept_free = state.kept, state.kept_free
     for step in range(n_moves):
         # now and then: the units on which the latency depends
         if (numbers[MOVES] + 1.0) % REFRESH == 0.0 or numbers[N_CRITICAL] == 0.0:
@@ -76,14 +76,14 @@ def anneal_list(
 
         # keep it, or go back
         if cost <= limit_ms:
-            keep_schedule(state, lowest, reached)
+            copy_schedule(finish, free, kept, kept_free, lowest, reached)
             measure_tails(model, state, last, find_reach(model, layout, state, n_moved, lowest))
             numbers[NOW], numbers[OVER] = cost, over
             note_best(state, counts, kind, cost, over)
         else:
             put_back(layout, state, n_moved)
             set_operators(layout, state, n_moved)
-            put_schedule_back(state, lowest, reached)
+            copy_schedule(kept, kept_free, finish, free, lowest, reached)
 
 
 @kernel

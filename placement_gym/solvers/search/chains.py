@@ -120,7 +120,7 @@ class Chains:
         return self.start(state.place, float(state.numbers[PRICE]))
 
     def anneal(self, state: State, n_moves: int, heat: tuple[float, float]) -> None:
-        """Continue a chain; see ``anneal.anneal``."""
+        """Continue a chain; see ``anneal_list``."""
         counts = np.zeros((N_KINDS, 2))
         if self.model.kind == SIMULATED:
             self.anneal_simulated(state, n_moves, heat, counts)

@@ -111,7 +111,7 @@ def estimate_list(model: Model, state: State) -> float:
     for d in range(n_devices):
         device_free[d] = 0.0
     run_on(model, state, signed(0), n, device_free)
-    keep_schedule(state, signed(0), n)
+    copy_schedule(state.finish, state.free, state.kept, state.kept_free, signed(0), n)
     measure_tails(model, state, n - 1, signed(-1))
     return find_makespan(state)
 
@@ -189,25 +189,20 @@ def run_span(
 
 
 @part
-def keep_schedule(state: State, lowest: int, reached: int) -> None:
-    """Make the schedule of a move the one that following moves change."""
-    kept, finish, kept_free, free = state.kept, state.finish, state.kept_free, state.free
+def copy_schedule(
+    finish: FloatArray,
+    free: FloatArray,
+    finish_to: FloatArray,
+    free_to: FloatArray,
+    lowest: int,
+    reached: int,
+) -> None:
+    """Copy a schedule from an operator on, up to the first that is the same in both."""
     for i in range(lowest, reached):
-        kept[i] = finish[i]
+        finish_to[i] = finish[i]
     for block in range(lowest // BLOCK, min(reached // BLOCK + 2, len(free))):
         for d in range(free.shape[1]):
-            kept_free[block, d] = free[block, d]
-
-
-@part
-def put_schedule_back(state: State, lowest: int, reached: int) -> None:
-    """Make the schedule what it was before the move."""
-    kept, finish, kept_free, free = state.kept, state.finish, state.kept_free, state.free
-    for i in range(lowest, reached):
-        finish[i] = kept[i]
-    for block in range(lowest // BLOCK, min(reached // BLOCK + 2, len(free))):
-        for d in range(free.shape[1]):
-            free[block, d] = kept_free[block, d]
+            free_to[block, d] = free[block, d]
 
 
 @part

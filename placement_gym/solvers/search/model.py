@@ -75,6 +75,8 @@ class Model(NamedTuple):
         tensor = np.repeat(np.arange(len(counts)), counts)
         by_reader = np.argsort(reader, kind="stable")
         ms = np.ascontiguousarray(program.ms[order])
+        # added up one by one: NumPy's sums differ between processors
+        mean_ms = sum(ms.ravel().tolist()) / max(ms.size, 1)
         first = np.searchsorted(reader[by_reader], np.arange(n + 1))
         maker = source[tensor[by_reader]]
         last_reader = np.zeros(n, np.int64)
@@ -84,7 +86,7 @@ class Model(NamedTuple):
             overlaps=simulator.semantics.schedule in ("list", "event", "calls"),
             unit=uint32(program.unit[order]),
             ms=ms,
-            mean_ms=sum(ms.ravel().tolist()) / max(ms.size, 1),
+            mean_ms=mean_ms,
             first=uint32(first),
             maker=uint32(maker),
             tensor=uint32(tensor[by_reader]),
