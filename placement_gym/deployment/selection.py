@@ -78,20 +78,12 @@ def select(
     if phases:
         candidates = add_phase_candidates(backend, twin, candidates, time_limit_s)
     measured, errors = measure_candidates(backend, candidates, quiet)
+    measured = confirm(backend, candidates, measured, errors)
     rows = make_rows(candidates, measured, errors)
-    by_label = {candidate.label: candidate for candidate in candidates}
-    # The fastest of several is partly luck, and a race of several ends before each is known
-    # exactly: what is handed over, or may be faster, was measured again without rivals.
-    confirmed = set[str]()
-    while label := next(
-        (one for one in (find_contender(rows), choose(rows)) if one not in confirmed), ""
-    ):
-        confirmed.add(label)
-        measured = measure_again(backend, candidates, measured, by_label[label])
-        rows = make_rows(candidates, measured, errors)
     label = choose(rows)
+    chosen = next(candidate for candidate in candidates if candidate.label == label)
     pair = measure_phases(backend, candidates, measured, rows, label) if phases else None
-    return Selection(candidates, bound_ms, measured, rows, by_label[label], pair)
+    return Selection(candidates, bound_ms, measured, rows, chosen, pair)
 
 
 def measure_candidates(
@@ -126,6 +118,30 @@ def measure_candidates(
         {candidate.label: m for candidate, m in zip(allowed, measured, strict=True)},
         {label: error for label, error in errors.items() if error},
     )
+
+
+def confirm(
+    backend: MeasuringBackend,
+    candidates: Sequence[Candidate],
+    measured: dict[str, Measurement],
+    errors: Mapping[str, str],
+) -> dict[str, Measurement]:
+    """Measure what would be handed over, or may be faster, again without rivals.
+
+    The fastest of several is partly luck, and a race of several ends before each is known exactly.
+
+    Raises:
+        EngineError: No candidate ran.
+    """
+    by_label = {candidate.label: candidate for candidate in candidates}
+    confirmed = set[str]()
+    while True:
+        rows = make_rows(candidates, measured, errors)
+        labels = [one for one in (find_contender(rows), choose(rows)) if one not in confirmed]
+        if not labels:
+            return measured
+        confirmed.add(labels[0])
+        measured = measure_again(backend, candidates, measured, by_label[labels[0]])
 
 
 def measure_again(

@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from placement_gym.base import kernels
+
 PART = """
 from placement_gym.base.kernels import part
 
@@ -42,3 +46,14 @@ def test_a_kernel_is_compiled_again_if_a_part_in_another_file_changes(tmp_path: 
     assert run(2) == ["42", "0"]
     assert run(2) == ["42", "1"]
     assert run(3) == ["43", "0"]
+
+
+def test_a_bar_says_that_a_kernel_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    def double(x: int) -> int:
+        return 2 * x
+
+    said: list[str] = []
+    monkeypatch.setattr(kernels, "show_waiting", said.append)
+    double.__module__ = "placement_gym.anything"
+    kernels.njit(double)(2)
+    assert said == ["compiling, once on this machine", ""]

@@ -20,7 +20,12 @@ from placement_gym.deployment.plan_rows import (
     make_rows,
     state_plan_verdict,
 )
-from placement_gym.deployment.selection import Selection, measure_again, measure_candidates
+from placement_gym.deployment.selection import (
+    Selection,
+    confirm,
+    measure_again,
+    measure_candidates,
+)
 
 ALONE, SPLIT = np.array([1, 1, 1, 1]), np.array([0, 1, 1, 1])
 
@@ -102,3 +107,15 @@ def test_a_split_that_may_be_faster_is_measured_again(latency_ms: float, contend
     assert choose(make_rows(candidates, loose, {})) == "GPU alone"
     within = find_contender(make_rows(candidates, loose, {}))
     assert within == ("milp" if latency_ms < 12.0 else "GPU alone")
+
+
+def test_a_plan_confirms_what_equals_the_best_device_within_noise() -> None:
+    class Exact(FakeBackend):
+        def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
+            return [Measurement(10.0, 10.0, 10.0), Measurement(9.6, 10.0, 9.6, noise=0.01)]
+
+    candidates = [Candidate("GPU alone", ALONE, 9.0), Candidate("milp", SPLIT, 8.0)]
+    loose = Measurement(9.8, 10.0, 9.8, noise=0.05)
+    found = {"GPU alone": Measurement(10.0, 10.0, 10.0), "milp": loose}
+    assert choose(make_rows(candidates, found, {})) == "GPU alone"
+    assert choose(make_rows(candidates, confirm(Exact(), candidates, found, {}), {})) == "milp"
