@@ -49,6 +49,8 @@ class GraphPolicy:
     Options: ClassVar[type[Any]]
     graphs: Graphs
     optimizer: torch.optim.Optimizer
+    of_one_graph: tuple[str, ...] = ()
+    """Beginnings of the names of weights that hold for one graph alone."""
     masks: Any = None
     """``action_masks`` of the prediction that is being made."""
 
@@ -160,7 +162,8 @@ class GraphPolicy:
         if reason:
             raise UserError(
                 f"TRPO cannot train this {type(self).__name__}: {reason}; use PPO, A2C, "
-                "MaskablePPO or REINFORCE, or give TRPO HSDAGPolicy or GCNPolicy"
+                "MaskablePPO or REINFORCE; TRPO trains GCNPolicy, and HSDAGPolicy with "
+                "preset='paper'"
             )
         assert isinstance(distribution, UnitCategorical)
         return distribution

@@ -136,6 +136,24 @@ class GraphBatch:
         padded[self.node_mask] = self.action_mask
         return padded
 
+    @cached_property
+    def latest_producer(self) -> Tensor:
+        """(n,) the last of each node's producers before it; itself if there is none."""
+        source, target = self.edge_index
+        before = source < target
+        nodes = torch.arange(len(self.x), device=source.device)
+        latest = torch.full_like(nodes, -1)
+        latest.scatter_reduce_(0, target[before], source[before], "amax")
+        return torch.where(latest < 0, nodes, latest)
+
+    @cached_property
+    def leader_slots(self) -> Tensor:
+        """(G, N) ``latest_producer`` of padded units; padding leads itself."""
+        slots = torch.arange(self.node_mask.shape[1], device=self.x.device)
+        leader = slots.repeat(len(self.node_mask), 1)
+        leader[self.node_mask] = self.latest_producer - self.ptr[self.batch]
+        return leader
+
     @property
     def sizes(self) -> list[int]:
         """Number of nodes of each graph."""

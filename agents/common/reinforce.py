@@ -56,6 +56,8 @@ class REINFORCE(OnPolicyLearner):
             of the rollout at the same graph and step, or a moving average if there are none.
         decay: Decay of the moving averages.
         normalize_advantage: Whether advantages are scaled to a mean square of one.
+        min_spread: The least root mean square by which they are divided. Where the returns of a
+            rollout hardly differ, dividing by less would take their noise for news.
         ent_coef: Weight of the entropy; a number or a function of the remaining progress.
         max_grad_norm: Maximum norm of the gradient.
         imitate: Weight of imitating the best placements so far of each graph and step: of their
@@ -85,6 +87,7 @@ class REINFORCE(OnPolicyLearner):
         baseline: str = "leave_one_out",
         decay: float = 0.9,
         normalize_advantage: bool = True,
+        min_spread: float = 0.0,
         ent_coef: float | Schedule = 0.0,
         max_grad_norm: float = 1.0,
         imitate: float = 0.0,
@@ -110,7 +113,7 @@ class REINFORCE(OnPolicyLearner):
         )
         self.n_epochs, self.batch_size = n_epochs, batch_size
         self.returns, self.baseline = returns, baseline
-        self.normalize_advantage = normalize_advantage
+        self.normalize_advantage, self.min_spread = normalize_advantage, min_spread
         self.imitate, self.elites = imitate, Elites(IMITATED)
         self.averages = MovingAverages(decay)
         if _init_setup_model:
@@ -191,7 +194,7 @@ class REINFORCE(OnPolicyLearner):
         """(n_steps, n_envs) returns above the baseline, scaled if ``normalize_advantage``."""
         advantages = returns - self.compute_baseline(returns, keys)
         if self.normalize_advantage:
-            advantages /= np.sqrt((advantages**2).mean()) + 1e-8
+            advantages /= max(np.sqrt((advantages**2).mean()), self.min_spread) + 1e-8
         return advantages
 
     def compute_baseline(self, returns: FloatArray, keys: IntArray) -> FloatArray:

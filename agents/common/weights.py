@@ -59,7 +59,8 @@ def load_weights(model: Any, weights: str | Path, folder: Path | None = None) ->
     """Give a model the weights that ``save_weights`` wrote, by anyone: nothing in a file is run.
 
     Args:
-        model: Made with the same options, for any graph: an algorithm of SB3, or a policy.
+        model: Made with the same options, for any graph: an algorithm of SB3, or a policy. What
+            it learns of one graph alone stays as it is where the file has another graph.
         weights: A path; or the name of a file in ``folder / "weights"``.
         folder: That of the agent; None takes paths alone.
 
@@ -71,7 +72,11 @@ def load_weights(model: Any, weights: str | Path, folder: Path | None = None) ->
     network = find_network(model)
     try:
         arrays, _ = read_safetensors(path)
-        network.load_state_dict(to_tensors(arrays, network.state_dict()))
+        own = network.state_dict()
+        given = {name: one for name, one in arrays.items() if transfers(network, name)}
+        kept = {name: one.numpy() for name, one in own.items() if not transfers(network, name)}
+        kept |= {name: arrays[name] for name in kept.keys() & arrays.keys()}
+        network.load_state_dict(to_tensors(given | kept, own))
     except FileError:
         raise
     except UserError as error:
@@ -79,6 +84,11 @@ def load_weights(model: Any, weights: str | Path, folder: Path | None = None) ->
             f"{path} has no weights of this policy: {error}; make the agent with the preset and "
             "the options that they were trained with"
         ) from error
+
+
+def transfers(network: nn.Module, name: str) -> bool:
+    """True if a weight holds for all graphs; see ``GraphPolicy.of_one_graph``."""
+    return not name.startswith(getattr(network, "of_one_graph", ()))
 
 
 def find_network(model: Any) -> nn.Module:

@@ -22,8 +22,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "rl": {
         "learning_rate": 1e-3,
         "n_steps": 1,
-        "n_epochs": 2,
-        "ent_coef": 0.03,
+        "min_spread": 0.05,
+        "max_grad_norm": inf,
     },
     "paper": {
         "learning_rate": 1e-4,
@@ -43,6 +43,12 @@ ENVS: dict[str, dict[str, Any]] = {
     "paper": {"horizon": EPISODE_LENGTH, "reward": "inverse_latency"},
 }
 """Arguments of ``PlacementVectorEnv``."""
+
+POLICIES: dict[str, dict[str, Any]] = {
+    "rl": {"optimizer_kwargs": {"betas": (0.5, 0.999)}},
+    "paper": {},
+}
+"""Further arguments of ``HSDAGPolicy``."""
 
 
 def make(
@@ -77,7 +83,7 @@ def make(
     model = REINFORCE(
         HSDAGPolicy,
         vectorize(env, **ENVS[preset] | (envs or {})),
-        policy_kwargs={"preset": preset, "graphs": graphs, **(policy or {})},
+        policy_kwargs={"preset": preset, "graphs": graphs, **POLICIES[preset] | (policy or {})},
         seed=seed,
         **{"device": "cpu", **SETTINGS[preset], **settings},
     )

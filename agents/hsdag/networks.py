@@ -12,10 +12,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from agents.common.encoder import Conv, Encoder
+from agents.common.following import FOLLOWING_STEP, first_keep
 from agents.common.graph_policy import make_perceptron
 from agents.common.graphs import MIN_COST, GraphBatch
 from agents.common.pyg import scatter
+from agents.common.runs import RunTable
 from placement_gym.envs.observation import FEATURES
+
+TABLE_STEP = 100.0
+"""Steps of tables, relative to those of weights."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +35,14 @@ class HSDAGOptions:
         directed: Whether messages from producers and from consumers have separate weights.
         dropout: Dropout while groups are parsed in rollouts; likelihoods are computed without it.
         depth: Levels of parsing; 0 makes every unit a group of its own.
-        cut: Whether edges whose score is at most a half are cut, even if they are dominant.
         gate: Whether a group's embedding is gated by the mean score of its kept edges.
         cost_weight: Initial weight of the logarithm of a group's time on a device in the logits,
             if the observation has costs; 0 leaves the term out.
+        groups: 0 parses groups by the dominant edges, as published. Else groups are drawn with each
+            placement, at first about so many: a unit follows its latest producer with the
+            probability that the score of their edge gives.
+        table: Whether the logits of each graph in ``graphs`` have a table as a further term, where
+            groups are drawn: the networks hold for all graphs, the tables for one each.
     """
 
     features: tuple[str, ...]
@@ -43,9 +52,10 @@ class HSDAGOptions:
     directed: bool = True
     dropout: float = 0.2
     depth: int = 1
-    cut: bool = False
     gate: bool = True
     cost_weight: float = 0.0
+    groups: int = 0
+    table: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +111,7 @@ class Networks(nn.Module):
         self.critic = make_perceptron(hidden, hidden, 1) if critic else None
         first = FEATURES["cost"].start
         self.costs = slice(first, first + n_devices)
+        self.groups = options.groups
         weight = nn.Parameter(torch.tensor(options.cost_weight))
         self.cost_weight = weight if options.cost_weight else None
 
@@ -151,10 +162,14 @@ class Networks(nn.Module):
 
     def place_groups(self, pooled: Tensor, graphs: GraphBatch, states: States) -> Tensor:
         """(n_groups, D) logits of the groups' devices, from their embeddings (n_groups, hidden)."""
-        logits: Tensor = self.placer(pooled)
+        cost = scatter(graphs.x[states.node, self.costs], states.group, reduce="sum")
+        return self.prefer(pooled, cost)
+
+    def prefer(self, z: Tensor, cost: Tensor) -> Tensor:
+        """(k, D) logits of devices, from (k, hidden) embeddings and (k, D) times on them."""
+        logits: Tensor = self.placer(z)
         if self.cost_weight is None:
             return logits
-        cost = scatter(graphs.x[states.node, self.costs], states.group, reduce="sum")
         return logits - self.cost_weight * (cost + MIN_COST).log()
 
     def forward(self, z: Tensor, graphs: GraphBatch, states: States) -> tuple[Tensor, Tensor]:
@@ -172,7 +187,43 @@ class Networks(nn.Module):
         n_states, n_slots = states.decides.shape
         logits = of_groups.new_zeros(n_states, n_slots, of_groups.shape[1])
         logits[states.state, states.slot] = of_groups.index_select(0, states.group)
+        return logits, self.compute_values(scatter(z, states.state, reduce="mean"))
+
+    def compute_values(self, pooled: Tensor) -> Tensor:
+        """(S, 1) values from (S, hidden) mean embeddings; zeros without a critic."""
         if self.critic is None:
-            return logits, logits.new_zeros(n_states, 1)
-        values: Tensor = self.critic(scatter(z, states.state, reduce="mean"))
-        return logits, values
+            return pooled.new_zeros(len(pooled), 1)
+        values: Tensor = self.critic(pooled)
+        return values
+
+    def choose(self, z: Tensor, graphs: GraphBatch) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits of units where groups are drawn: of their own choices, and of following.
+
+        Args:
+            z: (n, hidden) embeddings of the graphs' nodes.
+            graphs: The graphs.
+
+        Returns:
+            (G, N, D) and (G, N) logits, and (G, 1) values.
+        """
+        z = functional.layer_norm(z, z.shape[1:])
+        own = self.prefer(z, graphs.x[:, self.costs])
+        edges = torch.stack([graphs.latest_producer, torch.arange(len(z), device=z.device)])
+        n_units = graphs.node_mask.sum(dim=1)[graphs.batch]
+        keep = first_keep(n_units, self.groups) + self.score_edges(z, edges)
+        values = self.compute_values(scatter(z, graphs.batch, reduce="mean"))
+        return graphs.pad(own), graphs.pad(keep[:, None])[..., 0], values
+
+
+class Correction(nn.Module):
+    """What the logits of one graph have beside the networks' output, at every resolution.
+
+    Args:
+        n_units: Number of units, padding included.
+        n_devices: Number of devices.
+    """
+
+    def __init__(self, n_units: int, n_devices: int) -> None:
+        super().__init__()
+        self.own = RunTable(n_units, n_devices, smallest=1, step=TABLE_STEP)
+        self.keep = RunTable(n_units, 1, smallest=1, step=TABLE_STEP * FOLLOWING_STEP)

@@ -29,7 +29,6 @@ def parse(
     scores: FloatArray,
     depth: int = 1,
     allowed: BoolArray | None = None,
-    cut: bool = False,
 ) -> Partition:
     """Merge nodes along the edges of highest score.
 
@@ -43,12 +42,8 @@ def parse(
         scores: (e,) logits of scores; ties are won by the earlier edge.
         depth: Number of levels; 0 makes every node a group of its own.
         allowed: (n, D) bool; the nodes of a group must have an allowed device in common.
-        cut: Whether edges whose score is at most a half are no candidates, so that nodes may stay
-            alone and scores say how many groups there are.
     """
     ranked = np.argsort(-scores, kind="stable")
-    if cut:
-        ranked = ranked[scores[ranked] > 0.0]
     kept = np.empty(0, dtype=np.int64)
     group = np.arange(n)
     for _ in range(depth):

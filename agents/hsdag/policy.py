@@ -7,11 +7,13 @@ from typing import Any
 
 import torch
 from stable_baselines3.common.policies import ActorCriticPolicy
+from torch import Tensor, nn
 
 from agents.common.distribution import UnitCategorical
-from agents.common.graphs import TensorDict
+from agents.common.following import FollowingDevices
+from agents.common.graphs import GraphBatch, TensorDict
 from agents.common.policy import Decision, UnitPolicy
-from agents.hsdag.networks import HSDAGOptions, Networks
+from agents.hsdag.networks import Correction, HSDAGOptions, Networks
 from agents.hsdag.rollout import Rollout
 from placement_gym.base.errors import unknown_name
 from placement_gym.envs.observation import FEATURES
@@ -26,7 +28,7 @@ PAPER_FEATURES = (
 )
 """The six blocks of the paper's section 2.3."""
 PRESETS = {
-    "rl": HSDAGOptions(features=tuple(FEATURES), cut=True, cost_weight=2.0),
+    "rl": HSDAGOptions(features=tuple(FEATURES), cost_weight=2.0, groups=30, table=True),
     "paper": HSDAGOptions(features=PAPER_FEATURES, directed=False),
 }
 
@@ -34,7 +36,8 @@ PRESETS = {
 class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
     """Learns which units to place together, and where (HSDAG, Duan et al. 2024).
 
-    Groups are parsed in rollouts and in prediction.
+    Groups are drawn with each placement, or parsed in rollouts and in prediction
+    (``preset="paper"``).
 
     Args:
         args: See ``UnitPolicy``.
@@ -48,6 +51,7 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
 
     Options = HSDAGOptions
     options: HSDAGOptions
+    of_one_graph = ("tables.",)
     rollout: Rollout
     greedy: Rollout
 
@@ -59,6 +63,10 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
     def build(self) -> None:
         """Make the networks."""
         self.networks = Networks(self.options, self.n_devices, self.has_critic)
+        graphs = (self.table or {}) if self.options.table and self.options.groups else {}
+        self.tables = nn.ModuleDict(
+            {str(graph_id): Correction(self.n_slots, self.n_devices) for graph_id in graphs}
+        )
         self.clear_caches()
 
     def clear_caches(self) -> None:
@@ -72,15 +80,37 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
             self.clear_caches()
 
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
-        """See ``UnitPolicy.decide``; rows of one graph and step share their groups."""
+        """See ``UnitPolicy.decide``."""
         # 1, 2: the graphs of the observations with the features of their units
         graphs, row_graph = self.graphs.batch(observation)
+        rollout = self.greedy if greedy else self.rollout
+        if self.options.groups:
+            return self.draw_groups(graphs, rollout.encode(graphs), row_graph)
+        # rows of one graph and step share their groups
         pairs = torch.stack([row_graph, observation["step"].flatten().long()])
         distinct, row = torch.unique(pairs, dim=1, return_inverse=True)
         keys = tuple((graphs.ids[graph], step) for graph, step in distinct.T.tolist())
         # 3: embeddings, edge scores and groups, as they are throughout a rollout
-        rollout = self.greedy if greedy else self.rollout
         logits, values, states = rollout.evaluate(graphs, keys)
         # 4: one choice of a device for each group; step 5 is the algorithm's, as REINFORCE's
         devices = UnitCategorical(logits, states.decides, states.leader, states.allowed, row)
         return Decision(devices, values[row])
+
+    def draw_groups(self, graphs: GraphBatch, z: Tensor, row: Tensor) -> Decision:
+        """Steps 3 and 4 where groups are drawn: units follow their producers, or choose."""
+        own, keep, values = self.networks.choose(z, graphs)
+        if any(str(graph_id) in self.tables for graph_id in graphs.ids):
+            corrections = [self.correct(graph_id) for graph_id in graphs.ids]
+            of_own, of_keep = zip(*corrections, strict=True)
+            own, keep = own + torch.stack(of_own), keep + torch.stack(of_keep)
+        mask, allowed = graphs.node_mask, graphs.allowed_slots
+        devices = FollowingDevices(own, keep, graphs.leader_slots, mask, allowed, row)
+        return Decision(devices, values[row])
+
+    def correct(self, graph_id: int) -> tuple[Tensor, Tensor]:
+        """(N, D) and (N,) further terms of the logits of a graph; zeros if it has no table."""
+        if str(graph_id) not in self.tables:
+            zeros = torch.zeros(self.n_slots, self.n_devices + 1, device=self.device)
+            return zeros[:, 1:], zeros[:, 0]
+        table: Any = self.tables[str(graph_id)]
+        return table.own(), table.keep()[:, 0]

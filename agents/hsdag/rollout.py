@@ -84,12 +84,16 @@ class Rollout:
             steps = [self.find_step(graphs, *key) for key in keys]
             self.states[keys] = stack_states(graphs, keys, steps)
         states = self.states[keys]
-        z = self.networks.encode(graphs) if self.stale else self.embed(graphs)
+        z = self.encode(graphs)
         logits, values = self.networks(z, graphs, states)
         outputs = Outputs(logits, values, states)
         if repeats:
             self.outputs[keys] = outputs
         return outputs
+
+    def encode(self, graphs: GraphBatch) -> Tensor:
+        """(n, hidden) embeddings by the current weights; computed once until these change."""
+        return self.networks.encode(graphs) if self.stale else self.embed(graphs)
 
     @torch.no_grad()
     def find_step(self, graphs: GraphBatch, graph_id: int, step: int) -> GraphStep:
@@ -129,7 +133,7 @@ class Rollout:
         depth, scores = self.options.depth, np.zeros(edges.shape[1])
         if depth:
             scores = self.networks.score_edges(state, edges).cpu().numpy()
-        return parse(len(state), edges.cpu().numpy(), scores, depth, allowed, self.options.cut)
+        return parse(len(state), edges.cpu().numpy(), scores, depth, allowed)
 
     def embed(self, graphs: GraphBatch, noisy: bool = False) -> Tensor:
         """(n, hidden) embeddings Z of the rollout; what dropout drops is sampled once.

@@ -17,7 +17,7 @@ from placement_gym.envs.placement_env import placement_env
 ROLLOUT = 10
 """Placements per PPO update."""
 POLICIES: dict[str, dict[str, Any]] = {
-    "rl": {"runs": True, "cost_weight": 2.0},
+    "rl": {"runs": True, "groups": 30, "cost_weight": 2.0},
     "paper": {},
 }
 """Arguments of ``LogitsPolicy``."""
@@ -37,8 +37,8 @@ def make(
     Args:
         env: The environment to learn in.
         seed: Seed of all random numbers.
-        preset: ``"rl"``: runs of units, and times; or ``"paper"``, which samples every unit by
-            itself and sees no times.
+        preset: ``"rl"``: logits of runs, groups that are learned, and times; or ``"paper"``, a
+            table alone.
         policy: Arguments of ``LogitsPolicy`` that override the preset.
         begin_with: The first evaluations: ``"nothing"``, ``"heuristics"`` or ``"search"``, see
             ``agents.search.starts``.

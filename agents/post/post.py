@@ -18,7 +18,7 @@ from torch import Tensor
 from agents.common.elites import IMITATED
 from agents.common.learner import OnPolicyLearner
 from agents.common.weights import Parts, check_rows
-from agents.post.policy import LogitsPolicy
+from agents.logits.policy import LogitsPolicy
 from placement_gym.base.arguments import check_not_negative
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError, unknown_name
@@ -191,7 +191,7 @@ class Post(OnPolicyLearner):
         share = last + (first - last) * self._current_progress_remaining
         seen: Any = obs_as_tensor(self._last_obs, self.device)  # type: ignore[arg-type]
         mixed: Tensor = (1.0 - share) * frequency + share * self.policy.uniform_probabilities(seen)
-        self.policy.logits.copy_(mixed.log())
+        self.policy.set_unit_logits(mixed.log())
 
     def count(self, placements: list[Scored]) -> Tensor:
         """(N, D) frequencies of the devices of each unit."""

@@ -20,9 +20,9 @@ from agents.common import REINFORCE
 from agents.common.distribution import UnitCategorical
 from agents.gdp import GCNPolicy, GOPolicy, UnitPPO
 from agents.hsdag import HSDAGPolicy
+from agents.logits.policy import LogitsPolicy
 from agents.placeto import PlacetoPolicy
 from agents.post import Post
-from agents.post.policy import LogitsPolicy
 from agents.rnn import HDPPolicy, RNNPolicy
 from placement_gym.base.errors import UserError
 
@@ -38,6 +38,7 @@ POLICIES: dict[Any, dict[str, Any]] = {
     LogitsPolicy: {},
 }
 REFUSED = {
+    (TRPO, HSDAGPolicy): "each choice depends on those before it; use PPO",
     (TRPO, RNNPolicy): "each choice depends on those before it; use PPO",
     (TRPO, HDPPolicy): "each choice depends on those before it; use PPO",
     (TRPO, GOPolicy): "no second derivative; use PPO",
@@ -97,17 +98,8 @@ def test_the_page_has_the_same_table() -> None:
         assert said == {algorithm: (algorithm, policy) not in REFUSED for algorithm in ALGORITHMS}
 
 
-@pytest.mark.parametrize(
-    ("policy", "options", "reason"),
-    [
-        (LogitsPolicy, {"runs": True}, "runs of units"),
-    ],
-)
-def test_what_trpo_would_train_wrongly_is_refused(
-    policy: type[Any], options: dict[str, Any], reason: str
-) -> None:
-    with pytest.raises(UserError, match=reason):
-        train(TRPO, policy, **options)
+def test_trpo_trains_hsdag_where_groups_are_parsed() -> None:
+    assert train(TRPO, HSDAGPolicy, preset="paper")
 
 
 def test_divergence_is_that_of_independent_units_which_decide() -> None:
@@ -123,7 +115,8 @@ def test_divergence_is_that_of_independent_units_which_decide() -> None:
 
 def test_groups_stay_while_trpo_compares_weights() -> None:
     env = env_of(HSDAGPolicy)
-    policy = TRPO(HSDAGPolicy, env, device="cpu").policy
+    kwargs = {"preset": "paper"}
+    policy = TRPO(HSDAGPolicy, env, policy_kwargs=kwargs, device="cpu").policy
     seen = policy.obs_to_tensor(env.reset()[0])[0]
     policy.set_training_mode(False)
     first = policy.get_distribution(seen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from agents.common import REINFORCE
 from agents.common.vec_env import PlacementVecEnv
+from agents.common.weights import save_weights
 from agents.hsdag import HSDAGPolicy
 from agents.hsdag.agent import make
 from agents.hsdag.networks import HSDAGOptions, Networks
@@ -29,6 +31,7 @@ from placement_gym.solvers.cuts import minimum_cut
 
 CPU = torch.device("cpu")
 PRESETS = ("rl", "paper")
+PAPER = {"preset": "paper"}
 
 
 def vectorize_toy(n: int = 20, **kwargs: Any) -> PlacementVecEnv:
@@ -142,7 +145,7 @@ def test_the_likelihood_of_a_rollout_can_be_recomputed(
 
 def test_groups_stay_in_a_rollout_and_are_drawn_for_the_next() -> None:
     envs = several("resnet")
-    policy = PPO(HSDAGPolicy, envs, seed=0, device="cpu").policy
+    policy = PPO(HSDAGPolicy, envs, policy_kwargs=PAPER, seed=0, device="cpu").policy
     policy.set_training_mode(False)
     tensors = obs_as_tensor(envs.reset(), CPU)
     leaders = [policy.get_distribution(tensors).leader for _ in range(2)]
@@ -160,7 +163,7 @@ def test_groups_stay_in_a_rollout_and_are_drawn_for_the_next() -> None:
 
 def test_a_group_goes_to_one_device() -> None:
     envs = several("resnet")
-    policy = PPO(HSDAGPolicy, envs, seed=0, device="cpu").policy
+    policy = PPO(HSDAGPolicy, envs, policy_kwargs=PAPER, seed=0, device="cpu").policy
     tensors = obs_as_tensor(envs.reset(), CPU)
     for _ in range(5):
         actions, *_ = policy(tensors)
@@ -168,13 +171,46 @@ def test_a_group_goes_to_one_device() -> None:
         assert torch.equal(actions, actions.gather(1, leader))
 
 
-@pytest.mark.parametrize("preset", PRESETS)
-def test_prediction_parses_groups_and_not_into_one(preset: str) -> None:
+def test_prediction_parses_groups_and_not_into_one() -> None:
     envs = several("inception")
-    kwargs = {"preset": preset}
-    policy = PPO(HSDAGPolicy, envs, policy_kwargs=kwargs, seed=0, device="cpu").policy
+    policy = PPO(HSDAGPolicy, envs, policy_kwargs=PAPER, seed=0, device="cpu").policy
     distribution = policy.decide(obs_as_tensor(envs.reset(), CPU), greedy=True).distribution
     assert 3 < distribution.weight.sum() < 0.6 * envs.get_attr("problem")[0].n_units
+
+
+def test_scores_decide_who_follows_and_tables_correct_one_graph() -> None:
+    envs = several("resnet")
+    table = envs.get_attr("graph_table")[0]()
+    kwargs = {"graphs": table, "hidden": 8}
+    policy = PPO(HSDAGPolicy, envs, policy_kwargs=kwargs, seed=0, device="cpu").policy
+    seen = obs_as_tensor(envs.reset(), CPU)
+    before = policy.decide(seen).distribution
+    assert 5 < before.leave.exp()[before.mask].sum() < 120  # about 30 units choose
+    with torch.no_grad():
+        policy.networks.scorer[-1].bias += 50.0
+        (correction,) = policy.tables.values()
+        correction.own.values[0, 1] += 1.0
+    after = policy.decide(seen).distribution
+    assert (after.stay[after.stay > -1e8].exp() > 0.99).all()
+    assert not torch.allclose(before.own[0, 0], after.own[0, 0])
+    # another graph has no table, and weights that hold for all graphs go to it
+    policy.add_graphs(other := simulated("tiny").graph_table())
+    assert set(policy.tables) == {str(graph_id) for graph_id in table}
+    assert not set(policy.tables) & {str(graph_id) for graph_id in other}
+
+
+def test_weights_go_to_another_graph_without_its_table(tmp_path: Path) -> None:
+    agent = make(gym.make(SIMULATED, model="resnet"), 0, policy={"hidden": 8})
+    agent.learn(100)
+    save_weights(agent, tmp_path / "weights.safetensors")
+    options = {"policy": {"hidden": 8}, "weights": tmp_path / "weights.safetensors"}
+    same, other = (
+        make(gym.make(SIMULATED, model=name), 1, **options) for name in ("resnet", "cnn")
+    )
+    torch.testing.assert_close(same.policy.state_dict(), agent.policy.state_dict())
+    scorer = agent.policy.networks.scorer[-1].weight
+    torch.testing.assert_close(other.policy.networks.scorer[-1].weight, scorer)
+    assert not any(one.any() for name, one in other.policy.state_dict().items() if "table" in name)
 
 
 def test_the_state_moves_within_an_episode() -> None:

@@ -15,7 +15,6 @@ from agents.common.checkpoint import restore, save
 from agents.gdp.agent import make as make_go
 from agents.placeto.agent import make as make_placeto
 from agents.post.agent import make as make_post
-from agents.post.policy import average_runs, draw_runs
 from agents.rnn.agent import make as make_rnn
 from agents.rnn.agent import make_hierarchical
 from agents.rnn.places import Places, count_runs, cut_runs
@@ -127,19 +126,6 @@ def test_groups_begin_as_runs() -> None:
     best = logits.argmax(dim=2)[0]
     assert best.tolist() == sorted(best.tolist())
     assert len(best.unique()) == 8
-
-
-def test_runs_share_their_mean() -> None:
-    torch.manual_seed(0)
-    mask = torch.arange(30)[None] < 25
-    leaders = [draw_runs(mask) for _ in range(20)]
-    sizes = {len(leader[mask].unique()) for leader in leaders}
-    assert len(sizes) > 5
-    assert all((leader <= torch.arange(30)).all() for leader in leaders)
-    assert all((leader[~mask] == torch.arange(30)[25:]).all() for leader in leaders)
-    logits = torch.tensor([[[0.0, 2.0], [4.0, 0.0], [1.0, 1.0]]])
-    found = average_runs(logits, torch.tensor([[0, 0, 2]]))
-    assert found.tolist() == [[[2.0, 1.0], [2.0, 1.0], [1.0, 1.0]]]
 
 
 def test_post_keeps_its_best_placements_for_the_next_population() -> None:

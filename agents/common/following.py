@@ -1,0 +1,127 @@
+"""Devices of units that follow a producer or choose for themselves: groups that are drawn."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from agents.common.distribution import FORBIDDEN
+from agents.common.graphs import MIN_COST
+
+FOLLOWING_STEP = 0.5
+"""Steps of logits of following, relative to those of devices: better on validation problems."""
+
+
+def first_keep(n_units: Tensor, groups: int) -> Tensor:
+    """Logits of following before learning, so that about ``groups`` of n units choose a device."""
+    return (n_units / groups - 1.0).clamp(min=MIN_COST).log()
+
+
+class FollowingDevices:
+    """A distribution in which a unit has its leader's device, or one of its own choice.
+
+    With each placement other units follow, so the groups that get one device are drawn with it. No
+    group need be kept: the likelihood of a placement sums over all that lead to it,
+
+        log p(a) = sum_u log(keep_u [a_u = a_leader(u)] + (1 - keep_u) p_u(a_u)).
+
+    Args:
+        logits: (S, N, D) logits of each unit's own choice in each of S states.
+        keep: (S, N) logits of following.
+        leader: (S, N) int64, the unit that each unit may follow, which comes before it; itself if
+            there is none.
+        mask: (S, N) bool, False for padding.
+        allowed: (S, N, D) bool, the devices that may be chosen; None allows all. A unit that does
+            not allow all that its leader allows chooses for itself.
+        row: (B,) state of each row; None means one row per state.
+    """
+
+    def __init__(
+        self,
+        logits: Tensor,
+        keep: Tensor,
+        leader: Tensor,
+        mask: Tensor,
+        allowed: Tensor | None = None,
+        row: Tensor | None = None,
+    ) -> None:
+        self.given = logits, keep, leader, mask
+        self.allowed = allowed
+        self.row = torch.arange(len(logits), device=logits.device) if row is None else row
+        units = torch.arange(leader.shape[1], device=leader.device)
+        follows = mask & (leader != units)
+        if allowed is not None:
+            logits = logits.masked_fill(~allowed, FORBIDDEN)
+            of_leader = allowed.gather(1, leader[..., None].expand_as(allowed))
+            follows = follows & (allowed | ~of_leader).all(dim=-1)
+        self.own = logits.log_softmax(dim=-1)
+        self.stay = logsigmoid(keep).masked_fill(~follows, FORBIDDEN)
+        self.leave = logsigmoid(-keep).masked_fill(~follows, 0.0)
+        self.leader, self.mask = leader, mask
+
+    def get_actions(self, deterministic: bool = False) -> Tensor:
+        """(B, N) sampled devices, or each unit's most likely one."""
+        chosen = self.mode() if deterministic else self.sample()
+        return chosen * self.mask[self.row]
+
+    @torch.no_grad()
+    def sample(self) -> Tensor:
+        """(B, N) devices: all units choose, then those that follow take their leader's device."""
+        summed = self.own.exp().cumsum(dim=-1)
+        # divided by their sum, so that rounding never leads to a device that is not allowed
+        reached = (summed / summed[..., -1:])[..., :-1][self.row]
+        drawn = torch.rand(reached.shape[:-1], device=reached.device)
+        own = (drawn[..., None] >= reached).sum(dim=-1)
+        # the first unit of a chain of followers chooses for all: pointers are doubled until there
+        follows = torch.rand_like(drawn) < self.stay.exp()[self.row]
+        units = torch.arange(own.shape[1], device=own.device)
+        chooser = torch.where(follows, self.leader[self.row], units)
+        while (further := chooser.gather(1, chooser)).ne(chooser).any():
+            chooser = further
+        return own.gather(1, chooser)
+
+    @torch.no_grad()
+    def mode(self) -> Tensor:
+        """(B, N) most likely device of each unit, whatever the others have."""
+        probability = (self.own + self.leave[..., None]).exp()
+        states = torch.arange(len(probability), device=probability.device)
+        stay = self.stay.exp()
+        for unit in range(probability.shape[1]):
+            of_leader = probability[states, self.leader[:, unit]]
+            probability[:, unit] += stay[:, unit, None] * of_leader
+        return probability.argmax(dim=-1)[self.row]
+
+    def unit_log_prob(self, actions: Tensor) -> Tensor:
+        """(B, N) log-probability of each unit's device, given its leader's."""
+        chosen = actions.long()
+        units = torch.arange(chosen.shape[1], device=chosen.device)
+        alone = self.leave[self.row] + self.own[self.row[:, None], units, chosen]
+        same = chosen == chosen.gather(1, self.leader[self.row])
+        return torch.where(same, torch.logaddexp(self.stay[self.row], alone), alone)
+
+    def log_prob(self, actions: Tensor) -> Tensor:
+        """(B,) log-probability of (B, N) devices."""
+        return (self.unit_log_prob(actions) * self.mask[self.row]).sum(dim=1)
+
+    def permits(self, actions: Tensor) -> Tensor:
+        """(B,) bool, whether the units are allowed their (B, N) devices."""
+        permitted = self.unit_log_prob(actions) > FORBIDDEN / 2
+        return (permitted | ~self.mask[self.row]).all(dim=1)
+
+    def entropy(self) -> Tensor:
+        """(B,) entropy of what is drawn: who follows, and the choice of those who do not."""
+        of_choice = -(self.own.exp() * self.own).sum(dim=-1)
+        of_following = -(self.stay.exp() * self.stay + self.leave.exp() * self.leave)
+        each = (of_following + self.leave.exp() * of_choice) * self.mask
+        return each.sum(dim=1)[self.row]
+
+    def conditioned_on(self, actions: Tensor) -> FollowingDevices:
+        """Itself: its likelihood is that of whole placements."""
+        return self
+
+    def restricted_to(self, allowed: Tensor) -> FollowingDevices:
+        """The distribution with only the devices that a (B, N, D) bool mask allows."""
+        both = allowed if self.allowed is None else allowed & self.allowed[self.row]
+        logits, keep, leader, mask = (one[self.row] for one in self.given)
+        return FollowingDevices(logits, keep, leader, mask, both)

@@ -1,0 +1,41 @@
+"""A table of values at every resolution: for runs of units of every size."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class RunTable(nn.Module):
+    """Values of units, each the sum of those of all runs that the unit is in.
+
+    Runs are of 2, 4, 8, ... units in topological order, and the same shifted by half a run. The
+    gradient moves many units at once by the values of long runs, and single ones by those of short
+    runs. All values are zero at first.
+
+    Args:
+        n_units: Number of units, padding included.
+        width: Values of a unit.
+        smallest: Units of the shortest runs; 1 has a value for each unit, too.
+        step: How far a step of the optimiser moves a value, in learning rates.
+    """
+
+    index: Tensor
+
+    def __init__(self, n_units: int, width: int, smallest: int = 2, step: float = 1.0) -> None:
+        super().__init__()
+        self.step = step
+        units, first, size = torch.arange(n_units), 0, smallest
+        levels: list[Tensor] = []
+        while size < 2 * n_units or not levels:
+            for shift in (0, size // 2) if 1 < size < n_units else (0,):
+                run = (units + shift) // size
+                levels.append(run + first)
+                first += int(run[-1]) + 1
+            size *= 2
+        self.register_buffer("index", torch.stack(levels), persistent=False)
+        self.values = nn.Parameter(torch.zeros(first, width))
+
+    def forward(self) -> Tensor:
+        """(n_units, width) values."""
+        return self.step * self.values[self.index].sum(dim=0)
