@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from placement_gym.base.errors import UserError
+from placement_gym.base.texts import last_line
 from placement_gym.models.shapes import find_dynamic
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def shape_nodes_at_step(model: ov.Model, step: Step) -> dict[str, ov.Node]:
     except RuntimeError as error:
         raise UserError(
             f"the model does not take {step.new} tokens after {step.past}: leave the number of "
-            f"tokens of all its inputs dynamic; OpenVINO: {str(error).strip().splitlines()[-1]}"
+            f"tokens of all its inputs dynamic; OpenVINO: {last_line(error)}"
         ) from error
     # A dynamic size would become a wrong cost without notice.
     nodes = {node.get_friendly_name(): node for node in static.get_ordered_ops()}

@@ -40,7 +40,6 @@ from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import EngineError, UserError
 from placement_gym.graph.quantization import without_integer_kernels
 from placement_gym.hardware.machine import register
-from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 
 if TYPE_CHECKING:
@@ -122,11 +121,6 @@ class MeasuredBackend(MeasuringBackend):
             )
         return measurement_lock(self.reporter)
 
-    def cost_table(self) -> CostTable:
-        from placement_gym.backends.measured.kept_profiles import load_or_measure
-
-        return load_or_measure(self)
-
     def measure_once(self, assignment: IntArray, rival: float = 0.0) -> Measurement:
         with self.lock():
             self.check_reference()  # compiled first, so that compile_s is the candidate's
@@ -199,14 +193,14 @@ class MeasuredBackend(MeasuringBackend):
 
     def warm_up(self, candidates: Sequence[CompiledPlacement]) -> list[Arm]:
         """Warm placements up; returns what takes a sample of each: an inference, or a window."""
-        arms = [warm_up(candidate.run, self.protocol.warmup) for candidate in candidates]
-        for candidate in candidates:
-            candidate.forget()
+        running = [candidate.inferences for candidate in candidates]
+        arms = [warm_up(one.run, self.protocol.warmup) for one in running]
+        for one in running:
+            one.forget()
         if not self.protocol.in_flight:
             return arms
         window = self.protocol.window
-        running = [one.inferences for one in candidates if isinstance(one.inferences, InFlight)]
-        return [partial(one.time_window, window) for one in running]
+        return [partial(one.time_window, window) for one in running if isinstance(one, InFlight)]
 
     def compile_and_check(self, assignment: IntArray) -> CompiledPlacement:
         """Compile, run once and compare the outputs with those of the reference device.
@@ -215,7 +209,8 @@ class MeasuredBackend(MeasuringBackend):
             EngineError: OpenVINO refused, failed, or computed something else.
         """
         candidate = self.compile(assignment)
-        difference = compare_outputs(candidate.outputs(), self.expected_outputs, self.tolerance)
+        outputs = candidate.inferences.outputs()
+        difference = compare_outputs(outputs, self.expected_outputs, self.tolerance)
         if difference:
             raise EngineFailureError(Kind.INFEASIBLE, difference)
         return candidate
@@ -265,7 +260,7 @@ class MeasuredBackend(MeasuringBackend):
         Raises:
             UserError: They are not finite, so that nothing can be compared with them.
         """
-        outputs = self.reference.outputs()
+        outputs = self.reference.inferences.outputs()
         check_expected(outputs)
         return outputs
 

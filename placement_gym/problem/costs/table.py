@@ -13,7 +13,7 @@ import numpy as np
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray, round_significant
 from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.base.files import FileError, compute_checksum, write_text
+from placement_gym.base.files import compute_checksum, write_text
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units
 
@@ -219,14 +219,9 @@ class CostTable:
             UserError: It is not a valid cost table, or has an unknown format; the message names
                 the field.
         """
-        from placement_gym.base.schemas.reading import load_json
+        from placement_gym.base.schemas.reading import load_valid
 
-        try:
-            return cls.of(load_json(path, MAX_MEGABYTES))
-        except FileError:
-            raise
-        except UserError as error:
-            raise UserError(f"{path} is not a valid cost table: {error}") from error
+        return load_valid(path, cls.of, "a valid cost table", MAX_MEGABYTES)
 
     @classmethod
     def of(cls, values: Any) -> CostTable:
