@@ -90,6 +90,16 @@ class CompiledPlacement:
     inferences: Inferences
     compilation: Compilation
 
+    def run(self) -> None:
+        self.inferences.run()
+
+    def forget(self) -> None:
+        """Restart the timing of phases."""
+        self.inferences.forget()
+
+    def outputs(self) -> list[NDArray[Any]]:
+        return self.inferences.outputs()
+
     def summarize(self) -> Compilation:
         """Return its compilation, with the times of its phases once it has been timed."""
         phases = self.inferences.phases_ms()

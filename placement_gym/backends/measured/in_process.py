@@ -193,14 +193,14 @@ class MeasuredBackend(MeasuringBackend):
 
     def warm_up(self, candidates: Sequence[CompiledPlacement]) -> list[Arm]:
         """Warm placements up; returns what takes a sample of each: an inference, or a window."""
-        running = [candidate.inferences for candidate in candidates]
-        arms = [warm_up(one.run, self.protocol.warmup) for one in running]
-        for one in running:
-            one.forget()
+        arms = [warm_up(candidate.run, self.protocol.warmup) for candidate in candidates]
+        for candidate in candidates:
+            candidate.forget()
         if not self.protocol.in_flight:
             return arms
         window = self.protocol.window
-        return [partial(one.time_window, window) for one in running if isinstance(one, InFlight)]
+        running = [one.inferences for one in candidates if isinstance(one.inferences, InFlight)]
+        return [partial(one.time_window, window) for one in running]
 
     def compile_and_check(self, assignment: IntArray) -> CompiledPlacement:
         """Compile, run once and compare the outputs with those of the reference device.
@@ -209,8 +209,7 @@ class MeasuredBackend(MeasuringBackend):
             EngineError: OpenVINO refused, failed, or computed something else.
         """
         candidate = self.compile(assignment)
-        outputs = candidate.inferences.outputs()
-        difference = compare_outputs(outputs, self.expected_outputs, self.tolerance)
+        difference = compare_outputs(candidate.outputs(), self.expected_outputs, self.tolerance)
         if difference:
             raise EngineFailureError(Kind.INFEASIBLE, difference)
         return candidate
@@ -260,7 +259,7 @@ class MeasuredBackend(MeasuringBackend):
         Raises:
             UserError: They are not finite, so that nothing can be compared with them.
         """
-        outputs = self.reference.inferences.outputs()
+        outputs = self.reference.outputs()
         check_expected(outputs)
         return outputs
 
