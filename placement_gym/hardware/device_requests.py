@@ -138,11 +138,7 @@ def parse_list(items: Any) -> tuple[DeviceSpec, ...]:
 
 
 def check_pools(specs: Sequence[DeviceSpec]) -> None:
-    """Raise if devices of one memory pool state different limits of it.
-
-    Raises:
-        UserError: They do; the message names two of them.
-    """
+    """Raise ``UserError`` if devices of one memory pool state different limits of it."""
     first: dict[str, DeviceSpec] = {}
     for spec in specs:
         if not spec.memory_pool or (spec.memory_bytes, spec.weight_share) == (None, None):

@@ -150,11 +150,7 @@ class JointBackend(BackendWrapper):
 
 
 def check_semantics(backend: SimulatedBackend, layout: ActionLayout) -> None:
-    """Raise if the schedule or the memory model does not go with the decisions.
-
-    Raises:
-        UserError: The message says what does.
-    """
+    """Raise ``UserError`` if the schedule or the memory model does not go with the decisions."""
     axes = backend.semantics
     if axes.schedule != "event":
         raise UserError(

@@ -96,11 +96,7 @@ def check(schema: type[Schema], values: Any) -> Schema:
 
 
 def check_format(values: Any, expected: int) -> None:
-    """Raise unless a file states the format that this version reads.
-
-    Raises:
-        UserError: It states none, or another one.
-    """
+    """Raise ``UserError`` unless a file states the format that this version reads."""
     if not isinstance(values, Mapping) or "format" not in values:
         raise UserError("it needs an object with the key 'format'")
     number = values["format"]

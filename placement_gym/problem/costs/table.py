@@ -156,11 +156,7 @@ class CostTable:
         return replace(self, operator_ms=self.operator_ms * factors)
 
     def check(self, graph: OpGraph, devices: tuple[str, ...]) -> None:
-        """Raise if the table was made for another model or other devices.
-
-        Raises:
-            CostMismatchError: The message says what differs.
-        """
+        """Raise ``CostMismatchError`` if the table was made for another model or other devices."""
         if self.devices != devices:
             raise CostMismatchError(
                 f"the cost table is for devices {list(self.devices)}, not {list(devices)}"
