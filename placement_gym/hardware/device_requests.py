@@ -75,11 +75,8 @@ def resolve_devices(
 
 
 def choose_default(context: str, available: Sequence[str]) -> tuple[str | None, str]:
-    """Choose the preset that ``devices=None`` means where latencies are measured.
-
-    Args:
-        context: Key of ``DEFAULTS``.
-        available: The machine's devices.
+    """Choose what ``devices=None`` means in a context of ``DEFAULTS``, where latencies are
+    measured.
 
     Returns:
         The preset, and why it is taken; None and an empty string on a machine with several

@@ -202,12 +202,7 @@ def identify_precision(spec: DeviceSpec) -> tuple[str, ...]:
 
 
 def collect_cautions(devices: Sequence[DeviceSpec], measured: bool = True) -> list[str]:
-    """Return cautions to read before trusting a latency on the devices.
-
-    Args:
-        devices: The devices of the problem.
-        measured: Whether latencies are measured rather than simulated.
-    """
+    """Return cautions to read before trusting a latency, measured or simulated, on the devices."""
     found = []
     if not measured:
         found.append("simulated: no claim about a real device")

@@ -181,13 +181,6 @@ class Builder:
         inputs: Sequence[ov.Node],
         sinks: Sequence[ov.Node] = (),
     ) -> ov.Model:
-        """The finished model.
-
-        Args:
-            name: Its name.
-            outputs: The name of each Result and its tensor.
-            inputs: Parameters.
-            sinks: ``Assign`` operators, which write the model's state.
-        """
+        """The finished model; ``sinks`` are the ``Assign`` operators, which write its state."""
         results = [self.name(ops.result(tensor), key) for key, tensor in outputs.items()]
         return ov.Model(results, list(sinks), list(inputs), name)

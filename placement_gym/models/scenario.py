@@ -20,12 +20,7 @@ PROMPT, DECODED = 64, 16
 
 @dataclass(frozen=True)
 class Step:
-    """One inference of a scenario.
-
-    Attributes:
-        past: Tokens that the state holds before it.
-        new: Tokens that it is given.
-    """
+    """One inference of a scenario: the tokens that the state holds before it, and new ones."""
 
     past: int
     new: int
@@ -33,11 +28,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A prefill of some tokens on an empty state, then inferences of one token each.
-
-    Attributes:
-        prompt: Tokens of the prefill.
-        decoded: Inferences that follow, of one token each.
+    """A prefill of ``prompt`` tokens on an empty state, then ``decoded`` inferences of a token
+    each.
 
     Raises:
         UserError: One of them is less than 1.

@@ -49,10 +49,6 @@ def shapes_of_placement() -> Iterator[None]:
 def bind_shapes(model: ov.Model, shapes: Shapes) -> None:
     """Give inputs these shapes, in place.
 
-    Args:
-        model: Any model.
-        shapes: The inputs that change.
-
     Raises:
         UserError: The model has no such input, or not with such a shape.
     """

@@ -67,13 +67,7 @@ class Stage:
     lock: Lock = field(default_factory=Lock)
 
     def run(self, slot: int, inputs: Sequence[ov.Tensor], stages: Sequence[Stage]) -> None:
-        """Run one inference; what earlier stages computed in the slot is read where it lies.
-
-        Args:
-            slot: Of the request.
-            inputs: Tensors of the whole model.
-            stages: All stages.
-        """
+        """Run one inference; what earlier stages computed in the slot is read where it lies."""
         request, started, processor_s = self.requests[slot], perf_counter(), -thread_time()
         for index, (giver, port) in enumerate(self.sources):
             given = stages[giver].requests[slot].get_output_tensor(port) if giver != MODEL else None

@@ -20,13 +20,7 @@ from placement_gym.problem.problem import Problem
 
 @dataclass(frozen=True)
 class SimulatedProblem:
-    """A problem with its costs.
-
-    Attributes:
-        problem: Units and devices.
-        costs: Costs of the units' operators on these devices.
-        schedule: Preset of the default schedule.
-    """
+    """A problem, the costs of its operators, and the preset of its default schedule."""
 
     problem: Problem
     costs: CostTable

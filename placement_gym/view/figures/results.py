@@ -27,12 +27,7 @@ LIMIT_DASHES: dict[str, Any] = {"color": COLOURS[7], "ls": ":", "lw": 1.2}
 
 @dataclass(frozen=True)
 class Look:
-    """A line of a figure.
-
-    Attributes:
-        rest: Whether it is one of the grey lines.
-        line: Arguments of ``plot``.
-    """
+    """A line of a figure: whether it is one of the grey ones, and arguments of ``plot``."""
 
     rest: bool
     line: dict[str, Any] = field(default_factory=dict)
