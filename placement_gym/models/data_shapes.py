@@ -28,10 +28,6 @@ def find_data_shapes(model: ov.Model, given: Shapes | None = None) -> DataShapes
 
     Where ``given`` does not state them, a dimension with an upper bound has that size.
 
-    Args:
-        model: A model without state.
-        given: Sizes of inputs by any of their names.
-
     Raises:
         UserError: The model has no such input, or not with such sizes.
         UnsupportedModelError: A dimension has neither a size nor an upper bound.

@@ -74,13 +74,7 @@ class SingleInference(Inferences):
 
 
 class ScenarioRun(Inferences):
-    """The inferences of a scenario, on a state that is reset before the first one.
-
-    Args:
-        request: Of the compiled model.
-        steps: (n_inferences,) one array per input for each.
-        beat: Called with the name of each step as it begins.
-    """
+    """The inferences of a scenario, on a state that is reset before the first one."""
 
     def __init__(
         self, request: ov.InferRequest | PhasedRequest, steps: Sequence[Inputs], beat: Beat

@@ -160,11 +160,7 @@ def time_devices(pipeline: InFlight, devices: Sequence[DeviceSpec]) -> list[floa
 
 
 class PipelineCompiler:
-    """Compiles placements as pipelines.
-
-    Args:
-        engine: The model, its inputs and the devices.
-    """
+    """Compiles placements as pipelines."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine, self.problem = engine, engine.problem

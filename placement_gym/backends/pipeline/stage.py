@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 
 
 class StageError(EngineError):
-    """A stage failed on a request.
-
-    Attributes:
-        stage: Its name, as in ``"stage 1 on GPU.0"``.
-    """
+    """A stage failed on a request; ``stage`` is its name, as in ``"stage 1 on GPU.0"``."""
 
     def __init__(self, stage: str, error: BaseException) -> None:
         super().__init__(f"{stage} failed: {last_line(error)}")

@@ -78,11 +78,8 @@ def take_first(preference: FloatArray, group: IntArray, n_groups: int) -> FloatA
 
 
 class JointBackend(BackendWrapper):
-    """Evaluates rows of decisions; a row that holds a placement alone takes level 0, nothing fused.
-
-    Args:
-        inner: Evaluates placements under an event schedule.
-        layout: Of the rows.
+    """Evaluates rows of decisions under an event schedule; a placement alone takes level 0, nothing
+    fused.
 
     Raises:
         UserError: Schedule, costs or memory do not allow these decisions.
