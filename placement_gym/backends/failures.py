@@ -67,12 +67,7 @@ PATTERNS = (
 
 
 class EngineFailureError(EngineError):
-    """A failure of the engine, and its kind.
-
-    Args:
-        kind: What failed.
-        reason: In one line.
-    """
+    """A failure of the engine: its kind, and the reason in one line."""
 
     def __init__(self, kind: Kind, reason: str) -> None:
         super().__init__(reason)

@@ -24,12 +24,7 @@ class SingleDeviceResults:
 
     @classmethod
     def of(cls, backend: Backend, anew: bool = False) -> SingleDeviceResults:
-        """Evaluate every device that supports the whole model.
-
-        Args:
-            backend: Evaluates them.
-            anew: Whether nothing that is remembered, in memory or on disk, may answer.
-        """
+        """Evaluate every device that supports the whole model, ``anew`` or from memory."""
         evaluate = backend.evaluate_ignoring_limits
         if anew and isinstance(backend, CachedBackend):
             evaluate = backend.evaluate_anew

@@ -225,12 +225,7 @@ def make_temporary_folder() -> Iterator[Path]:
 
 
 def name_output_file(out: str | Path, name: str) -> Path:
-    """The file that ``--out`` means: a path with a suffix is the file, any other its folder.
-
-    Args:
-        out: A file or a folder.
-        name: The file's name in a folder.
-    """
+    """The file that ``--out`` means: a path with a suffix, or ``name`` in the folder that it is."""
     path = Path(out)
     return path if path.suffix and not path.is_dir() else path / name
 

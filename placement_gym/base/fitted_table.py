@@ -63,12 +63,7 @@ class FittedText:
 
 
 class FittedTable:
-    """A table for ``rich`` with as many columns as fit.
-
-    Args:
-        columns: Its columns, in order.
-        title: Above the table, empty for none.
-    """
+    """A table for ``rich`` with as many columns as fit."""
 
     def __init__(self, columns: Sequence[Column], title: str = "") -> None:
         self.columns, self.title = columns, title

@@ -47,13 +47,7 @@ class Count(MofNCompleteColumn):
 
 
 class ProgressWithHeader(Progress):
-    """A bar below what is shown with it, and below what is waited for.
-
-    Args:
-        columns: Of the bar.
-        above: Shown above the bar, drawn again with it; None for nothing.
-        options: Of ``Progress``.
-    """
+    """A bar below what is shown ``above`` it, if anything is, and below what is waited for."""
 
     def __init__(
         self, *columns: ProgressColumn, above: RenderableType | None, **options: Any

@@ -22,11 +22,7 @@ MODEL_REMEDY = "as in `--model resnet` or `--model my_model.xml`; `placement-gym
 
 
 class Command(argparse.ArgumentParser):
-    """A command, or one of its sub-commands.
-
-    Args:
-        options: Arguments of ``argparse.ArgumentParser``.
-    """
+    """A command, or one of its sub-commands."""
 
     def __init__(self, **options: Any) -> None:
         shape = argparse.RawDescriptionHelpFormatter

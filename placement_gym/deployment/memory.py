@@ -91,11 +91,7 @@ def charge_copies(problem: Problem) -> Problem:
 
 
 def check_room(problem: Problem) -> None:
-    """Raise if all devices together cannot hold the model, or none holds one of its units.
-
-    Raises:
-        UserError: The message says by how much.
-    """
+    """Raise ``UserError`` if all devices together cannot hold the model, or none a unit of it."""
     needed = float(problem.unit_bytes.sum())
     room = float(problem.memory.limits_bytes.sum())
     if needed > room:

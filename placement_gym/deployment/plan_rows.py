@@ -25,13 +25,7 @@ def make_rows(
     measured: Mapping[str, Measurement],
     errors: Mapping[str, str],
 ) -> list[dict[str, Any]]:
-    """The rows of the report, fastest first.
-
-    Args:
-        candidates: All of them.
-        measured: Label -> measurement of those that ran.
-        errors: Label -> error of the others.
-    """
+    """The rows of the report, fastest first: of each label a measurement or an error."""
     singles = [measured[c.label] for c in candidates if c.alone and c.label in measured]
     best = max(singles, key=lambda single: single.speedup, default=None)
     rows = [

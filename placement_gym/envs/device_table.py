@@ -120,11 +120,10 @@ def edge_sizes(problem: Problem, costs: CostTable) -> tuple[FloatArray, FloatArr
     tensor, reader = tasks.tensors.readings()
     sizes = costs.transfer_size[tasks.tensor]
     mean_size = float(sizes.mean()) if sizes.any() else 1.0
-    edges = problem.units.quotient.edge_index
-    keys = edges[0] * problem.n_units + edges[1]  # ascending: edges are sorted
-    edge = np.searchsorted(keys, tasks.tensors.source[tensor] * problem.n_units + reader)
-    size = np.bincount(edge, sizes[tensor] / mean_size, len(keys))
-    tensors = np.bincount(edge, minlength=len(keys)).astype(np.float64)
+    quotient = problem.units.quotient
+    edge = quotient.find_edges(tasks.tensors.source[tensor], reader)
+    size = np.bincount(edge, sizes[tensor] / mean_size, quotient.n_edges)
+    tensors = np.bincount(edge, minlength=quotient.n_edges).astype(np.float64)
     return size.astype(np.float64), tensors, mean_size
 
 

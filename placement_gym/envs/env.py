@@ -94,8 +94,6 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     1 for the host, the mean time of a unit, and the cost of a submodel. The size in `edge_attr`
     is in mean tensors.
 
-    The wrapper `placement_gym.envs.wrappers.GraphObservation` returns a `spaces.Graph` instead.
-
     ## Rewards
 
     | `reward` | value | source |
@@ -461,23 +459,20 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         """The current placement, to save or to compile with."""
         return Placement.of(self.problem, self.assignment, self.graph)
 
-    def graph_table(
-        self, devices: bool | None = None, costs: CostTable | None = None
-    ) -> dict[int, Observation]:
+    def graph_table(self, devices: bool | None = None) -> dict[int, Observation]:
         """The static part of observations by ``graph_id``, for policies.
 
         Keys: x, edge_index, edge_mask, node_mask, and action_mask (N, n_devices) bool; with
         ``devices`` also those that ``observe_devices`` adds, but ``room``.
 
         Args:
-            devices: Whether to include limits, times and links; None as observations do.
-            costs: Times for ``devices``; None takes what is known without a measurement.
+            devices: Whether to include limits, times and links; None as observations do. Times
+                are those known without a measurement.
         """
         observer = self.observer
         static = {key: value.copy() for key, value in observer.static.items()}
         if observer.devices if devices is None else devices:
-            known = costs or observer.costs or self.backend.rough_costs
-            static |= replace(observer, costs=known).device_table
+            static |= replace(observer, costs=self.backend.rough_costs).device_table
         static["action_mask"] = observer.device_masks.copy()
         return {observer.graph_id: static}
 

@@ -15,14 +15,7 @@ from placement_gym.problem.problem import Problem, assignment_hash
 def make_info(
     problem: Problem, row: IntArray, last: Measurement, singles: SingleDeviceResults
 ) -> dict[str, Any]:
-    """The keys that ``DevicePlacementEnv`` documents; arrays are fresh.
-
-    Args:
-        problem: Names of devices.
-        row: The current placement, or the row of all decisions.
-        last: Its measurement.
-        singles: Every device alone.
-    """
+    """The keys that ``DevicePlacementEnv`` documents, for a row of decisions; arrays are fresh."""
     best, unlimited = singles.best_speedups
     latency_ms, reference_ms = last.latency_ms, last.reference_ms
     speedup = reference_ms / latency_ms

@@ -236,12 +236,7 @@ class Observer:
         return masks
 
     def observe(self, row: IntArray, step: int) -> Observation:
-        """The observation after ``step`` steps, sharing no memory with any other.
-
-        Args:
-            row: (n_units,) devices, or a row of all decisions.
-            step: Value of ``step``.
-        """
+        """The observation of a row, devices or all decisions; it shares no memory with others."""
         observation = {key: value.copy() for key, value in self.constant.items()}
         return observation | self.observe_decisions(row, np.array([step]))
 

@@ -18,7 +18,7 @@ from placement_gym.envs.wrappers import PerUnit
 from placement_gym.hardware.device_requests import DevicesArgument
 from placement_gym.models.shapes import Shapes
 from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.decisions import PLACEMENT_ALONE, ActionLayout
+from placement_gym.problem.decisions import PLACEMENT_ALONE
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -169,11 +169,8 @@ class SimulatedEnv(DevicePlacementEnv):
         semantics = parse_schedule(twin.schedule if schedule is None else schedule, objective)
         self.simulated = SimulatedBackend(twin.problem, twin.costs, semantics, noise)
         self.simulated.check_reference()
-        # Where actions also decide priority or fusion, the same backend evaluates rows of all
-        # decisions.
-        self.exact = self.evaluate_decisions(decisions)
         super().__init__(
-            self.exact,
+            self.simulated,
             reward=reward,
             horizon=horizon,
             max_nodes=max_nodes,
@@ -187,15 +184,13 @@ class SimulatedEnv(DevicePlacementEnv):
             observe_devices=observe_devices,
             decisions=decisions,
         )
+        # Where actions also decide priority or fusion, the same backend evaluates rows of all
+        # decisions.
+        self.exact: SimulatedBackend | JointBackend = self.simulated
+        if not self.layout.alone:
+            from placement_gym.backends.simulated.joint import JointBackend
 
-    def evaluate_decisions(self, decisions: Sequence[str]) -> SimulatedBackend | JointBackend:
-        """The backend that evaluates rows of these decisions."""
-        layout = ActionLayout.of(decisions, self.simulated.problem)
-        if layout.alone:
-            return self.simulated
-        from placement_gym.backends.simulated.joint import JointBackend
-
-        return JointBackend(self.simulated, layout)
+            self.exact = self.backend = JointBackend(self.simulated, self.layout)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

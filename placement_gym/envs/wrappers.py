@@ -1,4 +1,4 @@
-"""Wrappers: one unit per step, and ``spaces.Graph`` observations."""
+"""The wrapper that places one unit per step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs import rewards
 from placement_gym.envs.episode import PLACEMENT
-from placement_gym.envs.observation import N_FEATURES, Observation, Observer
+from placement_gym.envs.observation import Observation, Observer
 from placement_gym.envs.placement_env import placement_env
 
 STARTS = ("first", "random", "best")
@@ -213,46 +213,3 @@ def observe_unit(
         "visited": visited,
         "start_ms": starts,
     }
-
-
-class GraphObservation(
-    gym.ObservationWrapper[spaces.GraphInstance, Any, Observation],
-    gym.utils.RecordConstructorArgs,
-):
-    """Observations as ``spaces.Graph``, without padding.
-
-    Nodes are (n_units, N_FEATURES + n_devices) float32: the features and the one-hot placement.
-    Edges carry one feature, whether they change device; links are (n_edges, 2) int64, the
-    transpose of PyTorch Geometric's. Stable-Baselines3 does not support this space.
-
-    Args:
-        env: The environment, with ``observe_graph=True``.
-
-    Raises:
-        ValueError: The environment does not observe its graph.
-    """
-
-    def __init__(self, env: gym.Env[Any, Any]) -> None:
-        gym.utils.RecordConstructorArgs.__init__(self)
-        gym.ObservationWrapper.__init__(self, env)
-        base = placement_env(env)
-        if not base.observer.graph:
-            raise UserError("GraphObservation needs observe_graph=True")
-        self.n_devices = len(base.problem.devices)
-        self.observation_space = spaces.Graph(
-            spaces.Box(-np.inf, np.inf, (N_FEATURES + self.n_devices,), np.float32),
-            spaces.Box(0.0, 1.0, (1,), np.float32),
-        )
-
-    def observation(self, observation: Observation) -> spaces.GraphInstance:
-        """Return the graph of a flat observation."""
-        nodes = observation["node_mask"].astype(bool)
-        links = observation["edge_index"][:, observation["edge_mask"].astype(bool)]
-        placement = observation["placement"]
-        chosen = np.eye(self.n_devices, dtype=np.float32)[placement[nodes]]
-        crossing = placement[links[0]] != placement[links[1]]
-        return spaces.GraphInstance(
-            nodes=np.concatenate([observation["x"][nodes], chosen], axis=1),
-            edges=crossing.astype(np.float32)[:, None],
-            edge_links=links.T.copy(),
-        )

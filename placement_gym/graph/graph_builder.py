@@ -105,7 +105,6 @@ def op_graph(
 ) -> OpGraph:
     """Build a graph in which every operator has one output, read by all its successors."""
     edges = distinct_edges(edges.astype(np.int64))
-    sources, counts = np.unique(edges[0], return_counts=True)
     names = tuple(f"op{i}" for i in range(len(types)))
     return OpGraph(
         model=name,
@@ -117,12 +116,6 @@ def op_graph(
         weight_bytes=weight_bytes,
         flops=flops,
         edge_index=edges,
-        tensors=Tensors(
-            source=sources,
-            port=np.zeros(len(sources), dtype=np.int64),
-            size_bytes=size_bytes[sources],
-            offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-            readers=edges[1],
-        ),
+        tensors=Tensors.one_each(edges, size_bytes),
         inputs=(),
     )

@@ -38,6 +38,23 @@ class Tensors:
     readers: IntArray
     held_bytes: IntArray | None = None
 
+    @classmethod
+    def one_each(cls, edges: IntArray, size_bytes: IntArray) -> Tensors:
+        """One tensor of each operator that others read, as (2, n_edges) sorted edges say.
+
+        Args:
+            edges: Distinct, sorted by source, then by target.
+            size_bytes: (n_operators,) bytes of each operator's tensor.
+        """
+        sources, counts = np.unique(edges[0], return_counts=True)
+        return cls(
+            source=sources,
+            port=np.zeros(len(sources), dtype=np.int64),
+            size_bytes=size_bytes[sources],
+            offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            readers=edges[1],
+        )
+
     def readings(self) -> tuple[IntArray, IntArray]:
         """(n_readings,) tensor and (n_readings,) operator of every reading."""
         return np.repeat(np.arange(len(self.source)), np.diff(self.offsets)), self.readers

@@ -43,13 +43,7 @@ FLOPS, WEIGHT_BYTES, WIDTH = 2e8, 400_000, 1000
 
 @dataclass(frozen=True)
 class PlantedPlan:
-    """The parts of a name, and the plan that they mean.
-
-    Attributes:
-        devices: Number of equal devices.
-        slots: Operators of each.
-        seed: Of the draws.
-    """
+    """The parts of a name, ``slots`` operators for each device, and the plan that they mean."""
 
     devices: int
     slots: int

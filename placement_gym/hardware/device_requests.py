@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from placement_gym.base.arrays import MAX_DEVICES
 from placement_gym.base.errors import UserError, suggest, warn_user
-from placement_gym.base.files import FileError
 from placement_gym.hardware.devices import NATIVE_PRECISION, PRESETS, DeviceSpec
 from placement_gym.hardware.machine import check_available, read_memory, share_host_memory
 
@@ -76,11 +75,8 @@ def resolve_devices(
 
 
 def choose_default(context: str, available: Sequence[str]) -> tuple[str | None, str]:
-    """Choose the preset that ``devices=None`` means where latencies are measured.
-
-    Args:
-        context: Key of ``DEFAULTS``.
-        available: The machine's devices.
+    """Choose what ``devices=None`` means in a context of ``DEFAULTS``, where latencies are
+    measured.
 
     Returns:
         The preset, and why it is taken; None and an empty string on a machine with several
@@ -108,25 +104,10 @@ def parse_devices(devices: str | Sequence[Any]) -> tuple[DeviceSpec, ...]:
     if devices in PRESETS:
         return PRESETS[devices]
     if Path(devices).suffix == ".json":
-        return load_devices(Path(devices))
+        from placement_gym.base.schemas.reading import load_valid
+
+        return load_valid(devices, parse_list, megabytes=1)
     return parse_testbed(devices) or parse_counts(devices) or parse_list(devices.split(","))
-
-
-def load_devices(path: Path) -> tuple[DeviceSpec, ...]:
-    """Device specifications from a JSON file.
-
-    Raises:
-        FileError: The file cannot be read.
-        UserError: It holds no list of devices; the message names the file.
-    """
-    from placement_gym.base.schemas.reading import load_json
-
-    try:
-        return parse_list(load_json(path, megabytes=1))
-    except FileError:
-        raise
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from error
 
 
 def parse_list(items: Any) -> tuple[DeviceSpec, ...]:
@@ -154,11 +135,7 @@ def parse_list(items: Any) -> tuple[DeviceSpec, ...]:
 
 
 def check_pools(specs: Sequence[DeviceSpec]) -> None:
-    """Raise if devices of one memory pool state different limits of it.
-
-    Raises:
-        UserError: They do; the message names two of them.
-    """
+    """Raise ``UserError`` if devices of one memory pool state different limits of it."""
     first: dict[str, DeviceSpec] = {}
     for spec in specs:
         if not spec.memory_pool or (spec.memory_bytes, spec.weight_share) == (None, None):

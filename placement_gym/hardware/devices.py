@@ -74,18 +74,16 @@ class DeviceSpec:
                 "as in 'CPU_FAST'"
             )
         if self.threads is not None:
-            check_integer(f"{self.name}: threads (None: all cores)", self.threads, 1)
-            if self.threads > MAX_THREADS:
-                raise UserError(f"{self.name}: threads must be at most {MAX_THREADS}")
+            check_integer(f"{self.name}: threads (None: all cores)", self.threads, 1, MAX_THREADS)
         for key in ("memory_bytes", "reported_bytes"):
             if getattr(self, key) is not None:
                 check_not_negative(
                     f"{self.name}: {key} (None: no limit)", getattr(self, key), MAX_INTEGER
                 )
         if self.weight_share is not None:
-            check_not_negative(f"{self.name}: weight_share (None: no limit)", self.weight_share)
-            if self.weight_share > 1.0:
-                raise UserError(f"{self.name}: weight_share must be at most 1")
+            check_not_negative(
+                f"{self.name}: weight_share (None: no limit)", self.weight_share, 1.0
+            )
         if not isinstance(self.properties, Mapping):
             raise UserError(
                 f"{self.name}: properties must be a mapping, not {self.properties!r:.80}"
@@ -204,12 +202,7 @@ def identify_precision(spec: DeviceSpec) -> tuple[str, ...]:
 
 
 def collect_cautions(devices: Sequence[DeviceSpec], measured: bool = True) -> list[str]:
-    """Return cautions to read before trusting a latency on the devices.
-
-    Args:
-        devices: The devices of the problem.
-        measured: Whether latencies are measured rather than simulated.
-    """
+    """Return cautions to read before trusting a latency, measured or simulated, on the devices."""
     found = []
     if not measured:
         found.append("simulated: no claim about a real device")

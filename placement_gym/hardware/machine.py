@@ -24,11 +24,7 @@ class UnknownDeviceError(UserError):
 
 
 def check_available(specs: Sequence[DeviceSpec], available: Sequence[str]) -> None:
-    """Raise if this machine does not have a device.
-
-    Raises:
-        UnknownDeviceError: It does not; the message lists those it has.
-    """
+    """Raise ``UnknownDeviceError`` if this machine does not have a device."""
     for spec in specs:
         if (spec.plugin or spec.name) not in available and spec.name not in available:
             near = suggest(spec.name, (*available, *TESTBED_PRESETS))

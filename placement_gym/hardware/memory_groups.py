@@ -27,11 +27,8 @@ class MemoryGroups:
 
     @classmethod
     def of(cls, devices: Sequence[DeviceSpec], model_bytes: int) -> MemoryGroups:
-        """The groups of devices: those of one ``memory_pool`` share the limit that they state.
-
-        Args:
-            devices: The devices.
-            model_bytes: Bytes of all weights of the model, which ``weight_share`` refers to.
+        """The groups of devices: those of one ``memory_pool`` share the limit that they state,
+        which may be a share of ``model_bytes``.
         """
         keys = [device.memory_pool or (index,) for index, device in enumerate(devices)]
         distinct = list(dict.fromkeys(keys))

@@ -71,7 +71,8 @@ def encoder_layer(b: Builder, name: str, x: Tensor, bias: Tensor) -> ov.Node:
 
 
 def attention(b: Builder, name: str, x: Tensor, bias: Tensor) -> ov.Node:
-    query, key, value = (heads(b, f"{name}/{part}", x) for part in ("query", "key", "value"))
+    parts = (f"{name}/{part}" for part in ("query", "key", "value"))
+    query, key, value = (b.split_heads(part, x, HEADS) for part in parts)
     scores = b.name(ops.matmul(query, key, False, True), f"{name}/scores")
     scale = b.constant(f"{name}/scale", [[[[(WIDTH / HEADS) ** -0.5]]]], np.float32)
     scores = b.name(ops.multiply(scores, scale), f"{name}/scaled")
@@ -80,12 +81,6 @@ def attention(b: Builder, name: str, x: Tensor, bias: Tensor) -> ov.Node:
     context = b.name(ops.matmul(weights, value, False, False), f"{name}/context")
     merged = b.transpose(f"{name}/merge", context)
     return b.reshape(f"{name}/merge/reshape", merged, [1, x.shape[1], WIDTH])
-
-
-def heads(b: Builder, name: str, x: Tensor) -> ov.Node:
-    """A projection of ``x`` as (1, heads, tokens, width / heads)."""
-    split = [1, x.shape[1], HEADS, WIDTH // HEADS]
-    return b.transpose(name, b.reshape(f"{name}/split", b.dense(name, x, WIDTH), split))
 
 
 def pooler(b: Builder, x: Tensor) -> ov.Node:

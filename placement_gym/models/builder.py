@@ -145,6 +145,13 @@ class Builder:
         order = self.constant(f"{name}/order", [0, 2, 1, 3])
         return self.name(ops.transpose(x, order), f"{name}/transpose")
 
+    def split_heads(self, name: str, x: Tensor, heads: int) -> ov.Node:
+        """A projection of (batch, tokens, width) as (batch, heads, tokens, width / heads)."""
+        batch, tokens, width = x.shape
+        projected = self.dense(name, x, width)
+        split = self.reshape(f"{name}/split", projected, [batch, tokens, heads, width // heads])
+        return self.transpose(name, split)
+
     def layer_norm(self, name: str, x: Tensor, epsilon: float) -> ov.Node:
         """Normalise over the last of three dimensions."""
         axes = self.constant(f"{name}/axes", [-1])
@@ -174,13 +181,6 @@ class Builder:
         inputs: Sequence[ov.Node],
         sinks: Sequence[ov.Node] = (),
     ) -> ov.Model:
-        """The finished model.
-
-        Args:
-            name: Its name.
-            outputs: The name of each Result and its tensor.
-            inputs: Parameters.
-            sinks: ``Assign`` operators, which write the model's state.
-        """
+        """The finished model; ``sinks`` are the ``Assign`` operators, which write its state."""
         results = [self.name(ops.result(tensor), key) for key, tensor in outputs.items()]
         return ov.Model(results, list(sinks), list(inputs), name)

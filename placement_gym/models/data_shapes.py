@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.texts import last_line
 from placement_gym.models.shapes import (
     Shapes,
     UnsupportedModelError,
@@ -26,10 +27,6 @@ def find_data_shapes(model: ov.Model, given: Shapes | None = None) -> DataShapes
     """The sizes that inputs with dynamic dimensions are measured with; empty if there are none.
 
     Where ``given`` does not state them, a dimension with an upper bound has that size.
-
-    Args:
-        model: A model without state.
-        given: Sizes of inputs by any of their names.
 
     Raises:
         UserError: The model has no such input, or not with such sizes.
@@ -138,10 +135,9 @@ def shape_nodes(model: ov.Model, sizes: DataShapes) -> dict[str, ov.Node]:
     try:
         clone.validate_nodes_and_infer_types()
     except RuntimeError as error:
-        reason = str(error).strip().splitlines()[-1]
         raise UserError(
-            f"the model does not take inputs of {dict(sizes)}: {reason} State the sizes of all its "
-            "inputs, and bound dimensions alike that are equal"
+            f"the model does not take inputs of {dict(sizes)}: {last_line(error)} State the sizes "
+            "of all its inputs, and bound dimensions alike that are equal"
         ) from error
     nodes = {node.get_friendly_name(): node for node in clone.get_ordered_ops()}
     if name := find_dynamic(nodes.values()):

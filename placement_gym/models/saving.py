@@ -28,12 +28,7 @@ def save_model(model: ov.Model, path: Path) -> None:
 
 
 def write_model(model: ov.Model, path: Path, name: str = "") -> None:
-    """Write ``path``, an ``.xml``, and the weights next to it.
-
-    Args:
-        model: The model.
-        path: The file.
-        name: What an error calls it.
+    """Write ``path``, an ``.xml``, and its weights; an error calls the model ``name``.
 
     Raises:
         FileError: They cannot be written; a part may have been.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from placement_gym.base.errors import UserError
+from placement_gym.base.texts import last_line
 from placement_gym.models.shapes import find_dynamic
 
 if TYPE_CHECKING:
@@ -19,12 +20,7 @@ PROMPT, DECODED = 64, 16
 
 @dataclass(frozen=True)
 class Step:
-    """One inference of a scenario.
-
-    Attributes:
-        past: Tokens that the state holds before it.
-        new: Tokens that it is given.
-    """
+    """One inference of a scenario: the tokens that the state holds before it, and new ones."""
 
     past: int
     new: int
@@ -32,11 +28,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A prefill of some tokens on an empty state, then inferences of one token each.
-
-    Attributes:
-        prompt: Tokens of the prefill.
-        decoded: Inferences that follow, of one token each.
+    """A prefill of ``prompt`` tokens on an empty state, then ``decoded`` inferences of a token
+    each.
 
     Raises:
         UserError: One of them is less than 1.
@@ -148,7 +141,7 @@ def shape_nodes_at_step(model: ov.Model, step: Step) -> dict[str, ov.Node]:
     except RuntimeError as error:
         raise UserError(
             f"the model does not take {step.new} tokens after {step.past}: leave the number of "
-            f"tokens of all its inputs dynamic; OpenVINO: {str(error).strip().splitlines()[-1]}"
+            f"tokens of all its inputs dynamic; OpenVINO: {last_line(error)}"
         ) from error
     # A dynamic size would become a wrong cost without notice.
     nodes = {node.get_friendly_name(): node for node in static.get_ordered_ops()}

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.texts import last_line
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -48,10 +49,6 @@ def shapes_of_placement() -> Iterator[None]:
 def bind_shapes(model: ov.Model, shapes: Shapes) -> None:
     """Give inputs these shapes, in place.
 
-    Args:
-        model: Any model.
-        shapes: The inputs that change.
-
     Raises:
         UserError: The model has no such input, or not with such a shape.
     """
@@ -70,8 +67,9 @@ def bind_shapes(model: ov.Model, shapes: Shapes) -> None:
             {ports[name]: ov.PartialShape(to_text(sizes)) for name, sizes in shapes.items()}
         )
     except RuntimeError as error:
-        reason = str(error).strip().splitlines()[-1]
-        raise UserError(f"the model cannot have the shapes {dict(shapes)}: {reason}") from error
+        raise UserError(
+            f"the model cannot have the shapes {dict(shapes)}: {last_line(error)}"
+        ) from error
 
 
 def to_text(sizes: Sequence[int | str]) -> str:

@@ -73,7 +73,7 @@ def transformer_block(b: Builder, name: str, x: Tensor, width: Width) -> ov.Node
 
 def attend(b: Builder, name: str, x: Tensor, width: Width) -> ov.Node:
     """Attention of (batch, tokens, width) tokens to all tokens of their row."""
-    query, key, value = (split_heads(b, f"{name}/{part}", x, width) for part in ("q", "k", "v"))
+    query, key, value = (b.split_heads(f"{name}/{part}", x, width.heads) for part in "qkv")
     scores = b.name(ops.matmul(query, key, False, True), f"{name}/scores")
     shrink = [[[[(width.size / width.heads) ** -0.5]]]]
     scale = b.constant(f"{name}/scale", shrink, np.float32)
@@ -84,10 +84,3 @@ def attend(b: Builder, name: str, x: Tensor, width: Width) -> ov.Node:
     merged = b.name(ops.transpose(context, order), f"{name}/merge")
     shape = [x.shape[0], x.shape[1], width.size]
     return b.dense(f"{name}/output", b.reshape(f"{name}/flat", merged, shape), width.size)
-
-
-def split_heads(b: Builder, name: str, x: Tensor, width: Width) -> ov.Node:
-    """A projection as (batch, heads, tokens, width / heads)."""
-    shape = [x.shape[0], x.shape[1], width.heads, width.size // width.heads]
-    projected = b.reshape(f"{name}/split", b.dense(name, x, width.size), shape)
-    return b.transpose(name, projected)

@@ -163,11 +163,7 @@ class ActionLayout:
         return Choices(rows[..., :units], priority, fused)
 
     def check(self, rows: Any) -> None:
-        """Raise if the length or an entry of (..., width) rows is invalid.
-
-        Raises:
-            UserError: The message says what is valid.
-        """
+        """Raise ``UserError`` if the length or an entry of (..., width) rows is invalid."""
         placed = rows.shape[-1] == self.n_units
         most = self.choices_of_each[: self.n_units] if placed else self.choices_of_each
         fits = placed or rows.shape[-1] == self.width

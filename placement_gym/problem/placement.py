@@ -13,7 +13,7 @@ import numpy as np
 
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
-from placement_gym.base.files import FileError, write_text
+from placement_gym.base.files import write_text
 from placement_gym.base.texts import join_words
 from placement_gym.graph.operators import OpGraph
 from placement_gym.hardware.device_requests import parse_list
@@ -160,14 +160,9 @@ class Placement:
             UserError: It is not a placement file, or of another format; the message names the
                 field.
         """
-        from placement_gym.base.schemas.reading import load_json
+        from placement_gym.base.schemas.reading import load_valid
 
-        try:
-            return cls.of_json(load_json(path))
-        except FileError:
-            raise
-        except UserError as error:
-            raise UserError(f"{path} is not a placement file: {error}") from error
+        return load_valid(path, cls.of_json, "a placement file")
 
     @classmethod
     def of_json(cls, values: Any) -> Placement:

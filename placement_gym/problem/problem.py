@@ -150,14 +150,7 @@ class Problem:
         return replace(self, devices=devices)
 
     def check(self, assignments: IntArray) -> None:
-        """Raise if the length or a device index is invalid.
-
-        Args:
-            assignments: (n_units,) or (k, n_units).
-
-        Raises:
-            ValueError: The message says what is valid.
-        """
+        """Raise ``ValueError`` if (n_units,) or (k, n_units) device indices are invalid."""
         n_units, n_devices = self.supported.shape
         # a negative number is a large unsigned one
         largest = assignments.astype(np.uint64).max(initial=0)

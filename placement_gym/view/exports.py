@@ -21,9 +21,6 @@ def make_trace(data: Values) -> Values:
 
     A placement is a process, a device or a link one of its threads; bars of a link that overlap
     are in several threads.
-
-    Args:
-        data: What ``make_view_data`` returns.
     """
     events = [
         event
@@ -129,10 +126,6 @@ def make_node_data(scene: Scene, data: Values) -> Values:
 
     The placement is the first one. A unit's time stands at the node that names it; other nodes of
     the unit have none, so that sums over layers are right.
-
-    Args:
-        scene: What is shown.
-        data: What ``make_view_data`` returns of it.
     """
     units = scene.backend.problem.units
     devices, placement = data["devices"], data["placements"][0]
@@ -151,10 +144,6 @@ def make_graph(scene: Scene, data: Values) -> Values:
     """The operators of a model in Model Explorer's own form, as it opens no file of OpenVINO.
 
     Layers, which open and close, are the parts of a name; the placement is the first one.
-
-    Args:
-        scene: What is shown.
-        data: What ``make_view_data`` returns of it.
 
     Returns:
         A collection of one graph.

@@ -69,11 +69,7 @@ def pack(data: object) -> str:
 
 
 def check_picture_file(path: str | Path) -> None:
-    """Raise unless the file's name says what kind of picture it is.
-
-    Raises:
-        UserError: It ends otherwise.
-    """
+    """Raise ``UserError`` unless the file's name says what kind of picture it is."""
     if Path(path).suffix.lstrip(".") not in PICTURES:
         endings = ", ".join(f".{kind}" for kind in PICTURES)
         raise UserError(f"a picture's name ends with one of {endings}, not {str(path)!r}")

@@ -113,10 +113,7 @@ REMEDIES = [
     ("compare -m my_model.xml", "OpenVINO cannot read my_model.xml: Unable to read"),
     ("plan -m my_model.xml -d cpu-testbed", "OpenVINO cannot read my_model.xml: Unable to read"),
 ]
-SLOW = [
-    ("plan -m tiny -d CPU", "name two or more, as in 'CPU,GPU', or take the test bed"),
-]
-"""What is typed, and the heart of what is printed; these load torch or start a process."""
+"""What is typed, and the heart of what is printed."""
 STUDY = b"env: DevicePlacementSim-v0\nmodels: [tiny]\nagents: [random]\nbudget: 2"
 FILES = {
     "empty": b"",
@@ -163,10 +160,7 @@ def status_of(words: list[str]) -> int | str | None:
         return end.code
 
 
-@pytest.mark.parametrize(
-    ("typed", "printed"),
-    [*NEAR, *REMEDIES, *(pytest.param(*each, marks=pytest.mark.slow) for each in SLOW)],
-)
+@pytest.mark.parametrize(("typed", "printed"), [*NEAR, *REMEDIES])
 def test_a_users_error_is_one_line_that_names_the_remedy(
     typed: str,
     printed: str,

@@ -89,7 +89,7 @@ def test_decoder_decodes_32_tokens_within_the_limits(devices: str, too_small: in
     held = count_held(problem, splits[0])
     assert (held.weights > 1e6).all()
     assert (held.total <= problem.limits_bytes).all()
-    expected, outputs = backend.reference.outputs(), split.outputs()
+    expected, outputs = backend.reference.inferences.outputs(), split.inferences.outputs()
     assert len(outputs) == 33
     assert max(float(np.abs(a - b).max()) for a, b in zip(outputs, expected, strict=True)) < 1e-5
     backend.close()

@@ -171,12 +171,6 @@ def test_graph_table_has_devices_if_observed_or_requested() -> None:
         np.testing.assert_array_equal(asked[key], known[key])
 
 
-def test_graph_table_takes_costs_unknown_to_the_backend() -> None:
-    env = DevicePlacementEnv(FakeBackend(problem=problem_on(LIMITED)))
-    (table,) = env.graph_table(devices=True, costs=env.cost_table()).values()
-    np.testing.assert_allclose(table["unit_ms"] * table["scale_ms"], UNIT_MS, rtol=1e-6)
-
-
 def test_graph_ids_tell_limits_apart_where_they_are_observed() -> None:
     def graph_id(share: float, observe: bool) -> int:
         devices = (DeviceSpec("CPU"), DeviceSpec("GPU", weight_share=share))

@@ -17,7 +17,6 @@ from fakes import (
 )
 
 from placement_gym import DevicePlacementEnv, DeviceSpec, Placement, UserError
-from placement_gym.backends.wrapper import CachedBackend
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
 
 INFO_KEYS = {
@@ -177,15 +176,6 @@ def test_reset_never_measures_again() -> None:
     infos = [env.reset(seed=seed)[1] for seed in range(10)]
     assert len(backend.calls) == known
     assert {info["latency_ms"] for info in infos} == {10.0}
-
-
-def test_a_repeated_placement_is_answered_from_memory() -> None:
-    backend = FakeBackend()
-    env = DevicePlacementEnv(CachedBackend(backend), horizon=2)
-    _, infos = play_actions(env, [0, 1, 0, 1], [0, 1, 0, 1])
-    assert [placement for _, placement in backend.calls].count((0, 1, 0, 1)) == 1
-    assert [info["cached"] for info in infos[1:]] == [False, True]
-    assert infos[1]["latency_ms"] == infos[2]["latency_ms"]
 
 
 def test_actions_of_padded_units_are_ignored() -> None:

@@ -8,11 +8,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from fakes import FakeBackend, diamond_backend, diamond_problem
-from gymnasium.envs.registration import EnvSpec
 
 from placement_gym import DevicePlacementEnv, UserError
-from placement_gym.envs.observation import N_FEATURES
-from placement_gym.envs.wrappers import GraphObservation, PerUnit
+from placement_gym.envs.wrappers import PerUnit
 
 N_UNITS = 4
 
@@ -242,41 +240,6 @@ def test_every_argument_of_the_wrapper_goes_through_make() -> None:
     assert rewards[:-1] == [0.0] * 6
     assert rewards[-1] == pytest.approx(1e3 / infos[-1]["latency_ms"])
     assert observations[0]["visited"].shape == (9,)
-
-
-@pytest.mark.parametrize("padding", [{}, {"max_nodes": 6, "max_edges": 9}])
-@pytest.mark.parametrize(
-    ("devices", "changes"), [([0, 1, 1, 0], [1, 1, 1, 1]), ([0, 0, 1, 1], [0, 1, 1, 0])]
-)
-def test_a_graph_observation_holds_the_real_nodes_and_edges_only(
-    devices: list[int], changes: list[int], padding: dict[str, Any]
-) -> None:
-    """A node has its device, an edge whether it changes device."""
-    env = GraphObservation(DevicePlacementEnv(diamond_backend(), **padding))
-    env.reset()
-    graph, *_ = env.step(devices + [0] * (padding.get("max_nodes", 4) - 4))
-    assert env.observation_space.contains(graph)
-    assert graph.nodes.shape == (4, N_FEATURES + 2)
-    assert graph.nodes[:, N_FEATURES:].tolist() == np.eye(2)[devices].tolist()
-    assert graph.edge_links.tolist() == [[0, 1], [0, 2], [1, 3], [2, 3]]
-    assert graph.edges.tolist() == [[change] for change in changes]
-
-
-@pytest.mark.parametrize("env_id", ["DevicePlacementSim-v0", "DevicePlacementPerUnitSim-v0"])
-def test_graph_observations_work_with_every_id_and_its_spec(env_id: str) -> None:
-    env = GraphObservation(gym.make(env_id, model="tiny"))
-    again = gym.make(EnvSpec.from_json(env.spec.to_json()))
-    for made in (env, again):
-        observation, _ = made.reset(seed=0)
-        assert isinstance(observation, gym.spaces.GraphInstance)
-        assert made.observation_space.contains(observation)
-        after, *_ = made.step(made.action_space.sample())
-        assert made.observation_space.contains(after)
-
-
-def test_a_graph_observation_needs_the_graph() -> None:
-    with pytest.raises(ValueError, match="observe_graph=True"):
-        GraphObservation(DevicePlacementEnv(diamond_backend(), observe_graph=False))
 
 
 def test_a_seed_forgets_the_best_placement() -> None:

@@ -103,20 +103,6 @@ def test_colocated_joins_only_children_to_their_only_parents(graph: OpGraph) -> 
     assert len(units) == len(graph) - len(joined)
 
 
-def test_colocated_joins_a_whole_chain() -> None:
-    assert len(group(chain(6), "colocated")) == 1
-
-
-def test_colocated_keeps_branches_apart() -> None:
-    diamond = op_graph(6, [(0, 1), (1, 2), (0, 3), (2, 4), (3, 4), (4, 5)])
-    assert unit_sets(group(diamond)) == {
-        frozenset({0}),
-        frozenset({1, 2}),
-        frozenset({3}),
-        frozenset({4, 5}),
-    }
-
-
 def test_unit_is_named_by_its_heaviest_operator(units_of: UnitsOf) -> None:
     units = units_of("resnet", "colocated", "folded")
     graph = units.graph

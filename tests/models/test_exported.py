@@ -65,8 +65,8 @@ def check_split(model: Any, parts: int, **kwargs: Any) -> MeasuredBackend:
     n = backend.problem.n_units
     split = backend.compile(np.arange(n) * parts // n % 2)
     assert split.compilation.n_submodels > 1
-    outputs: Sequence[NDArray[Any]] = split.outputs()
-    assert relative_error(outputs, backend.reference.outputs()) < 1e-5
+    outputs: Sequence[NDArray[Any]] = split.inferences.outputs()
+    assert relative_error(outputs, backend.reference.inferences.outputs()) < 1e-5
     backend.close()
     return backend
 

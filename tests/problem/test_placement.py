@@ -207,17 +207,6 @@ def test_every_node_gets_the_affinity_of_its_unit(
             assert found[problem.units.graph.names[operator]] == device
 
 
-def test_constants_follow_the_operator_that_reads_them(mixed: Placement) -> None:
-    model = load("tiny")
-    apply_placement(model, mixed)
-    found = affinities(model)
-    for node in model.get_ordered_ops():
-        for port in node.inputs():
-            source = port.get_source_output().get_node()
-            if source.get_type_name() == "Constant":
-                assert found[source.get_friendly_name()] == found[node.get_friendly_name()]
-
-
 def test_placement_of_a_users_own_dictionary_is_applied(tiny: Problem, mixed: Placement) -> None:
     first, *others = tiny.units.names
     units = dict.fromkeys(others, "CPU_FAST") | {first: "CPU"}
@@ -275,18 +264,6 @@ def test_expected_submodels_are_made_with_a_shared_input(
     compiled = compile_model(core, model, Placement.of(problem, assignment), split)
     expected = acyclic_submodels(problem.units.graph, assignment).max() + 1
     assert compiled.get_property("HETERO_NUMBER_OF_SUBMODELS") == expected
-
-
-def test_compiling_under_a_placement_leaves_the_model_as_it_was(
-    core: ov.Core, mixed: Placement
-) -> None:
-    model = load("tiny")
-    expected = answer(core, model, "CPU")
-    compiled = compile_model(core, model, mixed)
-    rng = np.random.default_rng(0)
-    found = compiled([rng.random(port.shape, dtype=np.float32) for port in compiled.inputs])[0]
-    np.testing.assert_allclose(found, expected, rtol=1e-4)
-    assert not any("affinity" in node.get_rt_info() for node in model.get_ordered_ops())
 
 
 def branch(graph: OpGraph, kind: str) -> list[int]:

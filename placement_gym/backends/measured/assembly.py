@@ -44,17 +44,7 @@ def build_measured_backend(
     timeout_s: float = TIMEOUT_S,
     tolerance: float | None = None,
 ) -> MeasuringBackend:
-    """The backend of ``MeasuredEnv``; see there for other arguments and errors.
-
-    Args:
-        spec: The model.
-        devices: Of this machine, as ``resolve_devices`` returns them.
-        split: As for ``MeasuredEnv``.
-        protocol: How often things run.
-        isolate: As for ``MeasuredEnv``.
-        timeout_s: As for ``MeasuredEnv``.
-        tolerance: As for ``MeasuredEnv``.
-    """
+    """The backend of ``MeasuredEnv`` on these devices; see there for arguments and errors."""
     import openvino as ov
 
     if tolerance is not None:

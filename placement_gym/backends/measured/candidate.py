@@ -147,13 +147,7 @@ def compile_placement(engine: Engine, assignment: IntArray) -> tuple[ov.Compiled
 
 
 def join_phases(problem: Problem, pair: IntArray, compiled: Sequence[Compilation]) -> Compilation:
-    """Join the compilations of two placements into what both need together.
-
-    Args:
-        problem: Of both.
-        pair: (2, n_units) device indices for prompts and for tokens.
-        compiled: Of each of them.
-    """
+    """Join the compilations of a (2, n_units) pair of placements into what both need together."""
     first = prefill_problem(problem)
     n_prefill, prefill_bytes = first.traffic(pair[0])
     n_decode, all_bytes = problem.traffic(pair[1])

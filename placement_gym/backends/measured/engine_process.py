@@ -90,11 +90,7 @@ class Recipe:
         )
 
     def check(self, graph: OpGraph) -> None:
-        """Raise if a graph has other operators than the problem.
-
-        Raises:
-            UserError: It has.
-        """
+        """Raise ``UserError`` if a graph has other operators than the problem."""
         if graph.fingerprint() != self.operators:
             raise UserError(
                 f"the process that measures finds other operators in {self.name!r} than this one: "

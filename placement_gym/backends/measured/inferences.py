@@ -29,12 +29,8 @@ KEPT = 1000
 
 
 class PhaseTimes(NamedTuple):
-    """Median latencies of a scenario's phases.
-
-    Attributes:
-        prefill_ms: Of the prompt.
-        token_ms: Of one token.
-        handover_ms: Of handing the state over between two placements; None where there is one.
+    """Median ms of the prompt, of one token, and of handing the state over between two placements,
+    None where there is one.
     """
 
     prefill_ms: float
@@ -63,13 +59,7 @@ class Inferences(ABC):
 
 
 class SingleInference(Inferences):
-    """One inference; the inputs are set once.
-
-    Args:
-        request: Of the compiled model.
-        inputs: One array per input.
-        beat: Called with the name of each step as it begins.
-    """
+    """One inference; the inputs are set once."""
 
     def __init__(self, request: ov.InferRequest, inputs: Inputs, beat: Beat) -> None:
         self.request, self.beat = request, beat
@@ -84,13 +74,7 @@ class SingleInference(Inferences):
 
 
 class ScenarioRun(Inferences):
-    """The inferences of a scenario, on a state that is reset before the first one.
-
-    Args:
-        request: Of the compiled model.
-        steps: (n_inferences,) one array per input for each.
-        beat: Called with the name of each step as it begins.
-    """
+    """The inferences of a scenario, on a state that is reset before the first one."""
 
     def __init__(
         self, request: ov.InferRequest | PhasedRequest, steps: Sequence[Inputs], beat: Beat
@@ -131,12 +115,7 @@ class ScenarioRun(Inferences):
 
 @dataclass(frozen=True)
 class PhasedModel:
-    """A model with state, compiled for its prompts and again for the tokens that follow.
-
-    Attributes:
-        prefill: Runs the first inference after the state was reset.
-        decode: Runs those that follow.
-    """
+    """A model with state, compiled for its prompts and again for the tokens that follow."""
 
     prefill: ov.CompiledModel
     decode: ov.CompiledModel
@@ -153,10 +132,6 @@ class PhasedRequest:
 
     The first inference after ``reset_state`` runs on the model for prompts. Before the second one
     its state is copied to the model for tokens, which runs that one and all others.
-
-    Args:
-        prefill: Of the model for prompts.
-        decode: Of the same model, compiled for tokens.
 
     Attributes:
         handover_ms: What copying the state took last.

@@ -72,12 +72,7 @@ def inspect(
 
 
 class Inspector:
-    """Answers the one request of ``isolated.inspect_in_new_process``.
-
-    Args:
-        start: ``command``, which others that wait for the lock read.
-        parent: Where signs of life and messages go.
-    """
+    """Answers the one request of ``isolated.inspect_in_new_process``."""
 
     def __init__(self, start: Json, parent: Parent) -> None:
         sys.argv[:] = [start["command"]]

@@ -30,7 +30,6 @@ from placement_gym.base.processes.child import (
 )
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 
 WORKER = "placement_gym.backends.measured.engine_process"
@@ -41,14 +40,7 @@ READY = {"method": "ready", "protocol": {}, "arguments": []}
 
 
 class EngineProcess:
-    """The worker process of a backend; it starts with the first request, again if it was lost.
-
-    Args:
-        spec: The model.
-        recipe: The problem.
-        timeout_s: Seconds without a sign of life after which it counts as hung.
-        module: What the worker runs.
-    """
+    """The worker process of a backend; it starts with the first request, again if it was lost."""
 
     def __init__(
         self, spec: ModelSpec, recipe: Recipe, timeout_s: float, module: str = WORKER
@@ -156,11 +148,6 @@ class IsolatedBackend(MeasuringBackend):
 
     A placement that ends the process, or keeps it from answering, is tried once more in a new
     one and then is infeasible for good. Finalists are measured in a new process each time.
-
-    Args:
-        engine: The worker.
-        problem: Units and devices.
-        protocol: How often things run.
     """
 
     def __init__(
@@ -233,11 +220,6 @@ class IsolatedBackend(MeasuringBackend):
         """End the process; the next request starts another."""
         self.engine.end()
 
-    def cost_table(self) -> CostTable:
-        from placement_gym.backends.measured.kept_profiles import load_or_measure
-
-        return load_or_measure(self)
-
     def close(self) -> None:
         """End the process, unless it is that of another backend."""
         if self.owns_engine:
@@ -252,13 +234,6 @@ def remeasure_in_new_process(
     on_rounds: Callable[[int], object] | None = None,
 ) -> list[Measurement]:
     """``MeasuredBackend.remeasure`` in a process that has measured nothing before.
-
-    Args:
-        engine: Makes the process; its own one is left alone.
-        problem: That of the engine.
-        assignments: Placements that have run.
-        protocol: How often things run.
-        on_rounds: Called with the number of rounds done.
 
     Raises:
         EngineError: They could not be measured.

@@ -25,10 +25,6 @@ def sample_inputs(
     """One array per input, the same each time: floats in [0, 1), integers 0 or 1, masks all ones.
 
     Small integers are valid indices for every embedding; a random mask could hide every token.
-
-    Args:
-        model: A model without state.
-        data_shapes: See ``OpGraph``.
     """
     rng = np.random.default_rng(0)
     shapes = [data_shapes.get(input_names(port)[0]) for port in model.inputs]
@@ -77,13 +73,7 @@ def sample_input(port: ov.Output, shape: tuple[int, ...], rng: np.random.Generat
 def compare_outputs(
     outputs: Sequence[NDArray[Any]], expected: Sequence[NDArray[Any]], limit: float
 ) -> str:
-    """Describe how outputs differ from those of the reference device; empty if they do not.
-
-    Args:
-        outputs: Of a placement.
-        expected: Of the reference device.
-        limit: Largest relative error.
-    """
+    """Describe how outputs differ from those expected, beyond ``limit``; empty if they do not."""
     shapes, wanted = ([array.shape for array in arrays] for arrays in (outputs, expected))
     if shapes != wanted:
         return f"outputs have shapes {shapes}, on the reference device {wanted}"

@@ -100,11 +100,7 @@ def measure_profile(
 
 
 def check_several(names: Sequence[str]) -> None:
-    """Raise if there are fewer than two devices.
-
-    Raises:
-        UserError: There are.
-    """
+    """Raise ``UserError`` if there are fewer than two devices."""
     if len(names) < 2:
         raise UserError(
             f"there is nothing to place with one device, {names[0]!r}: name two or more, as in "

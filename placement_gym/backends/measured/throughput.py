@@ -87,11 +87,7 @@ class InFlight(Inferences):
         return [array for step in found for array in step] if self.stateful else list(found)
 
     def check(self, limit: float) -> None:
-        """Raise if requests in flight do not all give the same.
-
-        Raises:
-            EngineFailureError: They differ by more than ``limit`` relative.
-        """
+        """Raise ``EngineFailureError`` if results in flight differ by over ``limit`` relative."""
         with self.execute() as executor:
             futures = [self.submit(executor) for _ in range(2 * self.requests)]
             first, *others = [self.flatten(future) for future in futures]
@@ -164,11 +160,7 @@ def time_devices(pipeline: InFlight, devices: Sequence[DeviceSpec]) -> list[floa
 
 
 class PipelineCompiler:
-    """Compiles placements as pipelines.
-
-    Args:
-        engine: The model, its inputs and the devices.
-    """
+    """Compiles placements as pipelines."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine, self.problem = engine, engine.problem

@@ -128,9 +128,9 @@ class Race:
         enough = np.count_nonzero(shares < DISTURBED) >= FEWEST
         return 0.0 if enough else float(np.median(shares))
 
-    def samples(self, arm: int, other: int = 0) -> FloatArray:
-        """(n, 2) ms of two arms, pair by pair."""
-        return np.concatenate(self.counted(arm, other))
+    def samples(self, arm: int) -> FloatArray:
+        """(n, 2) ms of an arm and the first, pair by pair."""
+        return np.concatenate(self.counted(arm))
 
     def speedup(self, arm: int, over: int = 0) -> float:
         """The median ratio of pairs, which share the machine's drift; the mean of compilations."""

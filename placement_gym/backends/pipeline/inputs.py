@@ -14,11 +14,7 @@ if TYPE_CHECKING:
 
 
 class InputReader:
-    """Copies the inputs of a request, and checks them before they reach a stage.
-
-    Args:
-        model: The whole model.
-    """
+    """Copies the inputs of a request, and checks them before they reach a stage."""
 
     def __init__(self, model: ov.Model) -> None:
         self.names = [sorted(port.get_names()) for port in model.inputs]

@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 
 
 class StageError(EngineError):
-    """A stage failed on a request.
-
-    Attributes:
-        stage: Its name, as in ``"stage 1 on GPU.0"``.
-    """
+    """A stage failed on a request; ``stage`` is its name, as in ``"stage 1 on GPU.0"``."""
 
     def __init__(self, stage: str, error: BaseException) -> None:
         super().__init__(f"{stage} failed: {last_line(error)}")
@@ -67,13 +63,7 @@ class Stage:
     lock: Lock = field(default_factory=Lock)
 
     def run(self, slot: int, inputs: Sequence[ov.Tensor], stages: Sequence[Stage]) -> None:
-        """Run one inference; what earlier stages computed in the slot is read where it lies.
-
-        Args:
-            slot: Of the request.
-            inputs: Tensors of the whole model.
-            stages: All stages.
-        """
+        """Run one inference; what earlier stages computed in the slot is read where it lies."""
         request, started, processor_s = self.requests[slot], perf_counter(), -thread_time()
         for index, (giver, port) in enumerate(self.sources):
             given = stages[giver].requests[slot].get_output_tensor(port) if giver != MODEL else None

@@ -187,11 +187,7 @@ class SimulatedBackend:
         )
 
     def check_reference(self) -> None:
-        """Raise if the reference takes no time, so that no speed-up can be stated.
-
-        Raises:
-            UserError: It does.
-        """
+        """Raise ``UserError`` if the reference takes no time: no speed-up can be stated."""
         if self.reference_ms < LEAST_MS:
             device = self.problem.device_names[self.problem.reference_device]
             raise UserError(

@@ -20,13 +20,7 @@ from placement_gym.problem.problem import Problem
 
 @dataclass(frozen=True)
 class SimulatedProblem:
-    """A problem with its costs.
-
-    Attributes:
-        problem: Units and devices.
-        costs: Costs of the units' operators on these devices.
-        schedule: Preset of the default schedule.
-    """
+    """A problem, the costs of its operators, and the preset of its default schedule."""
 
     problem: Problem
     costs: CostTable
@@ -53,11 +47,7 @@ def build_simulated_problem(
 
 
 def check_work(units: Units, table: CostTable) -> None:
-    """Raise if a model computes nothing: its latency would be zero on every device.
-
-    Raises:
-        UserError: It does.
-    """
+    """Raise ``UserError`` if a model computes nothing: all devices would take no time."""
     if not table.unit_ms(units).any():
         raise UserError(
             f"{units.graph.model!r} has nothing to place: none of its operators takes any time"
@@ -70,11 +60,7 @@ def default_schedule(model: object) -> str:
 
 
 def check_no_sizes(spec: ModelSpec) -> None:
-    """Raise if a graph that is no OpenVINO model is given shapes or a scenario.
-
-    Raises:
-        UserError: It is.
-    """
+    """Raise ``UserError`` if a graph that is no OpenVINO model is given shapes or a scenario."""
     if spec.shapes or spec.data_shapes or spec.scenario is not None:
         raise UserError(
             f"shapes and scenario are those of OpenVINO models, and not of {spec.model!r}"

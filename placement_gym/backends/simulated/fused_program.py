@@ -28,13 +28,7 @@ class FusedProgram(NamedTuple):
 
 
 class Fusion:
-    """Fuses the operators of one problem.
-
-    Args:
-        units: Whose edges are fused; edges within a unit are not.
-        program: The operators.
-        costs: Parts of their times.
-    """
+    """Fuses edges between units of one problem; edges within a unit are not fused."""
 
     def __init__(self, units: Units, program: Program, costs: FusionCosts) -> None:
         graph, self.program = units.graph, program

@@ -78,11 +78,8 @@ def take_first(preference: FloatArray, group: IntArray, n_groups: int) -> FloatA
 
 
 class JointBackend(BackendWrapper):
-    """Evaluates rows of decisions; a row that holds a placement alone takes level 0, nothing fused.
-
-    Args:
-        inner: Evaluates placements under an event schedule.
-        layout: Of the rows.
+    """Evaluates rows of decisions under an event schedule; a placement alone takes level 0, nothing
+    fused.
 
     Raises:
         UserError: Schedule, costs or memory do not allow these decisions.
@@ -150,11 +147,7 @@ class JointBackend(BackendWrapper):
 
 
 def check_semantics(backend: SimulatedBackend, layout: ActionLayout) -> None:
-    """Raise if the schedule or the memory model does not go with the decisions.
-
-    Raises:
-        UserError: The message says what does.
-    """
+    """Raise ``UserError`` if the schedule or the memory model does not go with the decisions."""
     axes = backend.semantics
     if axes.schedule != "event":
         raise UserError(

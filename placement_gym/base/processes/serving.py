@@ -26,9 +26,6 @@ class Parent:
 
     They have descriptors of their own: what anything prints to standard output goes to
     standard error, and standard input is empty.
-
-    Attributes:
-        heartbeat: Where signs of life go.
     """
 
     def __init__(self, heartbeat: Heartbeat) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails, from_json
 
 from placement_gym.base.errors import UserError, suggest
-from placement_gym.base.files import read_bytes
+from placement_gym.base.files import FileError, read_bytes
 
 MEGABYTE = 2**20
 MAX_BYTES = 2**62
@@ -22,6 +22,7 @@ SHOWN_LENGTH = 60
 
 Name = Annotated[str, Field(max_length=65_536)]
 Schema = TypeVar("Schema", bound=BaseModel)
+Parsed = TypeVar("Parsed")
 
 
 class Fields(BaseModel):
@@ -38,6 +39,30 @@ def load_json(path: str | Path, megabytes: int = 256) -> Any:
         UserError: It is not valid JSON; the message has the line.
     """
     return parse_json(read_bytes(path, megabytes * MEGABYTE))
+
+
+def load_valid(
+    path: str | Path, parse: Callable[[Any], Parsed], kind: str = "", megabytes: int = 256
+) -> Parsed:
+    """Read a JSON file and parse it.
+
+    Args:
+        path: The file.
+        parse: Makes an object of its plain values.
+        kind: What the file should be, for the message, as in ``"a placement file"``.
+        megabytes: Largest size.
+
+    Raises:
+        FileError: It cannot be read, or is too large.
+        UserError: It is not valid JSON, or ``parse`` refuses it; the message names the file.
+    """
+    try:
+        return parse(load_json(path, megabytes))
+    except FileError:
+        raise
+    except UserError as error:
+        said = f"{path} is not {kind}" if kind else str(path)
+        raise UserError(f"{said}: {error}") from error
 
 
 def parse_json(content: bytes | str) -> Any:
@@ -71,11 +96,7 @@ def check(schema: type[Schema], values: Any) -> Schema:
 
 
 def check_format(values: Any, expected: int) -> None:
-    """Raise unless a file states the format that this version reads.
-
-    Raises:
-        UserError: It states none, or another one.
-    """
+    """Raise ``UserError`` unless a file states the format that this version reads."""
     if not isinstance(values, Mapping) or "format" not in values:
         raise UserError("it needs an object with the key 'format'")
     number = values["format"]

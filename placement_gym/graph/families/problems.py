@@ -143,12 +143,7 @@ def split_of_seed(seed: int) -> str:
 
 
 def sample_devices(rng: np.random.Generator, unit_bytes: FloatArray) -> tuple[DeviceSpec, ...]:
-    """Draw devices on which the units fit.
-
-    Args:
-        rng: Draws them.
-        unit_bytes: (n_units,) bytes that each unit holds.
-    """
+    """Draw devices on which units of (n_units,) bytes fit."""
     count = 1 + int(rng.choice(LARGEST_SET, p=SHARES_OF_COUNTS))
     devices = draw_devices(rng, count)
     if count == 1 or not unit_bytes.any() or rng.random() < UNLIMITED:

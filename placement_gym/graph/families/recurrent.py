@@ -69,14 +69,7 @@ def count_step(layers: int) -> int:
 
 
 class Translator(GraphBuilder):
-    """Adds encoder and decoder in the order in which a program would run them.
-
-    Args:
-        hidden: Width.
-        batch: Sentences.
-        layers: Layers of the encoder, and as many of the decoder.
-        steps: Words.
-    """
+    """Adds encoder and decoder, each of ``layers`` layers, in the order of a program."""
 
     def __init__(self, hidden: int, batch: int, layers: int, steps: int) -> None:
         super().__init__()

@@ -127,12 +127,7 @@ def roofline(device: DeviceSpec) -> Roofline:
 
 
 def check_kind(device: DeviceSpec, others: Sequence[str] = ()) -> None:
-    """Raise unless the device states a known roofline or is of a known kind.
-
-    Args:
-        device: A simulated device.
-        others: Further kinds that are known.
-    """
+    """Raise unless the device states a known roofline, or is of a known kind or of ``others``."""
     if device.roofline and device.roofline not in ROOFLINES:
         raise unknown_name(f"{device.name}: roofline", device.roofline, ROOFLINES)
     kinds = (*ROOFLINES, *others)

@@ -13,7 +13,7 @@ import numpy as np
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray, round_significant
 from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.base.files import FileError, compute_checksum, write_text
+from placement_gym.base.files import compute_checksum, write_text
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units
 
@@ -156,11 +156,7 @@ class CostTable:
         return replace(self, operator_ms=self.operator_ms * factors)
 
     def check(self, graph: OpGraph, devices: tuple[str, ...]) -> None:
-        """Raise if the table was made for another model or other devices.
-
-        Raises:
-            CostMismatchError: The message says what differs.
-        """
+        """Raise ``CostMismatchError`` if the table was made for another model or other devices."""
         if self.devices != devices:
             raise CostMismatchError(
                 f"the cost table is for devices {list(self.devices)}, not {list(devices)}"
@@ -219,14 +215,9 @@ class CostTable:
             UserError: It is not a valid cost table, or has an unknown format; the message names
                 the field.
         """
-        from placement_gym.base.schemas.reading import load_json
+        from placement_gym.base.schemas.reading import load_valid
 
-        try:
-            return cls.of(load_json(path, MAX_MEGABYTES))
-        except FileError:
-            raise
-        except UserError as error:
-            raise UserError(f"{path} is not a valid cost table: {error}") from error
+        return load_valid(path, cls.of, "a valid cost table", MAX_MEGABYTES)
 
     @classmethod
     def of(cls, values: Any) -> CostTable:

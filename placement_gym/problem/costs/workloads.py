@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,6 @@ import numpy as np
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.base.errors import UserError
-from placement_gym.base.files import FileError
 from placement_gym.graph.operators import BACKWARD, OpGraph, Tensors
 from placement_gym.graph.units import Units, contract, merge_cycles, sort_labels
 from placement_gym.hardware.device_requests import ACCELERATOR, make_devices
@@ -21,13 +21,9 @@ from placement_gym.problem.costs.rooflines import check_kind
 from placement_gym.problem.costs.table import CostTable
 
 if TYPE_CHECKING:
-    from placement_gym.base.schemas.workloads import EdgeFields, WorkloadFields
+    from placement_gym.base.schemas.workloads import WorkloadFields
 
 SCALES = {"published": 1.0, "published-x1000": 1000.0}
-
-
-class WorkloadError(UserError):
-    """The file is not a valid workload; the message says what is wrong."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,18 +56,12 @@ class Workload:
         """Read a file of the publication's format.
 
         Raises:
-            WorkloadError: A field is missing or invalid, or the graph is not acyclic.
+            UserError: A field is missing or invalid, or the graph is not acyclic.
         """
-        from placement_gym.base.schemas.reading import load_json
+        from placement_gym.base.schemas.reading import load_valid
 
-        try:
-            return cls.of(load_json(path), Path(path).stem)
-        except FileError:
-            raise
-        except UserError as error:
-            raise WorkloadError(
-                f"{path} is not a valid dnn-partitioning workload file: {error}"
-            ) from error
+        kind = "a valid dnn-partitioning workload file"
+        return load_valid(path, partial(cls.of, name=Path(path).stem), kind)
 
     @classmethod
     def of(cls, values: Any, name: str) -> Workload:
@@ -87,7 +77,9 @@ class Workload:
         order, edges, costs = sort_nodes(fields)
         nodes = {node.id: node for node in fields.nodes}
         rows = [nodes[key] for key in order]
-        sources = np.unique(edges[0])
+        size_bytes = {edge.source: int(edge.size_bytes) for edge in fields.edges}
+        sizes = np.array([size_bytes.get(key, 0) for key in order], dtype=np.int64)
+        tensors = Tensors.one_each(edges, sizes)
         graph = OpGraph(
             model=name,
             names=tuple(str(key) for key in order),
@@ -98,7 +90,7 @@ class Workload:
             weight_bytes=np.array([int(row.size_bytes) for row in rows], dtype=np.int64),
             flops=np.zeros(len(order)),
             edge_index=edges,
-            tensors=node_outputs(fields.edges, edges, order),
+            tensors=tensors,
             inputs=(),
         )
         return cls(
@@ -107,7 +99,7 @@ class Workload:
             host_ms=np.array([row.host_ms for row in rows], dtype=np.float64),
             accelerator_ms=np.array([row.accelerator_ms for row in rows], dtype=np.float64),
             supported=np.array([bool(row.supported) for row in rows]),
-            transfer_ms=np.array([costs[order[source]] for source in sources], dtype=np.float64),
+            transfer_ms=np.array([costs[order[s]] for s in tensors.source], dtype=np.float64),
             n_accelerators=fields.n_accelerators,
             accelerator_bytes=int(fields.accelerator_bytes),
         )
@@ -170,7 +162,7 @@ def sort_nodes(fields: WorkloadFields) -> tuple[list[int], IntArray, dict[int, f
     """Sort nodes; returns ids in order, (2, n_edges) indices into them, each source's cost.
 
     Raises:
-        WorkloadError: An edge names an unknown node, costs differ, or there is a cycle.
+        UserError: An edge names an unknown node, costs differ, or there is a cycle.
     """
     graph = nx.DiGraph()
     graph.add_nodes_from(sorted(node.id for node in fields.nodes))
@@ -178,29 +170,16 @@ def sort_nodes(fields: WorkloadFields) -> tuple[list[int], IntArray, dict[int, f
     for edge in fields.edges:
         graph.add_edge(edge.source, edge.target)
         if costs.setdefault(edge.source, edge.transfer_ms) != edge.transfer_ms:
-            raise WorkloadError(f"edges of node {edge.source} differ in cost")
+            raise UserError(f"edges of node {edge.source} differ in cost")
     if len(graph) != len(fields.nodes):
-        raise WorkloadError("an edge names an unknown node, or two nodes have the same id")
+        raise UserError("an edge names an unknown node, or two nodes have the same id")
     try:
         order = list(nx.lexicographical_topological_sort(graph))
     except nx.NetworkXUnfeasible:
-        raise WorkloadError("its edges form a cycle") from None
+        raise UserError("its edges form a cycle") from None
     index = {key: position for position, key in enumerate(order)}
     pairs = sorted((index[a], index[b]) for a, b in graph.edges)
     return order, np.array(pairs, dtype=np.int64).reshape(-1, 2).T, costs
-
-
-def node_outputs(stated: Sequence[EdgeFields], edges: IntArray, order: list[int]) -> Tensors:
-    """One tensor per node, read by all its successors; bytes as stated in the file."""
-    size_bytes = {edge.source: int(edge.size_bytes) for edge in stated}
-    sources, counts = np.unique(edges[0], return_counts=True)
-    return Tensors(
-        source=sources,
-        port=np.zeros(len(sources), dtype=np.int64),
-        size_bytes=np.array([size_bytes[order[source]] for source in sources], dtype=np.int64),
-        offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        readers=edges[1],
-    )
 
 
 def colour_classes(colours: Sequence[int | None]) -> IntArray:

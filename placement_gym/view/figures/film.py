@@ -20,9 +20,6 @@ class Film:
 
     Names and key, which take most of the time, are above all that changes: they are drawn once,
     and laid over the units and edges of each placement.
-
-    Args:
-        problem: Units and devices.
     """
 
     def __init__(self, problem: Problem) -> None:

@@ -52,9 +52,6 @@ def draw_placement(problem: Problem, assignment: IntArray, title: str) -> Figure
 class PlacementPicture:
     """The units of a graph, laid out once, to be coloured by one placement after another.
 
-    Args:
-        problem: Units and devices, with ``MAX_EDGES`` edges at most.
-
     Attributes:
         figure: The picture.
         axes: Where units and edges are, in inches.

@@ -27,23 +27,14 @@ LIMIT_DASHES: dict[str, Any] = {"color": COLOURS[7], "ls": ":", "lw": 1.2}
 
 @dataclass(frozen=True)
 class Look:
-    """A line of a figure.
-
-    Attributes:
-        rest: Whether it is one of the grey lines.
-        line: Arguments of ``plot``.
-    """
+    """A line of a figure: whether it is one of the grey ones, and arguments of ``plot``."""
 
     rest: bool
     line: dict[str, Any] = field(default_factory=dict)
 
 
 def choose_looks(labels: Sequence[str]) -> dict[str, Look]:
-    """A colour, dashes and a marker for each of the first eight, grey for the others.
-
-    Args:
-        labels: Distinct, the most important first.
-    """
+    """A colour, dashes and a marker for each of the first eight labels, grey for the others."""
     looks = {
         label: Look(
             False,
@@ -200,11 +191,7 @@ def draw_best_so_far(
 
 
 def draw_fidelity(document: Mapping[str, Any]) -> Figure:
-    """Predicted over measured latency, and next to it the share of slow work over the same.
-
-    Args:
-        document: What ``deployment.fidelity.fidelity`` returns.
-    """
+    """Predicted over measured latency of ``deployment.fidelity``, and the share of slow work."""
     figure = Figure(figsize=(9, 4.4), layout="constrained")
     axes, plain = figure.subplots(1, 2)
     rows, twin, share = document["rows"], document["twin"], document["slow_share"]

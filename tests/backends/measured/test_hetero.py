@@ -31,7 +31,7 @@ from testbed import (
 )
 
 import placement_gym
-from placement_gym import DeviceSpec, Placement, PlacementMismatchError, apply_placement
+from placement_gym import DeviceSpec, Placement, PlacementMismatchError
 from placement_gym.backends.measured.hetero import (
     HeteroPartition,
     alias_device,
@@ -174,19 +174,6 @@ def test_a_placement_for_another_model_is_refused() -> None:
     for model in (known_model("resnet"), load("tiny-fp16")):
         with pytest.raises(PlacementMismatchError, match="made for model 'tiny'"):
             placement_gym.compile_model(ov.Core(), model, placement("tiny", CHESSBOARD))
-
-
-def test_applying_a_placement_sets_the_affinity_of_every_node() -> None:
-    model = load("tiny")
-    placed = placement("tiny", CHESSBOARD)
-    apply_placement(model, placed)
-    affinity = {
-        node.get_friendly_name(): node.get_rt_info()["affinity"].astype(str)
-        for node in model.get_ordered_ops()
-    }
-    for unit, device in placed.units.items():
-        assert {affinity[member] for member in placed.members[unit]} == {device}
-    assert set(affinity.values()) == {"CPU", "CPU_FAST"}
 
 
 def test_a_node_without_a_device_is_an_error() -> None:

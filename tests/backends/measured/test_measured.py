@@ -28,12 +28,7 @@ from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import EngineError, UserError
 from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.hardware.devices import TESTBED
 from placement_gym.models.spec import ModelSpec
-
-needs_one_device = pytest.mark.skipif(
-    len(ov.Core().available_devices) > 1, reason="this machine has several devices"
-)
 
 
 @needs_bf16
@@ -248,16 +243,6 @@ def test_closed_env_can_be_closed_again_and_frees_its_reference() -> None:
     tested.close()
     tested.close()
     assert "reference" not in vars(tested)
-
-
-@needs_one_device
-def test_machine_with_one_device_gets_the_test_bed_and_a_warning() -> None:
-    with pytest.warns(UserWarning, match="one device.*'cpu-testbed'.*never a claim"):
-        env = make(devices=None)
-    info = env.reset()[1]
-    assert env.problem.devices == TESTBED
-    assert info["testbed"]
-    assert list(info["devices"]) == ["CPU", "CPU_FAST"]
 
 
 @pytest.mark.slow

@@ -112,7 +112,7 @@ def test_32_tokens_on_two_devices_are_those_of_one() -> None:
     assert split.compilation.n_submodels == split.compilation.n_submodels_expected > 1
     held = split.compilation.memory_bytes
     assert min(held) > 1e6
-    expected, found = backend.reference.outputs(), split.outputs()
+    expected, found = backend.reference.inferences.outputs(), split.inferences.outputs()
     assert len(found) == 33
     assert relative_error(found, expected) < 1e-5
     worst = max(float(np.abs(a - b).max()) for a, b in zip(found, expected, strict=True))

@@ -10,8 +10,6 @@ import pytest
 
 from placement_gym.backends.measured.assembly import find_supported
 from placement_gym.backends.measured.inspection import inspect
-from placement_gym.backends.measured.profile import check_can_be_profiled
-from placement_gym.base.errors import UserError
 from placement_gym.graph.extract import extract
 from placement_gym.graph.units import group
 from placement_gym.hardware.device_requests import resolve_devices
@@ -53,16 +51,6 @@ def intel_problem(
     return Problem(units, specs, find_supported(units, inspect(model, specs).operators))
 
 
-def test_every_device_is_found_with_memory_and_precision(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    devices = intel_problem(monkeypatch).devices
-    assert [device.name for device in devices] == ["CPU", "GPU", "NPU"]
-    assert [device.reported_bytes for device in devices] == [None, None, 4 << 30]
-    assert devices[1].memory_bytes == 8 << 30
-    assert [device.precision for device in devices] == ["f32", "f32", "f16"]
-
-
 def test_preset_of_such_a_machine_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     devices = intel_problem(monkeypatch, "cpu+igpu+npu").devices
     assert [(device.name, device.roofline) for device in devices] == [
@@ -95,10 +83,3 @@ def test_unit_with_an_unsupported_operator_does_not_run_there(
     for unit in range(problem.n_units):
         kinds = {graph.types[i] for i in np.flatnonzero(problem.units.of_operator == unit)}
         assert problem.supported[unit, 2] == (not kinds & REFUSED["NPU"])
-
-
-def test_partial_device_is_named_before_profiling(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with pytest.raises(UserError, match=r"\['NPU'\].*do not: leave them out"):
-        check_can_be_profiled(intel_problem(monkeypatch, "CPU,NPU"))

@@ -16,9 +16,10 @@ from workload_files import Json, contents, edge, node
 
 from placement_gym import DeviceSpec
 from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import UserError
 from placement_gym.hardware.device_requests import parse_counts
 from placement_gym.problem.costs.semantics import PRESETS
-from placement_gym.problem.costs.workloads import Workload, WorkloadError
+from placement_gym.problem.costs.workloads import Workload
 from placement_gym.schedules.simulator import Simulator
 
 SIX_DIGITS = 5e-6
@@ -203,7 +204,7 @@ MALFORMED: dict[str, Any] = {
 
 @pytest.mark.parametrize("values", MALFORMED.values(), ids=MALFORMED.keys())
 def test_a_malformed_file_is_refused_with_its_name(values: Any, write: Any) -> None:
-    with pytest.raises(WorkloadError, match=r"made-up\.json"):
+    with pytest.raises(UserError, match=r"made-up\.json"):
         make(write(values))
 
 
