@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from studies import study
+from studies import study, write_rows
 
 from placement_gym.base.errors import UserError
 from placement_gym.bench.known import best_known
 from placement_gym.bench.known import update as update_module
 from placement_gym.bench.known.best_known import BestKnown, load_values
 from placement_gym.bench.known.update import SOLVER, Change, update_bounds, update_values
-from placement_gym.bench.run import rows as rows_file
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.runner import run_study
 from placement_gym.cli.main import main
@@ -50,9 +49,7 @@ def bound_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def update(rows: Sequence[Json], values: Path, **options: Any) -> list[Change]:
-    results = values.parent / "results"
-    results.mkdir(exist_ok=True)
-    (results / rows_file.ROWS).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    results = write_rows(values.parent / "results", rows)
     return list(update_values(results, values, quiet=True, **options))
 
 
@@ -169,8 +166,7 @@ def test_the_command_lists_and_updates(
     monkeypatch.setattr(best_known, "VALUES", values)
     monkeypatch.setenv("COLUMNS", "200")
     update([ran[0]], values)
-    results = values.parent / "results"
-    (results / rows_file.ROWS).write_text(json.dumps(ran[1]) + "\n")
+    results = write_rows(values.parent / "results", ran[1:])
     assert main(["bench", "known", "--update", str(results)]) == 0
     printed = capsys.readouterr().out
     assert f"was {ran[0]['latency_ms']:.6g} ms" in printed

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from studies import REPORTED, leave_out_pictures, read_rows
+from studies import REPORTED, leave_out_pictures, read_rows, write_rows
 
 from placement_gym.bench.known import best_known
 from placement_gym.bench.known.best_known import BestKnown, load_values
@@ -21,7 +21,6 @@ from placement_gym.bench.report.overview import choose_floor, summarize_agents
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.study import note_other_versions, report_study
 from placement_gym.bench.run import rows as rows_file
-from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.replay import validate
 from placement_gym.version import VERSION
 
@@ -46,12 +45,6 @@ def values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def copied(folder: Path, to: Path, rows: list[Json] | None = None) -> Path:
-    for row in read_rows(folder) if rows is None else rows:
-        rows_file.append_row(to / rows_file.ROWS, row)
-    return to
-
-
 def known_of(folder: Path, values: Path, model: str) -> BestKnown:
     """The value that the results of a folder make."""
     list(update_values(folder, values, quiet=True))
@@ -72,7 +65,7 @@ def test_scores_are_relative_to_the_best_known_value(
     after = StudyResults.load(folder)
     at = after.problems.index(next(p for p in after.problems if '"tiny"' in p))
     np.testing.assert_allclose(after.scores("annealing")[:, at], before[:, at] / 2)
-    text = report_study(REPORTED, copied(folder, tmp_path))[0].read_text()
+    text = report_study(REPORTED, write_rows(tmp_path, read_rows(folder)))[0].read_text()
     overview = text.split("## Problems")[1]
     assert line_of(overview, "tiny")[1:4] == [
         f"{value.latency_ms / 2:.6g}", value.origin, "0.500",
@@ -85,7 +78,7 @@ def test_a_better_placement_of_the_study_is_called_new(
     value = known_of(folder, values, "tiny")
     old = replace(value, latency_ms=value.latency_ms * 2, bound_ms=value.bound_ms / 2)
     old.save(values)
-    text = report_study(REPORTED, copied(folder, tmp_path))[0].read_text()
+    text = report_study(REPORTED, write_rows(tmp_path, read_rows(folder)))[0].read_text()
     cells = line_of(text.split("## Problems")[1], "tiny")
     assert cells[1] == f"{value.latency_ms:.6g}"
     assert cells[2].startswith("new in this study: ")
@@ -99,7 +92,7 @@ def test_a_trivial_problem_is_listed_and_in_no_average(
     value = known_of(folder, values, "tiny")
     alone = replace(value, best_single_ms=value.latency_ms)
     alone.save(values)
-    text = report_study(REPORTED, copied(folder, tmp_path))[0].read_text()
+    text = report_study(REPORTED, write_rows(tmp_path, read_rows(folder)))[0].read_text()
     assert line_of(text.split("## Problems")[1], "tiny")[-1] == (
         "no: trivial, one device is as fast"
     )
@@ -114,14 +107,14 @@ def test_a_study_of_trivial_problems_has_nothing_to_average(
     for model in ("tiny", "resnet"):
         value = known_of(folder, values, model)
         replace(value, best_single_ms=value.latency_ms).save(values)
-    text = report_study(REPORTED, copied(folder, tmp_path))[0].read_text()
+    text = report_study(REPORTED, write_rows(tmp_path, read_rows(folder)))[0].read_text()
     assert "Nothing to average" in text
     assert "scores.png" not in text
 
 
 def test_agents_are_averaged_over_the_problems_of_each_role(folder: Path, tmp_path: Path) -> None:
     study = replace(REPORTED, roles=ROLES)
-    page = report_study(study, copied(folder, tmp_path))[1].read_text()
+    page = report_study(study, write_rows(tmp_path, read_rows(folder)))[1].read_text()
     text = (tmp_path / "report.md").read_text()
     test, validation = text.split("## All validation problems")
     assert "## All test problems" in test
@@ -136,7 +129,7 @@ def test_agents_are_averaged_over_the_problems_of_each_role(folder: Path, tmp_pa
 
 
 def test_a_study_without_validation_problems_says_so(folder: Path, tmp_path: Path) -> None:
-    text = report_study(REPORTED, copied(folder, tmp_path))[0].read_text()
+    text = report_study(REPORTED, write_rows(tmp_path, read_rows(folder)))[0].read_text()
     assert "names no validation problem" in text
     everything = replace(REPORTED, roles={"validation": ["tiny", "resnet"]})
     assert "no test problem" in report_study(everything, tmp_path)[0].read_text()
