@@ -12,7 +12,6 @@ import pytest
 from studies import study, write_rows
 
 from placement_gym.base.errors import UserError
-from placement_gym.bench.known import best_known
 from placement_gym.bench.known import update as update_module
 from placement_gym.bench.known.best_known import BestKnown, load_values
 from placement_gym.bench.known.update import SOLVER, Change, update_bounds, update_values
@@ -36,13 +35,6 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Json, Json]:
 
 
 @pytest.fixture
-def values(tmp_path: Path) -> Path:
-    folder = tmp_path / "values"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 def bound_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The solver of the bound has no placement."""
     monkeypatch.setattr(update_module, "lower_bound", lambda *_: Solution(None, 0.1, proven=False))
@@ -50,7 +42,7 @@ def bound_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def update(rows: Sequence[Json], values: Path, **options: Any) -> list[Change]:
     results = write_rows(values.parent / "results", rows)
-    return list(update_values(results, values, quiet=True, **options))
+    return list(update_values(results, quiet=True, **options))
 
 
 @pytest.mark.usefixtures("bound_alone")
@@ -134,11 +126,11 @@ def test_bounds_only_rise(ran: tuple[Json, Json], values: Path) -> None:
     update([ran[1]], values)
     (known,) = load_values(values)
     replace(known, bound_ms=0.0).save(values)
-    (change,) = update_bounds(values, quiet=True)
+    (change,) = update_bounds(quiet=True)
     assert load_values(values) == [change.after] == [known]
     high = replace(known, bound_ms=known.latency_ms)
     high.save(values)
-    (change,) = update_bounds(values, quiet=True)
+    (change,) = update_bounds(quiet=True)
     assert change.after == high
 
 
@@ -163,7 +155,6 @@ def test_the_command_lists_and_updates(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(best_known, "VALUES", values)
     monkeypatch.setenv("COLUMNS", "200")
     update([ran[0]], values)
     results = write_rows(values.parent / "results", ran[1:])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import lzma
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +11,6 @@ import numpy as np
 import pytest
 from studies import REPORTED, leave_out_pictures, read_rows, write_rows
 
-from placement_gym.bench.known import best_known
 from placement_gym.bench.known.best_known import BestKnown, load_values
 from placement_gym.bench.known.update import update_values
 from placement_gym.bench.report import stats
@@ -20,8 +18,6 @@ from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.report.overview import choose_floor, summarize_agents
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.study import note_other_versions, report_study
-from placement_gym.bench.run import rows as rows_file
-from placement_gym.bench.study.replay import validate
 from placement_gym.version import VERSION
 
 ROLES = {"validation": ["tiny"]}
@@ -36,18 +32,9 @@ def quick_reports() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder of best known values, which reports read."""
-    folder = tmp_path / "values"
-    folder.mkdir()
-    monkeypatch.setattr(best_known, "VALUES", folder)
-    return folder
-
-
 def known_of(folder: Path, values: Path, model: str) -> BestKnown:
     """The value that the results of a folder make."""
-    list(update_values(folder, values, quiet=True))
+    list(update_values(folder, quiet=True))
     return next(value for value in load_values(values) if value.problem[2] == model)
 
 
@@ -154,19 +141,6 @@ def test_the_floor_is_the_best_agent_without_learning(folder: Path) -> None:
     )
     learned = StudyResults([row for row in results.rows if row["agent"] == "single-device"])
     assert choose_floor(learned) is None
-
-
-def test_published_rows_are_replayed_from_their_compressed_file(
-    folder: Path, tmp_path: Path
-) -> None:
-    packed = lzma.compress((folder / rows_file.ROWS).read_bytes())
-    (tmp_path / rows_file.PACKED_ROWS).write_bytes(packed)
-    plain, published = StudyResults.load(folder), StudyResults.load(tmp_path)
-    np.testing.assert_array_equal(published.scores("annealing"), plain.scores("annealing"))
-    assert "30 of 30 runs" in report_study(REPORTED, tmp_path, quiet=True)[0].read_text()
-    replays = list(validate(tmp_path, quiet=True))
-    assert len(replays) == 30
-    assert not [replay for replay in replays if replay.error]
 
 
 def test_scores_elsewhere_use_the_best_known_value_there() -> None:

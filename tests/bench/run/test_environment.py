@@ -39,7 +39,8 @@ def test_remade_environments_leave_no_temporary_files(
 def test_the_least_recently_used_environment_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[str] = []
     monkeypatch.setattr(BenchEnv, "close", lambda self: closed.append(self.env_kwargs["model"]))
-    with BenchEnvs(size=2) as envs:
+    monkeypatch.setattr(BenchEnvs, "size", 2)
+    with BenchEnvs() as envs:
         first = envs.get(SIM, {"model": "tiny"})
         envs.get(SIM, {"model": "tiny", "horizon": 2})
         assert envs.get(SIM, {"model": "tiny"}) is first
