@@ -234,11 +234,11 @@ class Meter(BudgetedBackend):
             self.note(unit, np.inf)
 
 
-def describe_mean(values: Sequence[float], empty: str = "") -> str:
+def describe_mean(values: Sequence[float]) -> str:
     """Mean and half-width of its 95 % interval, by Student's t."""
     n = len(values)
     if n < 2:
-        return f"{np.mean(values):.3f}" if n else empty
+        return f"{np.mean(values):.3f}" if n else ""
     half = stats.t.ppf(0.975, n - 1) * np.std(values, ddof=1) / np.sqrt(n)
     return f"{np.mean(values):.3f} +- {half:.3f}"
 

@@ -26,6 +26,7 @@ GRAPHS: dict[str, tuple[dict[str, Any], float]] = {
 """Environment, and ms a placement of the published code."""
 FORMS = {"paper's episodes": {"preset": "paper"}, "default": {}, "20 at once": {"n_epochs": 1}}
 PAPER, DEFAULT, AT_ONCE = FORMS
+PLACEMENTS = 200
 
 
 def main() -> None:
@@ -58,12 +59,12 @@ def time_form(
     }
 
 
-def time_placement_ms(agent: REINFORCE, placements: int = 200) -> float:
+def time_placement_ms(agent: REINFORCE) -> float:
     """Time learning after a first update; returns ms of one core a placement."""
     agent.learn(agent.n_steps * agent.n_envs)
     started = process_time()
-    agent.learn(placements, reset_num_timesteps=False)
-    return (process_time() - started) / placements * 1e3
+    agent.learn(PLACEMENTS, reset_num_timesteps=False)
+    return (process_time() - started) / PLACEMENTS * 1e3
 
 
 if __name__ == "__main__":
