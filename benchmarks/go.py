@@ -26,6 +26,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from common import (
+    GPUS,
     Meter,
     Row,
     append_row,
@@ -52,7 +53,6 @@ from placement_gym.solvers.bounds import critical_path_ms, load_ms, path_ms
 MODEL = "family-translation-80000-seed0"
 SECONDS = 900.0
 """CPU seconds of a search that ends by them; the others end with the last of the marks."""
-DEVICES = ["CPU", *({"name": f"GPU.{i}", "weight_share": 0.4} for i in range(2))]
 SETTING = {"granularity": "op", "schedule": "list", "observe_graph": False, "repair": True}
 MARKS = (20, 200, 2_000)
 """Evaluations at which a table shows the best placement; the last ends a search."""
@@ -101,10 +101,10 @@ def scale_rows(options: argparse.Namespace) -> Iterator[Row]:
     """The rows of an arm: evaluations, CPU seconds, peak memory and the best latency so far."""
     arm, seed = options.arm, options.seed
     if arm in SEARCHES:  # compiles kernels before time counts
-        small = make_env("synthetic-layered-100", devices=DEVICES, **SETTING)
+        small = make_env("synthetic-layered-100", devices=GPUS, **SETTING)
         search(small, BudgetedBackend(small.backend, 40), AgentSpec(SEARCHES[arm]), seed, 40)
     began_s = process_time()
-    env = make_env(MODEL, devices=DEVICES, **SETTING)
+    env = make_env(MODEL, devices=GPUS, **SETTING)
     if arm in BOUNDS:
         points = iter([(0, BOUNDS[arm](env.problem, env.cost_table()), True)])
     elif arm in HEURISTICS:

@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from common import (
     Meter,
-    Problem,
+    ProblemName,
     Row,
     Scores,
     average,
@@ -187,7 +187,9 @@ def complete(row: Row) -> Row:
     return row | {"arm": row["label"], "devices": TWIN, "curve": curve}
 
 
-def print_tables(rows: list[Row], problems: Sequence[Problem], options: argparse.Namespace) -> None:
+def print_tables(
+    rows: list[Row], problems: Sequence[ProblemName], options: argparse.Namespace
+) -> None:
     """Print the arms that ran on all problems with this budget, best first."""
     best = find_best(rows)
     here = [
@@ -213,16 +215,16 @@ def print_tables(rows: list[Row], problems: Sequence[Problem], options: argparse
     )
 
 
-def name_column(problem: Problem) -> str:
+def name_column(problem: ProblemName) -> str:
     """A short name, with the devices where they are not those of the problem's seed."""
     model, devices = problem
     name = Path(model).name.removeprefix("family-").removesuffix("_inference")
     return name if devices.startswith(DRAWN) else f"{name} {devices}"
 
 
-def find_best(rows: list[Row]) -> dict[Problem, float]:
+def find_best(rows: list[Row]) -> dict[ProblemName, float]:
     """The least latency known of each problem, in ms."""
-    best: dict[Problem, float] = {}
+    best: dict[ProblemName, float] = {}
     for row in rows:
         problem = (row["model"], row["devices"])
         known = row["best_known_ms"] or np.inf
@@ -230,7 +232,7 @@ def find_best(rows: list[Row]) -> dict[Problem, float]:
     return best
 
 
-def score_runs(rows: list[Row], best: dict[Problem, float]) -> Scores:
+def score_runs(rows: list[Row], best: dict[ProblemName, float]) -> Scores:
     """Score of each run by model, devices and seed."""
     return {
         (row["model"], row["devices"], row["seed"]): best[row["model"], row["devices"]] / row["ms"]
@@ -238,7 +240,7 @@ def score_runs(rows: list[Row], best: dict[Problem, float]) -> Scores:
     }
 
 
-def rate_predictions(rows: list[Row], best: dict[Problem, float]) -> dict[str, str]:
+def rate_predictions(rows: list[Row], best: dict[ProblemName, float]) -> dict[str, str]:
     """Mean score of the predictions, 0 for infeasible ones, and how many of them were feasible.
 
     Runs by time make none.
@@ -259,7 +261,7 @@ class Pair(NamedTuple):
 
 
 def print_samples(
-    rows: list[Row], problems: Sequence[Problem], options: argparse.Namespace
+    rows: list[Row], problems: Sequence[ProblemName], options: argparse.Namespace
 ) -> None:
     """Print how many evaluations two arms need to reach the worse of their bests."""
     arms = options.arms.split(";")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from common import BY_RANK, Problem, Row, make_env
+from common import BY_RANK, ProblemName, Row, make_env
 from floors import DEVICES
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
@@ -35,7 +35,7 @@ SMALL = (
 )
 
 
-def draw(*names: str, devices: str = DRAWN) -> tuple[Problem, ...]:
+def draw(*names: str, devices: str = DRAWN) -> tuple[ProblemName, ...]:
     """Generated problems, from family, size and seed."""
     return tuple((f"family-{name}", devices) for name in names)
 

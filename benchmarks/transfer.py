@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 import torch
 from common import (
+    GPUS,
     Describe,
     Row,
     Scores,
@@ -67,8 +68,7 @@ TRIVIAL = 1.01
 """Of the best latency: where a device alone comes so near, nothing is to be shown."""
 NEAR = (0.01, 0.05, 0.1)
 SCRATCH, TUNED = "from scratch", "fine-tuned"
-DEVICES = ["CPU", *({"name": f"GPU.{i}", "weight_share": 0.4} for i in range(2))]
-SETTING = {"devices": DEVICES, "granularity": "op", "schedule": "list", "repair": True}
+SETTING = {"devices": GPUS, "granularity": "op", "schedule": "list", "repair": True}
 PADDED = {"max_nodes": 160, "max_edges": 400, "observe_graph": False, "reward": "improvement"}
 PLACETO = {"devices": True, "critic": True}
 """PPO trains with a critic, which fine-tuning keeps but does not use."""
