@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +16,6 @@ from placement_gym.bench.run.remeasuring import choose_finalist
 from placement_gym.models import load
 
 SIM = "DevicePlacementSim-v0"
-
-
-def test_a_model_in_memory_is_saved_for_the_new_process(tmp_path: Path) -> None:
-    bench_env = BenchEnv.make(SIM, {"model": load("tiny")}, tmp_path)
-    assert bench_env.env_kwargs["model"] == str(tmp_path / "tiny.xml")
-    json.dumps(bench_env.env_kwargs)
 
 
 def test_remade_environments_leave_no_temporary_files(

@@ -15,7 +15,6 @@ import pytest
 from disks import full_disk
 from studies import VALUES, study, timeless, write_rows
 
-from placement_gym.backends.wrapper import CachedBackend
 from placement_gym.base.errors import warn_user
 from placement_gym.base.files import FileError
 from placement_gym.bench.compare import compare
@@ -109,19 +108,6 @@ def test_a_comparison_is_a_study_of_one_problem(tmp_path: Path) -> None:
 def test_two_processes_do_not_write_into_one_folder(tmp_path: Path) -> None:
     with rows_file.lock_folder(tmp_path), pytest.raises(ValueError, match="another process"):
         run_study(study(), tmp_path, "serial", quiet=True)
-
-
-def test_each_run_measures_anew(envs: BenchEnvs) -> None:
-    first, second = study(models=["tiny"], agents=["single-device"], seeds=2).tasks()
-    base = envs.get(first.env, first.make_kwargs).base
-    watched = CachedBackend(base.backend)
-    base.backend = watched
-    run_task(first, envs)
-    before = list(watched.seen.values())
-    run_task(second, envs)
-    assert before
-    assert watched.seen
-    assert not any(now is one for now in watched.seen.values() for one in before)
 
 
 def test_what_cannot_be_scored_elsewhere_keeps_its_row(envs: BenchEnvs) -> None:
