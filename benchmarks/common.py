@@ -26,6 +26,7 @@ from scipy import stats
 
 import placement_gym
 from placement_gym.backends.protocol import Backend
+from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import FloatArray
 from placement_gym.bench.known.best_known import find_best_known
 from placement_gym.bench.known.identity import identify
@@ -34,9 +35,14 @@ from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
 from placement_gym.bench.run.rows import append_line, cut_torn_line
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.placement_env import placement_env
+from placement_gym.hardware.device_requests import make_devices
+from placement_gym.problem.costs.semantics import PRESETS
+from placement_gym.problem.costs.workloads import Workload
+from placement_gym.problem.problem import Problem
 
 Row = dict[str, Any]
-Problem = tuple[str, str]
+ProblemName = tuple[str, str]
+"""Model and devices."""
 Describe = Callable[[list[Row]], object]
 """Text or number for the rows of a group."""
 Scores = dict[tuple[str, str, int], float]
@@ -44,6 +50,8 @@ Scores = dict[tuple[str, str, int], float]
 N_RESAMPLES = 2000
 BY_RANK = {"preset": "list", "order": "priority"}
 """The schedule under which workloads with little memory are compared."""
+GPUS = ["CPU", *({"name": f"GPU.{i}", "weight_share": 0.4} for i in range(2))]
+"""Devices of generated graphs: a host, and two that hold 40 % of the weights each."""
 BERT_12 = "latency-inputs/OperatorGraphs/bert_l-12_inference.json"
 """The largest input of dnn-partitioning on which learned agents are timed, of 783 nodes."""
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
@@ -150,6 +158,15 @@ def make_env(model: str | Path, **kwargs: Any) -> DevicePlacementEnv:
     return placement_env(gym.make("DevicePlacementSim-v0", model=str(model), **kwargs))
 
 
+def load_pipeline(path: Path, hosts: int, accelerators: int) -> SimulatedBackend:
+    """A published input on so many devices with the published memory, and their largest load."""
+    workload = Workload.load(path)
+    devices = make_devices(hosts, accelerators, memory_bytes=workload.accelerator_bytes)
+    costs, units = workload.costs(devices), workload.units()
+    problem = Problem(units, devices, costs.units_supported(units), costs.memory_bytes)
+    return SimulatedBackend(problem, costs, PRESETS["tarnawski-throughput"])
+
+
 def best_known_ms(env: DevicePlacementEnv) -> float | None:
     """The best known latency of the environment's problem, if there is one."""
     value = find_best_known(identify(env.backend))
@@ -234,17 +251,17 @@ class Meter(BudgetedBackend):
             self.note(unit, np.inf)
 
 
-def describe_mean(values: Sequence[float], empty: str = "") -> str:
+def describe_mean(values: Sequence[float]) -> str:
     """Mean and half-width of its 95 % interval, by Student's t."""
     n = len(values)
     if n < 2:
-        return f"{np.mean(values):.3f}" if n else empty
+        return f"{np.mean(values):.3f}" if n else ""
     half = stats.t.ppf(0.975, n - 1) * np.std(values, ddof=1) / np.sqrt(n)
     return f"{np.mean(values):.3f} +- {half:.3f}"
 
 
 def compare_scores(
-    scores: Scores, others: Scores, of: str, problems: Sequence[Problem]
+    scores: Scores, others: Scores, of: str, problems: Sequence[ProblemName]
 ) -> dict[str, str]:
     """Cells of mean score, and of differences in points to runs of the same problem and seed.
 
@@ -264,7 +281,7 @@ def compare_scores(
     return cells
 
 
-def average(scores: Scores, problems: Sequence[Problem]) -> float:
+def average(scores: Scores, problems: Sequence[ProblemName]) -> float:
     """Mean over problems of the means over their seeds."""
     each = [[value for key, value in scores.items() if key[:2] == one] for one in problems]
     return float(np.mean([np.mean(part) for part in each]))

@@ -60,13 +60,10 @@ from placement_gym.solvers.bounds import load_ms
 DEVICES = "1cpu+1acc@0.5,1cpu+2acc@0.3,1cpu+4acc@0.2"
 TRIAL = 50
 """Evaluations on the smallest workload before a run, so that compiled code is loaded."""
-OVERRUN = 1.1
-"""Times its limit that a solver with a time limit may take until its placement is evaluated."""
-ANYTIME, PLANNED, TIMED = "anytime", "planned", "timed"
-"""One run serves all budgets; the budget shapes the search; the agent takes ``time_limit_s``."""
-UNITS = {"evaluations": 0, "cpu_seconds": 1, "seconds": 1}
-"""Units of budgets, and their places in the points of curves; ``seconds`` are of the clock, and
-only in rows of earlier versions."""
+ANYTIME, PLANNED = "anytime", "planned"
+"""One run serves all budgets; the budget shapes the search."""
+UNITS = {"evaluations": 0, "cpu_seconds": 1}
+"""Units of budgets, and their places in the points of curves."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +75,8 @@ class Placer:
     kind: str = ANYTIME
 
     @property
-    def label(self) -> str:
-        return AgentSpec(self.name, self.kwargs).label
+    def spec(self) -> AgentSpec:
+        return AgentSpec(self.name, self.kwargs)
 
 
 PLACERS = (
@@ -93,7 +90,6 @@ PLACERS = (
     Placer("fill-in-order"),
     Placer("heft"),
     Placer("m-etf"),
-    Placer("milp", kind=TIMED),
     Placer("search"),
 )
 
@@ -126,15 +122,8 @@ class Job:
     def key(self) -> str:
         """Text that no other run has, wherever the workloads are."""
         budgets = f"{self.evaluations} {self.cpu_seconds}"
-        parts = (self.placer.label, self.model, self.devices, self.seed, self.repair, budgets)
+        parts = (self.placer.spec.label, self.model, self.devices, self.seed, self.repair, budgets)
         return "|".join(map(str, parts))
-
-    @property
-    def spec(self) -> AgentSpec:
-        """The agent, with the time limit if it takes one."""
-        limited = self.placer.kind == TIMED and self.cpu_seconds
-        limit = {"time_limit_s": self.cpu_seconds[0]} if limited else {}
-        return AgentSpec(self.placer.name, {**self.placer.kwargs, **limit})
 
     def make_env(self) -> DevicePlacementEnv:
         """The environment; devices of a generated graph are a CPU and GPUs."""
@@ -157,7 +146,6 @@ def main() -> None:
     parser.add_argument("--seconds", default="", help="budgets of CPU time, as in 0.1,1,10")
     parser.add_argument("--seeds", type=int, default=5, help="how many (%(default)s)")
     parser.add_argument("--agents", default="", help="names, comma-separated (all)")
-    parser.add_argument("--models", default="", help="parts of names, comma-separated (all)")
     parser.add_argument("--devices", default=DEVICES, help="%(default)s")
     parser.add_argument("--repair", choices=("no", "yes", "both"), default="both")
     parser.add_argument("--workers", type=int, default=1, help="processes (%(default)s)")
@@ -176,7 +164,7 @@ def plan_jobs(options: argparse.Namespace) -> Iterator[Job]:
     repairs = {"no": [False], "yes": [True], "both": [False, True]}[options.repair]
     names = [name for name in options.agents.split(",") if name]
     placers = [placer for placer in PLACERS if not names or placer.name in names]
-    models = find_models(options.data, options.models.split(","))
+    models = find_models(options.data)
     models |= {name: () for name in options.generated.split(",") if name}
     cases = product(range(options.seeds), models, options.devices.split(","), repairs, placers)
     for seed, model, devices, repair, placer in cases:
@@ -185,36 +173,27 @@ def plan_jobs(options: argparse.Namespace) -> Iterator[Job]:
             yield from split_by_budget(Job(placer, model, devices, seed, repair, *budgets))
 
 
-def find_models(folders: Sequence[Path], parts: Sequence[str]) -> dict[str, tuple[Path, ...]]:
-    """Name -> its file and the smallest one, of workloads whose names contain one of the parts."""
+def find_models(folders: Sequence[Path]) -> dict[str, tuple[Path, ...]]:
+    """Name of each workload -> its file and the smallest one."""
     files: dict[str, Path] = {}
     for folder in folders:
         inputs = folder / "latency-inputs"
         inputs = inputs if inputs.exists() else folder
         files |= {str(path.relative_to(inputs).with_suffix("")): path
                   for path in sorted(inputs.rglob("*.json"))}  # fmt: skip
-    return {
-        name: (path, min(files.values(), key=lambda one: one.stat().st_size))
-        for name, path in files.items()
-        if any(part in name for part in parts)
-    }
+    smallest = min(files.values(), key=lambda one: one.stat().st_size, default=Path())
+    return {name: (path, smallest) for name, path in files.items()}
 
 
 def split_by_budget(job: Job) -> Iterator[Job]:
-    """One run for each budget that shapes what the placer does.
-
-    The longest run of a solver with a time limit serves all budgets of evaluations.
-    """
-    kind, seconds = job.placer.kind, sorted(job.cpu_seconds)
-    if kind == ANYTIME or (kind == TIMED and not seconds):
+    """One run for each budget that shapes what the placer does."""
+    if job.placer.kind == ANYTIME:
         yield job
         return
-    if kind == PLANNED:
-        for n in job.evaluations:
-            yield replace(job, evaluations=(n,), cpu_seconds=())
-    for limit_s in seconds:
-        served = job.evaluations if kind == TIMED and limit_s == seconds[-1] else ()
-        yield replace(job, evaluations=served, cpu_seconds=(limit_s,))
+    for n in job.evaluations:
+        yield replace(job, evaluations=(n,), cpu_seconds=())
+    for limit_s in sorted(job.cpu_seconds):
+        yield replace(job, evaluations=(), cpu_seconds=(limit_s,))
 
 
 def run_jobs(jobs: Sequence[Job], path: Path, workers: int) -> None:
@@ -241,14 +220,14 @@ def run_job(job: Job) -> Row:
     reference_ms, error = env.reference.latency_ms, ""
     meter = Meter(env.backend, job.evaluations, job.cpu_seconds)
     try:
-        search(env, meter, job.spec, job.seed, planned)
+        search(env, meter, job.placer.spec, job.seed, planned)
     except Exception as failure:
         error = f"{type(failure).__name__}: {failure}"
     cpu_s = meter.cpu_s
     meter.note_rest()
     return {
         "key": job.key,
-        "agent": job.placer.label,
+        "agent": job.placer.spec.label,
         "kind": job.placer.kind,
         "model": job.model,
         "devices": job.devices,
@@ -269,11 +248,9 @@ def run_job(job: Job) -> Row:
 @cache
 def warm_up(placer: Placer, small: tuple[Path, ...], devices: str, repair: bool) -> None:
     """Let a placer search a small problem of the same kind, so that its code is loaded."""
-    kwargs = {**placer.kwargs, **({"time_limit_s": 1.0} if placer.kind == TIMED else {})}
-    warm = replace(placer, kwargs=kwargs)
-    env = Job(warm, "synthetic-layered-100", devices, 0, repair, files=small).make_env()
+    env = Job(placer, "synthetic-layered-100", devices, 0, repair, files=small).make_env()
     with suppress(Exception):  # a run that fails says so in its row
-        search(env, Meter(env.backend, (TRIAL,)), AgentSpec(placer.name, kwargs), 0, TRIAL)
+        search(env, Meter(env.backend, (TRIAL,)), placer.spec, 0, TRIAL)
 
 
 def plan_evaluations(job: Job) -> int:
@@ -284,7 +261,7 @@ def plan_evaluations(job: Job) -> int:
         return job.evaluations[0]
     env = job.make_env()
     meter = Meter(env.backend, (10 * TRIAL,))
-    search(env, meter, job.spec, job.seed, 10 * TRIAL)
+    search(env, meter, job.placer.spec, job.seed, 10 * TRIAL)
     first_s = meter.curve[0][1] if meter.curve else 0.0
     speed = meter.n / max(meter.cpu_s - first_s, 1e-6)
     return max(int(speed * (job.cpu_seconds[0] - first_s)), 1)
@@ -355,15 +332,8 @@ def summarize(unit: str, amount: float, rows: Sequence[Row], best_ms: float) -> 
 
 
 def latency_at(row: Row, unit: str, amount: float) -> float:
-    """The least latency in ms within a budget, infinite without any.
-
-    A solver with a time limit may overrun it a little. In rows of earlier versions, whose limit was
-    of the clock, its first placement counts whenever it came.
-    """
-    limit = amount * (OVERRUN if row["kind"] == TIMED and unit == "cpu_seconds" else 1.0)
-    within = [point[2] for point in row["curve"] if point[UNITS[unit]] <= limit]
-    if not within and row["kind"] == TIMED and unit == "seconds":
-        within = [point[2] for point in row["curve"][:1]]
+    """The least latency in ms within a budget, infinite without any."""
+    within = [point[2] for point in row["curve"] if point[UNITS[unit]] <= amount]
     return within[-1] if within else np.inf
 
 

@@ -3,11 +3,10 @@
     python benchmarks/go.py scale --rows docs/results/go-scale-rows.jsonl --arms "gdp;gdp, gcn"
     python benchmarks/go.py planted --rows docs/results/go-planted-rows.jsonl --slots 8,32,128
     python benchmarks/go.py joint --rows docs/results/go-joint-rows.jsonl
-    python benchmarks/go.py pictures --rows docs/results --out docs/results/go
 
 A second call does what the file of rows lacks; ``--tables`` only prints the table of its rows.
 Arms of ``scale`` run in processes of their own; their seconds are of the CPU, over all threads.
-``python benchmarks/transfer.py go`` trains across problems.
+``python benchmarks/transfer.py go`` trains across problems, ``go_pictures.py`` draws the rows.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from common import (
+    GPUS,
     Meter,
     Row,
     append_row,
     columns_of,
     combine,
     describe_mean,
-    group_by,
     make_env,
     make_parser,
     print_groups,
@@ -41,9 +40,6 @@ from common import (
     run_missing,
     search,
 )
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
 
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend
@@ -53,9 +49,10 @@ from placement_gym.graph.planted import PlantedPlan
 from placement_gym.problem.costs.planted_optimum import planted_ms
 from placement_gym.problem.decisions import DECISIONS
 from placement_gym.solvers.bounds import critical_path_ms, load_ms, path_ms
-from placement_gym.view.figures.style import COLOURS, save
 
-DEVICES = ["CPU", *({"name": f"GPU.{i}", "weight_share": 0.4} for i in range(2))]
+MODEL = "family-translation-80000-seed0"
+SECONDS = 900.0
+"""CPU seconds of a search that ends by them; the others end with the last of the marks."""
 SETTING = {"granularity": "op", "schedule": "list", "observe_graph": False, "repair": True}
 MARKS = (20, 200, 2_000)
 """Evaluations at which a table shows the best placement; the last ends a search."""
@@ -79,18 +76,18 @@ ARMS = (*TRAINED, *SEARCHES, *HEURISTICS, *BOUNDS)
 
 
 def run_scale(options: argparse.Namespace) -> None:
-    """Run the arms that are not done, each in a process; print all rows of the model."""
+    """Run the arms that are not done, each in a process; print all rows."""
     if options.arm:
         for row in scale_rows(options):
             append_row(options.rows, row)
         return
-    known = [row for row in read_rows(options.rows) if row["model"] == options.model]
+    known = read_rows(options.rows)
     done = {row["arm"] for row in known if row["last"] and row["seed"] == options.seed}
     for arm in [] if options.tables else options.arms.split(";"):
         if arm not in done:
             command = [sys.executable, __file__, *sys.argv[1:], "--arm", arm]
             subprocess.run(command, check=True, env=os.environ | MALLOC)
-    rows = [row for row in read_rows(options.rows) if row["model"] == options.model]
+    rows = read_rows(options.rows)
     ends = {
         "end": lambda mine: f"{mine[-1]['latency_ms']:.1f}",
         "evaluations": lambda mine: mine[-1]["evaluations"],
@@ -104,10 +101,10 @@ def scale_rows(options: argparse.Namespace) -> Iterator[Row]:
     """The rows of an arm: evaluations, CPU seconds, peak memory and the best latency so far."""
     arm, seed = options.arm, options.seed
     if arm in SEARCHES:  # compiles kernels before time counts
-        small = make_env("synthetic-layered-100", devices=DEVICES, **SETTING)
+        small = make_env("synthetic-layered-100", devices=GPUS, **SETTING)
         search(small, BudgetedBackend(small.backend, 40), AgentSpec(SEARCHES[arm]), seed, 40)
     began_s = process_time()
-    env = make_env(options.model, devices=DEVICES, **SETTING)
+    env = make_env(MODEL, devices=GPUS, **SETTING)
     if arm in BOUNDS:
         points = iter([(0, BOUNDS[arm](env.problem, env.cost_table()), True)])
     elif arm in HEURISTICS:
@@ -117,7 +114,7 @@ def scale_rows(options: argparse.Namespace) -> Iterator[Row]:
         points = follow(env, options)
     for evaluations, latency_ms, last in points:
         yield {
-            "model": options.model,
+            "model": MODEL,
             "operators": env.problem.n_units,
             "arm": arm,
             "seed": seed,
@@ -141,13 +138,13 @@ def follow(
     trains, timed = arm in TRAINED, arm.endswith("seconds")
     spec = AgentSpec("gdp", TRAINED[arm]) if trains else AgentSpec(SEARCHES[arm])
     agent: Any = spec.make(env, options.seed)
-    agent.horizon = options.evaluations
+    agent.horizon = MARKS[-1]
     marks, minute_s, over = list(MARKS), EVERY_S, False
     while not over:
         agent.learn(UPDATE, reset_num_timesteps=False) if trains else agent.learn(CHUNK)
         if timed:
-            agent.horizon = max(int(meter.n * options.seconds / meter.cpu_s), 1)
-        over = meter.cpu_s >= options.seconds if timed else meter.n >= options.evaluations
+            agent.horizon = max(int(meter.n * SECONDS / meter.cpu_s), 1)
+        over = meter.cpu_s >= SECONDS if timed else meter.n >= MARKS[-1]
         reached = bool(marks) and meter.n >= marks[0]
         if over or reached or meter.cpu_s >= minute_s:
             marks = marks[reached:]
@@ -175,9 +172,9 @@ FOUND = 1.0 + 1e-9
 
 def run_planted(options: argparse.Namespace) -> None:
     """Search for planted optima of several sizes, and print how near agents come to them."""
-    sizes = product(options.slots.split(","), options.devices.split(","), range(options.seeds))
+    sizes = product(options.slots.split(","), (2, 3), range(options.seeds))
     models = [f"planted-{devices}x{slots}-seed{seed}" for slots, devices, seed in sizes]
-    jobs = combine(model=models, agent=options.arms.split(";"), budget=[options.evaluations])
+    jobs = combine(model=models, agent=options.arms.split(";"), budget=[300])
     rows = run_missing(options.rows, () if options.tables else jobs, place_planted)
     rows = [row | {"graph": row["model"].rpartition("-")[0]} for row in rows]
     print_groups(rows, ("graph", "budget"), columns_of(rows, "agent", describe_ratios))
@@ -187,9 +184,8 @@ def place_planted(model: str, agent: str, budget: int) -> Row:
     """The best latency that an agent has evaluated, over the planted one."""
     plan = PlantedPlan.parse(model)
     devices = [{"name": f"GPU.{i}"} for i in range(plan.devices)]
-    env = make_env(
-        model, devices=devices, granularity="op", schedule="list", observe_graph=False
-    )  # fmt: skip
+    setting = {"granularity": "op", "schedule": "list", "observe_graph": False}
+    env = make_env(model, devices=devices, **setting)
     started, counted = process_time(), BudgetedBackend(env.backend, budget)
     search(env, counted, PLACERS[agent], plan.seed, budget)
     latency_ms = env.reference.reference_ms / counted.curve[-1][2]
@@ -208,7 +204,6 @@ def describe_ratios(rows: list[Row]) -> str:
     return f"{found}/{len(ratios)}, +{100 * (np.mean(ratios) - 1):.1f} %"
 
 
-GRANULARITY = {"inception": "colocated", "bert-8": "colocated", "family-branching-100-seed0": "op"}
 DECIDERS = {
     "gdp": AgentSpec("gdp"),
     "gdp, heuristics": AgentSpec("gdp", {"begin_with": "heuristics", "imitate": 10.0}),
@@ -217,22 +212,17 @@ DECIDERS = {
     "annealing from random": AgentSpec("annealing", {"start": "random"}),
 }
 ALONE, ALL = "placement", "all three"
-SETS = {
-    ALONE: DECISIONS[:1],
-    "with priority": DECISIONS[:2],
-    "with fusion": DECISIONS[::2],
-    ALL: DECISIONS,
-}
+SETS = {ALONE: DECISIONS[:1], ALL: DECISIONS}
 
 
 def run_joint(options: argparse.Namespace) -> None:
     """Decide placement, priority and fusion, and print what more decisions gain."""
     jobs = combine(
-        model=options.models.split(","),
-        decisions=options.decisions.split(";"),
+        model=("inception", "bert-8"),
+        decisions=SETS,
         seed=range(options.seeds),
         agent=options.arms.split(";"),
-        budget=[options.evaluations],
+        budget=[400],
     )
     rows = run_missing(options.rows, () if options.tables else jobs, decide)
     columns = columns_of(rows, "decisions", describe_latencies)
@@ -245,7 +235,6 @@ def decide(model: str, decisions: str, agent: str, seed: int, budget: int) -> Ro
     made = gym.make(
         "DevicePlacementSim-v0",
         model=model,
-        granularity=GRANULARITY.get(model, "op"),
         schedule="event",
         devices="cpu+2dgpu",
         observe_graph=False,
@@ -276,129 +265,28 @@ def describe_seconds(rows: list[Row]) -> str:
     return f"{np.mean([row['cpu_s'] for row in rows if row['decisions'] == ALL]):.1f}"
 
 
-SCALE_NAMES = {
-    "gdp": "GO",
-    "gdp, gcn": "two graph convolutions",
-    "annealing, seconds": "annealing",
-    "multilevel": "multilevel",
-    "search": "search",
-}
-LEVELS = {"single-device": "fastest single device", "heft": "HEFT", "loads": "lower bound"}
-PLANTED_NAMES = {
-    "gdp": "GO",
-    "gdp, gcn": "two graph convolutions",
-    "gdp, heuristics": "GO from heuristics",
-    "random-blocks": "random blocks",
-    "heft": "HEFT",
-    "hsdag": "HSDAG",
-    "sequential": "sequential placer",
-    "annealing": "annealing",
-    "multilevel": "multilevel",
-    "search": "search",
-}
-"""Names in the pictures; rows of ``sequential`` and ``multilevel`` are from before ``search``."""
-LEAST = 0.1
-"""Per cent that stands for the optimum on a logarithmic axis."""
-ON_THE_RIGHT: dict[str, Any] = {
-    "xycoords": ("axes fraction", "data"),
-    "textcoords": "offset points",
-    "ha": "right",
-    "fontsize": 8,
-    "color": "#555555",
-}
-
-
-def draw_pictures(options: argparse.Namespace) -> None:
-    """Draw latencies by seconds, and distances to planted optima by size."""
-    options.out.mkdir(parents=True, exist_ok=True)
-    scale, planted = (read_rows(options.rows / f"go-{n}-rows.jsonl") for n in ("scale", "planted"))
-    save(draw_scale(scale), options.out / "scale.png")
-    save(draw_planted(planted), options.out / "planted.png")
-
-
-def draw_scale(rows: list[Row]) -> Figure:
-    """The best latency so far against CPU seconds; a line for each seed."""
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    axes = figure.subplots()
-    for (arm, name), colour in zip(SCALE_NAMES.items(), COLOURS, strict=False):
-        for seed in sorted({row["seed"] for row in rows if row["arm"] == arm}):
-            mine = [row for row in rows if (row["arm"], row["seed"]) == (arm, seed)]
-            spent, found = ([row[key] for row in mine] for key in ("cpu_s", "latency_ms"))
-            label = name if seed == 0 else None
-            axes.plot(spent, found, color=colour, label=label, marker=".", markersize=4)
-    for arm, name in LEVELS.items():
-        level_ms = next(row["latency_ms"] for row in rows if row["arm"] == arm)
-        axes.axhline(level_ms, color="#777777", linestyle="--", linewidth=1)
-        axes.annotate(f"{name} {level_ms:.0f}", (1, level_ms), (-4, 3), **ON_THE_RIGHT)
-    axes.set(xscale="log", yscale="log", xlabel="CPU seconds", ylabel="latency, ms")
-    write_numbers(axes, "yaxis", (300, 500, 1000, 2000, 4000))
-    write_numbers(axes, "xaxis", (5, 10, 30, 100, 300, 1000))
-    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0.0, 0.07))
-    return figure
-
-
-def draw_planted(rows: list[Row]) -> Figure:
-    """The mean distance to the optimum by size, a panel for each number of devices."""
-    figure = Figure(figsize=(10, 4.5), layout="constrained")
-    panels = figure.subplots(1, 2, sharey=True)
-    for axes, devices in zip(panels, (2, 3), strict=True):
-        here = [row for row in rows if row["model"].startswith(f"planted-{devices}x")]
-        for (agent, name), colour in zip(PLANTED_NAMES.items(), COLOURS, strict=False):
-            mine = group_by((row for row in here if row["agent"] == agent), "operators")
-            sizes = sorted(size for (size,) in mine)
-            ratios = (np.mean([row["ratio"] for row in mine[(size,)]]) for size in sizes)
-            away = [max(100 * (ratio - 1), LEAST) for ratio in ratios]
-            label = name if sizes else None
-            axes.plot(sizes, away, color=colour, label=label, marker="o", markersize=4)
-        axes.set(xscale="log", yscale="log", xlabel="operators", title=f"{devices} equal devices")
-        write_numbers(axes, "xaxis", sorted({row["operators"] for row in here}))
-        write_numbers(axes, "yaxis", (LEAST, 1, 3, 10, 30, 100))
-        axes.set_yticklabels(["0", "1", "3", "10", "30", "100"])
-    panels[0].set_ylabel("above the optimum, %")
-    panels[1].legend(frameon=False, bbox_to_anchor=(1.0, 1.0), loc="upper left")
-    return figure
-
-
-def write_numbers(axes: Axes, axis: str, values: Iterable[float]) -> None:
-    """Ticks at some values of a logarithmic axis, written as they are."""
-    chosen = getattr(axes, axis)
-    chosen.set_ticks(list(values))
-    chosen.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    chosen.set_ticks([], minor=True)
-
-
 def main() -> None:
     parser = make_parser(__doc__)
     commands = parser.add_subparsers(required=True)
 
     def add(
-        name: str, run: Callable[[argparse.Namespace], None], evaluations: int, arms: Iterable[str]
+        name: str, run: Callable[[argparse.Namespace], None], arms: Iterable[str]
     ) -> argparse.ArgumentParser:
         command = commands.add_parser(name)
         command.set_defaults(run=run)
         command.add_argument("--rows", type=Path, required=True, help="file of results")
         command.add_argument("--tables", action="store_true", help="run nothing")
         command.add_argument("--arms", default=";".join(arms), help="%(default)s")
-        command.add_argument("--evaluations", type=int, default=evaluations, help="(%(default)s)")
         return command
 
-    scale = add("scale", run_scale, MARKS[-1], ARMS)
-    scale.add_argument("--model", default="family-translation-80000-seed0", help="%(default)s")
-    scale.add_argument("--seconds", type=float, default=900.0, help="of a search (%(default)s)")
+    scale = add("scale", run_scale, ARMS)
     scale.add_argument("--seed", type=int, default=0, help="%(default)s")
     scale.add_argument("--arm", choices=ARMS, help=argparse.SUPPRESS)
-    planted = add("planted", run_planted, 300, PLACERS)
-    planted.add_argument("--devices", default="2,3", help="%(default)s")
+    planted = add("planted", run_planted, PLACERS)
     planted.add_argument("--slots", default="8,32,128,512", help="for each device (%(default)s)")
     planted.add_argument("--seeds", type=int, default=5, help="of graphs (%(default)s)")
-    joint = add("joint", run_joint, 400, DECIDERS)
-    joint.add_argument("--models", default=",".join(GRANULARITY), help="%(default)s")
-    joint.add_argument("--decisions", default=";".join(SETS), help="%(default)s")
+    joint = add("joint", run_joint, DECIDERS)
     joint.add_argument("--seeds", type=int, default=5, help="%(default)s")
-    pictures = commands.add_parser("pictures")
-    pictures.set_defaults(run=draw_pictures)
-    pictures.add_argument("--rows", type=Path, required=True, help="folder of go-*-rows.jsonl")
-    pictures.add_argument("--out", type=Path, required=True, help="folder for the pictures")
     options = parser.parse_args()
     options.run(options)
 

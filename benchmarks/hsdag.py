@@ -26,31 +26,29 @@ GRAPHS: dict[str, tuple[dict[str, Any], float]] = {
 """Environment, and ms a placement of the published code."""
 FORMS = {"paper's episodes": {"preset": "paper"}, "default": {}, "20 at once": {"n_epochs": 1}}
 PAPER, DEFAULT, AT_ONCE = FORMS
+PLACEMENTS = 200
 
 
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--data", type=Path, help="inputs of dnn-partitioning")
-    parser.add_argument("--graphs", default=",".join(GRAPHS), help="%(default)s")
-    parser.add_argument("--placements", type=int, default=200, help="timed (%(default)s)")
     options = parser.parse_args()
     torch.set_num_threads(1)
     runs = []
-    for name in options.graphs.split(","):
-        env_kwargs, published_ms = GRAPHS[name]
+    for name, (env_kwargs, published_ms) in GRAPHS.items():
         runs += [(name, env_kwargs, PAPER, published_ms), (name, env_kwargs, DEFAULT, None)]
     if options.data is not None:
         env_kwargs = {"model": options.data / BERT_12, "granularity": "op"}
         runs.append(("bert_l-12", env_kwargs, AT_ONCE, None))
-    print_table(time_form(*run, options.placements) for run in runs)
+    print_table(time_form(*run) for run in runs)
 
 
 def time_form(
-    name: str, env_kwargs: dict[str, Any], form: str, published_ms: float | None, placements: int
+    name: str, env_kwargs: dict[str, Any], form: str, published_ms: float | None
 ) -> dict[str, object]:
     """The line of a graph and a form of the agent."""
     env = make_env(**env_kwargs)
-    ms = time_placement_ms(make(env, 0, **FORMS[form]), placements)
+    ms = time_placement_ms(make(env, 0, **FORMS[form]))
     return {
         "graph": name,
         "units": env.problem.n_units,
@@ -61,12 +59,12 @@ def time_form(
     }
 
 
-def time_placement_ms(agent: REINFORCE, placements: int) -> float:
+def time_placement_ms(agent: REINFORCE) -> float:
     """Time learning after a first update; returns ms of one core a placement."""
     agent.learn(agent.n_steps * agent.n_envs)
     started = process_time()
-    agent.learn(placements, reset_num_timesteps=False)
-    return (process_time() - started) / placements * 1e3
+    agent.learn(PLACEMENTS, reset_num_timesteps=False)
+    return (process_time() - started) / PLACEMENTS * 1e3
 
 
 if __name__ == "__main__":

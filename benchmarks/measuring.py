@@ -1,36 +1,27 @@
-"""Time that the environment adds to measuring with OpenVINO, and the cost of failures.
+"""Time that the environment adds to measuring with OpenVINO, and how good its answers are.
 
     python benchmarks/measuring.py answers --model resnet --steps 30
     python benchmarks/measuring.py overhead --model resnet --steps 12
     python benchmarks/measuring.py isolation --model resnet --steps 12
-    python benchmarks/measuring.py faults --model tiny --steps 1000 --faults 100
-    python benchmarks/measuring.py soak --model tiny --steps 2000
 
 ``answers`` prints what a reset and steps cost and how good their answers are, compared with a fixed
 number of inferences: the error and rank correlation of the same placements measured at length, and
 how many comparisons of a placement with itself call it faster; and what other programs took.
 ``overhead`` compares steps with plain OpenVINO calls of the same counts, ``isolation`` with steps
-that measure in this process. ``faults`` strikes measurements with faults of every kind, each
-of which must cost no result, keep no wrong value and end no run; at most half of the steps of a run
-are struck. ``soak`` prints what steps leave behind: from step 500 on, memory must not grow by 1 %,
-and files and threads stay as they are, in this process and in the one that measures.
+that measure in this process.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import sys
-import tempfile
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import combinations
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from common import make_parser
 from scipy.stats import spearmanr
 
 import placement_gym  # noqa: F401  registers the environments
@@ -47,38 +38,25 @@ from placement_gym.hardware.devices import TESTBED
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.patterns import sample_placements
 
-SUPPORT = Path(__file__).resolve().parents[1] / "tests" / "support"
-PROTOCOL = TimingProtocol(warmup=1, repeats=2)
 PROTOCOLS = {
     "short": TimingProtocol(),
     "fixed": TimingProtocol(warmup=5, repeats=18, noise=0.0, racing=False),
     "long": TimingProtocol(repeats=60, noise=0.0, racing=False),
 }
-NONE = "no fault"
-EVERY, WINDOW = 25, 10
-"""Steps between two samples of a soak, and samples that count together; the second window is the
-warm state that later ones compare with."""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     commands: dict[str, Callable[[argparse.Namespace], None]] = {
         "answers": judge_answers,
         "overhead": time_overhead,
         "isolation": time_isolation,
-        "faults": run_faults,
-        "soak": soak,
     }
     parser.add_argument("command", choices=commands)
     parser.add_argument("--model", default="tiny", help="built-in model or file (%(default)s)")
     parser.add_argument("--steps", type=int, default=12, help="of each run (%(default)s)")
-    parser.add_argument("--faults", type=int, default=100, help="of each kind (%(default)s)")
     parser.add_argument("--comparisons", type=int, default=10, help="with itself (%(default)s)")
-    parser.add_argument("--kinds", nargs="*", help="of faults (all)")
     options = parser.parse_args()
-    sys.path.append(str(SUPPORT))
     commands[options.command](options)
 
 
@@ -236,81 +214,6 @@ def time_isolation(options: argparse.Namespace) -> None:
     print(f"a step in this process {here_s:.3f} s, in its own {there_s:.3f} s")
     print(f"ratio of the medians: {there_s / here_s:.3f}")
     isolated.close()
-
-
-def run_faults(options: argparse.Namespace) -> None:
-    """Print for each kind what its faults cost; the kinds take several runs."""
-    from faulty_worker import FAULTS
-
-    paths = f"{SUPPORT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
-    file = Path(tempfile.mkdtemp()) / "faults"
-    os.environ |= {"FAULTS": str(file), "PYTHONPATH": paths}
-    kinds = options.kinds or list(FAULTS)
-    n_kinds = max(options.steps // (2 * options.faults), 1)
-    for first in range(0, len(kinds), n_kinds):
-        strike(options, kinds[first : first + n_kinds], file)
-
-
-def strike(options: argparse.Namespace, kinds: Sequence[str], file: Path) -> None:
-    """Measure random placements while faults strike; the worker reads their kinds from a file."""
-    from faulty_worker import REFUSALS
-
-    backend = build_measured_backend(
-        ModelSpec(options.model), TESTBED, protocol=PROTOCOL, timeout_s=2.0
-    )
-    assert isinstance(backend, IsolatedBackend)
-    backend.engine.module = "faulty_worker"
-    rng = np.random.default_rng(0)
-    struck = [kind for kind in kinds for _ in range(options.faults)]
-    plan = rng.permutation(struck + [NONE] * (options.steps - len(struck))).tolist()
-    seconds, lost, wrong = defaultdict(list), defaultdict(int), defaultdict(int)
-    for kind in plan:
-        file.write_text("-" if kind == NONE else kind)
-        started = perf_counter()
-        found = backend.evaluate(rng.integers(0, 2, backend.problem.n_units))
-        seconds[kind].append(perf_counter() - started)
-        refused = kind in REFUSALS
-        lost[kind] += bool(found.error) and not refused
-        wrong[kind] += not 0.0 < found.latency_ms < np.inf or (refused and not found.error)
-    backend.close()
-    usual_s = float(np.median(seconds[NONE]))
-    print(f"a run of {options.steps} steps, {usual_s:.2f} s each", flush=True)
-    for kind in (NONE, *kinds):
-        cost_s = float(np.median(seconds[kind])) - usual_s
-        print(
-            f"{kind:12} {len(seconds[kind])} times: {lost[kind]} results lost, {wrong[kind]} wrong "
-            f"values, {cost_s:+.2f} s each",
-            flush=True,
-        )
-
-
-def soak(options: argparse.Namespace) -> None:
-    """Step through random placements and print what both processes hold."""
-    from resources import Resources
-
-    kwargs = {"warmup": 1, "repeats": 2, "cache": False}
-    env = gym.make("DevicePlacement-v0", model=options.model, devices="cpu-testbed", **kwargs)
-    env.reset(seed=0)
-    env.action_space.seed(0)
-    backend = placement_env(env).backend
-    assert isinstance(backend, IsolatedBackend)
-    engine = backend.engine
-    assert engine.child is not None
-    processes = {"this process": os.getpid(), "its worker": engine.child.process.pid}
-    samples: dict[str, list[Resources]] = {name: [] for name in processes}
-    failed = 0
-    for step in range(1, options.steps + 1):
-        env.reset()
-        failed += not env.step(env.action_space.sample())[4]["feasible"]
-        for name, process in processes.items() if step % EVERY == 0 else ():
-            samples[name].append(Resources.of(process))
-            if step % (WINDOW * EVERY) == 0:
-                held = Resources.usual(samples[name][-WINDOW:])
-                warm = Resources.usual(samples[name][WINDOW : 2 * WINDOW] or [held])
-                print(f"step {step}, {name}: {held}, {held.growth_since(warm):+.2%}", flush=True)
-    restarted = engine.child.process.pid != processes["its worker"]
-    print(f"{failed} of {options.steps} steps failed; {restarted=}")
-    env.close()
 
 
 if __name__ == "__main__":

@@ -15,14 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, process_time
 
-from common import Row, make_parser, print_table, run_apart
+from common import Row, load_pipeline, make_env, make_parser, print_table, run_apart
 from rich.progress import track
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.hardware.device_requests import make_devices
-from placement_gym.problem.costs.semantics import PRESETS
-from placement_gym.problem.costs.workloads import Workload
-from placement_gym.problem.problem import Problem
 from placement_gym.solvers.pipelines.forward import Forward, merge_leaves
 from placement_gym.solvers.pipelines.ideals import enumerate_ideals
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline
@@ -43,9 +38,8 @@ class Run:
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--data", type=Path, required=True, help="a copy of dnn-partitioning")
-    parser.add_argument("--inputs", default="", help="part of their names (all)")
     options = parser.parse_args()
-    inputs = [p for p in sorted(options.data.glob("*-inputs/*/*.json")) if options.inputs in str(p)]
+    inputs = sorted(options.data.glob("*-inputs/*/*.json"))
     lines = [describe(path, run_apart(solve, path)) for path in track(inputs, "inputs")]
     print_table(lines, "largest load of the best contiguous split")
 
@@ -66,7 +60,8 @@ def describe(path: Path, run: Run) -> Row:
 
 def solve(path: Path) -> Run:
     """Solve in this process."""
-    backend = load_backend(path)
+    stated = json.loads(path.read_text())
+    backend = load_pipeline(path, int(stated["maxCPUs"]), int(stated["maxFPGAs"]))
     problem, costs = backend.problem, backend.costs
     warm_up()
     base_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -88,30 +83,11 @@ def solve(path: Path) -> Run:
     )
 
 
-def load_backend(path: Path) -> SimulatedBackend:
-    """The input's graph on the numbers of CPU cores and accelerators that it states."""
-    workload = Workload.load(path)
-    n_hosts = int(json.loads(path.read_text())["maxCPUs"])
-    limit = {"memory_bytes": workload.accelerator_bytes}
-    devices = make_devices(n_hosts, workload.n_accelerators, **limit)
-    units, costs = workload.units(), workload.costs(devices)
-    problem = Problem(units, devices, costs.units_supported(units), costs.memory_bytes)
-    return SimulatedBackend(problem, costs, PRESETS["tarnawski-throughput"])
-
-
 def warm_up() -> None:
-    """Load the compiled kernels by solving a graph of two nodes."""
-    node = {"supportedOnFpga": 1, "cpuLatency": 2.0, "fpgaLatency": 1.0, "size": 1}
-    values = {
-        "maxFPGAs": 1,
-        "maxSizePerFPGA": 10,
-        "nodes": [{"id": number, "isBackwardNode": 0, **node} for number in (1, 2)],
-        "edges": [{"sourceId": 1, "destId": 2, "cost": 1.0}],
-    }
-    workload = Workload.of(values, "two nodes")
-    units, costs = workload.units(), workload.costs(workload.devices())
-    problem = Problem(units, workload.devices(), costs.units_supported(units), costs.memory_bytes)
-    exact_pipeline(problem, costs)
+    """Load the compiled kernels by solving a small graph."""
+    throughput = {"objective": "throughput", "schedule": "tarnawski-throughput"}
+    env = make_env("synthetic-layered-16", **throughput)
+    exact_pipeline(env.problem, env.cost_table())
 
 
 if __name__ == "__main__":

@@ -11,20 +11,14 @@ missing in it; ``--arms`` limits what is run now. ``--budget "5 s"`` runs every 
 seconds in place of evaluations. All placements are repaired. A score is the best latency known over
 the latency. ``samples`` compares how soon two arms reach the same.
 
-``find`` lists large problems with tight limits: seeds of the test split, a list or event schedule,
-three or more devices and at least 150 units; all accelerators together hold less than the model,
-and to move every tensor once takes at least as long as to run every unit where it is fastest.
-
-``doppler`` writes DOPPLER's published graphs (that folder of github.com/xinyuyao/Doppler) as
-workloads of DIR: four equal accelerators without limits.
+``find`` lists large problems with tight limits, and ``doppler`` writes DOPPLER's published graphs
+(that folder of github.com/xinyuyao/Doppler) as workloads of DIR; see ``published_problems``.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,9 +26,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from common import (
-    BY_RANK,
     Meter,
-    Problem,
+    ProblemName,
     Row,
     Scores,
     average,
@@ -42,102 +35,31 @@ from common import (
     compare_scores,
     find_interval,
     group_by,
-    make_env,
     make_parser,
     print_table,
     read_rows,
     run_missing,
     search,
 )
-from floors import DEVICES
+from published_problems import (
+    DRAWN,
+    PROBLEMS,
+    TWIN,
+    convert_graphs,
+    find_tight_problems,
+    make_problem_env,
+)
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.episode import play_episode
-from placement_gym.envs.simulated_env import SimulatedEnv
-from placement_gym.graph.families.problems import SampledProblem, make_problem
 
 ENDLESS, TRIAL = 10**9, 100
 """Evaluations of a run that ends by its seconds, and of one that only compiles what it needs."""
-DRAWN = "drawn"
-"""In place of devices: those of the problem that the model's seed draws."""
-FOUR = "0cpu+4acc"
-"""Devices of DOPPLER's publication, whose simulator is schedule ``"giph"``."""
-TWIN = "hsdag-paper"
-"""Devices of ``examples/08_published.py``."""
-DEARER = ", transfers x"
-"""Between devices and the factor that all transfers are multiplied by."""
-DOPPLER_UNIT = 1e10
-"""Divisor of the costs in DOPPLER's publication."""
-VALIDATED = ("LayerGraphs/resnet50_inference", "1cpu+2acc@0.3")
-"""The one published workload that settings were chosen on."""
-SMALL = (
-    "LayerGraphs/bert24_inference",
-    "LayerGraphs/resnet50_inference",
-    "OperatorGraphs/bert_l-3_inference",
-    "LayerGraphs/inceptionv3_inference",
-)
-LARGE = ("OperatorGraphs/resnet50_inference", "OperatorGraphs/bert_l-12_inference")
 STARTED = {"begin_with": "heuristics"}
 IMITATING = {**STARTED, "imitate": 10.0}
 """Beginning and imitation of the agents whose row says that they begin with heuristics."""
-
-
-def draw(*names: str, devices: str = DRAWN) -> tuple[Problem, ...]:
-    """Generated problems, from family, size and seed."""
-    return tuple((f"family-{name}", devices) for name in names)
-
-
-PARTS = draw(
-    "recurrent-53-seed10005",
-    "series-parallel-46-seed10021",
-    "series-parallel-49-seed10030",
-    "branching-91-seed10034",
-)
-TIGHT = draw(
-    "layered-371-seed10020",
-    "attention-383-seed10025",
-    "experts-247-seed10133",
-    "attention-393-seed10158",
-    "series-parallel-331-seed10170",
-    "attention-191-seed10204",
-)
-"""The first six that ``find`` lists."""
-PROBLEMS = {
-    "validation": (
-        *draw("layered-81-seed57", "series-parallel-58-seed101"),
-        *draw("recurrent-40-seed129", "attention-58-seed151"),
-        VALIDATED,
-    ),
-    "test": (
-        *PARTS,
-        *draw("attention-77-seed10008", "attention-109-seed10013", "attention-82-seed10035"),
-    ),
-    "parts": PARTS,
-    "published": (
-        ("LayerGraphs/bert24_inference", "1cpu+2acc@0.3"),
-        ("LayerGraphs/inceptionv3_inference", "1cpu+2acc@0.3"),
-        ("OperatorGraphs/bert_l-3_inference", "1cpu+4acc@0.2"),
-    ),
-    "limited": tuple(
-        problem
-        for problem in ((model, devices) for model in SMALL for devices in DEVICES.split(","))
-        if problem != VALIDATED
-    ),
-    "limited-large": tuple((model, devices) for model in LARGE for devices in DEVICES.split(",")),
-    "tight": TIGHT,
-    "tight-dearer": tuple((model, f"{devices}{DEARER}5") for model, devices in TIGHT),
-    "twin": tuple((model, TWIN) for model in ("inception", "resnet", "bert-8")),
-    "doppler": (
-        ("doppler/chain_mm_112nodes", FOUR),
-        ("doppler/ffnn_192nodes", FOUR),
-        ("doppler/transformer_block_215nodes", FOUR),
-        ("doppler/full_transformer_layer_261nodes", FOUR),
-    ),
-}
-"""Problems by role; those of ``"parts"`` are also test problems."""
 
 
 LEARNED = ("rnn", "hdp", "post", "placeto", "doppler", "gdp", "hsdag")
@@ -257,92 +179,6 @@ def run_arm(env: DevicePlacementEnv, spec: AgentSpec, seed: int, budget: int | s
     }
 
 
-def make_problem_env(data: Path, model: str, devices: str) -> DevicePlacementEnv:
-    """The environment of a problem, with repair."""
-    devices, _, factor = devices.partition(DEARER)
-    if devices == DRAWN:
-        kwargs = make_problem(int(model.rpartition("-seed")[2])).env_kwargs()
-        env = SimulatedEnv(**kwargs, observe_graph=False, repair=True)
-    else:
-        env = make_env(
-            data / "latency-inputs" / f"{model}.json",
-            devices=devices,
-            schedule="giph" if devices == FOUR else BY_RANK,
-            granularity="op",
-            observe_graph=False,
-            repair=True,
-        )
-    return multiply_transfers(env, float(factor)) if factor else env
-
-
-def multiply_transfers(env: DevicePlacementEnv, factor: float) -> DevicePlacementEnv:
-    """The same problem with transfers that take ``factor`` times as long."""
-    known = env.cost_table()
-    costs = replace(
-        known, link_ms=factor * known.link_ms, link_ms_per_size=factor * known.link_ms_per_size
-    )
-    assert isinstance(env.backend, SimulatedBackend)
-    backend = SimulatedBackend(env.problem, costs, env.backend.semantics)
-    unit_ms = costs.unit_ms(env.problem.units)
-    return DevicePlacementEnv(backend, observe_graph=False, unit_ms=unit_ms, repair=True)
-
-
-def find_tight_problems() -> None:
-    """Print the large problems with tight limits of 300 seeds."""
-    for seed in range(10_000, 10_300):
-        problem = make_problem(seed)
-        if has_tight_limits(problem):
-            env = make_problem_env(Path(), problem.model, DRAWN)
-            ratio = compare_transfers(env)
-            if env.problem.n_units >= 150 and ratio >= 1.0:
-                print(f"{problem.model}: {env.problem.n_units} units, {ratio:.1f}", flush=True)
-
-
-def has_tight_limits(problem: SampledProblem) -> bool:
-    """Tell whether the accelerators of three or more devices hold less than the model."""
-    shares = [device.weight_share for device in problem.devices if not device.host]
-    limits = [np.inf if share is None else share for share in shares]
-    scheduled = problem.semantics.get("schedule") in ("list", "event")
-    return scheduled and len(problem.devices) >= 3 and sum(limits) < 1.0
-
-
-def compare_transfers(env: DevicePlacementEnv) -> float:
-    """Time to move every tensor once, over the time to run every unit where it is fastest."""
-    costs, problem = env.cost_table(), env.problem
-    apart = ~np.eye(len(problem.devices), dtype=np.bool_)
-    transfers_ms = costs.transfer_ms[:, apart].mean(axis=1).sum()
-    fastest_ms = np.where(problem.supported, costs.unit_ms(problem.units), np.inf).min(axis=1)
-    return float(transfers_ms / fastest_ms.sum())
-
-
-def convert_graphs(graphs: Path, folder: Path) -> None:
-    """Write DOPPLER's graphs as workloads, with numbers as in the publication's costs."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in sorted(graphs.glob("gdp_*nodes.txt")):
-        workload = read_graph(path)
-        target = folder / f"{path.stem.removeprefix('gdp_')}.json"
-        target.write_text(json.dumps(workload))
-        total = sum(node["fpgaLatency"] for node in workload["nodes"])
-        print(f"{target}: {len(workload['nodes'])} nodes, {total:.1f} on one device")
-
-
-def read_graph(path: Path) -> Row:
-    """A graph file: number of nodes, inputs, sources and targets of edges, then a line a node."""
-    _, _, sources, targets, *lines = path.read_text().splitlines()
-    ends = ([int(part) for part in line.split(",") if part.strip()] for line in (sources, targets))
-    costs = [[float(part) / DOPPLER_UNIT for part in line.split(",")[:2]] for line in lines if line]
-    common = {"supportedOnFpga": 1, "isBackwardNode": 0, "size": 0.0}
-    nodes = [
-        {"id": number, "cpuLatency": compute, "fpgaLatency": compute, **common}
-        for number, (compute, _) in enumerate(costs)
-    ]
-    # between two accelerators a workload's tensor moves twice, by way of the host
-    edges = [
-        {"sourceId": a, "destId": b, "cost": costs[a][1] / 2.0} for a, b in zip(*ends, strict=True)
-    ]
-    return {"maxFPGAs": 4, "maxSizePerFPGA": 0.0, "nodes": nodes, "edges": edges}
-
-
 def complete(row: Row) -> Row:
     """A row as ``run`` writes it; latencies of the example's rows are over the reference's."""
     if "arm" in row:
@@ -351,7 +187,9 @@ def complete(row: Row) -> Row:
     return row | {"arm": row["label"], "devices": TWIN, "curve": curve}
 
 
-def print_tables(rows: list[Row], problems: Sequence[Problem], options: argparse.Namespace) -> None:
+def print_tables(
+    rows: list[Row], problems: Sequence[ProblemName], options: argparse.Namespace
+) -> None:
     """Print the arms that ran on all problems with this budget, best first."""
     best = find_best(rows)
     here = [
@@ -377,16 +215,16 @@ def print_tables(rows: list[Row], problems: Sequence[Problem], options: argparse
     )
 
 
-def name_column(problem: Problem) -> str:
+def name_column(problem: ProblemName) -> str:
     """A short name, with the devices where they are not those of the problem's seed."""
     model, devices = problem
     name = Path(model).name.removeprefix("family-").removesuffix("_inference")
     return name if devices.startswith(DRAWN) else f"{name} {devices}"
 
 
-def find_best(rows: list[Row]) -> dict[Problem, float]:
+def find_best(rows: list[Row]) -> dict[ProblemName, float]:
     """The least latency known of each problem, in ms."""
-    best: dict[Problem, float] = {}
+    best: dict[ProblemName, float] = {}
     for row in rows:
         problem = (row["model"], row["devices"])
         known = row["best_known_ms"] or np.inf
@@ -394,7 +232,7 @@ def find_best(rows: list[Row]) -> dict[Problem, float]:
     return best
 
 
-def score_runs(rows: list[Row], best: dict[Problem, float]) -> Scores:
+def score_runs(rows: list[Row], best: dict[ProblemName, float]) -> Scores:
     """Score of each run by model, devices and seed."""
     return {
         (row["model"], row["devices"], row["seed"]): best[row["model"], row["devices"]] / row["ms"]
@@ -402,7 +240,7 @@ def score_runs(rows: list[Row], best: dict[Problem, float]) -> Scores:
     }
 
 
-def rate_predictions(rows: list[Row], best: dict[Problem, float]) -> dict[str, str]:
+def rate_predictions(rows: list[Row], best: dict[ProblemName, float]) -> dict[str, str]:
     """Mean score of the predictions, 0 for infeasible ones, and how many of them were feasible.
 
     Runs by time make none.
@@ -423,7 +261,7 @@ class Pair(NamedTuple):
 
 
 def print_samples(
-    rows: list[Row], problems: Sequence[Problem], options: argparse.Namespace
+    rows: list[Row], problems: Sequence[ProblemName], options: argparse.Namespace
 ) -> None:
     """Print how many evaluations two arms need to reach the worse of their bests."""
     arms = options.arms.split(";")

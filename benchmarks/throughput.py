@@ -15,21 +15,16 @@ from math import floor
 from pathlib import Path
 from time import perf_counter
 
-from common import Row, columns_of, combine, make_parser, print_groups, run_missing
+from common import Row, columns_of, combine, load_pipeline, make_parser, print_groups, run_missing
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
-from placement_gym.hardware.device_requests import make_devices
-from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.costs.workloads import Workload
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.balance import balance_loads
 from placement_gym.solvers.bounds import lower_bound
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
 
-LOAD = PRESETS["tarnawski-throughput"]
 FEW_IDEALS = 8_000
 """The exact pipeline of so many takes seconds."""
 
@@ -38,40 +33,30 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--rows", type=Path, required=True, help="one for each input and count")
     parser.add_argument("--data", type=Path, help="a copy of dnn-partitioning")
-    parser.add_argument("--inputs", default="", help="part of their names (all)")
-    parser.add_argument("--devices", default="2,4,6,8,12,16", help="how many (%(default)s)")
     parser.add_argument("--time-limit", type=float, default=60.0, help="s a bound (%(default)s)")
-    parser.add_argument("--seeds", type=int, default=1, help="of annealing (%(default)s)")
     options = parser.parse_args()
     paths = options.data.glob("throughput-inputs/*/*.json") if options.data else ()
     files = {f"{path.parent.name}/{path.stem}": path for path in sorted(paths)}
 
     def compare(input: str, devices: int) -> Row:
-        return find_bound(files[input], devices, options.seeds, options.time_limit)
+        return find_bound(files[input], devices, options.time_limit)
 
-    jobs = combine(
-        input=[name for name in files if options.inputs in name],
-        devices=map(int, options.devices.split(",")),
-    )
+    jobs = combine(input=files, devices=(2, 4, 6, 8, 12, 16))
     rows = run_missing(options.rows, jobs, compare)
     for title, describe in TABLES.items():
         by_size = sorted(rows, key=lambda row: row["devices"])
         print_groups(rows, ("input",), columns_of(by_size, "devices", describe), title)
 
 
-def find_bound(path: Path, count: int, n_seeds: int, time_limit_s: float) -> Row:
+def find_bound(path: Path, count: int, time_limit_s: float) -> Row:
     """The best load found, a bound of all placements, and the time that the bound took."""
-    workload = Workload.load(path)
-    devices = make_devices(1, count - 1, memory_bytes=workload.accelerator_bytes)
-    costs, units = workload.costs(devices), workload.units()
-    problem = Problem(units, devices, costs.units_supported(units), costs.memory_bytes)
-    backend = SimulatedBackend(problem, costs, LOAD)
+    backend = load_pipeline(path, 1, count - 1)
+    problem, costs = backend.problem, backend.costs
     starts = [linear_pipeline(problem, costs), *solve_few(problem, costs)]
-    seeds = range(n_seeds)
-    balanced = [balance_loads(problem, costs, one, seed) for one in starts for seed in seeds]
+    balanced = [balance_loads(problem, costs, one, seed=0) for one in starts]
     best_ms = min(backend.evaluate(one).latency_ms for one in (*starts, *balanced))
     started = perf_counter()
-    bound = lower_bound(problem, costs, LOAD, time_limit_s, best_ms)
+    bound = lower_bound(problem, costs, backend.semantics, time_limit_s, best_ms)
     bound_s = perf_counter() - started
     if bound.assignment is not None:
         best_ms = min(best_ms, backend.evaluate(bound.assignment).latency_ms)

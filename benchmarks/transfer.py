@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 import torch
 from common import (
+    GPUS,
     Describe,
     Row,
     Scores,
@@ -55,16 +56,19 @@ from placement_gym.solvers.list_scheduling import heft
 Arm = Callable[[SimulatedEnv, int], Any]
 """Lets an agent of a seed evaluate placements of an environment."""
 SEGMENTS = {"segment": 256, "memory": 256}
-PROBLEMS, EPISODES = 4, 8
-"""Of an update of GO's training, and placements of each."""
+UPDATES, PROBLEMS, EPISODES = 100, 4, 8
+"""Of GO's training, problems of an update, and placements of each."""
+EVALUATIONS = 20_000
+"""Of Placeto's training."""
+GO_BUDGET, PLACETO_BUDGET = 300, 200
+"""Evaluations of a problem."""
 SAMPLES = 64
 """Of a trained GO, whose best is taken."""
 TRIVIAL = 1.01
 """Of the best latency: where a device alone comes so near, nothing is to be shown."""
 NEAR = (0.01, 0.05, 0.1)
 SCRATCH, TUNED = "from scratch", "fine-tuned"
-DEVICES = ["CPU", *({"name": f"GPU.{i}", "weight_share": 0.4} for i in range(2))]
-SETTING = {"devices": DEVICES, "granularity": "op", "schedule": "list", "repair": True}
+SETTING = {"devices": GPUS, "granularity": "op", "schedule": "list", "repair": True}
 PADDED = {"max_nodes": 160, "max_edges": 400, "observe_graph": False, "reward": "improvement"}
 PLACETO = {"devices": True, "critic": True}
 """PPO trains with a critic, which fine-tuning keeps but does not use."""
@@ -80,9 +84,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path(), help="of weights (%(default)s)")
     parser.add_argument("--families", default="", help="comma-separated")
     parser.add_argument("--trainings", type=int, default=5, help="seeds (%(default)s)")
-    parser.add_argument("--length", type=int, help="of one: GO's updates, Placeto's evaluations")
     parser.add_argument("--problems", type=int, default=4, help="that GO places (%(default)s)")
-    parser.add_argument("--budget", type=int, help="evaluations of a problem")
     options = parser.parse_args()
     torch.set_num_threads(1)
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -120,16 +122,15 @@ def run_agent(name: str, budget: int) -> Arm:
 
 def run_go(options: argparse.Namespace) -> list[Row]:
     """Train GO and place; returns all rows."""
-    budget = options.budget or 300
-    weights = partial(train_go, options.folder, options.length or 100)
+    weights = partial(train_go, options.folder)
     searches = ("random-blocks", "hill-climb", "annealing", "search")
-    arms: dict[str, Arm] = {name: run_agent(name, budget) for name in searches} | {
+    arms: dict[str, Arm] = {name: run_agent(name, GO_BUDGET) for name in searches} | {
         "heft": run_heft,
         "go, zero-shot": lambda env, seed: sample_go(env, seed, weights(seed), 1),
         f"go, best of {SAMPLES}": lambda env, seed: sample_go(env, seed, weights(seed), SAMPLES),
-        f"go, {TUNED}": lambda env, seed: make_search(env, seed, weights(seed)).learn(budget),
-        f"go, {SCRATCH}": lambda env, seed: make_search(env, seed, None).learn(budget),
-        "go, heuristics": lambda env, seed: make_go(env, seed).learn(budget),
+        f"go, {TUNED}": lambda env, seed: make_search(env, seed, weights(seed)).learn(GO_BUDGET),
+        f"go, {SCRATCH}": lambda env, seed: make_search(env, seed, None).learn(GO_BUDGET),
+        "go, heuristics": lambda env, seed: make_go(env, seed).learn(GO_BUDGET),
     }
     problems = {(p.seed, p.family): p for p in draw_problems(options.problems, options.families)}
 
@@ -137,7 +138,7 @@ def run_go(options: argparse.Namespace) -> list[Row]:
         kwargs = problems[problem, family].env_kwargs()
         env = SimulatedEnv(**kwargs, observe_graph=False, repair=True)
         single_ms = env.get_info()["best_single_ms"]
-        return {"single_ms": single_ms, **place(env, arms[arm], seed, budget)}
+        return {"single_ms": single_ms, **place(env, arms[arm], seed, GO_BUDGET)}
 
     for seed in range(options.trainings):
         weights(seed)
@@ -158,13 +159,13 @@ def draw_problems(n: int, families: str) -> list[SampledProblem]:
     return list(islice((problem for problem in drawn if problem.family in HELD_OUT), n))
 
 
-def train_go(folder: Path, updates: int, seed: int) -> Path:
+def train_go(folder: Path, seed: int) -> Path:
     """Train on the split ``train``, unless that was done; returns the file of weights."""
-    path = folder / f"go-{updates}-{seed}.safetensors"
+    path = folder / f"go-{UPDATES}-{seed}.safetensors"
     if not path.exists():
         trainer = make_trainer(seed, PROBLEMS, EPISODES, policy=SEGMENTS)
-        trainer.learn(updates * PROBLEMS * EPISODES)
-        save_weights(trainer, path, {"seed": seed, "updates": updates})
+        trainer.learn(UPDATES * PROBLEMS * EPISODES)
+        save_weights(trainer, path, {"seed": seed, "updates": UPDATES})
     return path
 
 
@@ -245,22 +246,19 @@ def describe_reached(near: float, rows: list[Row]) -> str:
 
 def run_placeto(options: argparse.Namespace) -> list[Row]:
     """Train Placeto within each family and place; returns all rows."""
-    budget = options.budget or 200
+    weights = partial(train_placeto, options.folder)
 
     def run(family: str, model: str, arm: str, seed: int) -> Row:
         arms: dict[str, Arm] = {
             "HEFT": run_heft,
-            "random-blocks": run_agent("random-blocks", budget),
-            "search": run_agent("search", budget),
+            "random-blocks": run_agent("random-blocks", PLACETO_BUDGET),
+            "search": run_agent("search", PLACETO_BUDGET),
             "zero-shot": lambda env, seed: answer(env, seed, weights(family, seed)),
-            TUNED: lambda env, seed: tune(env, seed, weights(family, seed)).learn(budget),
-            SCRATCH: lambda env, seed: tune(env, seed, None).learn(budget),
+            TUNED: lambda env, seed: tune(env, seed, weights(family, seed)).learn(PLACETO_BUDGET),
+            SCRATCH: lambda env, seed: tune(env, seed, None).learn(PLACETO_BUDGET),
         }
         env = SimulatedEnv(model=model, **SETTING, observe_graph=False)
-        return place(env, arms[arm], seed, budget)
-
-    def weights(family: str, seed: int) -> Path:
-        return train_placeto(options.folder, family, seed, options.length or 20_000)
+        return place(env, arms[arm], seed, PLACETO_BUDGET)
 
     families = (options.families or "recurrent,attention").split(",")
     for family, seed in product(families, range(options.trainings)):
@@ -282,14 +280,14 @@ def name_models(family: str, split: str) -> tuple[str, ...]:
     return tuple(f"family-{family}-{n}-seed{seed}" for n, seed in pairs)
 
 
-def train_placeto(folder: Path, family: str, seed: int, evaluations: int) -> Path:
+def train_placeto(folder: Path, family: str, seed: int) -> Path:
     """Train on graphs of the training split, unless that was done; returns the weights' file."""
-    path = folder / f"placeto-{family}-{evaluations}-{seed}.safetensors"
+    path = folder / f"placeto-{family}-{EVALUATIONS}-{seed}.safetensors"
     if not path.exists():
         given = json.dumps({"settings": {}, "policy": PLACETO})
         models, setting = name_models(family, "train"), json.dumps(SETTING | PADDED)
-        policy = train_policy(models, setting, evaluations, seed, given)
-        about = {"family": family, "seed": seed, "evaluations": evaluations}
+        policy = train_policy(models, setting, EVALUATIONS, seed, given)
+        about = {"family": family, "seed": seed, "evaluations": EVALUATIONS}
         save_weights(SimpleNamespace(policy=policy), path, about)
     return path
 

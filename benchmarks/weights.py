@@ -51,13 +51,10 @@ TRAININGS = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="+", choices=TRAININGS, metavar="AGENT")
-    parser.add_argument("--out", type=Path, help="folder for files, instead of the agents' own")
     options = parser.parse_args()
     print("agent     evaluations  CPU s    kB  x best single")
     for name in options.names:
-        folder = options.out or Path(agents.__file__).parent / name / "weights"
-        folder.mkdir(parents=True, exist_ok=True)
-        file = folder / f"{NAME if options.out is None else name}.safetensors"
+        file = Path(agents.__file__).parent / name / "weights" / f"{NAME}.safetensors"
         begin = time.process_time()
         train(name, file)
         spent = time.process_time() - begin

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 import pytest
 import torch
-from learned import SIMULATED, several, simulated
+from learned import SIMULATED, mean_return, optimal_speedup, several, simulated, vectorize_toy
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.base_class import BaseAlgorithm
@@ -18,7 +17,6 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 from torch import Tensor
 
 from agents.common import REINFORCE
-from agents.common.vec_env import PlacementVecEnv
 from agents.common.weights import save_weights
 from agents.hsdag import HSDAGPolicy
 from agents.hsdag.agent import make
@@ -26,16 +24,10 @@ from agents.hsdag.networks import HSDAGOptions, Networks
 from agents.hsdag.rollout import GraphStep, Rollout
 from placement_gym.envs.episode import play_episode
 from placement_gym.envs.placement_env import placement_env
-from placement_gym.envs.vector import PlacementVectorEnv
-from placement_gym.solvers.cuts import minimum_cut
 
 CPU = torch.device("cpu")
 PRESETS = ("rl", "paper")
 PAPER = {"preset": "paper"}
-
-
-def vectorize_toy(n: int = 20, **kwargs: Any) -> PlacementVecEnv:
-    return PlacementVecEnv(PlacementVectorEnv(simulated(), n, observe_graph=False, **kwargs))
 
 
 def learner(
@@ -67,16 +59,6 @@ def learner(
     )
 
 
-def optimal_speedup() -> float:
-    env = simulated()
-    best = minimum_cut(env.problem.units, env.cost_table()).assignment
-    return env.backend.evaluate(best).speedup
-
-
-def rewards_of(model: Any) -> float:
-    return float(np.mean([info["r"] for info in model.ep_info_buffer]))
-
-
 @pytest.mark.parametrize("algorithm", [PPO, A2C, REINFORCE, MaskablePPO])
 def test_rough_costs_lead_near_the_toys_optimum(algorithm: type[BaseAlgorithm]) -> None:
     model = learner(algorithm)
@@ -105,9 +87,9 @@ def test_the_reward_rises_without_rough_costs(
 ) -> None:
     model = learner(algorithm, learning_rate=2e-3, **options)
     model.learn(200)
-    before = rewards_of(model)
+    before = mean_return(model)
     model.learn(2_800, reset_num_timesteps=False)
-    assert rewards_of(model) > before + 0.5
+    assert mean_return(model) > before + 0.5
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -11,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from learned import TWO_MODELS, several, simulated, weights
+from learned import TWO_MODELS, mean_return, optimal_speedup, several, simulated, weights
 from stable_baselines3 import PPO
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import ConvertCallback
@@ -30,7 +30,6 @@ from placement_gym.bench.compare import compare
 from placement_gym.bench.run.agents import load_agent
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.episode import play_episode
-from placement_gym.solvers.cuts import minimum_cut
 
 PER_UNIT = "placement_gym:DevicePlacementPerUnitSim-v0"
 SIMULATED = "placement_gym:DevicePlacementSim-v0"
@@ -110,12 +109,6 @@ def env_for(name: str, model: str = "tiny", **kwargs: Any) -> gym.Env[Any, Any]:
     return gym.make(PER_UNIT if name == "placeto" else SIMULATED, model=model, **kwargs)
 
 
-def optimal_speedup() -> float:
-    env = simulated()
-    best = minimum_cut(env.problem.units, env.cost_table()).assignment
-    return env.backend.evaluate(best).speedup
-
-
 class Trained(NamedTuple):
     """A model that was trained; tests share it and do not change it.
 
@@ -130,10 +123,6 @@ class Trained(NamedTuple):
     first_return: float
     last_return: float
     silent: set[str]
-
-
-def mean_return(model: Any) -> float:
-    return float(np.mean([info["r"] for info in model.ep_info_buffer]))
 
 
 @cache

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from learned import SIMULATED, several, simulated
+from learned import several, simulated
 from stable_baselines3.common.callbacks import ConvertCallback
 
 from agents.common.vec_env import vectorize
@@ -119,12 +118,6 @@ def test_environments_of_several_graphs_are_refused() -> None:
     model = Post("LogitsPolicy", several("tiny", "resnet"), n_steps=5, device="cpu")
     with pytest.raises(ValueError, match="one graph"):
         model.learn(10)
-
-
-def test_it_learns_on_the_environment_itself() -> None:
-    model = Post("LogitsPolicy", gym.make(SIMULATED, model="tiny"), seed=0, device="cpu")
-    model.learn(100)
-    assert not torch.allclose(probabilities(model), torch.full((7, 2), 0.5))
 
 
 def test_a_uniform_share_goes_to_devices_that_run_a_unit() -> None:

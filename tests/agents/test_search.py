@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import placement_gym  # noqa: F401  registers the environments
-from agents.about import ABOUT
 from agents.search import Annealing, Search, annealing, genetic, hill_climb
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.bench.run.agent_run import run_agent
@@ -190,21 +189,6 @@ def test_annealing_starts_at_a_saved_placement(tmp_path: Path) -> None:
     assert (load_agent("saved")(env, 0, file=str(file)).assignment == wanted).all()
     with pytest.raises(ValueError, match=r"no placement file .*absent"):
         load_agent("saved")(env, 0, file="absent.json")
-
-
-@pytest.mark.parametrize(
-    "name", ["alpha-expansion", "dp", "dpl", "balance", "greedy-fill", "call-milp"]
-)
-def test_solvers_are_agents_that_need_no_evaluation(name: str) -> None:
-    env = gym.make(
-        "placement_gym:DevicePlacementSim-v0",
-        model="tiny",
-        devices="cpu+2dgpu",
-        objective=ABOUT[name].objectives[0],
-    )
-    agent = load_agent(name)(env, 0)
-    placement, _ = agent.predict(env.reset(seed=0)[0])
-    assert env.action_space.contains(placement)
 
 
 @pytest.mark.parametrize("name", ["annealing", "genetic"])

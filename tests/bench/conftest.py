@@ -7,7 +7,17 @@ from pathlib import Path
 import pytest
 from studies import REPORTED
 
+from placement_gym.bench.known import best_known
 from placement_gym.bench.study.runner import run_study
+
+
+@pytest.fixture
+def values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder of best known values, in place of the package's."""
+    folder = tmp_path / "values"
+    folder.mkdir()
+    monkeypatch.setattr(best_known, "VALUES", folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

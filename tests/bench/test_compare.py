@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 from fakes import Greedy
+from studies import write_rows
 
 import placement_gym
 from placement_gym.base.errors import UserError
-from placement_gym.bench.compare import find_stale_runs, plan_runs
+from placement_gym.bench.compare import find_stale_runs, plan_runs, summarize
 from placement_gym.bench.report import comparison, comparison_files
 from placement_gym.bench.run.agents import AgentSpec, UnknownAgentError, load_agent
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
-from placement_gym.bench.run.rows import append_row, load_rows, remove_rows
+from placement_gym.bench.run.rows import load_rows
 
 SIM = "DevicePlacementSim-v0"
 RENAMED = {"name": "random", "label": "chance"}
@@ -58,14 +59,14 @@ def test_compare_leaves_files_that_people_can_open(tmp_path: Path) -> None:
     json.dumps(document, allow_nan=False)
 
 
-def test_seeds_multiply_agents_but_not_single_devices(tmp_path: Path) -> None:
-    document = compare(tmp_path, ["random"], seeds=(0, 1))
-    assert [(row["agent"], row["seed"]) for row in document["rows"]] == [
-        ("single-device", 0),
-        ("single-device", 0),
-        ("random", 0),
-        ("random", 1),
-    ]
+@pytest.mark.usefixtures("no_pictures")
+@pytest.mark.parametrize(("seeds", "run"), [((0, 1), [0, 0, 0, 1]), ((0, 0), [0, 0, 0])])
+def test_seeds_multiply_agents_once_but_not_single_devices(
+    seeds: tuple[int, ...], run: list[int], tmp_path: Path
+) -> None:
+    rows = compare(tmp_path, ["random"], seeds=seeds)["rows"]
+    assert [row["agent"] for row in rows] == ["single-device"] * 2 + ["random"] * (len(run) - 2)
+    assert [row["seed"] for row in rows] == run
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -78,11 +79,6 @@ def test_budgets_and_seeds_that_rows_cannot_hold_are_refused(
     with pytest.raises(UserError, match=f"'{next(iter(wrong))}'"):
         compare(tmp_path, ["random"], **wrong)
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.usefixtures("no_pictures")
-def test_a_seed_that_is_given_twice_runs_once(tmp_path: Path) -> None:
-    assert len(compare(tmp_path, ["random"], seeds=(0, 0))["rows"]) == 3
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -143,9 +139,8 @@ def test_a_rerun_does_what_failed_or_cannot_be_recognised_again(tmp_path: Path) 
 def test_rows_of_something_that_has_changed_are_replaced(
     change: dict[str, Any], tmp_path: Path
 ) -> None:
-    (row, *_) = compare(tmp_path)["rows"]
-    remove_rows(tmp_path, [row["key"]])
-    append_row(tmp_path / "results.jsonl", row | change)
+    row, *others = compare(tmp_path)["rows"]
+    write_rows(tmp_path, (*others, row | change))
     again = compare(tmp_path)
     assert again["resumed"] == 1
     assert "another version" in again["replaced"]
@@ -158,9 +153,7 @@ def test_measured_rows_of_another_machine_are_replaced(
     change: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [row | {"costs_fingerprint": None} for row in compare(tmp_path)["rows"]]
-    remove_rows(tmp_path, [row["key"] for row in rows])
-    for row in (rows[0], rows[1] | change):
-        append_row(tmp_path / "results.jsonl", row)
+    write_rows(tmp_path, (rows[0], rows[1] | change))
     monkeypatch.setattr(BenchEnv, "measured", property(lambda _: True))
     with BenchEnvs() as envs:
         bench_env = envs.get(SIM, {"model": "tiny"})
@@ -288,7 +281,7 @@ def test_measured_latencies_are_shown_corrected_for_drift(tmp_path: Path) -> Non
         row | {"latency_ms": 3 * row["latency_ms"]} if row["agent"] == "window" else row
         for row in document["rows"]
     ]
-    corrected = comparison_of(slow, tmp_path)
+    corrected = summarize(BenchEnv.make(SIM, {"model": "tiny"}, tmp_path), slow)
     assert [row["latency_ms"] for row in corrected["rows"]] == pytest.approx(
         [row["latency_ms"] for row in document["rows"]], rel=1e-9
     )
@@ -307,13 +300,6 @@ def test_doubt_is_shown_beside_the_row_and_stated(tmp_path: Path) -> None:
     assert comparison.format_verdict(alone) == "no"
 
 
-def comparison_of(rows: list[dict[str, Any]], folder: Path) -> dict[str, Any]:
-    from placement_gym.bench.compare import summarize
-    from placement_gym.bench.run.environment import BenchEnv
-
-    return summarize(BenchEnv.make(SIM, {"model": "tiny"}, folder), rows)
-
-
 def test_model_in_memory_is_recognised_in_a_second_comparison(tmp_path: Path) -> None:
     from placement_gym.models import load
 
@@ -325,11 +311,9 @@ def test_model_in_memory_is_recognised_in_a_second_comparison(tmp_path: Path) ->
 @pytest.fixture
 def plain_cnn(tmp_path: Path) -> str:
     """A chain of layers, which is a single unit under the default granularity."""
-    import openvino as ov
-    from foreign_models import make_chain
+    from foreign_models import save_chain_ir
 
-    ov.save_model(make_chain(), tmp_path / "chain.xml", compress_to_fp16=False)
-    return str(tmp_path / "chain.xml")
+    return str(save_chain_ir(tmp_path / "chain.xml"))
 
 
 @pytest.mark.slow

@@ -41,6 +41,7 @@ def document(folder: Path) -> dict[str, Any]:
 def row(document: dict[str, Any]) -> dict[str, Any]:
     """The run of the one agent; both devices alone have failed."""
     found: dict[str, Any] = document["rows"][-1]
+    assert found["beats_best_single"] == "yes"
     assert found["speedup_vs_best_single"] == pytest.approx(10 * found["speedup"])
     return found
 

@@ -69,13 +69,6 @@ def test_a_model_is_named(name: str) -> None:
     assert model.required
 
 
-def test_options_are_not_abbreviated(capsys: pytest.CaptureFixture[str]) -> None:
-    """``--seed 3`` would mean three seeds."""
-    with pytest.raises(SystemExit, match="2"):
-        main(["compare", "-m", "tiny", "--seed", "3"])
-    assert "did you mean '--seeds'?" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -10,6 +10,8 @@ from onnx_files import Writer
 from openvino import opset13 as ops
 
 CHANNELS, SIZE, CLASSES = 8, 16, 5
+WIDTH, HEADS = 16, 2
+"""Of a token, and of the attention."""
 
 
 def save_residual_onnx(path: Path) -> Path:
@@ -55,7 +57,37 @@ def save_chain_ir(path: Path) -> Path:
     return path
 
 
-def make_decoder(n_layers: int = 2, width: int = 16, heads: int = 2) -> ov.Model:
+def draw_matrix(rng: np.random.Generator, *shape: int) -> ov.Node:
+    return ops.constant(rng.normal(0.0, 0.4, shape).astype(np.float32))
+
+
+def size(x: ov.Node | ov.Output, axis: int) -> ov.Node:
+    """One of the sizes of a tensor, computed."""
+    return ops.gather(ops.shape_of(x, "i64"), ops.constant([axis]), ops.constant(0))
+
+
+def split_heads(x: ov.Node, matrix: ov.Node, tokens: ov.Node) -> ov.Node:
+    """A product in heads, whose shape is computed from the tokens."""
+    width = ops.constant([HEADS, WIDTH // HEADS])
+    shape = ops.concat([size(tokens, 0), size(tokens, 1), width], 0)
+    product = ops.matmul(x, matrix, False, False)
+    return ops.transpose(ops.reshape(product, shape, False), ops.constant([0, 2, 1, 3]))
+
+
+def join_heads(x: ov.Node, tokens: ov.Node) -> ov.Node:
+    shape = ops.concat([size(tokens, 0), size(tokens, 1), ops.constant([WIDTH])], 0)
+    return ops.reshape(ops.transpose(x, ops.constant([0, 2, 1, 3])), shape, False)
+
+
+def name_by_place(model: ov.Model) -> ov.Model:
+    """The model, whose nodes have the same names whenever it is made."""
+    for number, node in enumerate(model.get_ordered_ops()):
+        if node.get_friendly_name() == node.get_name():
+            node.set_friendly_name(f"{node.get_type_name()}/{number}")
+    return model
+
+
+def make_decoder() -> ov.Model:
     """A language model as exporters write it: batch and tokens are dynamic, shapes are computed.
 
     States begin as a Broadcast to the batch of the inputs, beams reorder them, the positions follow
@@ -63,24 +95,10 @@ def make_decoder(n_layers: int = 2, width: int = 16, heads: int = 2) -> ov.Model
     """
     rng = np.random.default_rng(0)
 
-    def matrix(*shape: int) -> ov.Node:
-        return ops.constant(rng.normal(0.0, 0.4, shape).astype(np.float32))
-
-    def size(x: ov.Node | ov.Output, axis: int) -> ov.Node:
-        shape = ops.shape_of(x, "i64")
-        return ops.gather(shape, ops.constant([axis]), ops.constant(0))
-
-    def heads_of(x: ov.Node) -> ov.Node:
-        split = ops.concat(
-            [size(tokens, 0), size(tokens, 1), ops.constant([heads, width // heads])], 0
-        )
-        product = ops.matmul(x, matrix(width, width), False, False)
-        return ops.transpose(ops.reshape(product, split, False), ops.constant([0, 2, 1, 3]))
-
     def remember(name: str, new: ov.Node) -> ov.Node:
-        shape = ops.concat([size(tokens, 0), ops.constant([heads, 0, width // heads])], 0)
+        shape = ops.concat([size(tokens, 0), ops.constant([HEADS, 0, WIDTH // HEADS])], 0)
         empty = ops.broadcast(ops.constant(np.float32(0.0)), shape)
-        past = ops.read_value(empty, name, np.float32, [-1, heads, -1, width // heads])
+        past = ops.read_value(empty, name, np.float32, [-1, HEADS, -1, WIDTH // HEADS])
         pasts.append(past)
         whole = ops.concat([ops.gather(past, beams, ops.constant(0)), new], 2)
         sinks.append(ops.assign(whole, name))
@@ -95,9 +113,11 @@ def make_decoder(n_layers: int = 2, width: int = 16, heads: int = 2) -> ov.Model
     hidden = ops.multiply(ops.subtract(ops.constant(np.float32(1.0)), ops.convert(mask, "f32")),
                           ops.constant(np.float32(-1e4)))  # fmt: skip
     hidden = ops.unsqueeze(hidden, ops.constant([1, 2]))
-    x: ov.Node = ops.gather(matrix(8, width), tokens, ops.constant(0))
-    for layer in range(n_layers):
-        query, key, value = (heads_of(x) for _ in range(3))
+    x: ov.Node = ops.gather(draw_matrix(rng, 8, WIDTH), tokens, ops.constant(0))
+    for layer in range(2):
+        query, key, value = (
+            split_heads(x, draw_matrix(rng, WIDTH, WIDTH), tokens) for _ in range(3)
+        )
         key, value = remember(f"key{layer}", key), remember(f"value{layer}", value)
         if layer == 0:
             past = ops.squeeze(size(pasts[0], 2), ops.constant([0]))
@@ -106,71 +126,41 @@ def make_decoder(n_layers: int = 2, width: int = 16, heads: int = 2) -> ov.Model
             wave = ops.unsqueeze(ops.sin(ops.convert(places, "f32")), ops.constant([0, 2]))
         scores = ops.add(ops.matmul(query, key, False, True), hidden)
         context = ops.matmul(ops.softmax(scores, -1), value, False, False)
-        whole = ops.concat([size(tokens, 0), size(tokens, 1), ops.constant([width])], 0)
-        context = ops.reshape(ops.transpose(context, ops.constant([0, 2, 1, 3])), whole, False)
-        x = ops.add(x, ops.add(ops.tanh(context), wave))
-    logits = ops.matmul(x, matrix(width, 8), False, False)
+        x = ops.add(x, ops.add(ops.tanh(join_heads(context, tokens)), wave))
+    logits = ops.matmul(x, draw_matrix(rng, WIDTH, 8), False, False)
     return ov.Model([ops.result(logits)], sinks, [tokens, mask, beams], "decoder")
 
 
-def make_encoder(
-    n_layers: int = 2, width: int = 16, heads: int = 2, shape: tuple[int | str, ...] = ("?", "?")
-) -> ov.Model:
+def make_encoder(n_layers: int = 2) -> ov.Model:
     """An encoder without state whose batch and tokens are dynamic, shapes computed from its input.
 
-    Args:
-        n_layers: Layers of attention made of its parts.
-        width: Of each token.
-        heads: Of the attention.
-        shape: Batch and tokens of the input, as ``"?"`` or ``"1..8"``.
+    Its attention is made of parts.
     """
     rng = np.random.default_rng(0)
-
-    def matrix(*sizes: int) -> ov.Node:
-        return ops.constant(rng.normal(0.0, 0.4, sizes).astype(np.float32))
-
-    def size(axis: int) -> ov.Node:
-        return ops.gather(ops.shape_of(tokens, "i64"), ops.constant([axis]), ops.constant(0))
-
-    def heads_of(x: ov.Node) -> ov.Node:
-        split = ops.concat([size(0), size(1), ops.constant([heads, width // heads])], 0)
-        product = ops.matmul(x, matrix(width, width), False, False)
-        return ops.transpose(ops.reshape(product, split, False), ops.constant([0, 2, 1, 3]))
-
     tokens = ops.parameter([-1, -1], np.int64, name="input_ids")
-    tokens.set_partial_shape(ov.PartialShape(f"[{','.join(map(str, shape))}]"))
     tokens.output(0).get_tensor().set_names({"input_ids"})
-    x: ov.Node = ops.gather(matrix(8, width), tokens, ops.constant(0))
+    x: ov.Node = ops.gather(draw_matrix(rng, 8, WIDTH), tokens, ops.constant(0))
     for _ in range(n_layers):
-        query, key, value = (heads_of(x) for _ in range(3))
+        query, key, value = (
+            split_heads(x, draw_matrix(rng, WIDTH, WIDTH), tokens) for _ in range(3)
+        )
         scores = ops.softmax(ops.matmul(query, key, False, True), -1)
-        context = ops.transpose(ops.matmul(scores, value, False, False), ops.constant([0, 2, 1, 3]))
-        whole = ops.concat([size(0), size(1), ops.constant([width])], 0)
-        x = ops.add(x, ops.tanh(ops.reshape(context, whole, False)))
-    logits = ops.matmul(x, matrix(width, 8), False, False)
-    model = ov.Model([ops.result(logits)], [tokens], "encoder")
-    for number, node in enumerate(model.get_ordered_ops()):
-        if node is not tokens and node.get_friendly_name() == node.get_name():
-            node.set_friendly_name(f"{node.get_type_name()}/{number}")
-    return model
+        context = ops.matmul(scores, value, False, False)
+        x = ops.add(x, ops.tanh(join_heads(context, tokens)))
+    logits = ops.matmul(x, draw_matrix(rng, WIDTH, 8), False, False)
+    return name_by_place(ov.Model([ops.result(logits)], [tokens], "encoder"))
 
 
-def make_token_classifier(n_layers: int = 2, width: int = 16) -> ov.Model:
+def make_token_classifier() -> ov.Model:
     """Attention over any number of vectors after one of its own, so that none has length zero."""
     rng = np.random.default_rng(0)
-
-    def matrix(*sizes: int) -> ov.Node:
-        return ops.constant(rng.normal(0.0, 0.4, sizes).astype(np.float32))
-
-    x = ops.parameter([1, -1, width], np.float32, name="x")
+    x = ops.parameter([1, -1, WIDTH], np.float32, name="x")
     x.output(0).get_tensor().set_names({"x"})
-    y = ops.concat([matrix(1, 1, width), x], 1)
-    for _ in range(n_layers):
-        query, key, value = (ops.matmul(y, matrix(width, width), False, False) for _ in range(3))
+    y = ops.concat([draw_matrix(rng, 1, 1, WIDTH), x], 1)
+    for _ in range(2):
+        query, key, value = (
+            ops.matmul(y, draw_matrix(rng, WIDTH, WIDTH), False, False) for _ in range(3)
+        )
         scores = ops.softmax(ops.matmul(query, key, False, True), -1)
         y = ops.add(y, ops.tanh(ops.matmul(scores, value, False, False)))
-    model = ov.Model([ops.result(y)], [x], "token_classifier")
-    for number, node in enumerate(model.get_ordered_ops()):
-        if node is not x and node.get_friendly_name() == node.get_name():
-            node.set_friendly_name(f"{node.get_type_name()}/{number}")
-    return model
+    return name_by_place(ov.Model([ops.result(y)], [x], "token_classifier"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.vec_env import DummyVecEnv
@@ -14,6 +15,7 @@ from agents.common.vec_env import PlacementVecEnv
 from agents.hsdag import HSDAGPolicy
 from placement_gym import DevicePlacementEnv, placement_env
 from placement_gym.envs.vector import PlacementVectorEnv
+from placement_gym.solvers.cuts import minimum_cut
 
 SIMULATED = "placement_gym:DevicePlacementSim-v0"
 TWO_MODELS = {"max_nodes": 80, "max_edges": 120}
@@ -33,6 +35,18 @@ def several(*models: str, **kwargs: Any) -> DummyVecEnv:
 def weights(model: BaseAlgorithm) -> torch.Tensor:
     """All weights of a model's policy as one vector."""
     return torch.nn.utils.parameters_to_vector(model.policy.parameters()).detach().clone()
+
+
+def optimal_speedup() -> float:
+    """That of the toy's best placement."""
+    env = simulated()
+    best = minimum_cut(env.problem.units, env.cost_table()).assignment
+    return env.backend.evaluate(best).speedup
+
+
+def mean_return(model: Any) -> float:
+    """Mean return of the last 100 episodes of a training."""
+    return float(np.mean([info["r"] for info in model.ep_info_buffer]))
 
 
 def vectorize_toy(n: int = 4, horizon: int = 1, **kwargs: Any) -> PlacementVecEnv:

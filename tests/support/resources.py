@@ -45,6 +45,3 @@ class Resources:
     def growth_since(self, before: Resources) -> float:
         """Share by which the resident memory has grown."""
         return self.resident_mb / before.resident_mb - 1.0
-
-    def __str__(self) -> str:
-        return f"{self.resident_mb:.1f} MB, {self.descriptors} files, {self.threads} threads"

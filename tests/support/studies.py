@@ -12,7 +12,7 @@ import pytest
 from placement_gym import Study
 from placement_gym.bench.report import problems
 from placement_gym.bench.report.document import Picture, Text
-from placement_gym.bench.run.rows import Json
+from placement_gym.bench.run.rows import ROWS, Json
 
 VALUES: dict[str, Any] = {
     "env": "DevicePlacementSim-v0",
@@ -55,4 +55,11 @@ def leave_out_pictures(patch: pytest.MonkeyPatch) -> None:
 
 
 def read_rows(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
+    return [json.loads(line) for line in (folder / ROWS).read_text().splitlines()]
+
+
+def write_rows(folder: Path, rows: Iterable[Json]) -> Path:
+    """Write the results of a folder, which is made if it is not there; returns it."""
+    folder.mkdir(exist_ok=True)
+    (folder / ROWS).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder

@@ -148,16 +148,9 @@ def load_values(folder: Path) -> list[BestKnown]:
     return sorted(values, key=lambda value: value.name)
 
 
-def find_best_known(
-    identity: ProblemIdentity | None, folder: Path | None = None
-) -> BestKnown | None:
-    """The best known value of a problem, if there is one.
-
-    Args:
-        identity: Of the problem; None finds nothing.
-        folder: Where values lie; None takes those of the package.
-    """
+def find_best_known(identity: ProblemIdentity | None) -> BestKnown | None:
+    """The package's best known value of a problem, if there is one; None has none."""
     if identity is None:
         return None
-    files = (folder or VALUES).glob(f"*-{identity.key}.json")
+    files = VALUES.glob(f"*-{identity.key}.json")
     return next(map(BestKnown.load, files), None)

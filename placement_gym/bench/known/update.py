@@ -61,10 +61,7 @@ class Change:
 
 
 def update_values(
-    results: str | Path,
-    folder: Path | None = None,
-    time_limit_s: float = TIME_LIMIT_S,
-    quiet: bool = False,
+    results: str | Path, time_limit_s: float = TIME_LIMIT_S, quiet: bool = False
 ) -> Iterator[Change]:
     """Take better placements from the rows of a folder into the best known values.
 
@@ -74,7 +71,6 @@ def update_values(
 
     Args:
         results: Folder of result rows.
-        folder: Where values lie; None takes those of the package.
         time_limit_s: Time limit for the bound of a new problem.
         quiet: Show no progress.
 
@@ -87,54 +83,45 @@ def update_values(
     groups = group_candidates(load_runs(Path(results)))
     if not groups:
         raise UserError(f"{results} has no {ROWS} with placements of simulated runs")
-    folder = folder or best_known.VALUES
-    update = partial(update_problem, folder=folder, time_limit_s=time_limit_s)
-    yield from _update_each(groups, update, folder, quiet)
+    yield from _update_each(groups, partial(update_problem, time_limit_s=time_limit_s), quiet)
 
 
-def update_bounds(
-    folder: Path | None = None, time_limit_s: float = TIME_LIMIT_S, quiet: bool = False
-) -> Iterator[Change]:
+def update_bounds(time_limit_s: float = TIME_LIMIT_S, quiet: bool = False) -> Iterator[Change]:
     """Compute the bounds of all best known values again and keep those that are higher.
 
     Args:
-        folder: Where values lie; None takes those of the package.
         time_limit_s: Time limit for each bound.
         quiet: Show no progress.
 
     Yields:
         What became of each problem, after its file is written.
     """
-    folder = folder or best_known.VALUES
     update = partial(update_bound, time_limit_s=time_limit_s)
-    yield from _update_each(load_values(folder), update, folder, quiet)
+    yield from _update_each(load_values(best_known.VALUES), update, quiet)
 
 
 def _update_each(
     entries: Sequence[Entry],
     update: Callable[[Entry, BenchEnvs], Change],
-    folder: Path,
     quiet: bool,
 ) -> Iterator[Change]:
     with BenchEnvs() as envs, progress_bar(len(entries), "problems", quiet) as progress:
         for entry in entries:
             change = update(entry, envs)
             if change.after is not None and change.after is not change.before:
-                change.after.save(folder)
+                change.after.save(best_known.VALUES)
             progress.advance(progress.task_ids[0])
             yield change
 
 
-def update_problem(
-    candidates: Sequence[Claim], envs: BenchEnvs, folder: Path, time_limit_s: float
-) -> Change:
+def update_problem(candidates: Sequence[Claim], envs: BenchEnvs, time_limit_s: float) -> Change:
     """The change that candidates for one problem, the fastest first, make to its value."""
     problem = json.loads(candidates[0].task.problem)
     try:
         backend = open_backend(problem, envs)
     except (PlacementGymError, OSError) as error:
         return Change(problem, None, None, str(error))
-    before = find_best_known(identify(backend), folder)
+    before = find_best_known(identify(backend))
     chosen, note = confirm_first(candidates, backend, before.latency_ms if before else math.inf)
     if chosen is None:
         return Change(problem, before, before, note)

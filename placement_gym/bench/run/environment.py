@@ -139,14 +139,11 @@ class BenchEnv:
 
 
 class BenchEnvs:
-    """Environments that are kept for the next run; the least recently used one is closed.
+    """Environments that are kept for the next run; the least recently used one is closed."""
 
-    Args:
-        size: How many stay open.
-    """
+    size = 4
 
-    def __init__(self, size: int = 4) -> None:
-        self.size = size
+    def __init__(self) -> None:
         self.open: OrderedDict[str, BenchEnv] = OrderedDict()
 
     def get(self, env_id: str, env_kwargs: Mapping[str, Any]) -> BenchEnv:

@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from studies import study
+from studies import study, write_rows
 
 from placement_gym.base.errors import UserError
-from placement_gym.bench.known import best_known
 from placement_gym.bench.known import update as update_module
 from placement_gym.bench.known.best_known import BestKnown, load_values
 from placement_gym.bench.known.update import SOLVER, Change, update_bounds, update_values
-from placement_gym.bench.run import rows as rows_file
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.runner import run_study
 from placement_gym.cli.main import main
@@ -37,23 +35,14 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Json, Json]:
 
 
 @pytest.fixture
-def values(tmp_path: Path) -> Path:
-    folder = tmp_path / "values"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 def bound_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The solver of the bound has no placement."""
     monkeypatch.setattr(update_module, "lower_bound", lambda *_: Solution(None, 0.1, proven=False))
 
 
 def update(rows: Sequence[Json], values: Path, **options: Any) -> list[Change]:
-    results = values.parent / "results"
-    results.mkdir(exist_ok=True)
-    (results / rows_file.ROWS).write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return list(update_values(results, values, quiet=True, **options))
+    results = write_rows(values.parent / "results", rows)
+    return list(update_values(results, quiet=True, **options))
 
 
 @pytest.mark.usefixtures("bound_alone")
@@ -137,11 +126,11 @@ def test_bounds_only_rise(ran: tuple[Json, Json], values: Path) -> None:
     update([ran[1]], values)
     (known,) = load_values(values)
     replace(known, bound_ms=0.0).save(values)
-    (change,) = update_bounds(values, quiet=True)
+    (change,) = update_bounds(quiet=True)
     assert load_values(values) == [change.after] == [known]
     high = replace(known, bound_ms=known.latency_ms)
     high.save(values)
-    (change,) = update_bounds(values, quiet=True)
+    (change,) = update_bounds(quiet=True)
     assert change.after == high
 
 
@@ -166,11 +155,9 @@ def test_the_command_lists_and_updates(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(best_known, "VALUES", values)
     monkeypatch.setenv("COLUMNS", "200")
     update([ran[0]], values)
-    results = values.parent / "results"
-    (results / rows_file.ROWS).write_text(json.dumps(ran[1]) + "\n")
+    results = write_rows(values.parent / "results", ran[1:])
     assert main(["bench", "known", "--update", str(results)]) == 0
     printed = capsys.readouterr().out
     assert f"was {ran[0]['latency_ms']:.6g} ms" in printed

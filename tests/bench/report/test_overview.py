@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import lzma
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from studies import REPORTED, leave_out_pictures, read_rows
+from studies import REPORTED, leave_out_pictures, read_rows, write_rows
 
-from placement_gym.bench.known import best_known
 from placement_gym.bench.known.best_known import BestKnown, load_values
 from placement_gym.bench.known.update import update_values
 from placement_gym.bench.report import stats
@@ -20,9 +18,6 @@ from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.report.overview import choose_floor, summarize_agents
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.study import note_other_versions, report_study
-from placement_gym.bench.run import rows as rows_file
-from placement_gym.bench.run.rows import Json
-from placement_gym.bench.study.replay import validate
 from placement_gym.version import VERSION
 
 ROLES = {"validation": ["tiny"]}
@@ -37,24 +32,9 @@ def quick_reports() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder of best known values, which reports read."""
-    folder = tmp_path / "values"
-    folder.mkdir()
-    monkeypatch.setattr(best_known, "VALUES", folder)
-    return folder
-
-
-def copied(folder: Path, to: Path, rows: list[Json] | None = None) -> Path:
-    for row in read_rows(folder) if rows is None else rows:
-        rows_file.append_row(to / rows_file.ROWS, row)
-    return to
-
-
 def known_of(folder: Path, values: Path, model: str) -> BestKnown:
     """The value that the results of a folder make."""
-    list(update_values(folder, values, quiet=True))
+    list(update_values(folder, quiet=True))
     return next(value for value in load_values(values) if value.problem[2] == model)
 
 
@@ -72,7 +52,7 @@ def test_scores_are_relative_to_the_best_known_value(
     after = StudyResults.load(folder)
     at = after.problems.index(next(p for p in after.problems if '"tiny"' in p))
     np.testing.assert_allclose(after.scores("annealing")[:, at], before[:, at] / 2)
-    text = report_study(REPORTED, copied(folder, tmp_path))[0].read_text()
+    text = report_study(REPORTED, write_rows(tmp_path, read_rows(folder)))[0].read_text()
     overview = text.split("## Problems")[1]
     assert line_of(overview, "tiny")[1:4] == [
         f"{value.latency_ms / 2:.6g}", value.origin, "0.500",
@@ -85,7 +65,7 @@ def test_a_better_placement_of_the_study_is_called_new(
     value = known_of(folder, values, "tiny")
     old = replace(value, latency_ms=value.latency_ms * 2, bound_ms=value.bound_ms / 2)
     old.save(values)
-    text = report_study(REPORTED, copied(folder, tmp_path))[0].read_text()
+    text = report_study(REPORTED, write_rows(tmp_path, read_rows(folder)))[0].read_text()
     cells = line_of(text.split("## Problems")[1], "tiny")
     assert cells[1] == f"{value.latency_ms:.6g}"
     assert cells[2].startswith("new in this study: ")
@@ -99,7 +79,7 @@ def test_a_trivial_problem_is_listed_and_in_no_average(
     value = known_of(folder, values, "tiny")
     alone = replace(value, best_single_ms=value.latency_ms)
     alone.save(values)
-    text = report_study(REPORTED, copied(folder, tmp_path))[0].read_text()
+    text = report_study(REPORTED, write_rows(tmp_path, read_rows(folder)))[0].read_text()
     assert line_of(text.split("## Problems")[1], "tiny")[-1] == (
         "no: trivial, one device is as fast"
     )
@@ -114,14 +94,14 @@ def test_a_study_of_trivial_problems_has_nothing_to_average(
     for model in ("tiny", "resnet"):
         value = known_of(folder, values, model)
         replace(value, best_single_ms=value.latency_ms).save(values)
-    text = report_study(REPORTED, copied(folder, tmp_path))[0].read_text()
+    text = report_study(REPORTED, write_rows(tmp_path, read_rows(folder)))[0].read_text()
     assert "Nothing to average" in text
     assert "scores.png" not in text
 
 
 def test_agents_are_averaged_over_the_problems_of_each_role(folder: Path, tmp_path: Path) -> None:
     study = replace(REPORTED, roles=ROLES)
-    page = report_study(study, copied(folder, tmp_path))[1].read_text()
+    page = report_study(study, write_rows(tmp_path, read_rows(folder)))[1].read_text()
     text = (tmp_path / "report.md").read_text()
     test, validation = text.split("## All validation problems")
     assert "## All test problems" in test
@@ -136,7 +116,7 @@ def test_agents_are_averaged_over_the_problems_of_each_role(folder: Path, tmp_pa
 
 
 def test_a_study_without_validation_problems_says_so(folder: Path, tmp_path: Path) -> None:
-    text = report_study(REPORTED, copied(folder, tmp_path))[0].read_text()
+    text = report_study(REPORTED, write_rows(tmp_path, read_rows(folder)))[0].read_text()
     assert "names no validation problem" in text
     everything = replace(REPORTED, roles={"validation": ["tiny", "resnet"]})
     assert "no test problem" in report_study(everything, tmp_path)[0].read_text()
@@ -161,19 +141,6 @@ def test_the_floor_is_the_best_agent_without_learning(folder: Path) -> None:
     )
     learned = StudyResults([row for row in results.rows if row["agent"] == "single-device"])
     assert choose_floor(learned) is None
-
-
-def test_published_rows_are_replayed_from_their_compressed_file(
-    folder: Path, tmp_path: Path
-) -> None:
-    packed = lzma.compress((folder / rows_file.ROWS).read_bytes())
-    (tmp_path / rows_file.PACKED_ROWS).write_bytes(packed)
-    plain, published = StudyResults.load(folder), StudyResults.load(tmp_path)
-    np.testing.assert_array_equal(published.scores("annealing"), plain.scores("annealing"))
-    assert "30 of 30 runs" in report_study(REPORTED, tmp_path, quiet=True)[0].read_text()
-    replays = list(validate(tmp_path, quiet=True))
-    assert len(replays) == 30
-    assert not [replay for replay in replays if replay.error]
 
 
 def test_scores_elsewhere_use_the_best_known_value_there() -> None:

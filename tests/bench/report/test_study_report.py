@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from pages import Elements
-from studies import REPORTED, leave_out_pictures, read_rows
+from studies import REPORTED, leave_out_pictures, read_rows, write_rows
 
 from placement_gym.base.errors import UserError
 from placement_gym.bench.report import stats
@@ -18,7 +18,6 @@ from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.report.problems import draw_best_placement
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.study import list_cautions, report_study
-from placement_gym.bench.run import rows as rows_file
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.study.runner import run_study
 from placement_gym.cli.main import main
@@ -121,7 +120,7 @@ def test_the_answer_and_the_headline_table_come_first(report: tuple[Path, Path])
 
 @pytest.mark.slow
 def test_pictures_beside_the_markdown_are_vectors_if_asked(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "results.jsonl").write_bytes((folder / "results.jsonl").read_bytes())
+    write_rows(tmp_path, read_rows(folder))
     markdown, _ = report_study(REPORTED, tmp_path, pictures="svg", views=False)
     pictures = re.findall(r"!\[.*?\]\((.*?)\)", markdown.read_text())
     assert len(pictures) == 5
@@ -137,11 +136,8 @@ def test_two_folders_are_set_side_by_side(folder: Path, tmp_path: Path) -> None:
             row["latency_ms"] *= 1.25
             row["speedup"] /= 1.25
             row["speedup_vs_best_single"] /= 1.25
-    here, there = tmp_path / "here", tmp_path / "there"
-    for path, kept in ((here, read_rows(folder)), (there, rows)):
-        path.mkdir()
-        for row in kept:
-            rows_file.append_row(path / rows_file.ROWS, row)
+    here = write_rows(tmp_path / "here", read_rows(folder))
+    there = write_rows(tmp_path / "there", rows)
     text = report_study(REPORTED, here, views=False, other=there)[0].read_text()
     part = text.split("## Compared with")[1].split("\n## ")[0]
     assert "| annealing | 2 | 1.2500 | 2 | 0 | 0 | 0 | 0 |" in part
@@ -165,9 +161,7 @@ def test_a_report_needs_results(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("no_pictures")
 def test_a_partial_study_is_reported_as_such(folder: Path, tmp_path: Path) -> None:
-    lines = (folder / "results.jsonl").read_text().splitlines(keepends=True)
-    (tmp_path / "results.jsonl").write_text("".join(lines[:7]))
-    markdown, _ = report_study(REPORTED, tmp_path)
+    markdown, _ = report_study(REPORTED, write_rows(tmp_path, read_rows(folder)[:7]))
     assert "7 of 30 runs" in markdown.read_text()
 
 
@@ -182,8 +176,7 @@ def test_the_commands_report_and_validate(
     assert "report.html" in capsys.readouterr().out
     assert main(["bench", "validate", "--out", str(folder)]) == 0
     assert "30 of 30 rows are valid" in capsys.readouterr().out
-    row = read_rows(folder)[0] | {"evaluations": 99}
-    (tmp_path / "results.jsonl").write_text(json.dumps(row) + "\n")
+    write_rows(tmp_path, [read_rows(folder)[0] | {"evaluations": 99}])
     assert main(["bench", "validate", "--out", str(tmp_path)]) == 1
     assert "exceed" in capsys.readouterr().out
 
@@ -191,7 +184,7 @@ def test_the_commands_report_and_validate(
 @pytest.mark.usefixtures("no_pictures")
 def test_agents_are_called_what_the_study_calls_them(folder: Path, tmp_path: Path) -> None:
     named = replace(REPORTED, agents=[{"name": "annealing", "label": "slow cooling"}])
-    (tmp_path / "results.jsonl").write_bytes((folder / "results.jsonl").read_bytes())
+    write_rows(tmp_path, read_rows(folder))
     markdown, _ = report_study(named, tmp_path)
     assert "| slow cooling |" in markdown.read_text()
     assert "| annealing |" not in markdown.read_text()
@@ -212,9 +205,7 @@ def test_infeasible_predictions_are_counted_not_averaged(folder: Path, tmp_path:
         else row
         for row in read_rows(folder)
     ]
-    for row in changed:
-        rows_file.append_row(tmp_path / rows_file.ROWS, row)
-    text = report_study(REPORTED, tmp_path)[0].read_text()
+    text = report_study(REPORTED, write_rows(tmp_path, changed))[0].read_text()
     (total,) = re.findall(r"\| annealing \|(?: [^|]*\|){3} ([^|]*) \|", text.split("## tiny")[0])
     assert "(2 of 6 infeasible)" in total
     assert text.count("(1 infeasible)") == 2
@@ -242,21 +233,20 @@ def test_a_report_says_who_beats_the_best_single_device(report: tuple[Path, Path
 def test_a_report_without_the_model_has_no_picture_of_it(folder: Path, tmp_path: Path) -> None:
     gone = replace(REPORTED, models=["gone.xml"], agents=["min-cut"], published={})
     tasks = {task.seed: task for task in gone.tasks()}
-    for row in read_rows(folder):
-        if row["agent"] == "min-cut" and row["model"] == "resnet":
-            task = tasks[row["seed"]]
-            changed = row | {"key": task.key, "problem": task.problem}
-            rows_file.append_row(tmp_path / rows_file.ROWS, changed)
-    text = report_study(gone, tmp_path)[0].read_text()
+    changed = [
+        row | {"key": tasks[row["seed"]].key, "problem": tasks[row["seed"]].problem}
+        for row in read_rows(folder)
+        if row["agent"] == "min-cut" and row["model"] == "resnet"
+    ]
+    text = report_study(gone, write_rows(tmp_path, changed))[0].read_text()
     assert "3 of 3 runs" in text
     assert "not drawn" in text
 
 
 @pytest.mark.slow
 def test_report_of_a_changed_model_does_not_draw_on_it(folder: Path, tmp_path: Path) -> None:
-    for row in read_rows(folder):
-        rows_file.append_row(tmp_path / rows_file.ROWS, row | {"model_fingerprint": "0"})
-    text = report_study(REPORTED, tmp_path, quiet=True)[0].read_text()
+    changed = [row | {"model_fingerprint": "0"} for row in read_rows(folder)]
+    text = report_study(REPORTED, write_rows(tmp_path, changed), quiet=True)[0].read_text()
     assert text.count("not drawn") == 2
     assert "proven for 0 of 2 problems" in text
 

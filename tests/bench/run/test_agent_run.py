@@ -32,12 +32,6 @@ def test_per_unit_steps_count(tmp_path: Path) -> None:
     assert row.evaluations == 10
 
 
-def test_the_environment_gets_its_backend_back(bench_env: BenchEnv) -> None:
-    before = bench_env.base.backend
-    run_agent(bench_env, AgentSpec("random"), seed=0, budget=3)
-    assert bench_env.base.backend is before
-
-
 def test_an_agent_without_learn_is_judged_by_its_one_placement(tmp_path: Path) -> None:
     bench_env = BenchEnv.make("DevicePlacementPerUnitSim-v0", {"model": "tiny"}, tmp_path)
     row, placement = run_agent(
@@ -55,13 +49,6 @@ def test_simulated_rows_replay_exactly(bench_env: BenchEnv) -> None:
     again = bench_env.base.backend.evaluate(placement.assignment(bench_env.base.problem))
     assert row.latency_ms == again.latency_ms
     assert row.greedy_latency_ms == again.latency_ms
-
-
-def test_agent_unfit_for_the_environment_is_an_error_row(bench_env: BenchEnv) -> None:
-    row, placement = run_agent(bench_env, AgentSpec("openvino-auto"), seed=0, budget=3)
-    assert placement is None
-    assert "measured" in row.error
-    assert row.latency_ms is None
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -19,12 +18,6 @@ from placement_gym.models import load
 SIM = "DevicePlacementSim-v0"
 
 
-def test_a_model_in_memory_is_saved_for_the_new_process(tmp_path: Path) -> None:
-    bench_env = BenchEnv.make(SIM, {"model": load("tiny")}, tmp_path)
-    assert bench_env.env_kwargs["model"] == str(tmp_path / "tiny.xml")
-    json.dumps(bench_env.env_kwargs)
-
-
 def test_remade_environments_leave_no_temporary_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -39,7 +32,8 @@ def test_remade_environments_leave_no_temporary_files(
 def test_the_least_recently_used_environment_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[str] = []
     monkeypatch.setattr(BenchEnv, "close", lambda self: closed.append(self.env_kwargs["model"]))
-    with BenchEnvs(size=2) as envs:
+    monkeypatch.setattr(BenchEnvs, "size", 2)
+    with BenchEnvs() as envs:
         first = envs.get(SIM, {"model": "tiny"})
         envs.get(SIM, {"model": "tiny", "horizon": 2})
         assert envs.get(SIM, {"model": "tiny"}) is first

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from processes import find_processes
 from studies import VALUES, study, timeless
 
 from placement_gym.bench.run import rows as rows_file
@@ -146,14 +147,7 @@ def test_a_study_in_processes_needs_no_main_guard(way: str, tmp_path: Path) -> N
 
 def running(marker: str) -> list[int]:
     """Processes in whose environment the marker stands."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if marker.encode() in (folder / "environ").read_bytes():
-                found.append(int(folder.name))
-        except OSError:
-            continue
-    return found
+    return find_processes("environ", lambda text: marker.encode() in text)
 
 
 MEASURED = {

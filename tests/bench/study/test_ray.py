@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import find_processes
 from studies import timeless
 
 from placement_gym.bench.study.executors import run_all
@@ -51,14 +52,7 @@ def cluster(nodes: Any) -> Iterator[Any]:
 
 def workers() -> list[int]:
     """Processes that run a task of Ray now."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if (folder / "cmdline").read_bytes().startswith(b"ray::run_in_worker"):
-                found.append(int(folder.name))
-        except OSError:
-            continue
-    return found
+    return find_processes("cmdline", lambda text: text.startswith(b"ray::run_in_worker"))
 
 
 def test_the_rows_are_those_of_a_serial_run(cluster: Any, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from published import DATA
-from studies import REPORTED, read_rows, study
+from studies import REPORTED, read_rows, study, write_rows
 
 from placement_gym.backends.protocol import Measurement
 from placement_gym.base.errors import UserError
@@ -47,8 +47,7 @@ def test_a_row_that_was_changed_is_not_valid(
     changed = row | change
     if change.get("latency_ms"):
         changed["latency_ms"] = row["latency_ms"] * change["latency_ms"]
-    (tmp_path / "results.jsonl").write_text(json.dumps(changed) + "\n")
-    (verdict,) = validate(tmp_path)
+    (verdict,) = validate(write_rows(tmp_path, [changed]))
     assert message in verdict.error
 
 
@@ -57,14 +56,12 @@ def test_another_placement_does_not_have_the_rows_latency(folder: Path, tmp_path
     swapped = {
         unit: "CPU" if device == "GPU" else "GPU" for unit, device in row["placement"].items()
     }
-    (tmp_path / "results.jsonl").write_text(json.dumps(row | {"placement": swapped}) + "\n")
-    (verdict,) = validate(tmp_path)
+    (verdict,) = validate(write_rows(tmp_path, [row | {"placement": swapped}]))
     assert "now" in verdict.error
 
 
 def test_a_row_that_appears_twice_is_not_valid(folder: Path, tmp_path: Path) -> None:
-    line = json.dumps(read_rows(folder)[0]) + "\n"
-    (tmp_path / "results.jsonl").write_text(line * 2)
+    write_rows(tmp_path, read_rows(folder)[:1] * 2)
     assert [bool(verdict.error) for verdict in validate(tmp_path)] == [False, True]
 
 
