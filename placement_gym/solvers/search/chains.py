@@ -28,8 +28,8 @@ from placement_gym.solvers.search.model import (
     State,
     make_state,
 )
-from placement_gym.solvers.search.proposals import GAIN, N_KINDS, TRIES, propose_alone, undo
-from placement_gym.solvers.search.rebuild import rebuild_all
+from placement_gym.solvers.search.proposals import GAIN, N_KINDS, TRIES, propose, undo
+from placement_gym.solvers.search.rebuild import rebuild
 
 COSTS = np.array([0.8, 0.9, 1.2, 1.0, 0.8, 2.5, 1.0])
 """Relative time of each kind of move."""
@@ -115,7 +115,7 @@ class Chains:
     def build(self, place: UInt8, price: float = 0.0) -> State:
         """A chain at a placement that is built one unit after another, or at the given one."""
         state = self.start(place, price)
-        if rebuild_all(self.model, self.layout, state, self.rng) == 0:
+        if rebuild(self.model, self.layout, state, self.rng, 0, len(state.place)) == 0:
             return self.start(place, price)
         return self.start(state.place, float(state.numbers[PRICE]))
 
@@ -138,7 +138,7 @@ class Chains:
         hot, cold = heat
         model, layout, shares = self.model, self.layout, self.kinds.cumulative
         for k in range(n_moves):
-            n_moved, kind, _ = propose_alone(model, layout, state, self.rng, shares, counts)
+            n_moved, kind, _ = propose(model, layout, state, self.rng, shares, counts)
             if not n_moved:
                 continue
             temperature = cold + (hot - cold) * (1.0 - k / n_moves) ** 2

@@ -50,7 +50,7 @@ MOST_USED = 1.1
 LARGEST_REGION = 512
 
 
-@part
+@kernel
 def propose(
     model: Model,
     layout: Layout,
@@ -108,19 +108,6 @@ def propose(
     return n_moved, kind, over
 
 
-@kernel
-def propose_alone(
-    model: Model,
-    layout: Layout,
-    state: State,
-    rng: np.random.Generator,
-    shares: FloatArray,
-    counts: FloatArray,
-) -> tuple[int, int, float]:
-    """Call ``propose``, for those who judge moves by other means than a model."""
-    return propose(model, layout, state, rng, shares, counts)
-
-
 @part
 def choose_unit(kind_of_model: int, state: State, rng: np.random.Generator) -> int:
     """Draw any unit, or one of those on which the cost depends."""
@@ -170,7 +157,7 @@ def move_units(
     here, at = signed(place[u]), signed(layout.rank[u])
     begin, end, nests = at, at + 1, False
     if kind == RUN:
-        side = draw(rng, 3)
+        side = draw(rng, signed(3))
         while side != 0 and end < n_units and place[order[end]] == here:
             end += 1
         while side != 1 and begin > 0 and place[order[begin - 1]] == here:
@@ -182,7 +169,7 @@ def move_units(
         level, nests = draw(rng, len(layout.first_nested)), True
         begin = signed(layout.first_nested[level, u])
         end = signed(layout.last_nested[level, u])
-    n_moved = 0
+    n_moved = signed(0)
     for k in range(begin, end):
         v = signed(layout.nested[k]) if nests else signed(order[k])
         n_moved = move_unit(layout, state, n_moved, v, there)
