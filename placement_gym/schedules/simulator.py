@@ -21,6 +21,8 @@ from placement_gym.schedules.submodels import Flow, count_submodels
 from placement_gym.schedules.sums import load_schedule, serial, serial_batch, serial_starts, traffic
 
 MAX_LANE_DEVICES = 3
+FEWEST_IN_LANES = 16
+"""Batches of fewer placements take less time one by one: unused lanes compute as well."""
 
 
 class Simulator:
@@ -110,7 +112,7 @@ class Simulator:
 
     def latencies_ms(self, placements: UInt8) -> FloatArray:
         """(k,) latencies of (k, n_units) placements, bitwise those of ``latency_ms``."""
-        if self.uses_lanes:
+        if self.uses_lanes and len(placements) >= FEWEST_IN_LANES:
             columns = np.ascontiguousarray(placements.T)
             if self.semantics.schedule == "serial":
                 return serial_batch(self.program, columns)
@@ -123,7 +125,7 @@ class Simulator:
 
     @property
     def uses_lanes(self) -> bool:
-        """True if batches are evaluated in the lanes of vector instructions."""
+        """True if large batches are evaluated in the lanes of vector instructions."""
         if len(self.costs.devices) > MAX_LANE_DEVICES:
             return False
         if self.semantics.schedule == "serial":

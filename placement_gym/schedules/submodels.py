@@ -78,13 +78,13 @@ def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) 
     first_input, input_readers = flow.first_input, flow.input_readers
     n = len(unit)
     place, root = np.empty(n, np.uint8), np.empty(n, np.uint32)
-    level, n_levels = np.zeros(n, np.int32), 1
+    level, n_levels = np.empty(n, np.int32), 1
 
     # Levels count the changes of devices on a path: operators of a level and device that are
     # connected can run as one submodel without a cycle. `find` halves paths, which keeps trees
     # flat.
     for i in range(n):
-        place[i], root[i] = placement[unit[i]], i
+        place[i], root[i], level[i] = placement[unit[i]], i, 0
         for e in range(first[i], first[i + 1]):
             producer = producers[e]
             level[i] = max(level[i], level[producer] + (place[producer] != place[i]))
@@ -95,7 +95,9 @@ def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) 
                 root[find(root, signed(i))] = find(root, signed(producer))
 
     # Operators sorted by level, by counting: the next loop visits levels from the top.
-    begin = np.zeros(n_levels + 1, np.uint32)
+    begin = np.empty(n_levels + 1, np.uint32)
+    for lowest in range(n_levels + 1):
+        begin[lowest] = 0
     for i in range(n):
         root[i] = find(root, signed(i))
         begin[level[i] + 1] += 1
@@ -151,7 +153,11 @@ def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) 
                 root[find(root, signed(reader))] = find(root, signed(owner))
 
     # What follows (Constants, Parameters and Results) makes no submodel of its own.
-    counts, seen = np.zeros(n_devices, np.int64), np.zeros(n, np.bool_)
+    counts, seen = np.empty(n_devices, np.int64), np.empty(n, np.uint8)
+    for device in range(n_devices):
+        counts[device] = 0
+    for i in range(n):
+        seen[i] = False
     for i in leaders:
         top = find(root, signed(i))
         if not seen[top]:

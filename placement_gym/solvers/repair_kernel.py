@@ -49,32 +49,25 @@ def repair_batch(terms: RepairTerms, placements: IntArray, keep: BoolArray) -> I
         placements: (k, n_units) devices.
         keep: (k, n_units) bool, units that leave only if all others cannot; or (1, n_units).
     """
-    repaired = placements.copy()
+    repaired, owner = placements.copy(), terms.owner
     for k in range(len(repaired)):
-        repair_one(terms, repaired[k], keep[min(k, len(keep) - 1)])
+        place, kept = repaired[k], keep[min(k, len(keep) - 1)]
+        room = move_to_supported(terms, place)
+        if overload(room, owner) > 0.0:
+            empty_full_devices(terms, place, room, kept)
+        # Moves of single units can get stuck where units of other sizes block each other. Filling
+        # devices from the beginning, largest first, can go on; it is kept only while it lowers the
+        # overload.
+        while overload(room, owner) > 0.0:
+            other = place.copy()
+            other_room = refill(terms, other)
+            empty_full_devices(terms, other, other_room, kept)
+            if overload(other_room, owner) >= overload(room, owner):
+                break
+            for u in range(len(place)):
+                place[u] = other[u]
+            room = other_room
     return repaired
-
-
-@maker
-def repair_one(terms: RepairTerms, place: IntArray, keep: BoolArray) -> None:
-    """Repair one (n_units,) placement in place."""
-    room = move_to_supported(terms, place)
-    if overload(room, terms.owner) <= 0.0:
-        return
-    empty_full_devices(terms, place, room, keep)
-    # Moves of single units can get stuck where units of other sizes block each other. Filling
-    # devices from the beginning, largest first, can go on; it is kept only while it lowers the
-    # overload.
-    while overload(room, terms.owner) > 0.0:
-        other = place.copy()
-        other_room = refill(terms, other)
-        empty_full_devices(terms, other, other_room, keep)
-        if overload(other_room, terms.owner) >= overload(room, terms.owner):
-            return
-        for u in range(len(place)):
-            place[u] = other[u]
-        for d in range(len(room)):
-            room[d] = other_room[d]
 
 
 @part

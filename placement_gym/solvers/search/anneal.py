@@ -7,6 +7,7 @@ import numpy as np
 from placement_gym.base.arrays import FloatArray
 from placement_gym.base.kernels import kernel, part, signed
 from placement_gym.solvers.search.draws import draw_allowance
+from placement_gym.solvers.search.ejections import keep_limits, put_back
 from placement_gym.solvers.search.list_schedule import (
     copy_schedule,
     find_makespan,
@@ -29,7 +30,7 @@ from placement_gym.solvers.search.model import (
     Model,
     State,
 )
-from placement_gym.solvers.search.proposals import GAIN, REFRESH, propose, put_back
+from placement_gym.solvers.search.proposals import GAIN, REFRESH, propose
 
 
 @kernel
@@ -61,7 +62,8 @@ def anneal_list(
         # now and then: the units on which the latency depends
         if (numbers[MOVES] + 1.0) % REFRESH == 0.0 or numbers[N_CRITICAL] == 0.0:
             note_critical(model, state)
-        n_moved, kind, over = propose(model, layout, state, rng, shares, counts)
+        n_moved, kind, freed = propose(model, layout, state, rng, shares, counts)
+        n_moved, over = keep_limits(model.kind, layout, state, rng, n_moved, freed)
         if n_moved == 0:
             continue
         limit_ms = draw_limit(numbers, rng, heat, step / n_moves, over)
@@ -102,15 +104,14 @@ def anneal_sums(
     if model.kind == LOAD and numbers[NOW] < np.inf:
         numbers[NOW] = measure_loads(model.kind, state.load)[0]
     for step in range(n_moves):
-        n_moved, kind, over = propose(model, layout, state, rng, shares, counts)
+        n_moved, kind, freed = propose(model, layout, state, rng, shares, counts)
+        n_moved, over = keep_limits(model.kind, layout, state, rng, n_moved, freed)
         if n_moved == 0:
             continue
         limit_ms = draw_limit(numbers, rng, heat, step / n_moves, over)
 
         # what it costs now: sums and loads of what moved are updated
-        add_loads(model, layout, state, n_moved, -1.0)
-        set_operators(layout, state, n_moved)
-        add_loads(model, layout, state, n_moved, 1.0)
+        move_loads(model, layout, state, n_moved)
         cost, largest = measure_loads(model.kind, state.load)
 
         # keep it, or go back
@@ -118,10 +119,19 @@ def anneal_sums(
             numbers[NOW], numbers[OVER] = cost, over
             note_best(state, counts, kind, largest, over)
         else:
-            add_loads(model, layout, state, n_moved, -1.0)
             put_back(layout, state, n_moved)
+            move_loads(model, layout, state, n_moved)
+
+
+@part
+def move_loads(model: Model, layout: Layout, state: State, n_moved: int) -> None:
+    """Let the operators of moved units follow them, and sums or loads with these."""
+    sign = -1.0
+    for _ in range(2):
+        add_loads(model, layout, state, n_moved, sign)
+        if sign < 0.0:
             set_operators(layout, state, n_moved)
-            add_loads(model, layout, state, n_moved, 1.0)
+        sign = 1.0
 
 
 @part

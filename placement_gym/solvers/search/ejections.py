@@ -1,16 +1,22 @@
-"""Moves of single units, and ejections: units that leave devices that are full."""
+"""Moves of single units and back, and ejections: units that leave devices that are full."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.base.kernels import part, signed
+from placement_gym.base.kernels import kernel, part, signed
 from placement_gym.solvers.search.draws import draw
-from placement_gym.solvers.search.model import MOVES, Layout, State
+from placement_gym.solvers.search.model import MOVES, OVER, SIMULATED, Layout, State
 
 RETURN = 0.7
 """Share of ejections to where the moved units came from, which has room now."""
+EJECTIONS = 12
+"""Attempts to make room on a full device."""
+EJECTING = 0.3
+"""Share of moves that make room; the others may exceed a limit, at a penalty."""
+MOST_USED = 1.1
+"""Use of a limit, as a share of it, from which on a move is refused."""
 CANDIDATES = 16
 """Units of which the one to eject is chosen."""
 NEAR = 64
@@ -36,6 +42,45 @@ def move_unit(layout: Layout, state: State, n_moved: int, u: int, there: int) ->
     state.moved[n_moved], state.was[n_moved], place[u] = u, here, there
     change_use(layout, state.used, u, there, here)
     return n_moved + 1
+
+
+@kernel
+def keep_limits(
+    kind_of_model: int,
+    layout: Layout,
+    state: State,
+    rng: np.random.Generator,
+    n_moved: int,
+    freed: int,
+) -> tuple[int, float]:
+    """Let other units make room for those of a move, or refuse it.
+
+    Args:
+        kind_of_model: If it is ``SIMULATED``, no limit is exceeded.
+        layout: Units.
+        state: ``moved`` and ``was`` list the units; their operators are not moved yet.
+        rng: Source of random numbers.
+        n_moved: How many units were moved.
+        freed: The device that the move has freed; -1 if it is refused already.
+
+    Returns:
+        How many units were moved in all, 0 if the move is refused; and bytes above limits.
+    """
+    if freed < 0:
+        return 0, 0.0
+    used, limit = state.used, layout.limit
+    most = EJECTIONS if kind_of_model == SIMULATED or rng.random() < EJECTING else 0
+    n_moved = make_room(layout, state, rng, n_moved, freed, most)
+
+    # where no room was made, limits may be exceeded by some bytes, or by fewer than before
+    over, much = 0.0, False
+    for g in range(len(limit)):
+        over += max(used[g] - limit[g], 0.0)
+        much = much or used[g] > MOST_USED * limit[g]
+    if (much and over > state.numbers[OVER]) or (over > 0.0 and kind_of_model == SIMULATED):
+        put_back(layout, state, n_moved)
+        n_moved = 0
+    return n_moved, over
 
 
 @part
@@ -115,3 +160,22 @@ def has_room(layout: Layout, used: FloatArray, target: int, v: int) -> bool:
         if layout.member[h, target] > 0.0 and used[h] + layout.size[v] > layout.limit[h]:
             fits = False
     return fits
+
+
+@part
+def put_back(layout: Layout, state: State, n_moved: int) -> None:
+    """Put the units of a move back."""
+    place, moved, was = state.place, state.moved, state.was
+    for k in range(n_moved):
+        u = signed(moved[k])
+        here, there = signed(was[k]), signed(place[u])
+        change_use(layout, state.used, u, here, there)
+        place[u] = here
+
+
+def undo(layout: Layout, state: State, n_moved: int) -> None:
+    """Put the units of a move back, as ``put_back`` does, outside of kernels."""
+    moved, was = state.moved[:n_moved], state.was[:n_moved]
+    gained = layout.member[:, was] - layout.member[:, state.place[moved]]
+    state.used[:] += (layout.size[moved] * gained).sum(axis=1)
+    state.place[moved] = was

@@ -1,4 +1,4 @@
-"""Proposals: random moves of some units, which may make others leave full devices."""
+"""Proposals: random moves of some units."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from placement_gym.base.arrays import FloatArray
 from placement_gym.base.kernels import kernel, part, signed
 from placement_gym.solvers.search.draws import draw, draw_length
-from placement_gym.solvers.search.ejections import change_use, make_room, move_unit
+from placement_gym.solvers.search.ejections import move_unit
 from placement_gym.solvers.search.model import (
     LIST,
     LOAD,
@@ -15,7 +15,6 @@ from placement_gym.solvers.search.model import (
     N_CRITICAL,
     OVER,
     PENALTY,
-    SIMULATED,
     Layout,
     Model,
     State,
@@ -36,21 +35,15 @@ TRIED = 16
 """Units that are drawn until one is on the device with the largest load."""
 ADOPT = 0.5
 """Share of moves to the device of a linked unit, where that is another one."""
-EJECTIONS = 12
-"""Attempts to make room on a full device."""
-EJECTING = 0.3
-"""Share of moves that make room; the others may exceed a limit, at a penalty."""
 REFRESH = 64
 """Moves after which the penalty of exceeding a limit changes."""
 RAISED, LOWERED = 1.25, 0.8
 """Factors of the penalty where a limit is exceeded, and where none is: a chain stays near the
 limits, on either side half of the time."""
-MOST_USED = 1.1
-"""Use of a limit, as a share of it, from which on a move is refused."""
 LARGEST_REGION = 512
 
 
-@part
+@kernel
 def propose(
     model: Model,
     layout: Layout,
@@ -58,11 +51,11 @@ def propose(
     rng: np.random.Generator,
     shares: FloatArray,
     counts: FloatArray,
-) -> tuple[int, int, float]:
-    """Move some units.
+) -> tuple[int, int, int]:
+    """Move some units, whatever the limits.
 
     Args:
-        model: Operators. If its kind is ``SIMULATED``, no limit is exceeded.
+        model: Operators.
         layout: Units.
         state: ``moved`` and ``was`` will list the units; their operators are not moved yet.
         rng: Source of random numbers.
@@ -70,10 +63,10 @@ def propose(
         counts: (n_kinds, 2) gets the try.
 
     Returns:
-        How many units were moved, 0 if the move is refused; its kind; and bytes above limits.
+        How many units were moved; the kind of the move; and the device that the first of them
+        left, -1 if the move is refused.
     """
-    place, limit, used = state.place, layout.limit, state.used
-    numbers, n_devices = state.numbers, model.ms.shape[1]
+    place, numbers, n_devices = state.place, state.numbers, model.ms.shape[1]
     numbers[MOVES] += 1.0
     chance, kind = rng.random(), 0
     while kind < N_KINDS - 1 and chance >= shares[kind]:
@@ -84,41 +77,15 @@ def propose(
     if numbers[MOVES] % REFRESH == 0.0:
         numbers[PENALTY] *= RAISED if numbers[OVER] > 0.0 else LOWERED
 
-    # the units that move; in some moves others make room for them
+    # the units that move
     u = choose_unit(model.kind, state, rng)
     here, there = signed(place[u]), choose_device(layout, place, rng, u, n_devices)
-    if kind != REBUILD and (n_devices == 1 or not layout.possible[u, there]):
-        return 0, kind, 0.0
     if kind == REBUILD:
         begin, length = choose_stretch(layout, rng, u)
-        n_moved = rebuild(model, layout, state, rng, begin, length)
-    else:
-        n_moved = move_units(layout, state, rng, kind, u, there)
-    most = EJECTIONS if model.kind == SIMULATED or rng.random() < EJECTING else 0
-    n_moved = make_room(layout, state, rng, n_moved, here, most)
-
-    # in the others a limit may be exceeded by some bytes, or by fewer than before
-    over, much = 0.0, False
-    for g in range(len(limit)):
-        over += max(used[g] - limit[g], 0.0)
-        much = much or used[g] > MOST_USED * limit[g]
-    if (much and over > numbers[OVER]) or (over > 0.0 and model.kind == SIMULATED):
-        put_back(layout, state, n_moved)
-        n_moved = 0
-    return n_moved, kind, over
-
-
-@kernel
-def propose_alone(
-    model: Model,
-    layout: Layout,
-    state: State,
-    rng: np.random.Generator,
-    shares: FloatArray,
-    counts: FloatArray,
-) -> tuple[int, int, float]:
-    """Call ``propose``, for those who judge moves by other means than a model."""
-    return propose(model, layout, state, rng, shares, counts)
+        return rebuild(model, layout, state, rng, begin, length), kind, here
+    if n_devices == 1 or not layout.possible[u, there]:
+        return 0, kind, -1
+    return move_units(layout, state, rng, kind, u, there), kind, here
 
 
 @part
@@ -170,7 +137,7 @@ def move_units(
     here, at = signed(place[u]), signed(layout.rank[u])
     begin, end, nests = at, at + 1, False
     if kind == RUN:
-        side = draw(rng, 3)
+        side = draw(rng, signed(3))
         while side != 0 and end < n_units and place[order[end]] == here:
             end += 1
         while side != 1 and begin > 0 and place[order[begin - 1]] == here:
@@ -182,7 +149,7 @@ def move_units(
         level, nests = draw(rng, len(layout.first_nested)), True
         begin = signed(layout.first_nested[level, u])
         end = signed(layout.last_nested[level, u])
-    n_moved = 0
+    n_moved = signed(0)
     for k in range(begin, end):
         v = signed(layout.nested[k]) if nests else signed(order[k])
         n_moved = move_unit(layout, state, n_moved, v, there)
@@ -205,22 +172,3 @@ def move_units(
                 n_moved = move_unit(layout, state, n_moved, signed(order[at]), here)
                 break
     return n_moved
-
-
-@part
-def put_back(layout: Layout, state: State, n_moved: int) -> None:
-    """Put the units of a move back."""
-    place, moved, was = state.place, state.moved, state.was
-    for k in range(n_moved):
-        u = signed(moved[k])
-        here, there = signed(was[k]), signed(place[u])
-        change_use(layout, state.used, u, here, there)
-        place[u] = here
-
-
-def undo(layout: Layout, state: State, n_moved: int) -> None:
-    """Put the units of a move back, as ``put_back`` does, outside of kernels."""
-    moved, was = state.moved[:n_moved], state.was[:n_moved]
-    gained = layout.member[:, was] - layout.member[:, state.place[moved]]
-    state.used[:] += (layout.size[moved] * gained).sum(axis=1)
-    state.place[moved] = was

@@ -23,7 +23,7 @@ NOISY = 0.7
 """Share of rebuilds in which devices have random tastes."""
 
 
-@part
+@kernel
 def rebuild(
     model: Model, layout: Layout, state: State, rng: np.random.Generator, begin: int, length: int
 ) -> int:
@@ -95,7 +95,7 @@ def rebuild(
             if rng.random() < lasting:
                 for d in range(n_devices):
                     taste[d] = strength * rng.random()
-            cheapest, least = -1, np.inf
+            cheapest, least = signed(-1), np.inf
             for d in range(n_devices):
                 if not possible[u, d]:
                     continue
@@ -157,12 +157,6 @@ def rebuild(
         for u in range(len(place)):
             hold(layout, used, u, signed(place[u]), 1.0)
     return n_moved
-
-
-@kernel
-def rebuild_all(model: Model, layout: Layout, state: State, rng: np.random.Generator) -> int:
-    """Place all units again, see ``rebuild``."""
-    return rebuild(model, layout, state, rng, signed(0), len(state.place))
 
 
 @part
