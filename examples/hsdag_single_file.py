@@ -1,8 +1,8 @@
 """HSDAG in one file, in the order of the paper (NeurIPS 2024, arXiv 2405.14185).
 
-It needs torch, torch-geometric and placement_gym, nothing of agents/. It learns as
-agents.make("hsdag", env) does, and with --paper as preset="paper"; agents/hsdag/README.md says
-where that differs from the paper.
+It needs torch, torch-geometric and placement_gym, nothing of agents/. Groups are parsed, as in the
+paper; with --paper it learns as agents.make("hsdag", env, preset="paper") does. The default of that
+draws groups; agents/hsdag/README.md says where both differ from the paper.
 
     python examples/hsdag_single_file.py --model inception --devices hsdag-paper
 """
