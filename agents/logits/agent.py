@@ -8,10 +8,10 @@ from typing import Any
 
 import gymnasium as gym
 
+from agents.common.logits import LogitsPolicy
 from agents.common.reinforce import REINFORCE
 from agents.common.vec_env import vectorize
 from agents.common.weights import load_weights
-from agents.logits.policy import LogitsPolicy
 from agents.search.starts import NOTHING, begin
 from placement_gym.envs.placement_env import placement_env
 

@@ -1,6 +1,6 @@
 """Post: cross-entropy minimisation and proximal policy optimisation of plain logits."""
 
-from agents.logits.policy import LogitsOptions
+from agents.common.logits import LogitsOptions
 from agents.post.post import Post
 
 __all__ = ["LogitsOptions", "Post"]

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from agents.common.elites import IMITATED
 from agents.common.learner import OnPolicyLearner
+from agents.common.logits import LogitsPolicy
 from agents.common.weights import Parts, check_rows
-from agents.logits.policy import LogitsPolicy
 from placement_gym.base.arguments import check_not_negative
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError, unknown_name

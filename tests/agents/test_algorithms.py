@@ -18,9 +18,9 @@ from torch_geometric.nn import SAGEConv
 
 from agents.common import REINFORCE
 from agents.common.distribution import UnitCategorical
+from agents.common.logits import LogitsPolicy
 from agents.gdp import GCNPolicy, GOPolicy, UnitPPO
 from agents.hsdag import HSDAGPolicy
-from agents.logits.policy import LogitsPolicy
 from agents.placeto import PlacetoPolicy
 from agents.post import Post
 from agents.rnn import HDPPolicy, RNNPolicy

@@ -13,9 +13,9 @@ from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import VecNormalize
 
 import placement_gym  # noqa: F401  registers the environments
+from agents.common.logits import LogitsPolicy
 from agents.gdp import GOPolicy
 from agents.hsdag import HSDAGPolicy
-from agents.logits.policy import LogitsPolicy
 from agents.placeto import PlacetoPolicy
 from agents.rnn import HDPPolicy, RNNPolicy
 from placement_gym.base.errors import UserError
