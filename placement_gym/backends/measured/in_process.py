@@ -40,6 +40,7 @@ from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import EngineError, UserError
 from placement_gym.graph.quantization import without_integer_kernels
 from placement_gym.hardware.machine import register
+from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 
 if TYPE_CHECKING:
@@ -120,6 +121,11 @@ class MeasuredBackend(MeasuringBackend):
                 "process that uses it, or start that one by 'spawn'"
             )
         return measurement_lock(self.reporter)
+
+    def cost_table(self) -> CostTable:
+        from placement_gym.backends.measured.kept_profiles import load_or_measure
+
+        return load_or_measure(self)
 
     def measure_once(self, assignment: IntArray, rival: float = 0.0) -> Measurement:
         with self.lock():
