@@ -14,6 +14,7 @@ from agents.common.following import FOLLOWING_STEP, FollowingDevices, first_keep
 from agents.common.graphs import MIN_COST, TensorDict
 from agents.common.policy import Decision, UnitPolicy
 from agents.common.runs import RunTable
+from placement_gym.base.arguments import check_integer
 from placement_gym.base.errors import UserError
 
 
@@ -54,10 +55,9 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
         """Make the tables, with uniform probabilities or a preference for fast devices."""
         self.logits = nn.Parameter(self.first_logits())
         self.of_runs = RunTable(self.n_slots, self.n_devices) if self.options.runs else None
-        groups = self.options.groups
-        if groups < 0:
-            raise UserError(f"groups must be 0 or more, not {groups}")
-        self.keep = RunTable(self.n_slots, 1, smallest=1, step=FOLLOWING_STEP) if groups else None
+        check_integer("groups", self.options.groups, 0)
+        follow = RunTable(self.n_slots, 1, smallest=1, step=FOLLOWING_STEP)
+        self.keep = follow if self.options.groups else None
 
     def first_logits(self) -> Tensor:
         """(N, D) logits before learning.
@@ -90,10 +90,8 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
         graph, mask = observation["graph_id"].flatten(), observation["node_mask"].bool()
         if (graph != graph[0]).any():
             raise UserError("a table of logits is of one graph: use environments of one graph only")
-        row, values = (
-            torch.zeros_like(graph).long(),
-            torch.zeros(len(graph), 1, device=graph.device),
-        )
+        row = torch.zeros_like(graph).long()
+        values = torch.zeros(len(graph), 1, device=graph.device)
         logits, allowed = self.unit_logits()[None], self.allowed(observation)
         if self.keep is None:
             return Decision(UnitCategorical(logits, mask[:1], None, allowed, row), values)

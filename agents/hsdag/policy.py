@@ -15,6 +15,7 @@ from agents.common.graphs import GraphBatch, TensorDict
 from agents.common.policy import Decision, UnitPolicy
 from agents.hsdag.networks import Correction, HSDAGOptions, Networks
 from agents.hsdag.rollout import Rollout
+from placement_gym.base.arguments import check_integer
 from placement_gym.base.errors import unknown_name
 from placement_gym.envs.observation import FEATURES
 
@@ -61,7 +62,8 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
         super().__init__(*args, **{**asdict(PRESETS[preset]), **kwargs})
 
     def build(self) -> None:
-        """Make the networks."""
+        """Make the networks, and a table for each graph that is known."""
+        check_integer("groups", self.options.groups, 0)
         self.networks = Networks(self.options, self.n_devices, self.has_critic)
         graphs = (self.table or {}) if self.options.table and self.options.groups else {}
         self.tables = nn.ModuleDict(
@@ -99,10 +101,8 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
     def draw_groups(self, graphs: GraphBatch, z: Tensor, row: Tensor) -> Decision:
         """Steps 3 and 4 where groups are drawn: units follow their producers, or choose."""
         own, keep, values = self.networks.choose(z, graphs)
-        if any(str(graph_id) in self.tables for graph_id in graphs.ids):
-            corrections = [self.correct(graph_id) for graph_id in graphs.ids]
-            of_own, of_keep = zip(*corrections, strict=True)
-            own, keep = own + torch.stack(of_own), keep + torch.stack(of_keep)
+        of_own, of_keep = zip(*map(self.correct, graphs.ids), strict=True)
+        own, keep = own + torch.stack(of_own), keep + torch.stack(of_keep)
         mask, allowed = graphs.node_mask, graphs.allowed_slots
         devices = FollowingDevices(own, keep, graphs.leader_slots, mask, allowed, row)
         return Decision(devices, values[row])
@@ -110,7 +110,7 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
     def correct(self, graph_id: int) -> tuple[Tensor, Tensor]:
         """(N, D) and (N,) further terms of the logits of a graph; zeros if it has no table."""
         if str(graph_id) not in self.tables:
-            zeros = torch.zeros(self.n_slots, self.n_devices + 1, device=self.device)
-            return zeros[:, 1:], zeros[:, 0]
+            nothing = torch.zeros(self.n_slots, self.n_devices, device=self.device)
+            return nothing, nothing[:, 0]
         table: Any = self.tables[str(graph_id)]
         return table.own(), table.keep()[:, 0]

@@ -113,6 +113,28 @@ def test_a_value_of_a_run_moves_its_units_alone() -> None:
     assert table()[:, 0].tolist() == [0, 0, 3, 3, 0, 0, 0, 0]
 
 
+def test_shifted_runs_cross_the_borders_of_the_others() -> None:
+    pairs = {tuple(np.flatnonzero(level == run)) for level in RunTable(8, 1).index for run in level}
+    assert {(2, 3), (1, 2), (4, 5, 6, 7), (2, 3, 4, 5), tuple(range(8))} <= pairs
+
+
+def test_a_step_of_a_table_is_relative_to_the_learning_rate() -> None:
+    table = RunTable(8, 1, step=100.0)
+    optimizer = torch.optim.Adam(table.parameters(), lr=1e-3)
+    table()[0].sum().backward()
+    optimizer.step()
+    n_levels = len(table.index)
+    assert table()[0].item() == pytest.approx(-0.1 * n_levels, rel=1e-3)
+
+
+def test_equal_placements_do_not_scale_their_noise() -> None:
+    agent = agents.make("logits", gym.make(SIMULATED, model="tiny"), seed=0)
+    returns, keys = np.array([[0.5, 0.501]]), np.zeros((1, 2), dtype=np.int64)
+    assert np.abs(agent.compute_advantages(returns, keys)).max() < 0.05
+    returns = np.array([[0.5, 1.5]])
+    assert np.abs(agent.compute_advantages(returns, keys)).max() == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_each_comes_near_the_toys_optimum(name: str) -> None:
     env = simulated()
@@ -151,7 +173,7 @@ def test_equal_seeds_learn_alike(name: str) -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(UserError, match="groups must be 0 or more"):
+    with pytest.raises(UserError, match="groups must be an integer"):
         agents.make("logits", gym.make(SIMULATED, model="tiny"), policy={"groups": -1})
     with pytest.raises(UserError, match="one graph only"):
         PPO(LogitsPolicy, several("tiny", "resnet"), device="cpu").learn(1)
