@@ -40,6 +40,8 @@ class Measurement:
         repaired: Whether the placement that was proposed did not fit, and this one was evaluated.
         doubt: Why the sample is doubtful, or an empty string: the machine was busy, or the
             reference moved. No verdict rests on such a sample.
+        taken: Usual share of its samples' time that other programs took; 0 if enough were calm.
+            Without a doubt it is faster or slower whatever they took, but not by how much.
         noise_floor: Half-width of the uncertainty of a speed-up that measurements of this session
             usually have, as a fraction.
         prefill_ms: Median latency of the prefill, of a model with state. ``latency_ms`` is then
@@ -67,6 +69,7 @@ class Measurement:
     cached: bool = False
     repaired: bool = False
     doubt: str = ""
+    taken: float = 0.0
     noise_floor: float = 0.0
     prefill_ms: float | None = None
     token_ms: float | None = None

@@ -11,7 +11,7 @@ from rich.console import Console, Group, RenderableType
 from placement_gym.base.fitted_table import Column, FittedTable, FittedText
 from placement_gym.base.texts import join_words
 from placement_gym.bench.report.wording import format_ratio
-from placement_gym.bench.run.finalists import NO, UNDECIDED, WITHIN_NOISE, YES
+from placement_gym.bench.run.finalists import DISTURBED_WIN, NO, UNDECIDED, WITHIN_NOISE, YES
 from placement_gym.cli.options import print_json
 
 Document = Mapping[str, Any]
@@ -142,6 +142,8 @@ def remark_on_candidate(row: Document) -> Iterator[FittedText]:
         yield FittedText(f"{label}: {row['error']}", "red")
     if row["doubt"]:
         yield FittedText(f"{label} is doubtful: {row['doubt']}", "yellow")
+    elif row.get("taken"):
+        yield FittedText(DISTURBED_WIN.format(label, row["taken"]), "yellow")
     if row.get("prefill_ms") is not None:
         yield FittedText(f"{label}: {describe_scenario(row)}")
     if row.get("also"):

@@ -45,13 +45,18 @@ def make_rows(
 def measured_values(found: Measurement | None, best: Measurement | None) -> dict[str, Any]:
     """The measured part of a row; ``best`` is the fastest single device, if any runs."""
     if found is None:
-        return {**dict.fromkeys(("measured_ms", "speedup", "noise", "n_submodels")), "doubt": ""}
+        return {
+            **dict.fromkeys(("measured_ms", "speedup", "noise", "n_submodels")),
+            "doubt": "",
+            "taken": 0.0,
+        }
     return {
         "measured_ms": found.latency_ms,
         "speedup": None if best is None else found.speedup / best.speedup,
         "noise": found.noise + (0.0 if best in (None, found) else best.noise),
         "n_submodels": found.n_submodels,
         "doubt": found.doubt or (best.doubt if best else ""),
+        "taken": max(found.taken, best.taken if best else 0.0),
         **{name: ms for name in PHASES if (ms := getattr(found, name)) is not None},
         **describe_throughput(found),
     }

@@ -134,6 +134,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     | `noise` | half-width of the speed-up's 95 % interval, as a fraction |
     | `noise_floor` | typical noise of this session |
     | `doubt` | why no verdict should rest on this sample; `""` if nothing speaks against it |
+    | `taken` | share of the sample's time that other programs took; 0 if enough of it was calm |
     | `n_submodels`, `n_submodels_expected` | submodels that were made, and that are needed |
     | `n_transfers`, `transfer_bytes` | tensors that change device, for each destination; bytes |
     | `memory_bytes` | bytes on each device that count against its limit |

@@ -31,6 +31,7 @@ def make_info(
         "noise": last.noise,
         "noise_floor": last.noise_floor,
         "doubt": join_doubts(last.doubt, singles.doubt),
+        "taken": last.taken,
         "n_submodels": last.n_submodels,
         "n_submodels_expected": last.n_submodels_expected,
         "n_transfers": last.n_transfers,

@@ -296,6 +296,8 @@ def test_doubt_is_shown_beside_the_row_and_stated(tmp_path: Path) -> None:
     for text in (comparison_on_terminal(shown), comparison.format_markdown(shown)):
         assert "window is doubtful: the machine was busy" in text
         assert "within noise" not in text
+    disturbed = document | {"rows": [*others, window | {"taken": 0.23}]}
+    assert "window: other programs took 23% of the time" in comparison_on_terminal(disturbed)
     alone = others[0] | {"doubt": "the machine was busy", "beats_best_single": "no"}
     assert comparison.format_verdict(alone) == "no"
 

@@ -22,6 +22,7 @@ import numpy as np
 from placement_gym.backends.measured import candidate
 from placement_gym.backends.measured.candidate import CompiledPlacement
 from placement_gym.backends.measured.engine_process import Json, Worker
+from placement_gym.backends.measured.timing import Race
 from placement_gym.base.processes.serving import Parent, serve
 
 ENDS = {"segv": signal.SIGSEGV, "kill": signal.SIGKILL, "abort": signal.SIGABRT}
@@ -86,8 +87,8 @@ def corrupt(worker: Worker, fault: str) -> Iterator[None]:
         with patch.object(candidate, "compile_partition", side_effect=EXCEPTIONS[fault]):
             yield
     elif fault in LATENCIES:
-        samples = np.full((2, 2, 2), LATENCIES[fault])
-        with patch.object(worker.backend, "time_until_steady", return_value=samples):
+        ms = LATENCIES[fault]
+        with patch.object(Race, "run", lambda race, *_: see(race, ms)):
             yield
     elif fault in OUTPUTS:
         found = CompiledPlacement.outputs
@@ -98,6 +99,12 @@ def corrupt(worker: Worker, fault: str) -> Iterator[None]:
             yield
     else:
         yield
+
+
+def see(race: Race, ms: float) -> None:
+    """Let a clock show the same for all arms, undisturbed."""
+    for rounds, value in ((race.compilations, ms), (race.shares, 0.0), (race.delays, 0.0)):
+        rounds.append(np.full((2, race.n_arms), value))
 
 
 @contextmanager

@@ -195,6 +195,7 @@ def summarize(
         latency_p90_ms=max(float(np.percentile(times, 90)), latency_ms),
         noise=race.noise(arm),
         measure_s=measure_s,
-        doubt=describe(taken, problem.devices) if taken else "",
+        taken=taken,
+        doubt="" if not taken or race.is_clear_anyway(arm) else describe(taken, problem.devices),
         **asdict(compilation),
     )

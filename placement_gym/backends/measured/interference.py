@@ -62,6 +62,17 @@ def find_share(before: Usage, after: Usage) -> float:
     return float(min(max(waited, stolen_s / max(clock_s, 1e-9), 0.0), 1.0))
 
 
+def find_delay(before: Usage, after: Usage) -> float:
+    """The largest share of the time between two readings that others can have added to it.
+
+    As if everything had stood still whenever a thread waited: never more than that. What others
+    take of caches and of the memory's bandwidth is not seen.
+    """
+    clock_s, _, waited_s, stolen_s = (b - a for a, b in zip(before, after, strict=True))
+    cores = os.cpu_count() or 1
+    return float(min(max(waited_s + cores * stolen_s, 0.0) / max(clock_s, 1e-9), 1.0))
+
+
 def describe(share: float, devices: tuple[DeviceSpec, ...]) -> str:
     """Describe that others took a share of the time; says so where not all devices are seen."""
     unseen = ", ".join(device.name for device in devices if not device.host)

@@ -18,7 +18,12 @@ from time import perf_counter
 import numpy as np
 from scipy.special import stdtrit
 
-from placement_gym.backends.measured.interference import DISTURBED, find_share, read_usage
+from placement_gym.backends.measured.interference import (
+    DISTURBED,
+    find_delay,
+    find_share,
+    read_usage,
+)
 from placement_gym.base.arrays import FloatArray
 
 FEWEST = 2
@@ -37,6 +42,9 @@ WEIGHT = 4
 """Observations that the usual spread counts for."""
 QUANTILE = 0.995
 """Of Student's t; see above."""
+UNSEEN = 1.1
+"""Factor by which what others take of caches and memory, which no counter shows, may move a
+speed-up that other programs disturb."""
 
 Arm = Callable[[], float]
 """Takes one sample and returns milliseconds."""
@@ -68,7 +76,8 @@ class Race:
     Attributes:
         live: Arms that are still timed.
         compilations: For each, (n_rounds, n_arms) ms, NaN for arms that are out.
-        shares: For each, (n_rounds,) the largest share of a sample's time that others took.
+        shares: For each, (n_rounds, n_arms) share of a sample's time that others took.
+        delays: For each, (n_rounds, n_arms) share of a sample's time that they can have added.
     """
 
     def __init__(self, n_arms: int) -> None:
@@ -76,6 +85,7 @@ class Race:
         self.n_arms = n_arms
         self.compilations: list[FloatArray] = []
         self.shares: list[FloatArray] = []
+        self.delays: list[FloatArray] = []
 
     def run(
         self, arms: Sequence[Arm], most: int, is_enough: Callable[[], bool] = lambda: False
@@ -92,18 +102,21 @@ class Race:
             most: Rounds that are wanted.
             is_enough: Ends them earlier, after at least ``FEWEST``.
         """
-        self.compilations.append(np.empty((0, self.n_arms)))
-        self.shares.append(np.empty(0))
+        seen = [np.empty((0, self.n_arms)) for _ in range(3)]
+        for all_of, one in zip((self.compilations, self.shares, self.delays), seen, strict=True):
+            all_of.append(one)
         turns = list(zip(self.live, arms, strict=True))[:: 1 if len(self.shares) % 2 else -1]
         for _ in range(PATIENCE * most):
-            ms, share = np.full(self.n_arms, np.nan), 0.0
+            ms, share, delay = np.full((3, self.n_arms), np.nan)
             for arm, sample_ms in turns:
                 before = read_usage()
                 ms[arm] = sample_ms()
-                share = max(share, find_share(before, read_usage()))
+                after = read_usage()
+                share[arm], delay[arm] = find_share(before, after), find_delay(before, after)
             self.compilations[-1] = np.vstack([self.compilations[-1], ms])
-            self.shares[-1] = np.append(self.shares[-1], share)
-            calm = np.count_nonzero(self.shares[-1] < DISTURBED)
+            self.shares[-1] = np.vstack([self.shares[-1], share])
+            self.delays[-1] = np.vstack([self.delays[-1], delay])
+            calm = np.count_nonzero(np.nanmax(self.shares[-1], axis=1) < DISTURBED)
             if calm >= most or (calm >= FEWEST and is_enough()):
                 return
 
@@ -112,19 +125,23 @@ class Race:
 
         Those that others disturbed count only where too few are left without them.
         """
-        pairs = [ms[:, [arm, other]] for ms in self.compilations]
-        ran = [np.isfinite(ms).all(axis=1) for ms in pairs]
-        if not self.taken_share(arm):
-            ran = [one & (share < DISTURBED) for one, share in zip(ran, self.shares, strict=True)]
-        return [ms[kept] for ms, kept in zip(pairs, ran, strict=True) if kept.any()]
+        return self.pick(self.compilations, arm, other)
 
-    def taken_share(self, arm: int) -> float:
-        """The usual share of the time that others took from an arm's rounds; 0 if enough are calm.
+    def pick(self, of_rounds: list[FloatArray], arm: int, other: int) -> list[FloatArray]:
+        """The columns of two arms in the rounds that count, for each compilation with any."""
+        pairs = [one[:, [arm, other]] for one in of_rounds]
+        shares = [one[:, [arm, other]].max(axis=1) for one in self.shares]
+        most = np.inf if self.taken_share(arm, other) else DISTURBED
+        counted = [np.isfinite(share) & (share < most) for share in shares]
+        return [one[kept] for one, kept in zip(pairs, counted, strict=True) if kept.any()]
 
-        No verdict can rest on an arm that others disturbed.
+    def taken_share(self, arm: int, other: int = 0) -> float:
+        """The usual share of the time that others took from two arms; 0 if enough rounds are calm.
+
+        A verdict on an arm that others disturbed needs ``is_clear_anyway``.
         """
-        ran = np.isfinite(np.concatenate(self.compilations)[:, arm])
-        shares = np.concatenate(self.shares)[ran]
+        shares = np.concatenate(self.shares)[:, [arm, other]].max(axis=1)
+        shares = shares[np.isfinite(shares)]
         enough = np.count_nonzero(shares < DISTURBED) >= FEWEST
         return 0.0 if enough else float(np.median(shares))
 
@@ -193,6 +210,23 @@ class Race:
         """Return whether an arm is faster or slower than the first beyond its noise."""
         ratio, noise = self.speedup(arm), self.noise(arm)
         return ratio * (1.0 - noise) > 1.0 or ratio * (1.0 + noise) < 1.0
+
+    def is_clear_anyway(self, arm: int) -> bool:
+        """Return whether an arm is faster or slower than the first whatever others took from both.
+
+        It is faster if it is beyond its noise and ``UNSEEN`` even had everything that they took
+        from the first delayed that, and nothing of what they took from the arm; slower likewise.
+        """
+        noise, ratios = self.noise(arm), self.log_ratios(arm)
+        delays = self.pick(self.delays, arm, 0)
+        # times that nothing would be left of give no bound: the logarithm of almost none
+        undelayed = [np.log(np.maximum(1.0 - delay, 1e-9)) for delay in delays]
+        least, most = (
+            np.exp(np.mean([np.median(a + b) for a, b in zip(ratios, bound, strict=True)]))
+            for bound in ([one[:, 1] for one in undelayed], [-one[:, 0] for one in undelayed])
+        )
+        faster = least * (1.0 - noise) > UNSEEN
+        return bool(faster or most * (1.0 + noise) < 1.0 / UNSEEN)
 
 
 def half_width(observations: FloatArray, typical: float) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 
 from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.run.agents import ENGINE_AGENTS, SINGLE_DEVICE
-from placement_gym.bench.run.finalists import UNDECIDED, WITHIN_NOISE, YES
+from placement_gym.bench.run.finalists import DISTURBED_WIN, UNDECIDED, WITHIN_NOISE, YES
 from placement_gym.bench.run.rows import Json, group_by
 
 GAP = (
@@ -106,12 +106,14 @@ def list_remarks(rows: Rows) -> list[str]:
 
 
 def list_doubts(rows: Rows) -> list[str]:
-    """A line for each agent with doubtful runs, with the first reason."""
+    """A line for each agent with doubtful runs, and with some that others disturbed."""
     lines = []
     for label, mine in group_by("label", rows).items():
         doubtful = [row["doubt"] for row in mine if row.get("doubt")]
         share = f" in {len(doubtful)} of {len(mine)} runs" if len(mine) > 1 else ""
         lines += [f"{label} is doubtful{share}: {doubtful[0]}"] if doubtful else []
+        taken = max((row.get("taken", 0.0) for row in mine if not row.get("doubt")), default=0.0)
+        lines += [DISTURBED_WIN.format(label, taken)] if taken else []
     return lines
 
 

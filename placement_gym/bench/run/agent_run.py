@@ -158,5 +158,6 @@ def complete_row(row: Row, finalist: Finalist, placement: Placement) -> Row:
         n_submodels_expected=measurement.n_submodels_expected,
         beats_best_single=finalist.beats_best_single,
         doubt=measurement.doubt,
+        taken=measurement.taken,
         placement=dict(placement.units),
     )

@@ -16,6 +16,8 @@ UNDECIDED = (
     "Whether {} could not be decided: {}. Measure again while nothing else runs on this machine."
 )
 
+DISTURBED_WIN = "{}: other programs took {:.0%} of the time; idle, its speed-up is another one"
+
 
 def compare_with_best_single(ratio: float, noise: float, doubt: str = "") -> str:
     """Return ``"yes"`` or ``"no"``, or ``"within noise"`` where the measurement cannot decide.

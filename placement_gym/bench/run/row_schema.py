@@ -69,6 +69,8 @@ class Row(Fields):
         beats_best_single: ``"yes"``, ``"no"`` or ``"within noise"``.
         curve: (evaluations, seconds, best speed-up) at each improvement.
         doubt: Why the finalist's measurement decides nothing, or an empty string.
+        taken: Share of its time that other programs took; its verdict holds all the same, but on an
+            idle machine the speed-up is another one.
         placement: Unit -> device of the finalist; of a run that failed, of the best evaluation.
         start: Name of the start of the search, as of a heuristic, that the finalist is equal to;
             empty if it is none.
@@ -107,6 +109,7 @@ class Row(Fields):
     beats_best_single: Name | None = None
     curve: list[Annotated[list[FiniteFloat], Field(min_length=3)]] = Field(default_factory=list)
     doubt: str = ""
+    taken: FiniteFloat = 0.0
     placement: dict[str, str] | None = None
     start: str = ""
     error: str = ""

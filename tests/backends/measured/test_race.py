@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ from testbed import known_problem
 
 from placement_gym.backends.measured import interference, timing
 from placement_gym.backends.measured.candidate import Compilation, summarize
-from placement_gym.backends.measured.interference import Usage, describe, find_share
+from placement_gym.backends.measured.interference import Usage, describe, find_delay, find_share
 from placement_gym.backends.measured.timing import Arm, Race, warm_up
 from placement_gym.backends.protocol import Measurement
 from placement_gym.hardware.devices import TESTBED, DeviceSpec
@@ -102,6 +104,26 @@ def test_the_patience_with_other_programs_ends(machine: Machine) -> None:
     assert summary(race).doubt == "other programs took 46% of the time"
 
 
+@pytest.mark.parametrize(
+    ("ms", "shares", "doubtful"),
+    [
+        ((10.0, 6.0), (0.0, 0.4), False),  # others delayed the arm alone, and it is faster still
+        ((10.0, 6.0), (0.4, 0.0), True),  # they may have made the first slower
+        ((10.0, 9.5), (0.0, 0.4), True),  # so near that caches may explain it
+        ((6.0, 12.0), (0.4, 0.0), False),
+        ((6.0, 12.0), (0.0, 0.6), True),
+    ],
+)
+def test_a_disturbed_race_is_clear_if_no_delay_explains_it(
+    machine: Machine, ms: tuple[float, float], shares: tuple[float, float], doubtful: bool
+) -> None:
+    turns = cycle(shares)
+    machine.taken = lambda: next(turns)
+    measured = summary(race_of(*map(machine.arm, "ab", ms), most=4))
+    assert bool(measured.doubt) == doubtful
+    assert measured.taken == max(shares)
+
+
 def summary(race: Race) -> Measurement:
     return summarize(Compilation(1, 1, 0, 0, (0, 0), 0.0), race, 1, known_problem("tiny"))
 
@@ -125,6 +147,13 @@ def test_a_device_that_is_no_processor_is_not_seen() -> None:
 )
 def test_share_of_time_that_others_took(before: Usage, after: Usage, share: float) -> None:
     assert find_share(before, after) == pytest.approx(share)
+
+
+def test_delay_counts_all_waiting_and_the_host_of_each_core() -> None:
+    cores = os.cpu_count() or 1
+    assert find_delay(Usage(0, 0, 0, 0), Usage(1, 1.5, 0.3, 0)) == pytest.approx(0.3)
+    assert find_delay(Usage(0, 0, 0, 0), Usage(1, 1, 0, 0.2 / cores)) == pytest.approx(0.2)
+    assert find_delay(Usage(0, 0, 0, 0), Usage(1, 1, 3, 0)) == 1.0
 
 
 def test_warm_up_ends_when_times_stop_falling(machine: Machine) -> None:
