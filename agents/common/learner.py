@@ -19,7 +19,7 @@ from stable_baselines3.common.save_util import load_from_zip_file
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 from stable_baselines3.common.vec_env import VecEnv
 
-from agents.common.vec_env import vectorize
+from agents.common.vec_env import PlacementVecEnv, vectorize
 from agents.common.weights import Parts, explain_mismatch
 from placement_gym.envs.env import DevicePlacementEnv
 
@@ -100,9 +100,21 @@ class OnPolicyLearner(OnPolicyAlgorithm):
         return vectorize(env, joint=True, num_envs=known["n_envs"], horizon=int(step.high[0]))
 
     def set_env(self, env: GymEnv, force_reset: bool = True) -> None:
-        """See SB3; an environment of ``gym.make`` is vectorised as that of the training was."""
-        fitting = env if isinstance(env, VecEnv) else self.fit_env(env, vars(self))
+        """See SB3; an environment of ``gym.make`` is vectorised as that of the training was.
+
+        It then also has the reward of the training. Weights and optimizer stay; returns of the
+        environment before are forgotten.
+        """
+        fitting: Any = env
+        if not isinstance(env, VecEnv):
+            fitting = self.fit_env(env, vars(self))
+            if isinstance(fitting, PlacementVecEnv) and isinstance(self.env, PlacementVecEnv):
+                fitting.envs.reward = self.env.envs.reward
         super().set_env(fitting, force_reset)
+        self.forget_returns()
+
+    def forget_returns(self) -> None:
+        """Forget what was kept of returns: in another environment they may be on another level."""
 
     def find_base(self) -> DevicePlacementEnv | None:
         """Find the placement environment that it is trained in, the first of several."""
