@@ -9,27 +9,31 @@ import agents
 import placement_gym
 from agents.common.fine_tuning import TwinAgreement, soften
 from agents.common.fixed_placement import FixedPlacement
+from agents.common.vec_env import vectorize
+
+IN_TWIN, MEASURED = 200, 20
+"""Placements of an update: where they are free, and where each takes a second."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="resnet", help="built-in model or file")
     parser.add_argument("--devices", help="preset, names or file; default: the machine's")
-    parser.add_argument("--agent", default="hsdag", help="a learned agent")
-    parser.add_argument("--twin-steps", type=int, default=2000, help="placements in the twin")
+    parser.add_argument("--agent", default="logits-groups", help="or hsdag, rnn, gdp")
+    parser.add_argument("--twin-steps", type=int, default=20_000, help="placements in the twin")
     parser.add_argument("--steps", type=int, default=100, help="placements measured per agent")
     parser.add_argument("--seeds", type=int, default=1, help="runs of each agent")
     parser.add_argument("--out", default="results/twin", help="folder for rows and table")
     parser.add_argument("--smoke", action="store_true", help="a quick run on the toy model")
     options = parser.parse_args()
     if options.smoke:
-        options.model, options.twin_steps, options.steps = "tiny", 100, 20
+        options.model, options.twin_steps, options.steps = "tiny", 400, 20
     trained, agreement = {}, {}
 
     def twin_alone(env, seed):
         """Learn in the twin; the most likely placement is measured."""
         twin = placement_gym.make_twin(env)
-        model = agents.make(options.agent, twin, seed)
+        model = agents.make(options.agent, twin, seed, envs={"num_envs": IN_TWIN})
         untrained = deepcopy(model.policy.state_dict())
         model.learn(options.twin_steps)
         placement, _ = model.predict(twin.reset()[0], deterministic=True)
@@ -40,7 +44,7 @@ def main() -> None:
     def twin_then_measured(env, seed):
         """Go on with measured steps, as many as the other agents have."""
         model = trained.pop(seed)
-        model.set_env(env)
+        model.set_env(vectorize(env, num_envs=MEASURED))
         model.learn = partial(model.learn, callback=agreement[seed])
         return model
 

@@ -102,19 +102,37 @@ class OnPolicyLearner(OnPolicyAlgorithm):
     def set_env(self, env: GymEnv, force_reset: bool = True) -> None:
         """See SB3; an environment of ``gym.make`` is vectorised as that of the training was.
 
-        It then also has the reward of the training. Weights and optimizer stay; returns of the
-        environment before are forgotten.
+        It then also has the reward of the training. A vector environment may have another size, as
+        a smaller one where placements are dear. Weights and optimizer stay; what is known of
+        returns is forgotten, as they are the former environment's.
         """
         fitting: Any = env
         if not isinstance(env, VecEnv):
             fitting = self.fit_env(env, vars(self))
             if isinstance(fitting, PlacementVecEnv) and isinstance(self.env, PlacementVecEnv):
                 fitting.envs.reward = self.env.envs.reward
+        if isinstance(fitting, VecEnv) and fitting.num_envs != self.n_envs:
+            self.resize_rollouts(fitting.num_envs)
         super().set_env(fitting, force_reset)
         self.forget_returns()
 
+    def resize_rollouts(self, n_envs: int) -> None:
+        """Make room for rollouts of another number of environments."""
+        assert self.rollout_buffer_class is not None
+        self.n_envs = n_envs
+        self.rollout_buffer = self.rollout_buffer_class(
+            self.n_steps,
+            self.observation_space,
+            self.action_space,
+            device=self.device,
+            gamma=self.gamma,
+            gae_lambda=self.gae_lambda,
+            n_envs=n_envs,
+            **self.rollout_buffer_kwargs,
+        )
+
     def forget_returns(self) -> None:
-        """Forget what was kept of returns: in another environment they may be on another level."""
+        """Forget returns of the former environment, which may be on another level."""
 
     def find_base(self) -> DevicePlacementEnv | None:
         """Find the placement environment that it is trained in, the first of several."""

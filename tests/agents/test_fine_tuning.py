@@ -83,6 +83,19 @@ def test_an_environment_that_is_vectorised_keeps_its_own_reward() -> None:
     assert model.env.envs.reward is rewards.speedup
 
 
+@pytest.mark.parametrize("name", ["logits-groups", "hsdag", "gdp"])
+def test_rollouts_may_be_smaller_where_steps_are_dear(name: str) -> None:
+    env = dear_env()
+    options = {"envs": {"num_envs": 50}} | SMALL.get(name, {})
+    model = agents.make(name, make_twin(env), 0, **options).learn(100)
+    _ = env.singles
+    before, learned = env.backend.evaluations, weights(model)
+    model.set_env(vectorize(env, num_envs=5, reward="log_speedup"))
+    model.learn(15)
+    assert env.backend.evaluations - before == 15
+    assert not torch.equal(weights(model), learned)
+
+
 @pytest.mark.parametrize("name", ["hsdag", "post"])
 def test_returns_of_a_twin_are_forgotten(name: str) -> None:
     env = dear_env()
