@@ -38,6 +38,7 @@ def main() -> None:
         model.learn(options.twin_steps)
         placement, _ = model.predict(twin.reset()[0], deterministic=True)
         soften(model, untrained)
+        model.policy.proposals = [placement]  # the first of the measured steps
         trained[seed], agreement[seed] = model, TwinAgreement(twin)
         return FixedPlacement(placement)
 

@@ -1,7 +1,8 @@
-"""A callback that keeps the best placement of a training."""
+"""A callback that keeps the best placement of a training, and what it reads of a step."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,15 +78,15 @@ class BestPlacementCallback(BaseCallback):
         self.bound_ms = compute_bound_ms(self.training_env, self.bound_s)
 
     def _on_step(self) -> bool:
-        placements = self.locals["new_obs"]["placement"]
-        for now, info in zip(placements, self.locals["infos"], strict=True):
+        infos = self.locals["infos"]
+        placements = read_placements(self.locals["new_obs"], infos)
+        for placement, info in zip(placements, infos, strict=True):
             if not info["feasible"]:
                 self.failed += 1
                 continue
             self.seen.append(float(info["speedup"]))
             if self.best is None or self.seen[-1] > self.best.speedup:
-                final = info.get("terminal_observation")
-                self.keep(now if final is None else final["placement"], info)
+                self.keep(placement, info)
         return True
 
     def keep(self, placement: NDArray[Any], info: dict[str, Any]) -> None:
@@ -125,6 +126,22 @@ class BestPlacementCallback(BaseCallback):
         if tried:
             self.logger.record("placement/feasible", len(self.seen) / tried)
         self.seen, self.failed = [], 0
+
+
+def read_placements(
+    observation: dict[str, NDArray[Any]], infos: Sequence[dict[str, Any]]
+) -> list[NDArray[Any]]:
+    """Read the placements that a step of vector environments evaluated, padded as observed.
+
+    Args:
+        observation: Of the step: where an episode has ended, of the beginning of the next one.
+        infos: Of the step.
+    """
+    finals = [info.get("terminal_observation") for info in infos]
+    return [
+        now if final is None else final["placement"]
+        for now, final in zip(observation["placement"], finals, strict=True)
+    ]
 
 
 def identify_problem(env: VecEnv) -> str:

@@ -11,30 +11,49 @@ from scipy.stats import spearmanr
 from stable_baselines3.common.callbacks import BaseCallback
 from torch import Tensor
 
+from agents.common.callbacks import read_placements
 from placement_gym.base.arguments import check_not_negative
 from placement_gym.base.arrays import IntArray
 from placement_gym.envs.env import DevicePlacementEnv
 
+WAYS, SAMPLED = 10, 20
+"""Steps of the way back, and placements that are sampled after each, at least."""
 
-@torch.no_grad()
-def soften(model: Any, untrained: Mapping[str, Tensor], share: float = 0.5) -> None:
-    """Move the weights of a policy a share of the way back to those before training.
+
+def soften(model: Any, untrained: Mapping[str, Tensor], distinct: float = 0.25) -> None:
+    """Move weights back towards those before training, until the policy explores again.
 
     Where evaluations are free a policy learns until it samples a handful of placements. Measuring
-    these again teaches nothing; softened, it tries others that are like them. Weights that are
-    moved like this also learn better from new data (shrink and perturb, Ash and Adams 2020).
+    these again and again teaches nothing. Weights that are moved back like this also learn better
+    from new data (Ash and Adams 2020, "On Warm-Starting Neural Network Training").
 
     Args:
-        model: An algorithm of SB3.
+        model: An algorithm of SB3, in the environment that it has learned in, which it steps.
         untrained: ``copy.deepcopy(model.policy.state_dict())`` from before the training.
-        share: From 0, which changes nothing, to 1.
+        distinct: The share of sampled placements that are to be different ones, at least.
 
     Raises:
         UserError: The share is out of range.
     """
-    check_not_negative("share", share, 1.0)
-    for name, weight in model.policy.named_parameters():
-        weight.lerp_(untrained[name], share)
+    check_not_negative("distinct", distinct, 1.0)
+    trained = {name: weight.detach().clone() for name, weight in model.policy.named_parameters()}
+    for share in np.linspace(0.0, 1.0, WAYS + 1).tolist():
+        with torch.no_grad():
+            for name, weight in model.policy.named_parameters():
+                weight.copy_(trained[name].lerp(untrained[name], share))
+        if compute_distinct_share(model) >= distinct:
+            return
+
+
+def compute_distinct_share(model: Any) -> float:
+    """Sample and evaluate placements, and return the share of those that are different ones."""
+    env, found = model.get_env(), []
+    observation = env.reset()
+    while len(found) < SAMPLED:
+        actions, _ = model.predict(observation, deterministic=False)
+        observation, _, _, infos = env.step(actions)
+        found += read_placements(observation, infos)
+    return len(np.unique(found, axis=0)) / len(found)
 
 
 class TwinAgreement(BaseCallback):
@@ -61,12 +80,11 @@ class TwinAgreement(BaseCallback):
         self.measured: list[float] = []
 
     def _on_step(self) -> bool:
-        for now, info in zip(
-            self.locals["new_obs"]["placement"], self.locals["infos"], strict=True
+        infos = self.locals["infos"]
+        for placement, info in zip(
+            read_placements(self.locals["new_obs"], infos), infos, strict=True
         ):
             if info["feasible"]:
-                final = info.get("terminal_observation")
-                placement = now if final is None else final["placement"]
                 self.placements.append(placement[: self.twin.problem.n_units].astype(np.int64))
                 self.measured.append(float(info["speedup"]))
         return True

@@ -18,7 +18,7 @@ from stable_baselines3.common.logger import configure
 import agents
 from agents.common import REINFORCE
 from agents.common.callbacks import BestPlacementCallback
-from agents.common.fine_tuning import TwinAgreement, soften
+from agents.common.fine_tuning import TwinAgreement, compute_distinct_share, soften
 from agents.common.vec_env import vectorize
 from agents.hsdag import HSDAGPolicy
 from agents.logits.agent import LogitsPolicy
@@ -124,36 +124,41 @@ def test_the_best_placement_of_a_twin_is_not_that_of_measured_steps(algorithm: A
     assert best.latency_ms == env.evaluate(best.assignment).latency_ms
 
 
-def test_softened_weights_lie_between_those_before_and_after_training() -> None:
+def test_a_softened_policy_tries_other_placements_around_what_it_has_learned() -> None:
     model = agents.make("logits-groups", make_twin(dear_env()), 0)
     untrained = deepcopy_weights(model)
-    before = weights(model)
-    model.learn(400)
-    after = weights(model)
-    soften(model, untrained, 0.25)
-    torch.testing.assert_close(weights(model), 0.75 * after + 0.25 * before)
-
-
-def test_a_softened_policy_tries_more_placements() -> None:
-    env = dear_env()
-    twin = make_twin(env)
-    model = agents.make("logits-groups", twin, 0)
-    untrained = deepcopy_weights(model)
     model.learn(2000)
-    placed = model.predict(twin.reset()[0], deterministic=True)[0]
-    counts = []
-    for share in (0.0, 0.7):
-        soften(model, untrained, share)
-        observation = {key: np.repeat(one[None], 100, 0) for key, one in twin.reset()[0].items()}
-        actions, _ = model.predict(observation, deterministic=False)
-        counts.append(len(np.unique(actions, axis=0)))
-        assert np.array_equal(model.predict(twin.reset()[0], deterministic=True)[0], placed)
-    assert counts[1] > counts[0]
+    learned, before = compute_distinct_share(model), weights(model)
+    soften(model, untrained, 0.0)
+    assert torch.equal(weights(model), before)
+    soften(model, untrained, 0.4)
+    assert compute_distinct_share(model) > max(learned, 0.25)
+    # on the line between both, beyond neither
+    way = (before - weights(model)) / (before - untrained_vector(model, untrained))
+    moved = way[way.isfinite()]
+    assert 0.0 < float(moved.mean()) < 1.0
+    torch.testing.assert_close(moved, moved.mean().expand_as(moved), rtol=1e-3, atol=1e-3)
+
+
+def untrained_vector(model: Any, untrained: dict[str, torch.Tensor]) -> torch.Tensor:
+    names = dict(model.policy.named_parameters())
+    return torch.nn.utils.parameters_to_vector([untrained[name] for name in names])
+
+
+@pytest.mark.parametrize("algorithm", [REINFORCE, PPO])
+def test_any_policy_of_one_environment_is_softened(algorithm: Any) -> None:
+    settings = {"batch_size": 20} if algorithm is PPO else {}
+    twin = make_twin(dear_env())
+    model = algorithm("MultiInputPolicy", twin, n_steps=20, seed=0, device="cpu", **settings)
+    untrained = deepcopy_weights(model)
+    model.learn(200)
+    soften(model, untrained, 1.0)
+    assert torch.equal(weights(model), untrained_vector(model, untrained))
 
 
 def test_a_share_above_one_is_refused() -> None:
     model = agents.make("logits", make_twin(dear_env()), 0)
-    with pytest.raises(UserError, match="share"):
+    with pytest.raises(UserError, match="distinct"):
         soften(model, model.policy.state_dict(), 1.5)
 
 
