@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy.stats import spearmanr
 from stable_baselines3.common.callbacks import BaseCallback
 from torch import Tensor
@@ -47,8 +48,8 @@ def soften(model: Any, untrained: Mapping[str, Tensor], distinct: float = 0.25) 
 
 def compute_distinct_share(model: Any) -> float:
     """Sample and evaluate placements, and return the share of those that are different ones."""
-    env, found = model.get_env(), []
-    observation = env.reset()
+    env = model.get_env()
+    observation, found = env.reset(), list[NDArray[Any]]()
     while len(found) < SAMPLED:
         actions, _ = model.predict(observation, deterministic=False)
         observation, _, _, infos = env.step(actions)
