@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from placement_gym.envs.env import DevicePlacementEnv
     from placement_gym.envs.episode import play_episode
     from placement_gym.envs.placement_env import placement_env
+    from placement_gym.envs.twin import make_twin
     from placement_gym.hardware.devices import DeviceSpec
     from placement_gym.models import load as load_model
     from placement_gym.problem.costs.table import CostTable
@@ -66,6 +67,7 @@ __all__ = [
     "export_placement",
     "fidelity",
     "load_model",
+    "make_twin",
     "placement_env",
     "plan",
     "play_episode",
@@ -97,6 +99,7 @@ SOURCES = {
     "export_placement": "deployment.export",
     "fidelity": "deployment.fidelity",
     "load_model": "models:load",
+    "make_twin": "envs.twin",
     "placement_env": "envs.placement_env",
     "plan": "deployment.plan",
     "play_episode": "envs.episode",

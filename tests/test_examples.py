@@ -22,6 +22,7 @@ PRINTED = {
     "07_ablations": r"gap closed by the finalist",
     "hsdag_single_file": r"the prediction is \d+\.\d{3} x best single",
     "08_published": r"published numbers and ours(.|\n)*Yao 2026",
+    "09_twin_then_measured": r"milp(.|\n)*twin_then_measured(.|\n)*\| 0 \| 1 \| \d+ \|",
 }
 """What the output of each example has to contain."""
 

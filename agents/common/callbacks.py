@@ -1,7 +1,8 @@
-"""A callback that keeps the best placement of a training."""
+"""A callback that keeps the best placement of a training, and what it reads of a step."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Image, Logger, TensorBoardOutputFormat
 from stable_baselines3.common.vec_env import SubprocVecEnv, VecEnv, VecEnvWrapper
 
+from placement_gym.backends.wrapper import BackendWrapper
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import warn_user
 from placement_gym.problem.placement import Placement
@@ -28,7 +30,7 @@ class Best(NamedTuple):
         assignment: (n_units,) device of each unit.
         speedup: Relative to the reference device.
         latency_ms: Of one inference.
-        problem: Fingerprint of the problem.
+        problem: What it was evaluated in, see ``identify_problem``.
     """
 
     assignment: IntArray
@@ -44,7 +46,7 @@ class BestPlacementCallback(BaseCallback):
     ``placement/feasible`` (the share of feasible placements) of each rollout; of simulated
     environments also ``placement/gap``, the share by which the best latency exceeds a lower bound
     of all placements. TensorBoard gets the best placement as a picture. All environments must
-    share one problem.
+    share one problem. What a simulated twin evaluated is forgotten where latencies are measured.
 
     Args:
         path: Placement file, rewritten whenever a faster placement is found; None saves nothing.
@@ -67,23 +69,24 @@ class BestPlacementCallback(BaseCallback):
         self.bound_s = bound_s
         self.bound_ms: float | None = None
         self.drawn: Best | None = None
+        self.problem = ""
 
     def _on_training_start(self) -> None:
         known: Best | None = getattr(self.model, "best_placement", None)
-        problem = self.training_env.get_attr("problem")[0].fingerprint()
-        self.best = known if known is not None and known.problem == problem else None
+        self.problem = identify_problem(self.training_env)
+        self.best = known if known is not None and known.problem == self.problem else None
         self.bound_ms = compute_bound_ms(self.training_env, self.bound_s)
 
     def _on_step(self) -> bool:
-        placements = self.locals["new_obs"]["placement"]
-        for now, info in zip(placements, self.locals["infos"], strict=True):
+        infos = self.locals["infos"]
+        placements = read_placements(self.locals["new_obs"], infos)
+        for placement, info in zip(placements, infos, strict=True):
             if not info["feasible"]:
                 self.failed += 1
                 continue
             self.seen.append(float(info["speedup"]))
             if self.best is None or self.seen[-1] > self.best.speedup:
-                final = info.get("terminal_observation")
-                self.keep(now if final is None else final["placement"], info)
+                self.keep(placement, info)
         return True
 
     def keep(self, placement: NDArray[Any], info: dict[str, Any]) -> None:
@@ -92,7 +95,7 @@ class BestPlacementCallback(BaseCallback):
         problem = env.get_attr("problem")[0]
         assignment = placement[: problem.n_units].astype(np.int64)
         speedup, latency_ms = float(info["speedup"]), float(info["latency_ms"])
-        self.best = Best(assignment, speedup, latency_ms, problem.fingerprint())
+        self.best = Best(assignment, speedup, latency_ms, self.problem)
         self.model.best_placement = self.best  # type: ignore[attr-defined]
         if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -125,6 +128,44 @@ class BestPlacementCallback(BaseCallback):
         self.seen, self.failed = [], 0
 
 
+def read_placements(
+    observation: dict[str, NDArray[Any]], infos: Sequence[dict[str, Any]]
+) -> list[NDArray[Any]]:
+    """Read the placements that a step of vector environments evaluated, padded as observed.
+
+    Args:
+        observation: Of the step: where an episode has ended, of the beginning of the next one.
+        infos: Of the step.
+    """
+    finals = [info.get("terminal_observation") for info in infos]
+    return [
+        now if final is None else final["placement"]
+        for now, final in zip(observation["placement"], finals, strict=True)
+    ]
+
+
+def identify_problem(env: VecEnv) -> str:
+    """Return the fingerprint of a problem, and whether it is known to be measured.
+
+    A twin has the problem of what it is the twin of, but its latencies are others.
+    """
+    from placement_gym.backends.measured.measuring import MeasuringBackend
+
+    backend = find_backend(env)
+    while isinstance(backend, BackendWrapper):
+        backend = backend.inner
+    fingerprint: str = env.get_attr("problem")[0].fingerprint()
+    return f"{fingerprint}-measured" if isinstance(backend, MeasuringBackend) else fingerprint
+
+
+def find_backend(env: VecEnv) -> Any:
+    """Find the backend of the first of several environments; None in other processes."""
+    inner = env
+    while isinstance(inner, VecEnvWrapper):
+        inner = inner.venv
+    return None if isinstance(inner, SubprocVecEnv) else inner.get_attr("backend")[0]
+
+
 def compute_bound_ms(env: VecEnv, time_limit_s: float) -> float | None:
     """Compute a latency that no placement is below.
 
@@ -138,12 +179,7 @@ def compute_bound_ms(env: VecEnv, time_limit_s: float) -> float | None:
     from placement_gym.backends.simulated.backend import SimulatedBackend
     from placement_gym.solvers.bounds import lower_bound
 
-    inner = env
-    while isinstance(inner, VecEnvWrapper):
-        inner = inner.venv
-    if time_limit_s <= 0.0 or isinstance(inner, SubprocVecEnv):
-        return None
-    backend = inner.get_attr("backend")[0]
+    backend = find_backend(env) if time_limit_s > 0.0 else None
     if not isinstance(backend, SimulatedBackend):
         return None
     solved = lower_bound(backend.problem, backend.costs, backend.semantics, time_limit_s)

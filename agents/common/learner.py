@@ -19,7 +19,7 @@ from stable_baselines3.common.save_util import load_from_zip_file
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 from stable_baselines3.common.vec_env import VecEnv
 
-from agents.common.vec_env import vectorize
+from agents.common.vec_env import PlacementVecEnv, vectorize
 from agents.common.weights import Parts, explain_mismatch
 from placement_gym.envs.env import DevicePlacementEnv
 
@@ -100,9 +100,39 @@ class OnPolicyLearner(OnPolicyAlgorithm):
         return vectorize(env, joint=True, num_envs=known["n_envs"], horizon=int(step.high[0]))
 
     def set_env(self, env: GymEnv, force_reset: bool = True) -> None:
-        """See SB3; an environment of ``gym.make`` is vectorised as that of the training was."""
-        fitting = env if isinstance(env, VecEnv) else self.fit_env(env, vars(self))
+        """See SB3; an environment of ``gym.make`` is vectorised as that of the training was.
+
+        It then also has the reward of the training. A vector environment may have another size, as
+        a smaller one where placements are dear. Weights and optimizer stay; what is known of
+        returns is forgotten, as they are the former environment's.
+        """
+        fitting: Any = env
+        if not isinstance(env, VecEnv):
+            fitting = self.fit_env(env, vars(self))
+            if isinstance(fitting, PlacementVecEnv) and isinstance(self.env, PlacementVecEnv):
+                fitting.envs.reward = self.env.envs.reward
+        if isinstance(fitting, VecEnv) and fitting.num_envs != self.n_envs:
+            self.resize_rollouts(fitting.num_envs)
         super().set_env(fitting, force_reset)
+        self.forget_returns()
+
+    def resize_rollouts(self, n_envs: int) -> None:
+        """Make room for rollouts of another number of environments."""
+        assert self.rollout_buffer_class is not None
+        self.n_envs = n_envs
+        self.rollout_buffer = self.rollout_buffer_class(
+            self.n_steps,
+            self.observation_space,
+            self.action_space,
+            device=self.device,
+            gamma=self.gamma,
+            gae_lambda=self.gae_lambda,
+            n_envs=n_envs,
+            **self.rollout_buffer_kwargs,
+        )
+
+    def forget_returns(self) -> None:
+        """Forget returns of the former environment, which may be on another level."""
 
     def find_base(self) -> DevicePlacementEnv | None:
         """Find the placement environment that it is trained in, the first of several."""

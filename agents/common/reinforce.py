@@ -149,6 +149,11 @@ class REINFORCE(OnPolicyLearner):
         if isinstance(self.policy, UnitPolicy):
             self.policy.proposals = ()  # they were evaluated before the checkpoint
 
+    def forget_returns(self) -> None:
+        """See ``OnPolicyLearner``."""
+        self.averages.known.clear()
+        self.elites.best.clear()
+
     def train(self) -> None:
         """Update the policy on the rollout."""
         self.policy.set_training_mode(True)

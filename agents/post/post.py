@@ -140,6 +140,10 @@ class Post(OnPolicyLearner):
         self.kept = kept
         self.policy.proposals = ()  # they were evaluated before the checkpoint
 
+    def forget_returns(self) -> None:
+        """See ``OnPolicyLearner``."""
+        self.actions, self.returns, self.kept = [], [], []
+
     def train(self) -> None:
         """Update by PPO on the rollout, and by cross-entropy when the population is complete."""
         self.policy.set_training_mode(True)
@@ -207,7 +211,7 @@ class Post(OnPolicyLearner):
     ) -> tuple[int, BaseCallback]:
         """See SB3; a training that begins has no population."""
         if reset_num_timesteps:
-            self.actions, self.returns, self.kept = [], [], []
+            self.forget_returns()
         return super()._setup_learn(total_timesteps, callback, reset_num_timesteps, *args)
 
 

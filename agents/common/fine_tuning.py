@@ -1,0 +1,111 @@
+"""Going on with measured steps where a policy has learned in a simulated twin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+from stable_baselines3.common.callbacks import BaseCallback
+from torch import Tensor
+
+from agents.common.callbacks import read_placements
+from placement_gym.base.arguments import check_not_negative
+from placement_gym.base.arrays import IntArray
+from placement_gym.envs.env import DevicePlacementEnv
+
+WAYS, SAMPLED = 10, 20
+"""Steps of the way back, and placements that are sampled after each, at least."""
+
+
+def soften(model: Any, untrained: Mapping[str, Tensor], distinct: float = 0.25) -> None:
+    """Move weights back towards those before training, until the policy explores again.
+
+    Where evaluations are free a policy learns until it samples a handful of placements. Measuring
+    these again and again teaches nothing. Weights that are moved back like this also learn better
+    from new data (Ash and Adams 2020, "On Warm-Starting Neural Network Training").
+
+    Args:
+        model: An algorithm of SB3, in the environment that it has learned in, which it steps.
+        untrained: ``copy.deepcopy(model.policy.state_dict())`` from before the training.
+        distinct: The share of sampled placements that are to be different ones, at least.
+
+    Raises:
+        UserError: The share is out of range.
+    """
+    check_not_negative("distinct", distinct, 1.0)
+    trained = {name: weight.detach().clone() for name, weight in model.policy.named_parameters()}
+    for share in np.linspace(0.0, 1.0, WAYS + 1).tolist():
+        with torch.no_grad():
+            for name, weight in model.policy.named_parameters():
+                weight.copy_(trained[name].lerp(untrained[name], share))
+        if compute_distinct_share(model) >= distinct:
+            return
+
+
+def compute_distinct_share(model: Any) -> float:
+    """Sample and evaluate placements, and return the share of those that are different ones."""
+    env = model.get_env()
+    observation, found = env.reset(), list[NDArray[Any]]()
+    while len(found) < SAMPLED:
+        actions, _ = model.predict(observation, deterministic=False)
+        observation, _, _, infos = env.step(actions)
+        found += read_placements(observation, infos)
+    return len(np.unique(found, axis=0)) / len(found)
+
+
+class TwinAgreement(BaseCallback):
+    """Compares the speed-ups of each rollout with those that a twin predicts.
+
+    Logs ``twin/ratio``, the median of measured over predicted speed-ups, ``twin/rank_correlation``
+    (Spearman's) and ``twin/distinct``, the number of different placements. A correlation near zero
+    says that measured steps decide what the twin cannot; few distinct placements say that the
+    policy has stopped exploring, see ``soften``.
+
+    Args:
+        twin: The twin, see ``placement_gym.make_twin``.
+        verbose: 1 prints a line for each rollout.
+
+    Attributes:
+        found: Ratio, correlation and number of each rollout.
+    """
+
+    def __init__(self, twin: DevicePlacementEnv, verbose: int = 0) -> None:
+        super().__init__(verbose)
+        self.twin = twin
+        self.found: list[tuple[float, float, int]] = []
+        self.placements: list[IntArray] = []
+        self.measured: list[float] = []
+
+    def _on_step(self) -> bool:
+        infos = self.locals["infos"]
+        for placement, info in zip(
+            read_placements(self.locals["new_obs"], infos), infos, strict=True
+        ):
+            if info["feasible"]:
+                self.placements.append(placement[: self.twin.problem.n_units].astype(np.int64))
+                self.measured.append(float(info["speedup"]))
+        return True
+
+    def _on_rollout_end(self) -> None:
+        if not self.placements:
+            return
+        placements, measured = np.stack(self.placements), np.array(self.measured)
+        self.placements, self.measured = [], []
+        predicted, _ = self.twin.backend.evaluate_batch(placements)
+        ratio = float(np.median(measured / predicted))
+        varies = np.ptp(measured) > 0.0 and np.ptp(predicted) > 0.0
+        correlation = float(spearmanr(measured, predicted).statistic) if varies else 0.0
+        distinct = len(np.unique(placements, axis=0))
+        self.found.append((ratio, correlation, distinct))
+        self.logger.record("twin/ratio", ratio)
+        self.logger.record("twin/rank_correlation", correlation)
+        self.logger.record("twin/distinct", distinct)
+        if self.verbose:
+            print(
+                f"{self.num_timesteps}: {distinct} placements, {ratio:.3f} x the twin's speed-up, "
+                f"rank correlation {correlation:.2f}"
+            )

@@ -1,0 +1,66 @@
+"""An agent learns in the twin of this machine's profile, then goes on with measured steps."""
+
+import argparse
+from copy import deepcopy
+from functools import partial
+from pathlib import Path
+
+import agents
+import placement_gym
+from agents.common.fine_tuning import TwinAgreement, soften
+from agents.common.fixed_placement import FixedPlacement
+from agents.common.vec_env import vectorize
+
+IN_TWIN, MEASURED = 200, 20
+"""Placements of an update: where they are free, and where each takes a second."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="resnet", help="built-in model or file")
+    parser.add_argument("--devices", help="preset, names or file; default: the machine's")
+    parser.add_argument("--agent", default="logits-groups", help="or hsdag, rnn, gdp")
+    parser.add_argument("--twin-steps", type=int, default=20_000, help="placements in the twin")
+    parser.add_argument("--steps", type=int, default=100, help="placements measured per agent")
+    parser.add_argument("--seeds", type=int, default=1, help="runs of each agent")
+    parser.add_argument("--out", default="results/twin", help="folder for rows and table")
+    parser.add_argument("--smoke", action="store_true", help="a quick run on the toy model")
+    options = parser.parse_args()
+    if options.smoke:
+        options.model, options.twin_steps, options.steps = "tiny", 400, 20
+    trained, agreement = {}, {}
+
+    def twin_alone(env, seed):
+        """Learn in the twin; the most likely placement is measured."""
+        twin = placement_gym.make_twin(env)
+        model = agents.make(options.agent, twin, seed, envs={"num_envs": IN_TWIN})
+        untrained = deepcopy(model.policy.state_dict())
+        model.learn(options.twin_steps)
+        placement, _ = model.predict(twin.reset()[0], deterministic=True)
+        soften(model, untrained)
+        model.policy.proposals = [placement]  # the first of the measured steps
+        trained[seed], agreement[seed] = model, TwinAgreement(twin)
+        return FixedPlacement(placement)
+
+    def twin_then_measured(env, seed):
+        """Go on with measured steps, as many as the other agents have."""
+        model = trained.pop(seed)
+        model.set_env(vectorize(env, num_envs=MEASURED))
+        model.learn = partial(model.learn, callback=agreement[seed])
+        return model
+
+    compared = ["openvino-hetero", "openvino-auto", "milp", "random-blocks", options.agent]
+    placement_gym.compare(
+        options.model, [*compared, twin_alone, twin_then_measured],
+        devices=options.devices, budget=options.steps, seeds=options.seeds, out=options.out,
+    )  # fmt: skip
+    print((Path(options.out) / "table.md").read_text())
+    print("| seed | rollout | placements | measured / predicted speed-up | rank correlation |")
+    print("| ---: | ---: | ---: | ---: | ---: |")
+    for seed, callback in agreement.items():
+        for rollout, (ratio, correlation, distinct) in enumerate(callback.found, 1):
+            print(f"| {seed} | {rollout} | {distinct} | {ratio:.3f} | {correlation:.2f} |")
+
+
+if __name__ == "__main__":
+    main()

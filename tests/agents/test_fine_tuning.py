@@ -1,0 +1,205 @@
+"""Learning in a twin, then going on where evaluations are dear."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from cliff import CliffEngine, heavy_problem
+from dear import dear_env
+from learned import weights
+from stable_baselines3 import PPO
+from stable_baselines3.common.logger import configure
+
+import agents
+from agents.common import REINFORCE
+from agents.common.callbacks import BestPlacementCallback
+from agents.common.fine_tuning import TwinAgreement, compute_distinct_share, soften
+from agents.common.vec_env import vectorize
+from agents.hsdag import HSDAGPolicy
+from agents.logits.agent import LogitsPolicy
+from placement_gym import DevicePlacementEnv, DeviceSpec, make_twin
+from placement_gym.base.errors import UserError
+from placement_gym.envs import rewards
+
+SMALL: dict[str, dict[str, Any]] = {
+    "hsdag": {"policy": {"hidden": 16}},
+    "rnn": {"policy": {"hidden": 8, "decoder": 8, "attention": 4}},
+    "gdp": {"policy": {"hidden": 16, "layers": 1}},
+}
+
+
+def deepcopy_weights(model: Any) -> dict[str, torch.Tensor]:
+    untrained: dict[str, torch.Tensor] = deepcopy(model.policy.state_dict())
+    return untrained
+
+
+@pytest.mark.parametrize("name", ["logits-groups", "hsdag", "rnn", "gdp", "post", "placeto"])
+def test_an_agent_of_make_goes_on_where_steps_are_dear(name: str) -> None:
+    env = dear_env()
+    model = agents.make(name, make_twin(env), 0, **SMALL.get(name, {}))
+    model.learn(100)
+    _ = env.singles
+    before, learned = env.backend.evaluations, weights(model)
+    model.set_env(env)
+    assert torch.equal(weights(model), learned)
+    model.learn(100)
+    # a rollout of Placeto is an episode of a step for each of seven units
+    assert env.backend.evaluations - before == (105 if name == "placeto" else 100)
+    assert not torch.equal(weights(model), learned)
+    assert env.action_space.contains(model.predict(env.reset()[0], deterministic=True)[0])
+
+
+@pytest.mark.parametrize("algorithm", [REINFORCE, PPO])
+@pytest.mark.parametrize("policy", [HSDAGPolicy, LogitsPolicy, "MultiInputPolicy"])
+def test_an_algorithm_goes_on_where_steps_are_dear(algorithm: Any, policy: Any) -> None:
+    env = dear_env()
+    settings = {"batch_size": 20} if algorithm is PPO else {}
+    model = algorithm(policy, make_twin(env), n_steps=20, seed=0, device="cpu", **settings)
+    model.learn(40)
+    _ = env.singles
+    before = env.backend.evaluations
+    model.set_env(env)
+    model.learn(40)
+    assert env.backend.evaluations - before == 40
+
+
+def test_an_agent_of_make_keeps_its_reward() -> None:
+    env = dear_env()
+    model = agents.make("hsdag", make_twin(env), 0, preset="paper", **SMALL["hsdag"])
+    model.set_env(env)
+    assert model.env.envs.reward is rewards.inverse_latency
+    assert model.env.envs.env is env
+
+
+def test_an_environment_that_is_vectorised_keeps_its_own_reward() -> None:
+    env = dear_env()
+    model = agents.make("hsdag", make_twin(env), 0, **SMALL["hsdag"])
+    model.set_env(vectorize(env, num_envs=20, reward="speedup"))
+    assert model.env.envs.reward is rewards.speedup
+
+
+@pytest.mark.parametrize("name", ["logits-groups", "hsdag", "gdp"])
+def test_rollouts_may_be_smaller_where_steps_are_dear(name: str) -> None:
+    env = dear_env()
+    options = {"envs": {"num_envs": 50}} | SMALL.get(name, {})
+    model = agents.make(name, make_twin(env), 0, **options).learn(100)
+    _ = env.singles
+    before, learned = env.backend.evaluations, weights(model)
+    model.set_env(vectorize(env, num_envs=5, reward="log_speedup"))
+    model.learn(15)
+    assert env.backend.evaluations - before == 15
+    assert not torch.equal(weights(model), learned)
+
+
+@pytest.mark.parametrize("name", ["hsdag", "post"])
+def test_returns_of_a_twin_are_forgotten(name: str) -> None:
+    env = dear_env()
+    settings = {"baseline": "moving_average"} if name == "hsdag" else {}
+    model = agents.make(name, make_twin(env), 0, imitate=1.0, **SMALL.get(name, {}), **settings)
+    model.learn(60)
+    state = model.get_training_state()
+    assert any(len(array) for part in state.values() for array in part.values())
+    model.set_env(env)
+    state = model.get_training_state()
+    assert not any(len(array) for part in state.values() for array in part.values())
+
+
+@pytest.mark.parametrize("algorithm", [REINFORCE, PPO])
+def test_the_best_placement_of_a_twin_is_not_that_of_measured_steps(algorithm: Any) -> None:
+    env = DevicePlacementEnv(CliffEngine(heavy_problem((DeviceSpec("CPU"), DeviceSpec("GPU")))))
+    settings = {"batch_size": 20} if algorithm is PPO else {}
+    model = algorithm("MultiInputPolicy", make_twin(env), n_steps=20, seed=0, **settings)
+    in_twin, measured = BestPlacementCallback(), BestPlacementCallback()
+    model.learn(20, in_twin)
+    model.set_env(env)
+    model.learn(20, measured)
+    best = measured.best
+    assert best is not None
+    assert in_twin.best.problem != best.problem
+    assert best.latency_ms == env.evaluate(best.assignment).latency_ms
+
+
+def test_a_softened_policy_tries_other_placements_around_what_it_has_learned() -> None:
+    model = agents.make("logits-groups", make_twin(dear_env()), 0)
+    untrained = deepcopy_weights(model)
+    model.learn(2000)
+    learned, before = compute_distinct_share(model), weights(model)
+    soften(model, untrained, 0.0)
+    assert torch.equal(weights(model), before)
+    soften(model, untrained, 0.4)
+    assert compute_distinct_share(model) > max(learned, 0.25)
+    # on the line between both, beyond neither
+    way = (before - weights(model)) / (before - untrained_vector(model, untrained))
+    moved = way[way.isfinite()]
+    assert 0.0 < float(moved.mean()) < 1.0
+    torch.testing.assert_close(moved, moved.mean().expand_as(moved), rtol=1e-3, atol=1e-3)
+
+
+def untrained_vector(model: Any, untrained: dict[str, torch.Tensor]) -> torch.Tensor:
+    names = dict(model.policy.named_parameters())
+    return torch.nn.utils.parameters_to_vector([untrained[name] for name in names])
+
+
+@pytest.mark.parametrize("algorithm", [REINFORCE, PPO])
+def test_any_policy_of_one_environment_is_softened(algorithm: Any) -> None:
+    settings = {"batch_size": 20} if algorithm is PPO else {}
+    twin = make_twin(dear_env())
+    model = algorithm("MultiInputPolicy", twin, n_steps=20, seed=0, device="cpu", **settings)
+    untrained = deepcopy_weights(model)
+    model.learn(200)
+    before, first = weights(model), untrained_vector(model, untrained)
+    soften(model, untrained, 1.0)
+    assert (weights(model) - first).norm() < (before - first).norm()
+
+
+def test_a_share_above_one_is_refused() -> None:
+    model = agents.make("logits", make_twin(dear_env()), 0)
+    with pytest.raises(UserError, match="distinct"):
+        soften(model, model.policy.state_dict(), 1.5)
+
+
+def test_agreement_with_the_twin_is_logged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    env = dear_env()
+    twin = make_twin(env)
+    model = agents.make("logits", twin, 0)
+    model.set_env(env)
+    model.set_logger(configure(str(tmp_path), ["csv"]))
+    agreement = TwinAgreement(twin, verbose=1)
+    model.learn(40, agreement, log_interval=1)
+    assert len(agreement.found) == 2
+    for ratio, correlation, distinct in agreement.found:
+        assert ratio < 1.0  # submodels cost more than the profile says
+        assert 0.3 < correlation < 1.0
+        assert 1 < distinct <= 20
+    assert "twin/rank_correlation" in (tmp_path / "progress.csv").read_text()
+    assert "rank correlation" in capsys.readouterr().out
+
+
+def test_a_twin_agrees_with_itself() -> None:
+    twin = make_twin(dear_env())
+    model, agreement = agents.make("logits", twin, 0), TwinAgreement(twin)
+    model.learn(20, agreement)
+    ((ratio, correlation, _),) = agreement.found
+    assert ratio == pytest.approx(1.0)
+    assert correlation == pytest.approx(1.0)
+
+
+def test_agreement_of_failed_or_equal_placements_is_no_error() -> None:
+    twin = make_twin(dear_env())
+    agreement = TwinAgreement(twin)
+    agreement.model = agents.make("logits", twin, 0).learn(20)
+    failed = {"feasible": False, "speedup": 0.1}
+    same = {"feasible": True, "speedup": 1.0}
+    agreement._on_rollout_end()
+    for info in (failed, same, same):
+        agreement.locals = {"new_obs": {"placement": np.zeros((1, 7), np.int64)}, "infos": [info]}
+        agreement._on_step()
+    agreement._on_rollout_end()
+    assert agreement.found == [(pytest.approx(1.0), 0.0, 1)]
