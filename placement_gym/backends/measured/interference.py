@@ -51,13 +51,31 @@ def read_usage() -> Usage:
     return Usage(perf_counter(), ran_ns / 1e9, waited_ns / 1e9, stolen_s)
 
 
+def count_cores() -> int:
+    """Count the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def find_waited_s(before: Usage, after: Usage) -> float:
+    """Seconds between two readings that threads waited for others than each other.
+
+    Where several devices of one processor compute at once, this process has more threads than
+    cores. Others had no more than the cores' time in which it did not run.
+    """
+    clock_s, ran_s, waited_s, _ = (b - a for a, b in zip(before, after, strict=True))
+    return min(waited_s, max(count_cores() * clock_s - ran_s, 0.0))
+
+
 def find_share(before: Usage, after: Usage) -> float:
     """The share of the time between two readings that others took, from 0 to 1.
 
     Threads that compute wait or run all the time, so that the share of waiting is one of both.
     Where a device other than the processor computes, they do neither: then it is one of the time.
     """
-    clock_s, ran_s, waited_s, stolen_s = (b - a for a, b in zip(before, after, strict=True))
+    clock_s, ran_s, _, stolen_s = (b - a for a, b in zip(before, after, strict=True))
+    waited_s = find_waited_s(before, after)
     waited = waited_s / max(ran_s + waited_s, clock_s, 1e-9)
     return float(min(max(waited, stolen_s / max(clock_s, 1e-9), 0.0), 1.0))
 
@@ -68,9 +86,9 @@ def find_delay(before: Usage, after: Usage) -> float:
     As if everything had stood still whenever a thread waited: never more than that. What others
     take of caches and of the memory's bandwidth is not seen.
     """
-    clock_s, _, waited_s, stolen_s = (b - a for a, b in zip(before, after, strict=True))
-    cores = os.cpu_count() or 1
-    return float(min(max(waited_s + cores * stolen_s, 0.0) / max(clock_s, 1e-9), 1.0))
+    clock_s, stolen_s = after.clock_s - before.clock_s, after.stolen_s - before.stolen_s
+    delay_s = find_waited_s(before, after) + (os.cpu_count() or 1) * stolen_s
+    return float(min(max(delay_s, 0.0) / max(clock_s, 1e-9), 1.0))
 
 
 def describe(share: float, devices: tuple[DeviceSpec, ...]) -> str:
