@@ -21,6 +21,9 @@ from placement_gym.models.spec import ModelSpec
 if TYPE_CHECKING:
     import openvino as ov
 
+INFERENCES, WINDOWS = 6, 4
+"""Largest numbers of samples of a step, of latency and of throughput."""
+
 
 class MeasuredEnv(DevicePlacementEnv):
     """``DevicePlacement-v0``: every placement is compiled and timed by OpenVINO.
@@ -53,7 +56,8 @@ class MeasuredEnv(DevicePlacementEnv):
         warmup: Largest number of inferences before the first counted one; they end when times stop
             falling.
         repeats: Largest number of counted inferences of the candidate and of the reference, each;
-            with objective ``"throughput"`` of windows of eight or more results.
+            with objective ``"throughput"`` of windows of eight or more results. None is six
+            inferences or four windows.
         noise: Half-width of the uncertainty of a speed-up, as a fraction, at which counting ends
             earlier. It also ends where a placement is clearly slower than the best one so far.
         cache: Answer a repeated placement from memory. Finalists are measured again.
@@ -111,7 +115,7 @@ class MeasuredEnv(DevicePlacementEnv):
         horizon: int = 1,
         split: str = "auto",
         warmup: int = 3,
-        repeats: int = 6,
+        repeats: int | None = None,
         cache: bool = True,
         isolate: bool = True,
         timeout_s: float = 120.0,
@@ -137,6 +141,8 @@ class MeasuredEnv(DevicePlacementEnv):
 
         # Loading and inspecting a model takes seconds: wrong arguments fail before.
         check_integer("warmup", warmup, 0)
+        if repeats is None:
+            repeats = WINDOWS if objective == "throughput" else INFERENCES
         check_integer("repeats", repeats, 2)
         check_positive("noise", noise)
         check_flag("cache", cache)

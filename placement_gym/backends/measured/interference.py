@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from math import inf, isfinite
 from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
@@ -13,23 +14,26 @@ from placement_gym.hardware.devices import DeviceSpec
 DISTURBED = 0.1
 """Share of a sample's time that others took from which on it is taken again. On an idle machine it
 is below 0.01, seldom 0.05; next to one program for each core it was 0.8."""
+TICK_S = 1.0 / os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 0.01
 THREADS, PROCESSOR = Path("/proc/self/task"), Path("/proc/stat")
 
 
 class Usage(NamedTuple):
-    """Seconds so far: of the clock, and those that this process ran, waited and was robbed of.
+    """Seconds so far: of the clock, and those of this process and of the machine.
 
     Attributes:
         clock_s: Of the clock.
         ran_s: In which its threads ran.
         waited_s: In which its threads were ready to run, and others had the cores.
         stolen_s: For each core, in which the host of a virtual machine gave it to others.
+        busy_s: In which the machine's cores ran anything, in ticks; infinite if it is not known.
     """
 
     clock_s: float
     ran_s: float
     waited_s: float
     stolen_s: float
+    busy_s: float = inf
 
 
 def is_visible() -> bool:
@@ -39,16 +43,19 @@ def is_visible() -> bool:
 
 def read_usage() -> Usage:
     """What this process has used; zeros where the system does not tell."""
-    ran_ns = waited_ns = ticks = 0
+    ran_ns = waited_ns = 0
     for thread in os.listdir(THREADS) if THREADS.is_dir() else ():  # noqa: PTH208  twice as fast
         with suppress(OSError):  # it has ended, or there is no such file
             ran, waited, _ = (THREADS / thread / "schedstat").read_text().split()
             ran_ns, waited_ns = ran_ns + int(ran), waited_ns + int(waited)
-    with suppress(OSError, IndexError):
-        ticks = int(PROCESSOR.read_text().split("\n", 1)[0].split()[8])
-    cores = os.cpu_count() or 1
-    stolen_s = ticks / os.sysconf("SC_CLK_TCK") / cores if ticks else 0.0
-    return Usage(perf_counter(), ran_ns / 1e9, waited_ns / 1e9, stolen_s)
+    stolen_s, busy_s = 0.0, inf
+    with suppress(OSError, ValueError):
+        # of all cores: user, nice, system, idle, waiting for devices, interrupts (2), stolen
+        first = PROCESSOR.read_text().split("\n", 1)[0].split()[1:9]
+        user, nice, system, _, _, irq, softirq, steal = map(int, first)
+        stolen_s = steal * TICK_S / (os.cpu_count() or 1)
+        busy_s = (user + nice + system + irq + softirq) * TICK_S
+    return Usage(perf_counter(), ran_ns / 1e9, waited_ns / 1e9, stolen_s, busy_s)
 
 
 def count_cores() -> int:
@@ -62,10 +69,14 @@ def find_waited_s(before: Usage, after: Usage) -> float:
     """Seconds between two readings that threads waited for others than each other.
 
     Where several devices of one processor compute at once, this process has more threads than
-    cores. Others had no more than the cores' time in which it did not run.
+    cores. Others had no more than the cores' time in which it did not run, nor more than the
+    machine was busy beyond it, as exactly as ticks tell.
     """
-    clock_s, ran_s, waited_s, _ = (b - a for a, b in zip(before, after, strict=True))
-    return min(waited_s, max(count_cores() * clock_s - ran_s, 0.0))
+    clock_s, ran_s, waited_s, _ = (b - a for a, b in zip(before[:4], after[:4], strict=True))
+    others_s = count_cores() * clock_s - ran_s
+    if isfinite(before.busy_s):
+        others_s = min(others_s, after.busy_s - before.busy_s - ran_s + 2 * TICK_S)
+    return min(waited_s, max(others_s, 0.0))
 
 
 def find_share(before: Usage, after: Usage) -> float:
@@ -74,7 +85,7 @@ def find_share(before: Usage, after: Usage) -> float:
     Threads that compute wait or run all the time, so that the share of waiting is one of both.
     Where a device other than the processor computes, they do neither: then it is one of the time.
     """
-    clock_s, ran_s, _, stolen_s = (b - a for a, b in zip(before, after, strict=True))
+    clock_s, ran_s, _, stolen_s = (b - a for a, b in zip(before[:4], after[:4], strict=True))
     waited_s = find_waited_s(before, after)
     waited = waited_s / max(ran_s + waited_s, clock_s, 1e-9)
     return float(min(max(waited, stolen_s / max(clock_s, 1e-9), 0.0), 1.0))

@@ -1,0 +1,244 @@
+"""Learning curves of learned agents on problems that chose no setting.
+
+    python benchmarks/learning.py --data DIR --rows rows.jsonl          # runs what has no row yet
+    python benchmarks/learning.py --rows docs/results/learning-rows.jsonl.gz --tables
+    python benchmarks/learning.py --rows docs/results/learning-rows.jsonl.gz --picture learning.png
+
+DIR holds the inputs of dnn-partitioning; without it the six problems with little memory are left
+out. All begin with random placements, and are compared with annealing that does.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import numpy as np
+import torch
+from common import (
+    BY_RANK,
+    Meter,
+    Row,
+    combine,
+    describe_mean,
+    group_by,
+    make_env,
+    make_parser,
+    print_table,
+    read_rows,
+    run_missing,
+)
+from scipy import stats
+from stable_baselines3 import PPO
+
+import agents
+from placement_gym.base.arrays import FloatArray
+from placement_gym.bench.run.budget import BudgetReached
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.episode import play_episode
+
+SMALL = ("inception", "resnet", "bert-8")
+LIMITED = (
+    "LayerGraphs/bert24_inference",
+    "LayerGraphs/resnet50_inference",
+    "LayerGraphs/inceptionv3_inference",
+    "OperatorGraphs/bert_l-3_inference",
+    "OperatorGraphs/resnet50_inference",
+    "OperatorGraphs/bert_l-12_inference",
+)
+"""With four accelerators that hold a fifth of the weights each."""
+POINTS = (100, 500, 2000, 10_000)
+RECENT = 100
+"""Placements that a mean is of."""
+FLOOR = "annealing"
+SLOW = ("hsdag paper", "ppo")
+"""Agents that are run on the small problems alone."""
+
+
+def make_ppo(env: DevicePlacementEnv, seed: int) -> PPO:
+    """Make SB3's PPO with its own policy."""
+    return PPO("MultiInputPolicy", env, n_steps=100, batch_size=100, seed=seed, device="cpu")
+
+
+AGENTS: dict[str, Callable[..., Any]] = {
+    **{
+        name: partial(agents.make, name)
+        for name in ("logits", "logits-multiscale", "logits-groups", "hsdag", "post")
+    },
+    FLOOR: partial(agents.make, FLOOR, start="random"),
+    "hsdag paper": partial(agents.make, "hsdag", preset="paper"),
+    "ppo": make_ppo,
+}
+"""Learned agents from random starts, and what they are compared with."""
+
+
+def main() -> None:
+    parser = make_parser(__doc__)
+    parser.add_argument("--data", type=Path, help="inputs of dnn-partitioning")
+    parser.add_argument("--rows", type=Path, required=True, help="rows, added to and read")
+    parser.add_argument("--agents", default=",".join(AGENTS), help="separated by commas")
+    parser.add_argument("--budget", type=int, default=2000, help="placements (%(default)s)")
+    parser.add_argument("--seeds", type=int, default=5, help="runs of each (%(default)s)")
+    parser.add_argument("--tables", action="store_true", help="print tables of the rows alone")
+    parser.add_argument("--picture", type=Path, help="draw the rows' curves instead")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    if options.picture:
+        draw(read_rows(options.rows), options.picture)
+    elif options.tables:
+        print_tables(read_rows(options.rows))
+    else:
+        print_tables(run_missing(options.rows, list_jobs(options), partial(learn, options.data)))
+
+
+def list_jobs(options: argparse.Namespace) -> list[Row]:
+    """Fields of the runs that are wanted."""
+    jobs = combine(
+        seed=range(options.seeds),
+        problem=(*SMALL, *(LIMITED if options.data else ())),
+        agent=options.agents.split(","),
+        budget=[options.budget],
+    )
+    return [job for job in jobs if job["problem"] in SMALL or job["agent"] not in SLOW]
+
+
+def load(data: Path | None, problem: str) -> DevicePlacementEnv:
+    """The environment of a problem; placements that do not fit are repaired."""
+    if problem in SMALL:
+        return make_env(problem, devices="hsdag-paper", observe_graph=False)
+    assert data is not None
+    return make_env(
+        data / "latency-inputs" / f"{problem}.json",
+        devices="1cpu+4acc@0.2",
+        granularity="op",
+        schedule=BY_RANK,
+        repair=True,
+        observe_graph=False,
+    )
+
+
+class Recorder(Meter):
+    """Keeps the speed-up of every evaluation, 0 if it is infeasible."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.speedups: list[float] = []
+
+    def record(self, assignment: Any, speedup: float, error: str) -> None:
+        """See ``Meter``."""
+        self.speedups.append(0.0 if error else speedup)
+        super().record(assignment, speedup, error)
+
+
+def learn(data: Path | None, seed: int, problem: str, agent: str, budget: int) -> Row:
+    """Let an agent learn, and return how well it placed."""
+    env = load(data, problem)
+    recorder, began_s = Recorder(env.backend, [budget]), process_time()
+    with env.with_backend(recorder):
+        made = AGENTS[agent](env, seed=seed)
+        env.reset(seed=seed)
+        with suppress(BudgetReached):
+            made.learn(budget)
+    cpu_s = process_time() - began_s
+    greedy = None if agent == FLOOR else float(play_episode(env, made)["latency_ms"])
+    speedups = np.array(recorder.speedups[:budget])
+    latencies = env.backend.reference_ms / np.where(speedups > 0.0, speedups, np.nan)
+    at = np.unique(np.geomspace(20, len(latencies), 40).astype(int))
+    points = [n for n in POINTS if n <= len(latencies)]
+    return {
+        "units": env.problem.n_units,
+        "best_ms": {str(n): float(np.nanmin(latencies[:n])) for n in points},
+        "mean_ms": {str(n): mean_before(latencies, n) for n in points},
+        "curve": [[int(n), round(mean_before(latencies, n), 4)] for n in at],
+        "greedy_ms": greedy,
+        "infeasible": int((speedups == 0.0).sum()),
+        "cpu_s": round(cpu_s, 2),
+    }
+
+
+def mean_before(latencies: FloatArray, n: int) -> float:
+    """The mean of the last placements up to some number."""
+    return float(np.nanmean(latencies[max(n - RECENT, 0) : n]))
+
+
+def print_tables(rows: Sequence[Row]) -> None:
+    """Print what each agent reached on each problem, and how it compares with annealing."""
+    points = [str(n) for n in POINTS if any(str(n) in row["best_ms"] for row in rows)]
+    lines = []
+    for (problem, agent), mine in group_by(rows, "problem", "agent").items():
+        line: Row = {"problem": problem.removesuffix("_inference"), "agent": agent}
+        for n in points:
+            having = [row for row in mine if n in row["best_ms"]]
+            best, mean = (
+                np.mean([row[key][n] for row in having]) if having else np.nan
+                for key in ("best_ms", "mean_ms")
+            )
+            line[f"best / mean at {n}"] = f"{best:.4g} / {mean:.4g}" if having else ""
+        known = [row["greedy_ms"] for row in mine if row["greedy_ms"]]
+        line["greedy"] = f"{np.mean(known):.4g}" if known else ""
+        line["infeasible"] = sum(row["infeasible"] for row in mine)
+        line["CPU s"] = f"{np.mean([row['cpu_s'] for row in mine]):.1f}"
+        lines.append(line)
+    print_table(lines, "ms, means over seeds")
+    print_table(compare_with_floor(rows, points), "best, % above annealing from random starts")
+
+
+def compare_with_floor(rows: Sequence[Row], points: Sequence[str]) -> list[Row]:
+    """For each agent the mean over problems of how far its best is above annealing's, in %.
+
+    Intervals of 95 % are over problems.
+    """
+
+    def best(agent: str, problem: str, n: str) -> float:
+        found = [
+            row["best_ms"][n]
+            for row in rows
+            if (row["agent"], row["problem"]) == (agent, problem) and n in row["best_ms"]
+        ]
+        return float(np.mean(found)) if found else np.nan
+
+    lines = []
+    for (agent,) in group_by(rows, "agent"):
+        problems = [key for (key,) in group_by([r for r in rows if r["agent"] == agent], "problem")]
+        line: Row = {"agent": agent, "problems": len(problems)}
+        for n in points:
+            ratios = [100 * (best(agent, one, n) / best(FLOOR, one, n) - 1) for one in problems]
+            line[f"at {n}"] = describe_mean([ratio for ratio in ratios if np.isfinite(ratio)])
+        lines.append(line)
+    return lines
+
+
+def draw(rows: Sequence[Row], path: Path) -> None:
+    """Draw a panel for each problem: mean sampled latency over the least that any run found."""
+    from matplotlib import pyplot
+
+    problems = group_by(rows, "problem")
+    figure, panels = pyplot.subplots(3, 3, figsize=(11, 9), sharex=True, layout="constrained")
+    names = [agent for (agent,) in group_by(rows, "agent")]
+    for (problem,), panel in zip(problems, panels.flat, strict=False):
+        mine = problems[problem,]
+        least = min(min(row["best_ms"].values()) for row in mine)
+        for number, agent in enumerate(names):
+            curves = [dict(row["curve"]) for row in mine if row["agent"] == agent]
+            if curves:
+                at = sorted(set.intersection(*map(set, curves)))
+                mean = [stats.gmean([curve[n] for curve in curves]) / least for n in at]
+                panel.plot(at, mean, color=f"C{number}", label=agent, lw=1.5)
+        panel.set_title(f"{problem.removesuffix('_inference')}, {mine[0]['units']} units", size=9)
+        panel.set(xscale="log", yscale="log")
+        panel.yaxis.set_major_formatter("{x:.2g}")
+        panel.yaxis.set_minor_formatter("")
+    lines = {line.get_label(): line for panel in panels.flat for line in panel.get_lines()}
+    figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=4)
+    figure.supxlabel("placements")
+    figure.supylabel("mean of the last 100 placements / the best of all runs")
+    figure.savefig(path, dpi=110)
+
+
+if __name__ == "__main__":
+    main()
