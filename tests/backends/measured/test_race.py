@@ -143,7 +143,7 @@ def test_a_device_that_is_no_processor_is_not_seen() -> None:
         (Usage(0, 0, 0, 0), Usage(1, 0.01, 0.05, 0), 0.05),  # a device computes
         (Usage(0, 0, 0, 0), Usage(1, 1, 0, 0.3), 0.3),  # the host of the virtual machine
         (Usage(0, 0, 5, 0), Usage(1, 1, 4, 0), 0.0),  # a thread has ended
-        (Usage(0, 0, 0, 0, 0), Usage(1, 1, 0.9, 0, 1), 0.02 / 1.9),  # the same, with pauses
+        (Usage(0, 0, 0, 0, 0), Usage(1, 1, 0.9, 0, 1), 0.02 / 1.02),  # the same, with pauses
         (Usage(0, 0, 0, 0), Usage(1, 2, 1, 0), 0.0),  # three threads that wait for each other
     ],
 )
