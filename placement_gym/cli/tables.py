@@ -88,6 +88,8 @@ def evaluation_table(values: Document) -> Group:
         lines.append(f"The measurement is doubtful: {values['doubt']}.")
     elif values["doubt"] and not values["alone"]:
         verdict = UNDECIDED.format("it beats the best single device", values["doubt"])
+    elif values["taken"]:
+        lines.append(DISTURBED_WIN.format("The placement", values["taken"]))
     notes = (FittedText(note, "yellow") for note in values["notes"])
     saved = FittedText(values["saved"], "bold")
     return Group(saved, *notes, table, *map(FittedText, [*lines, verdict]))

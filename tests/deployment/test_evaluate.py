@@ -13,8 +13,9 @@ from testbed import CHESSBOARD, placement
 from placement_gym.backends.protocol import PENALTY, Measurement
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.finalists import Finalist
-from placement_gym.cli.tables import evaluation_table
+from placement_gym.cli.tables import evaluation_table, remark_on_candidate
 from placement_gym.deployment import evaluate
+from placement_gym.deployment.plan_rows import judge, measured_values
 
 
 def test_the_environment_is_closed_when_measuring_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,3 +52,20 @@ def test_a_doubt_is_among_the_values() -> None:
     doubtful = Measurement(8.0, 10.0, doubt="the machine was busy")
     values = evaluate.list_values(Finalist(np.zeros(1, np.int64), doubtful, speedup=1.0))
     assert (values["beats_best_single"], values["doubt"]) == ("within noise", doubtful.doubt)
+
+
+def test_a_verdict_beside_other_programs_says_what_they_took() -> None:
+    disturbed = Measurement(8.0, 10.0, taken=0.23)
+    values = evaluate.list_values(Finalist(np.zeros(1, np.int64), disturbed, speedup=1.25))
+    shown = values | {"model": "tiny", "notes": [], "alone": False, "saved": "Saved: a split"}
+    printed = io.StringIO()
+    Console(file=printed, width=200).print(evaluation_table(shown))
+    assert "The placement: other programs took 23% of the time" in printed.getvalue()
+    assert "It beats the best single device." in printed.getvalue()
+
+
+def test_a_candidate_of_a_plan_says_what_other_programs_took() -> None:
+    found, best = Measurement(8.0, 10.0, taken=0.23), Measurement(10.0, 10.0)
+    row = {"label": "window", "error": ""} | measured_values(found, best)
+    assert judge(row) == "yes"
+    assert "window: other programs took 23%" in str(next(remark_on_candidate(row)).text)

@@ -255,3 +255,12 @@ def test_placement_states_the_view_of_its_environment(env_id: str, view: str) ->
     placement = env.placement()
     assert placement.graph == view
     assert len(placement.operator_devices(extract(load("tiny"), placement.graph)))
+
+
+@pytest.mark.parametrize(("objective", "samples"), [("latency", 6), ("throughput", 4)])
+def test_a_step_takes_so_many_samples_at_most(objective: str, samples: int) -> None:
+    options = {"model": "tiny", "devices": "cpu-testbed", "objective": objective}
+    env = placement_env(gym.make("DevicePlacement-v0", **options))
+    backend: Any = env.backend
+    assert backend.inner.protocol.repeats == samples
+    env.close()
