@@ -114,25 +114,21 @@ def count_runs() -> list[int]:
 
 
 def time_overhead(options: argparse.Namespace) -> None:
-    """Time steps and plain calls in turns, and steps on placements that are known."""
-    kwargs = {"isolate": False, "warmup": 2, "noise": 1e-9}  # the same counts in every step
+    """Time steps and plain calls of the same counts, and steps on placements that are known."""
+    kwargs = {"isolate": False}
     env = gym.make("DevicePlacement-v0", model=options.model, devices="cpu-testbed", **kwargs)
     base = placement_env(env)
     backend = base.backend.inner  # type: ignore[attr-defined]
     env.reset(seed=0)
-    outside, seconds = [], []
-    for index, action in enumerate(sample_windows(base.problem.n_units, options.steps)):
-        affinities = find_affinities(backend, action)
-        infos: list[dict[str, Any]] = []
-        arms = [
-            lambda a=affinities: call_openvino(backend, a),
-            lambda a=action, kept=infos: kept.append(env.step(a)[-1]),
-        ]
-        spent = [0.0, 0.0]
-        for arm in (0, 1) if index % 2 else (1, 0):
-            spent[arm] = time_s(arms[arm])
-        outside.append(1 - (infos[0]["compile_s"] + infos[0]["measure_s"]) / spent[1])
-        seconds.append((*spent, time_s(env.reset), time_s(env.step, action)))
+    outside, seconds, runs = [], [], count_runs()
+    for action in sample_windows(base.problem.n_units, options.steps):
+        # a step first, as it decides how often it infers
+        runs[0], started = 0, perf_counter()
+        info = env.step(action)[-1]
+        step_s = perf_counter() - started
+        bare_s = time_s(call_openvino, backend, find_affinities(backend, action), runs[0])
+        outside.append(1 - (info["compile_s"] + info["measure_s"]) / step_s)
+        seconds.append((bare_s, step_s, time_s(env.reset), time_s(env.step, action)))
         env.reset()
     bare_s, step_s, reset_s, again_s = np.array(seconds).T
     ratios = step_s / bare_s
@@ -147,8 +143,8 @@ def time_overhead(options: argparse.Namespace) -> None:
     print(f"a step on a known placement      {np.median(again_s) * 1e3:9.3f} ms")
 
 
-def call_openvino(backend: MeasuredBackend, affinities: dict[str, str]) -> None:
-    """Plain OpenVINO calls for one placement, with the environment's counts."""
+def call_openvino(backend: MeasuredBackend, affinities: dict[str, str], inferences: int) -> None:
+    """Plain OpenVINO calls for one placement: compile, and infer with it and the reference."""
     names = sorted(set(affinities.values()))
     model = backend.model.clone()
     for node in model.get_ordered_ops():
@@ -162,12 +158,8 @@ def call_openvino(backend: MeasuredBackend, affinities: dict[str, str]) -> None:
     request = compiled.create_infer_request()
     request.infer(dict(enumerate(backend.steps[0])))
     reference = backend.reference.inferences.request
-    for _ in range(backend.protocol.warmup):
-        request.infer()
-        reference.infer()
-    for _ in range(backend.protocol.repeats):
-        reference.infer()
-        request.infer()
+    for number in range(inferences - 1):
+        (request if number % 2 else reference).infer()
 
 
 def find_affinities(backend: MeasuredBackend, assignment: IntArray) -> dict[str, str]:

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from math import inf, isfinite
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import NamedTuple
 
 from placement_gym.hardware.devices import DeviceSpec
@@ -23,7 +23,7 @@ class Usage(NamedTuple):
 
     Attributes:
         clock_s: Of the clock.
-        ran_s: In which its threads ran.
+        ran_s: In which its threads ran, also those that have ended.
         waited_s: In which its threads were ready to run, and others had the cores.
         stolen_s: For each core, in which the host of a virtual machine gave it to others.
         busy_s: In which the machine's cores ran anything, in ticks; infinite if it is not known.
@@ -43,11 +43,10 @@ def is_visible() -> bool:
 
 def read_usage() -> Usage:
     """What this process has used; zeros where the system does not tell."""
-    ran_ns = waited_ns = 0
+    waited_ns = 0
     for thread in os.listdir(THREADS) if THREADS.is_dir() else ():  # noqa: PTH208  twice as fast
         with suppress(OSError):  # it has ended, or there is no such file
-            ran, waited, _ = (THREADS / thread / "schedstat").read_text().split()
-            ran_ns, waited_ns = ran_ns + int(ran), waited_ns + int(waited)
+            waited_ns += int((THREADS / thread / "schedstat").read_text().split()[1])
     stolen_s, busy_s = 0.0, inf
     with suppress(OSError, ValueError):
         # of all cores: user, nice, system, idle, waiting for devices, interrupts (2), stolen
@@ -55,7 +54,7 @@ def read_usage() -> Usage:
         user, nice, system, _, _, irq, softirq, steal = map(int, first)
         stolen_s = steal * TICK_S / (os.cpu_count() or 1)
         busy_s = (user + nice + system + irq + softirq) * TICK_S
-    return Usage(perf_counter(), ran_ns / 1e9, waited_ns / 1e9, stolen_s, busy_s)
+    return Usage(perf_counter(), process_time(), waited_ns / 1e9, stolen_s, busy_s)
 
 
 def count_cores() -> int:
