@@ -185,7 +185,9 @@ def print_tables(rows: Sequence[Row]) -> None:
         line["CPU s"] = f"{np.mean([row['cpu_s'] for row in mine]):.1f}"
         lines.append(line)
     print_table(lines, "ms, means over seeds")
-    print_table(compare_with_floor(rows, points), "best, % above annealing from random starts")
+    print_table(
+        compare_with_floor(rows, points), "best, % above that of annealing from random starts"
+    )
 
 
 def compare_with_floor(rows: Sequence[Row], points: Sequence[str]) -> list[Row]:
@@ -216,6 +218,7 @@ def compare_with_floor(rows: Sequence[Row], points: Sequence[str]) -> list[Row]:
 def draw(rows: Sequence[Row], path: Path) -> None:
     """Draw a panel for each problem: mean sampled latency over the least that any run found."""
     from matplotlib import pyplot
+    from matplotlib.ticker import LogLocator, NullLocator
 
     problems = group_by(rows, "problem")
     figure, panels = pyplot.subplots(3, 3, figsize=(11, 9), sharex=True, layout="constrained")
@@ -231,11 +234,13 @@ def draw(rows: Sequence[Row], path: Path) -> None:
                 panel.plot(at, mean, color=f"C{number}", label=agent, lw=1.5)
         panel.set_title(f"{problem.removesuffix('_inference')}, {mine[0]['units']} units", size=9)
         panel.set(xscale="log", yscale="log")
-        panel.yaxis.set_major_formatter("{x:.2g}")
-        panel.yaxis.set_minor_formatter("")
+        panel.yaxis.set_major_locator(LogLocator(subs=(1.0, 1.2, 1.5, 2.0, 3.0, 5.0)))
+        panel.yaxis.set_major_formatter("{x:.3g}")
+        panel.yaxis.set_minor_locator(NullLocator())
+    for panel in panels[-1]:
+        panel.set_xlabel("placements")
     lines = {line.get_label(): line for panel in panels.flat for line in panel.get_lines()}
     figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=4)
-    figure.supxlabel("placements")
     figure.supylabel("mean of the last 100 placements / the best of all runs")
     figure.savefig(path, dpi=110)
 
