@@ -55,7 +55,7 @@ def test_a_doubt_is_among_the_values() -> None:
 
 
 def test_a_verdict_beside_other_programs_says_what_they_took() -> None:
-    disturbed = Measurement(8.0, 10.0, taken=0.23)
+    disturbed = Measurement(8.0, 10.0, latency_p90_ms=9.0, taken=0.23)
     values = evaluate.list_values(Finalist(np.zeros(1, np.int64), disturbed, speedup=1.25))
     shown = values | {"model": "tiny", "notes": [], "alone": False, "saved": "Saved: a split"}
     printed = io.StringIO()

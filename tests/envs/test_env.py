@@ -21,8 +21,15 @@ from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
 
 INFO_KEYS = {
     *("latency_ms", "reference_ms", "best_single_ms", "best_single_unlimited_ms", "speedup"),
-    *("speedup_vs_best_single", "latency_p90_ms", "noise", "noise_floor", "doubt", "n_submodels"),
-    *("n_submodels_expected", "n_transfers", "transfer_bytes", "memory_bytes", "compile_s"),
+    *("speedup_vs_best_single", "latency_p90_ms", "noise", "noise_floor", "doubt", "taken"),
+    *(
+        "n_submodels",
+        "n_submodels_expected",
+        "n_transfers",
+        "transfer_bytes",
+        "memory_bytes",
+        "compile_s",
+    ),
     *("measure_s", "cached", "feasible", "repaired", "error", "placement_hash", "devices"),
     "testbed",
 }

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -316,7 +317,7 @@ def test_identical_finalists_are_seldom_called_faster(
     assert simulate(rng, kind, 0.025, 200, final) <= 0.05
 
 
-def test_usage_is_summed_over_threads_in_seconds(
+def test_waiting_is_summed_over_threads_in_seconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for thread, waited_s in (("11", 0.5), ("12", 0.25)):
@@ -324,5 +325,12 @@ def test_usage_is_summed_over_threads_in_seconds(
         times = f"2000000000 {int(waited_s * 1e9)} 7\n"
         (tmp_path / "task" / thread / "schedstat").write_text(times)
     monkeypatch.setattr(interference, "THREADS", tmp_path / "task")
-    usage = interference.read_usage()
-    assert (usage.ran_s, usage.waited_s) == (4.0, 0.75)
+    assert interference.read_usage().waited_s == 0.75
+
+
+def test_a_process_ran_as_long_as_its_threads_that_have_ended() -> None:
+    before = interference.read_usage()
+    thread = Thread(target=lambda: sum(i * i for i in range(500_000)))
+    thread.start()
+    thread.join()
+    assert interference.read_usage().ran_s - before.ran_s > 0.001
