@@ -36,6 +36,7 @@ AGENTS: dict[str, str] = {
     "dp": "agents.solvers:dp",
     "dpl": "agents.solvers:dpl",
     "balance": "agents.solvers:balance",
+    "max-load": "agents.solvers:max_load",
     "greedy-fill": "agents.solvers:greedy_fill",
     "call-milp": "agents.solvers:call_milp",
     "logits": "agents.logits.agent:make",

@@ -103,6 +103,12 @@ ABOUT: dict[str, About] = {
         SOLVER, "the best pipeline along one order, for throughput", model=("load",), pools=False
     ),
     "balance": About(SOLVER, "any split that balances loads, for throughput", model=("load",)),
+    "max-load": About(
+        SOLVER,
+        "the best split by a mixed-integer program, contiguous or not, for throughput",
+        model=("load",),
+        optimum="any split, or any of contiguous devices, within its time limit",
+    ),
     "greedy-fill": About(
         SOLVER, "for accelerators that are called like functions", model=("calls",)
     ),

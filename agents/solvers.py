@@ -13,15 +13,17 @@ from agents.common.fixed_placement import FixedPlacement
 from agents.search.starts import extend_with_rank
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import EngineError
+from placement_gym.base.errors import EngineError, UserError
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers import calls, cuts, fill, list_scheduling
 from placement_gym.solvers.balance import N_MOVES, balance_loads, find_start
+from placement_gym.solvers.bounds import load_ms
 from placement_gym.solvers.milp import serial_program
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
+from placement_gym.solvers.programs.max_load import max_load as solve_max_load
 from placement_gym.solvers.solution import Solution
 
 Solver = Callable[[Problem, CostTable], IntArray | Solution]
@@ -108,6 +110,41 @@ def balance(env: gym.Env[Any, Any], seed: int, n_moves: int = N_MOVES) -> FixedP
         return balance_loads(problem, costs, find_start(problem, costs), seed, n_moves)
 
     return solve(env, "balance", anneal)
+
+
+def max_load(
+    env: gym.Env[Any, Any],
+    seed: int,
+    contiguous: bool = False,
+    time_limit_s: float = 60.0,
+) -> FixedPlacement:
+    """The program of the largest load; see ``solvers.programs.max_load.max_load``.
+
+    Args:
+        env: An environment with ``objective="throughput"``.
+        seed: Of the annealing that the program starts from.
+        contiguous: Whether no path may leave a device and return to it. The program then starts
+            from ``dpl``, otherwise from ``balance``.
+        time_limit_s: Wall-clock limit of the program.
+
+    Raises:
+        EngineError: No placement was found.
+    """
+
+    def begin(problem: Problem, costs: CostTable) -> IntArray | None:
+        try:
+            if not contiguous:
+                return balance_loads(problem, costs, find_start(problem, costs), seed)
+            start = linear_pipeline(problem, costs)
+        except UserError:
+            return None
+        return None if problem.infeasibility(start) else start
+
+    def best(problem: Problem, costs: CostTable) -> Solution:
+        start, lower_ms = begin(problem, costs), load_ms(problem, costs)
+        return solve_max_load(problem, costs, start, lower_ms, time_limit_s, contiguous)
+
+    return solve(env, "max-load", best)
 
 
 def call_milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> FixedPlacement:
