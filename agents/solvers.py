@@ -147,8 +147,16 @@ def max_load(
     return solve(env, "max-load", best)
 
 
-def call_milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> FixedPlacement:
+def call_milp(
+    env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0, n_calls: int = 1
+) -> FixedPlacement:
     """See ``solvers.calls.call_program``, which starts from ``greedy_fill``.
+
+    Args:
+        env: An environment with ``schedule="tarnawski-latency"``.
+        seed: Without effect.
+        time_limit_s: Wall-clock limit.
+        n_calls: Maximum number of calls of each accelerator.
 
     Raises:
         EngineError: No placement was found.
@@ -157,7 +165,7 @@ def call_milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> 
     def best(problem: Problem, costs: CostTable) -> Solution:
         start = calls.greedy_fill(problem, costs)
         schedule = SimulatedBackend(problem, costs, PRESETS["tarnawski-latency"]).schedule
-        return calls.call_program(problem, costs, start, schedule, time_limit_s)
+        return calls.call_program(problem, costs, start, schedule, time_limit_s, n_calls)
 
     return solve(env, "call-milp", best)
 
