@@ -35,6 +35,8 @@ AGENTS: dict[str, str] = {
     "alpha-expansion": "agents.solvers:alpha_expansion",
     "dp": "agents.solvers:dp",
     "dpl": "agents.solvers:dpl",
+    "pipedream": "agents.solvers:pipedream",
+    "metis": "agents.solvers:metis",
     "balance": "agents.solvers:balance",
     "max-load": "agents.solvers:max_load",
     "greedy-fill": "agents.solvers:greedy_fill",

@@ -102,6 +102,13 @@ ABOUT: dict[str, About] = {
     "dpl": About(
         SOLVER, "the best pipeline along one order, for throughput", model=("load",), pools=False
     ),
+    "pipedream": About(
+        SOLVER,
+        "PipeDream's partitioner without replication, for throughput",
+        model=("load",),
+        pools=False,
+    ),
+    "metis": About(SOLVER, "graph partitioning by METIS (extra metis)", model=("load",)),
     "balance": About(SOLVER, "any split that balances loads, for throughput", model=("load",)),
     "max-load": About(
         SOLVER,

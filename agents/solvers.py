@@ -22,6 +22,8 @@ from placement_gym.solvers import calls, cuts, fill, list_scheduling
 from placement_gym.solvers.balance import N_MOVES, balance_loads, find_start
 from placement_gym.solvers.bounds import load_ms
 from placement_gym.solvers.milp import serial_program
+from placement_gym.solvers.partition import metis_partition
+from placement_gym.solvers.pipelines.ideal_stages import ADDED, BY_CUT, OVERLAPPED
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
 from placement_gym.solvers.programs.max_load import max_load as solve_max_load
 from placement_gym.solvers.solution import Solution
@@ -87,9 +89,32 @@ min_cut = without_options("min-cut", lambda problem, costs: cuts.minimum_cut(pro
 alpha_expansion = without_options(
     "alpha-expansion", lambda problem, costs: cuts.alpha_expansion(problem.units, costs)
 )
-dp = without_options("dp", exact_pipeline)
-dpl = without_options("dpl", linear_pipeline)
+metis = without_options("metis", metis_partition)
+pipedream = without_options(
+    "pipedream", lambda problem, costs: linear_pipeline(problem, costs, BY_CUT)
+)
 greedy_fill = without_options("greedy-fill", calls.greedy_fill)
+
+
+def dp(env: gym.Env[Any, Any], seed: int, overlapped: bool = False) -> FixedPlacement:
+    """See ``solvers.pipelines.pipeline.exact_pipeline``.
+
+    Args:
+        env: An environment with ``objective="throughput"``.
+        seed: Without effect.
+        overlapped: Whether a device computes while it sends and receives, so that the longer of
+            both is its load. The environment adds them.
+    """
+    transfers = OVERLAPPED if overlapped else ADDED
+    return solve(
+        env, "dp", lambda problem, costs: exact_pipeline(problem, costs, transfers=transfers)
+    )
+
+
+def dpl(env: gym.Env[Any, Any], seed: int, overlapped: bool = False) -> FixedPlacement:
+    """See ``solvers.pipelines.pipeline.linear_pipeline``; the option is that of ``dp``."""
+    transfers = OVERLAPPED if overlapped else ADDED
+    return solve(env, "dpl", lambda problem, costs: linear_pipeline(problem, costs, transfers))
 
 
 def fill_in_order(env: gym.Env[Any, Any], seed: int, shares: str = "full") -> FixedPlacement:
@@ -152,6 +177,8 @@ def call_milp(
 ) -> FixedPlacement:
     """See ``solvers.calls.call_program``, which starts from ``greedy_fill``.
 
+    Several calls start from the best placement with one, which takes half of the time.
+
     Args:
         env: An environment with ``schedule="tarnawski-latency"``.
         seed: Without effect.
@@ -165,7 +192,12 @@ def call_milp(
     def best(problem: Problem, costs: CostTable) -> Solution:
         start = calls.greedy_fill(problem, costs)
         schedule = SimulatedBackend(problem, costs, PRESETS["tarnawski-latency"]).schedule
-        return calls.call_program(problem, costs, start, schedule, time_limit_s, n_calls)
+        stages = sorted({1, n_calls})
+        for most in stages:
+            each_s = time_limit_s / len(stages)
+            found = calls.call_program(problem, costs, start, schedule, each_s, most)
+            start = start if found.assignment is None else found.assignment
+        return found
 
     return solve(env, "call-milp", best)
 

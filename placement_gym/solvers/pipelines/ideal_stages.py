@@ -22,6 +22,9 @@ from placement_gym.solvers.pipelines.forward import Forward, find_endpoint_times
 from placement_gym.solvers.pipelines.ideals import MAX_BYTES, Ideals
 
 FULL = np.uint64(2**64 - 1)
+ADDED, OVERLAPPED, BY_CUT = range(3)
+"""How a device's transfers count: in addition to its work, at the same time as it, or also those at
+either end of its stage at the same time."""
 
 
 class PipelineMemoryError(UserError):
@@ -51,6 +54,8 @@ class StageCosts(NamedTuple):
         part: (n_entries,) int32, size of the part of the touch set in the ideal.
         boundary_ms: (n_tensors, n_kinds) time when the tensor leaves or enters the device.
         stage_ms: (n_kinds,) cost of a stage on top of its units and tensors.
+        sync_ms: Time in which a byte of weights passes a link between copies of a stage.
+        transfers: ``ADDED``, ``OVERLAPPED`` or ``BY_CUT``.
     """
 
     words: NDArray[np.uint64]
@@ -66,6 +71,8 @@ class StageCosts(NamedTuple):
     part: Int32
     boundary_ms: FloatArray
     stage_ms: FloatArray
+    sync_ms: float
+    transfers: int
 
 
 class Touches(NamedTuple):
@@ -93,6 +100,8 @@ def compute_stages(
     held_bytes: FloatArray,
     max_entries: int,
     most_ms: float = np.inf,
+    sync_ms: float = 0.0,
+    transfers: int = ADDED,
 ) -> StageCosts:
     """Compute the arrays.
 
@@ -105,6 +114,8 @@ def compute_stages(
         held_bytes: (n_units,) memory of each unit.
         max_entries: Maximum length of all borders.
         most_ms: A unit is refused where it takes longer, and no border takes more than twice this.
+        sync_ms: See ``StageCosts``.
+        transfers: See ``StageCosts``.
 
     Raises:
         PipelineMemoryError: Borders are longer.
@@ -133,6 +144,8 @@ def compute_stages(
         part=part,
         boundary_ms=boundary_ms,
         stage_ms=np.ascontiguousarray(costs.submodel_ms[devices], dtype=np.float64),
+        sync_ms=float(sync_ms),
+        transfers=transfers,
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from by_hand import feasible_ms
+from by_hand import chain, cost_table, feasible_ms, grouped, ints, problem_of
 from pipelines import THROUGHPUT, draw_backend, is_pipeline, least_load_ms, plain_pipeline_ms
 from published import published
 
@@ -17,11 +17,23 @@ from placement_gym.problem.problem import Problem
 from placement_gym.solvers.bounds import load_ms as divided_load_ms
 from placement_gym.solvers.kinds import Kinds, interchangeable_devices
 from placement_gym.solvers.pipelines import contiguous
-from placement_gym.solvers.pipelines.contiguous import price_devices
+from placement_gym.solvers.pipelines.contiguous import SplitSearch, price_devices
 from placement_gym.solvers.pipelines.ideal_chains import extend_chains
-from placement_gym.solvers.pipelines.ideal_stages import PipelineMemoryError
+from placement_gym.solvers.pipelines.ideal_stages import (
+    ADDED,
+    BY_CUT,
+    OVERLAPPED,
+    PipelineMemoryError,
+)
 from placement_gym.solvers.pipelines.ideals import TooManyIdealsError
-from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
+from placement_gym.solvers.pipelines.pipeline import (
+    exact_pipeline,
+    find_exact,
+    find_linear,
+    linear_pipeline,
+    narrow,
+    replicated_pipeline,
+)
 
 LAYERS, OPERATORS = "LayerGraphs", "OperatorGraphs"
 VALUES = [
@@ -102,6 +114,63 @@ def test_larger_problems_equal_the_published_recursion(
     for seed in range(2):
         backend = draw_backend(seed, n=9, **AXES[axis])
         assert solve_ms(backend) == pytest.approx(plain_pipeline_ms(backend))
+
+
+@pytest.mark.usefixtures("cut_off")
+@pytest.mark.parametrize("transfers", [ADDED, OVERLAPPED, BY_CUT])
+@pytest.mark.parametrize("sync_ms", [None, 0.0, 0.01])
+@pytest.mark.parametrize("axis", ["plain", "limits", "training"])
+def test_variants_equal_the_plain_recursion(
+    axis: str, sync_ms: float | None, transfers: int
+) -> None:
+    """With copies if there is a time for a byte of weights."""
+    for seed in range(3):
+        backend = draw_backend(seed, n=6, kinds="ABBB", **AXES[axis])
+        search = SplitSearch(backend.problem, backend.costs, transfers=transfers)
+        if sync_ms is not None:
+            search = replace(search, copies=3, sync_ms=sync_ms)
+        found = narrow(search, find_exact)
+        least_ms = plain_pipeline_ms(backend, transfers, sync_ms is not None, sync_ms or 0.0)
+        assert found.load_ms == pytest.approx(least_ms)
+        team = [device for stage in found.stages for device in stage]
+        assert len(set(team)) == len(team)
+        assert {stage[0] for stage in found.stages} == set(found.device.tolist())
+
+
+def row_of_two_alike(held: int = 0) -> SimulatedBackend:
+    """4 and 8 ms in a row on three equal devices, 3 ms to send and 3 to receive."""
+    costs = cost_table(chain(2), [[4] * 3, [8] * 3], [6])
+    return SimulatedBackend(
+        problem_of(grouped(chain(2)), costs, ints([held] * 2)), costs, THROUGHPUT
+    )
+
+
+@pytest.mark.parametrize(
+    ("transfers", "load_ms"), [(ADDED, 11.0), (OVERLAPPED, 8.0), (BY_CUT, 8.0)]
+)
+def test_a_row_of_two_by_hand(transfers: int, load_ms: float) -> None:
+    backend = row_of_two_alike()
+    search = SplitSearch(backend.problem, backend.costs, transfers=transfers)
+    assert narrow(search, find_linear).load_ms == load_ms
+
+
+@pytest.mark.parametrize(
+    ("sync_ms", "transfers", "load_ms", "teams"),
+    [
+        (0.0, ADDED, 4.0, {3}),  # 12 / 3
+        (0.1, ADDED, 12 / 3 + 8 / 3, {3}),  # 4 / 3 of 20 bytes
+        (0.15, ADDED, 7.0, {1, 2}),  # 4 + 3, and (8 + 3) / 2 + 10 * 0.15
+        (9.0, ADDED, 11.0, {1}),
+        (0.0, OVERLAPPED, 4.0, {3}),
+    ],
+)
+def test_copies_of_a_row_of_two_by_hand(
+    sync_ms: float, transfers: int, load_ms: float, teams: set[int]
+) -> None:
+    backend = row_of_two_alike(held=10)
+    found = replicated_pipeline(backend.problem, backend.costs, sync_ms, transfers)
+    assert found.load_ms == pytest.approx(load_ms)
+    assert {len(stage) for stage in found.stages} == teams
 
 
 @pytest.mark.usefixtures("cut_off")
