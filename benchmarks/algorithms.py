@@ -40,6 +40,7 @@ from placement_gym.solvers.calls import call_program, greedy_fill
 from placement_gym.solvers.partition import metis_partition
 from placement_gym.solvers.pipelines.contiguous import SplitSearch
 from placement_gym.solvers.pipelines.ideal_stages import ADDED, BY_CUT, OVERLAPPED
+from placement_gym.solvers.pipelines.maxima import separate_pipeline
 from placement_gym.solvers.pipelines.pipeline import (
     exact_pipeline,
     find_exact,
@@ -147,6 +148,11 @@ def vary(backend: SimulatedBackend, _: float, transfers: int, replicated: bool =
     return {"ms": split.load_ms, "copies": [len(stage) for stage in split.stages]}
 
 
+def separate(backend: SimulatedBackend, _: float) -> Row:
+    """The largest forward load and the largest backward load of the best split for that."""
+    return {"ms": separate_pipeline(backend.problem, backend.costs).load_ms}
+
+
 THROUGHPUT: dict[str, Arm] = {
     "metis": place(metis_partition),
     "pipedream": place(partial(linear_pipeline, transfers=BY_CUT)),
@@ -159,6 +165,7 @@ THROUGHPUT: dict[str, Arm] = {
 VARIANTS: dict[str, Arm] = {
     "one after the other": partial(vary, transfers=ADDED),
     "overlapped": partial(vary, transfers=OVERLAPPED),
+    "forward, then backward": separate,
     "replicated": partial(vary, transfers=ADDED, replicated=True),
     "overlapped, replicated": partial(vary, transfers=OVERLAPPED, replicated=True),
 }

@@ -72,4 +72,4 @@ def undirected_links(tasks: Tasks, n_devices: int) -> tuple[IntArray, IntArray, 
 
 def integers(values: FloatArray) -> IntArray:
     """Nonnegative values in proportion to them, which add up to about ``TOTAL``."""
-    return np.round(values * (TOTAL / max(values.sum(), np.finfo(np.float64).tiny))).astype(int)
+    return np.round(values / (values.sum() or 1.0) * TOTAL).astype(np.int64)

@@ -70,6 +70,7 @@ class SplitSearch:
         transfers: How they count, see ``StageCosts``.
         copies: Maximum number of devices that run one stage, of every so many requests each.
         sync_ms: Time for a byte of weights between them, which is paid for each request.
+        forward_ms: See ``ChainLimits``.
     """
 
     problem: Problem
@@ -79,6 +80,7 @@ class SplitSearch:
     transfers: int = ADDED
     copies: int = 1
     sync_ms: float = 0.0
+    forward_ms: float = -1.0
 
     def below(self, load_ms: float) -> SplitSearch | None:
         """The search for splits up to a load that is known.
@@ -168,7 +170,7 @@ class SplitSearch:
     def table_bytes(self, ideals: Ideals) -> int:
         """Memory of all arrays but the borders."""
         n_words, n_kinds = ideals.words.shape[1], len(self.kinds.devices)
-        return len(ideals) * (12 * self.kinds.n_states + 16 * n_words + 48 * n_kinds + 80)
+        return len(ideals) * (12 * self.kinds.n_states + 16 * n_words + 64 * n_kinds + 80)
 
     def plan(self, forward: Forward, ideals: Ideals, cutoff_ms: float) -> ChainLimits:
         """Return what chains below the cut-off may use and must leave."""
@@ -178,9 +180,11 @@ class SplitSearch:
             prices, work = self.prices
             total = sum_units(work[:, None], forward, ideals)[:, 0]
             left = total[-1] - total
-            room = cutoff_ms * ((self.kinds.counts - used) @ prices)
-            room += ROUNDING * (cutoff_ms + total[-1])
-        return ChainLimits(used, self.kinds.stride, left, room, cutoff_ms, self.copies)
+            allowed_ms = cutoff_ms + max(self.forward_ms, 0.0)
+            room = allowed_ms * ((self.kinds.counts - used) @ prices)
+            room += ROUNDING * (allowed_ms + total[-1])
+        stride = self.kinds.stride
+        return ChainLimits(used, stride, left, room, cutoff_ms, self.copies, self.forward_ms)
 
     def read_split(self, forward: Forward, ideals: Ideals, chains: ChainTable) -> Split:
         """Follow the links of the best chain back."""

@@ -39,6 +39,8 @@ class ChainLimits(NamedTuple):
         room: (n_states,) how much of it the devices that are not in use do below the cut-off.
         cutoff_ms: Only chains of a smaller maximum load are looked for.
         copies: Maximum number of devices of a stage.
+        forward_ms: Maximum of the forward pass of a stage, whose load is then the backward pass;
+            negative where both passes are one load.
     """
 
     used: IntArray
@@ -47,6 +49,7 @@ class ChainLimits(NamedTuple):
     room: FloatArray
     cutoff_ms: float
     copies: int
+    forward_ms: float
 
 
 class ChainTable(NamedTuple):
@@ -124,10 +127,12 @@ def extend_chains(
     """
     # Single arrays: a tuple of them would be counted as referenced at every inner call.
     words, solid, extent, work_ms, refused, held, limit = stages[:7]
-    border_ms, begin, tensor, part, boundary_ms, stage_ms, sync_ms, transfers = stages[7:]
+    border_ms, begin, tensor, part, boundary_ms, stage_ms, sync_ms, transfers = stages[7:15]
+    forward_work_ms, forward_border_ms, forward_boundary_ms = stages[15:]
     best, link, lowest = chains
     here = np.zeros(len(boundary_ms), np.int32)
-    load, moved_ms = np.empty((2, work_ms.shape[1]))
+    load, moved_ms, first_ms = np.empty((3, work_ms.shape[1]))
+    separate, allowed_ms = plan.forward_ms >= 0.0, max(plan.forward_ms, 0.0)
     for i in range(first, stop):
         moves = open_moves(plan, best, i)
         if not len(moves):
@@ -136,18 +141,20 @@ def extend_chains(
         # it.
         highest = plan.cutoff_ms
         mark_border(here, begin, tensor, part, i, True)
-        # A stage of several devices takes each of them no less than its share.
-        lightest = first_light(work_ms, heaviest_ms[:n_reached], i, highest * plan.copies)
+        # Of several devices each takes no less than its share of a stage, and the backward pass
+        # may be all that counts.
+        most_ms = highest * plan.copies + allowed_ms
+        lightest = first_light(work_ms, heaviest_ms[:n_reached], i, most_ms)
         for place in range(n_reached - 1, lightest - 1, -1):
             j = reached[place]
             # Cheapest tests first: most pairs of ideals fail the first two, and only few are
             # nested.
             if (
                 lowest[j] < highest
-                and subtract_work(load, work_ms, stage_ms, i, j) < highest * plan.copies
+                and subtract_work(load, work_ms, stage_ms, i, j) < most_ms
                 and is_nested(words, solid, extent, i, j)
                 and refuse(load, refused, held, limit, i, j)
-                and add_borders(load, moved_ms, border_ms, transfers, i, j) < highest * plan.copies
+                and add_borders(load, moved_ms, border_ms, transfers, i, j) < most_ms
             ):
                 # Tensors on both borders were added twice: once is right if the stage holds another
                 # part of the touch set than before, none if it holds the same.
@@ -158,9 +165,19 @@ def extend_chains(
                             both = 1 + (here[tensor[entry]] == part[entry])
                             for k in range(len(load)):
                                 moved_ms[k] -= both * boundary_ms[tensor[entry], k]
+                if separate:
+                    take_differences(first_ms, forward_work_ms, forward_border_ms, i, j)
+                    for entry in range(begin[j], begin[j + 1]):
+                        if here[tensor[entry]]:
+                            both = 1 + (here[tensor[entry]] == part[entry])
+                            for k in range(len(load)):
+                                first_ms[k] -= both * forward_boundary_ms[tensor[entry], k]
+                    for k in range(len(load)):
+                        load[k] -= first_ms[k] if first_ms[k] <= plan.forward_ms else -np.inf
                 same_ms = (held[i] - held[j]) * sync_ms
                 if append_stage(best, link, moves, plan, load, moved_ms, same_ms, transfers, i, j):
                     highest = find_highest(best, moves, i)
+                    most_ms = highest * plan.copies + allowed_ms
         # Unmarking costs as much as the border is long, clearing `here` as much as all tensors.
         mark_border(here, begin, tensor, part, i, False)
         close_row(best, link, lowest, i)
@@ -271,6 +288,15 @@ def add_borders(
         else:
             moved_ms[k] = border_ms[i, k] + border_ms[j, k]
     return least
+
+
+@njit(cache=True, nogil=True)
+def take_differences(
+    first_ms: FloatArray, work_ms: FloatArray, border_ms: FloatArray, i: int, j: int
+) -> None:
+    """Set loads to the work between two ideals and all tensors of both borders."""
+    for k in range(len(first_ms)):
+        first_ms[k] = work_ms[i, k] - work_ms[j, k] + border_ms[i, k] + border_ms[j, k]
 
 
 @njit(cache=True, nogil=True)

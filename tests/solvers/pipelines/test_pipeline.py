@@ -7,7 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from by_hand import chain, cost_table, feasible_ms, grouped, ints, problem_of
+from by_hand import (
+    chain,
+    cost_table,
+    every_placement,
+    feasible_ms,
+    grouped,
+    ints,
+    made_graph,
+    problem_of,
+)
 from pipelines import THROUGHPUT, draw_backend, is_pipeline, least_load_ms, plain_pipeline_ms
 from published import published
 
@@ -26,6 +35,7 @@ from placement_gym.solvers.pipelines.ideal_stages import (
     PipelineMemoryError,
 )
 from placement_gym.solvers.pipelines.ideals import TooManyIdealsError
+from placement_gym.solvers.pipelines.maxima import pass_loads, separate_pipeline
 from placement_gym.solvers.pipelines.pipeline import (
     exact_pipeline,
     find_exact,
@@ -116,16 +126,16 @@ def test_larger_problems_equal_the_published_recursion(
         assert solve_ms(backend) == pytest.approx(plain_pipeline_ms(backend))
 
 
-@pytest.mark.usefixtures("cut_off")
 @pytest.mark.parametrize("transfers", [ADDED, OVERLAPPED, BY_CUT])
 @pytest.mark.parametrize("sync_ms", [None, 0.0, 0.01])
 @pytest.mark.parametrize("axis", ["plain", "limits", "training"])
 def test_variants_equal_the_plain_recursion(
-    axis: str, sync_ms: float | None, transfers: int
+    axis: str, sync_ms: float | None, transfers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With copies if there is a time for a byte of weights."""
-    for seed in range(3):
-        backend = draw_backend(seed, n=6, kinds="ABBB", **AXES[axis])
+    for seed in range(2):
+        monkeypatch.setattr(contiguous, "FEW", 256 * seed)
+        backend = draw_backend(seed, n=4 + seed, kinds="ABBB", **AXES[axis])
         search = SplitSearch(backend.problem, backend.costs, transfers=transfers)
         if sync_ms is not None:
             search = replace(search, copies=3, sync_ms=sync_ms)
@@ -135,6 +145,34 @@ def test_variants_equal_the_plain_recursion(
         team = [device for stage in found.stages for device in stage]
         assert len(set(team)) == len(team)
         assert {stage[0] for stage in found.stages} == set(found.device.tolist())
+
+
+@pytest.mark.usefixtures("cut_off")
+@pytest.mark.parametrize("axis", ["plain", "training", "everything"])
+@pytest.mark.parametrize("seed", range(4))
+def test_no_pipeline_has_a_smaller_sum_of_both_maxima(axis: str, seed: int) -> None:
+    backend = draw_backend(seed, n=6, **AXES[axis])
+    problem, costs = backend.problem, backend.costs
+    loads = [
+        float(pass_loads(problem, costs, one).max(axis=1).sum())
+        for one in every_placement(problem)
+        if not problem.infeasibility(one) and is_pipeline(backend, one)
+    ]
+    if loads:
+        found = separate_pipeline(problem, costs)
+        assert found.load_ms == pytest.approx(min(loads))
+        assert problem.infeasibility(found.device) == ""
+
+
+def test_both_passes_by_hand() -> None:
+    """Forward 1 and 5 ms on units whose backward operators take 5 and 1 ms, 1 ms in and out."""
+    graph = made_graph(4, [(0, [1]), (2, [3])], types=["Forward"] * 2 + ["Backward"] * 2)
+    costs = cost_table(graph, np.repeat([[1.0], [5.0], [1.0], [5.0]], 2, axis=1), [2, 2])
+    problem = problem_of(grouped(graph, [0, 1, 1, 0]), costs)
+    # apart: 2 and 6 ms forward, 6 and 2 ms backward, though each device has 8 ms together
+    assert pass_loads(problem, costs, ints([0, 1])).tolist() == [[2.0, 6.0], [6.0, 2.0]]
+    assert separate_pipeline(problem, costs).load_ms == pytest.approx(12.0)
+    assert narrow(SplitSearch(problem, costs), find_exact).load_ms == pytest.approx(8.0)
 
 
 def row_of_two_alike(held: int = 0) -> SimulatedBackend:
@@ -161,7 +199,6 @@ def test_a_row_of_two_by_hand(transfers: int, load_ms: float) -> None:
         (0.1, ADDED, 12 / 3 + 8 / 3, {3}),  # 4 / 3 of 20 bytes
         (0.15, ADDED, 7.0, {1, 2}),  # 4 + 3, and (8 + 3) / 2 + 10 * 0.15
         (9.0, ADDED, 11.0, {1}),
-        (0.0, OVERLAPPED, 4.0, {3}),
     ],
 )
 def test_copies_of_a_row_of_two_by_hand(
