@@ -39,11 +39,14 @@ from placement_gym.solvers.bounds import load_ms
 from placement_gym.solvers.calls import call_program, greedy_fill
 from placement_gym.solvers.partition import metis_partition
 from placement_gym.solvers.pipelines.contiguous import SplitSearch
+from placement_gym.solvers.pipelines.forward import Forward, merge_leaves
 from placement_gym.solvers.pipelines.ideal_stages import ADDED, BY_CUT, OVERLAPPED
+from placement_gym.solvers.pipelines.ideals import TooManyIdealsError, enumerate_ideals
 from placement_gym.solvers.pipelines.maxima import separate_pipeline
 from placement_gym.solvers.pipelines.pipeline import (
     exact_pipeline,
     find_exact,
+    find_linear,
     linear_pipeline,
     narrow,
     replicated_pipeline,
@@ -51,6 +54,7 @@ from placement_gym.solvers.pipelines.pipeline import (
 from placement_gym.solvers.programs.max_load import max_load
 from placement_gym.solvers.solution import Solution
 
+FEW_IDEALS = 8_000
 SYNC_MS = 1e3 / 12e9
 """Of a byte of weights between copies of a stage that is trained, at 12 GB/s."""
 
@@ -140,17 +144,32 @@ def solve_calls(backend: SimulatedBackend, time_limit_s: float, n_calls: int) ->
 def vary(backend: SimulatedBackend, _: float, transfers: int, replicated: bool = False) -> Row:
     """The load of a variant's own split, in its own model."""
     problem, costs = backend.problem, backend.costs
-    if not replicated:
-        search = replace(SplitSearch(problem, costs), transfers=transfers)
-        return {"ms": narrow(search, find_exact).load_ms}
-    training = "Backward" in problem.units.graph.types
-    split = replicated_pipeline(problem, costs, SYNC_MS * training, transfers)
-    return {"ms": split.load_ms, "copies": [len(stage) for stage in split.stages]}
+    linear = is_wide(problem, costs)
+    if replicated:
+        sync_ms = SYNC_MS * ("Backward" in problem.units.graph.types)
+        split = replicated_pipeline(problem, costs, sync_ms, transfers, linear)
+        copies = [len(stage) for stage in split.stages]
+        return {"ms": split.load_ms, "linear": linear, "copies": copies}
+    search = SplitSearch(problem, costs, transfers=transfers)
+    found = narrow(search, find_linear if linear else find_exact)
+    return {"ms": found.load_ms, "linear": linear}
 
 
 def separate(backend: SimulatedBackend, _: float) -> Row:
     """The largest forward load and the largest backward load of the best split for that."""
-    return {"ms": separate_pipeline(backend.problem, backend.costs).load_ms}
+    problem, costs = backend.problem, backend.costs
+    linear = is_wide(problem, costs)
+    return {"ms": separate_pipeline(problem, costs, linear).load_ms, "linear": linear}
+
+
+def is_wide(problem: Problem, costs: CostTable) -> bool:
+    """Whether there are so many ideals that variants are split along one order."""
+    try:
+        merged, _ = merge_leaves(Forward.of(problem.units), problem, costs)
+        enumerate_ideals(merged, FEW_IDEALS)
+    except TooManyIdealsError:
+        return True
+    return False
 
 
 THROUGHPUT: dict[str, Arm] = {
@@ -184,14 +203,15 @@ TABLES = {
 
 
 def describe(rows: list[Row]) -> str:
-    """The value, with a bound unless it is proven, and how often stages are replicated."""
+    """The value, with a bound or * if it is proven, copies of stages, and ~ for one order."""
     (row,) = rows
     if row.get("ms") is None:
         return "-"
     text = f"{row['ms']:.6g}"
     if "bound_ms" in row:
         text += " *" if row["proven"] else f" ({floor(row['bound_ms'] * 100) / 100:.6g})"
-    return text + (f" ({'+'.join(map(str, row['copies']))})" if "copies" in row else "")
+    text += f" ({'+'.join(map(str, row['copies']))})" if "copies" in row else ""
+    return text + " ~" * row.get("linear", False)
 
 
 if __name__ == "__main__":
