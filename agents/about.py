@@ -102,7 +102,20 @@ ABOUT: dict[str, About] = {
     "dpl": About(
         SOLVER, "the best pipeline along one order, for throughput", model=("load",), pools=False
     ),
+    "pipedream": About(
+        SOLVER,
+        "PipeDream's partitioner without replication, for throughput",
+        model=("load",),
+        pools=False,
+    ),
+    "metis": About(SOLVER, "graph partitioning by METIS (extra metis)", model=("load",)),
     "balance": About(SOLVER, "any split that balances loads, for throughput", model=("load",)),
+    "max-load": About(
+        SOLVER,
+        "the best split by a mixed-integer program, contiguous or not, for throughput",
+        model=("load",),
+        optimum="any split, or any of contiguous devices, within its time limit",
+    ),
     "greedy-fill": About(
         SOLVER, "for accelerators that are called like functions", model=("calls",)
     ),

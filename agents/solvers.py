@@ -13,15 +13,19 @@ from agents.common.fixed_placement import FixedPlacement
 from agents.search.starts import extend_with_rank
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import EngineError
+from placement_gym.base.errors import EngineError, UserError
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers import calls, cuts, fill, list_scheduling
 from placement_gym.solvers.balance import N_MOVES, balance_loads, find_start
+from placement_gym.solvers.bounds import load_ms
 from placement_gym.solvers.milp import serial_program
+from placement_gym.solvers.partition import metis_partition
+from placement_gym.solvers.pipelines.ideal_stages import ADDED, BY_CUT, OVERLAPPED
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
+from placement_gym.solvers.programs.max_load import max_load as solve_max_load
 from placement_gym.solvers.solution import Solution
 
 Solver = Callable[[Problem, CostTable], IntArray | Solution]
@@ -85,9 +89,32 @@ min_cut = without_options("min-cut", lambda problem, costs: cuts.minimum_cut(pro
 alpha_expansion = without_options(
     "alpha-expansion", lambda problem, costs: cuts.alpha_expansion(problem.units, costs)
 )
-dp = without_options("dp", exact_pipeline)
-dpl = without_options("dpl", linear_pipeline)
+metis = without_options("metis", metis_partition)
+pipedream = without_options(
+    "pipedream", lambda problem, costs: linear_pipeline(problem, costs, BY_CUT)
+)
 greedy_fill = without_options("greedy-fill", calls.greedy_fill)
+
+
+def dp(env: gym.Env[Any, Any], seed: int, overlapped: bool = False) -> FixedPlacement:
+    """See ``solvers.pipelines.pipeline.exact_pipeline``.
+
+    Args:
+        env: An environment with ``objective="throughput"``.
+        seed: Without effect.
+        overlapped: Whether a device computes while it sends and receives, so that the longer of
+            both is its load. The environment adds them.
+    """
+    transfers = OVERLAPPED if overlapped else ADDED
+    return solve(
+        env, "dp", lambda problem, costs: exact_pipeline(problem, costs, transfers=transfers)
+    )
+
+
+def dpl(env: gym.Env[Any, Any], seed: int, overlapped: bool = False) -> FixedPlacement:
+    """See ``solvers.pipelines.pipeline.linear_pipeline``; the option is that of ``dp``."""
+    transfers = OVERLAPPED if overlapped else ADDED
+    return solve(env, "dpl", lambda problem, costs: linear_pipeline(problem, costs, transfers))
 
 
 def fill_in_order(env: gym.Env[Any, Any], seed: int, shares: str = "full") -> FixedPlacement:
@@ -110,8 +137,53 @@ def balance(env: gym.Env[Any, Any], seed: int, n_moves: int = N_MOVES) -> FixedP
     return solve(env, "balance", anneal)
 
 
-def call_milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> FixedPlacement:
+def max_load(
+    env: gym.Env[Any, Any],
+    seed: int,
+    contiguous: bool = False,
+    time_limit_s: float = 60.0,
+) -> FixedPlacement:
+    """The program of the largest load; see ``solvers.programs.max_load.max_load``.
+
+    Args:
+        env: An environment with ``objective="throughput"``.
+        seed: Of the annealing that the program starts from.
+        contiguous: Whether no path may leave a device and return to it. The program then starts
+            from ``dpl``, otherwise from ``balance``.
+        time_limit_s: Wall-clock limit of the program.
+
+    Raises:
+        EngineError: No placement was found.
+    """
+
+    def begin(problem: Problem, costs: CostTable) -> IntArray | None:
+        try:
+            if not contiguous:
+                return balance_loads(problem, costs, find_start(problem, costs), seed)
+            start = linear_pipeline(problem, costs)
+        except UserError:
+            return None
+        return None if problem.infeasibility(start) else start
+
+    def best(problem: Problem, costs: CostTable) -> Solution:
+        start, lower_ms = begin(problem, costs), load_ms(problem, costs)
+        return solve_max_load(problem, costs, start, lower_ms, time_limit_s, contiguous)
+
+    return solve(env, "max-load", best)
+
+
+def call_milp(
+    env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0, n_calls: int = 1
+) -> FixedPlacement:
     """See ``solvers.calls.call_program``, which starts from ``greedy_fill``.
+
+    Several calls start from the best placement with one, which takes half of the time.
+
+    Args:
+        env: An environment with ``schedule="tarnawski-latency"``.
+        seed: Without effect.
+        time_limit_s: Wall-clock limit.
+        n_calls: Maximum number of calls of each accelerator.
 
     Raises:
         EngineError: No placement was found.
@@ -120,7 +192,12 @@ def call_milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> 
     def best(problem: Problem, costs: CostTable) -> Solution:
         start = calls.greedy_fill(problem, costs)
         schedule = SimulatedBackend(problem, costs, PRESETS["tarnawski-latency"]).schedule
-        return calls.call_program(problem, costs, start, schedule, time_limit_s)
+        stages = sorted({1, n_calls})
+        for most in stages:
+            each_s = time_limit_s / len(stages)
+            found = calls.call_program(problem, costs, start, schedule, each_s, most)
+            start = start if found.assignment is None else found.assignment
+        return found
 
     return solve(env, "call-milp", best)
 

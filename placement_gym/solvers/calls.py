@@ -65,10 +65,13 @@ def call_program(
     start: IntArray,
     schedule: Callable[[IntArray], Schedule],
     time_limit_s: float = 60.0,
+    n_calls: int = 1,
 ) -> Solution:
     """Minimise the latency of calls under support and memory limits.
 
-    The bound holds for placements that call no accelerator more than once.
+    The bound holds for placements that call no accelerator more than ``n_calls`` times. The program
+    may also end a call early to return outputs, which the schedule does not: with several calls its
+    optimum may be below the latency of every placement, and is then not proven.
 
     Args:
         problem: Units, devices, support and memory limits.
@@ -78,23 +81,30 @@ def call_program(
             and (n_operators,) start and finish of each operator, in ms.
         time_limit_s: Wall-clock limit, after which the best placement so far and the bound are
             returned.
+        n_calls: Maximum number of calls of each accelerator.
     """
     end = perf_counter() + time_limit_s
     feasible = not problem.infeasibility(start)
     latency_ms, starts_ms, _ = schedule(start)
     best, best_ms = (start, latency_ms) if feasible else (None, np.inf)
-    tasks = call_tasks(problem, costs)
-    # Running everything one after another, each tensor in and out, is slower than any schedule; it
-    # takes the place of a latency while none is known.
-    slowest_ms = float(costs.operator_ms.max(axis=1).sum() + 2 * costs.boundary_ms.sum())
+    tasks, accelerators = call_tasks(problem, costs), np.flatnonzero(~costs.host)
+    # Running everything one after another, each tensor out of one call and into all others, is
+    # slower than any schedule; it takes the place of a latency while none is known.
+    passes_ms = (1 + n_calls) * costs.boundary_ms.sum()
+    slowest_ms = float(costs.operator_ms.max(axis=1).sum() + passes_ms)
     while True:
         # Every time in the program is at most `limit_ms`, which multiplies decisions in its rows:
         # the closer it is to the optimum, the tighter is the relaxation.
         limit_ms = min(best_ms, slowest_ms)
-        program, x = build_call_program(problem, costs, tasks, limit_ms)
+        program, x, calling = build_call_program(problem, costs, tasks, limit_ms, n_calls)
         begin = None
-        if best is not None and call_indices(costs, best[tasks.unit], starts_ms).max() < 1:
-            begin = x[np.arange(len(x)), best], 1.0
+        if best is not None:
+            call = call_indices(costs, best[tasks.unit], starts_ms)
+            if call.max() < n_calls:
+                called = np.flatnonzero(call >= 0)
+                at = np.searchsorted(accelerators, best[tasks.unit[called]]), call[called]
+                ones = x[np.arange(len(x)), best], calling[called, *at]
+                begin = np.unique(np.concatenate(ones)), 1.0
         found = minimize(program, max(end - perf_counter(), 0.1), begin)
         if found.values is not None:
             assignment = read_assignment(found.values, x)
@@ -119,9 +129,9 @@ def call_indices(costs: CostTable, device: IntArray, starts_ms: FloatArray) -> I
 
 
 def build_call_program(
-    problem: Problem, costs: CostTable, tasks: Tasks, limit_ms: float
-) -> tuple[Linear, IntArray]:
-    """Build the program; returns it with the (n_units, n_devices) columns x that place a unit.
+    problem: Problem, costs: CostTable, tasks: Tasks, limit_ms: float, n_calls: int = 1
+) -> tuple[Linear, IntArray, IntArray]:
+    """Build the program.
 
     ``done`` is when a task's outputs exist. A call starts when all tensors that enter it are done;
     it takes the time of its tasks and of the tensors that enter or leave it, and then all its
@@ -133,17 +143,28 @@ def build_call_program(
         costs: As for ``call_program``.
         tasks: Tasks in topological order.
         limit_ms: Upper bound of every time.
+        n_calls: Maximum number of calls of each accelerator.
+
+    Returns:
+        The program; (n_units, n_devices) columns x that place a unit; and (n_tasks, n_accelerators,
+        n_calls) columns that choose the call of a task, which with one call are those of its unit.
     """
     tensor, reader = tasks.tensors.readings()
     maker = tasks.tensors.source
     hosts, accelerators = np.flatnonzero(costs.host), np.flatnonzero(~costs.host)
-    n, t, r, a = len(tasks), len(maker), len(tensor), len(accelerators)
-    border_ms = costs.boundary_ms[tasks.tensor][:, accelerators]
+    callee = np.repeat(accelerators, n_calls)
+    n, t, r, a = len(tasks), len(maker), len(tensor), len(callee)
+    border_ms = costs.boundary_ms[tasks.tensor][:, callee]
     early = earliest_finish_ms(problem, tasks)
     program = Linear(about_ms=float(early.max()))
     x = add_placement(program, problem)
     on = x[tasks.unit]
     hosted, calling = on[:, hosts], on[:, accelerators]
+    # Each task of an accelerator is in one of its calls; the next one starts when one has finished.
+    if n_calls > 1:
+        calls = program.variables(n, len(accelerators), n_calls, upper=1.0, whole=True)
+        program.require((calls, 1.0), (calling, -1.0), rows=calling.size, low=0.0)
+        calling = calls.reshape(n, a)
     # For each tensor and call: it comes in, it goes out; for each reading: it comes back for it.
     enters, leaves, fetches = (program.variables(size, a, upper=1.0) for size in (t, t, r))
     late = limit_ms - remaining_ms(problem, tasks)
@@ -162,12 +183,14 @@ def build_call_program(
     program.require(
         (start, 1.0),
         (finish, -1.0),
-        (calling.T, tasks.ms[:, accelerators].T),
+        (calling.T, tasks.ms[:, callee].T),
         (enters.T, border_ms.T),
         (leaves.T, border_ms.T),
         rows=a,
         low=0.0,
     )
+    follows = np.flatnonzero(callee[1:] == callee[:-1])
+    program.require((finish[follows], 1.0), (start[follows + 1], -1.0), rows=len(follows))
     # It starts when what enters it is done: a row that binds only where the tensor enters.
     waits = repeat_across(done[maker], a), 1.0
     program.require(
@@ -199,11 +222,11 @@ def build_call_program(
     program.require((done, 1.0), (np.repeat(total, n), -1.0), rows=n)
     program.require((finish, 1.0), (np.repeat(total, a), -1.0), rows=a)
     # Devices that are interchangeable would repeat every solution: their calls are ordered.
-    position = {device: i for i, device in enumerate(accelerators.tolist())}
+    position = {device: i * n_calls for i, device in enumerate(accelerators.tolist())}
     for group in interchangeable_devices(problem, costs):
         alike = start[[position[device] for device in group if device in position]]
         program.require((alike[:-1], 1.0), (alike[1:], -1.0), rows=max(len(alike) - 1, 0))
-    return program, x
+    return program, x, calling.reshape(n, len(accelerators), n_calls)
 
 
 def repeat_across(columns: IntArray, n: int) -> IntArray:

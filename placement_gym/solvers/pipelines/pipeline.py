@@ -9,6 +9,7 @@ exponential in the graph's width; over the prefixes of one topological order it 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,10 +21,13 @@ from placement_gym.problem.problem import Problem
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.pipelines.contiguous import ROUNDING, Split, SplitSearch
 from placement_gym.solvers.pipelines.forward import Forward, merge_leaves
+from placement_gym.solvers.pipelines.ideal_stages import ADDED
 from placement_gym.solvers.pipelines.ideals import MAX_IDEALS, TooManyIdealsError
 
 
-def exact_pipeline(problem: Problem, costs: CostTable, max_ideals: int = MAX_IDEALS) -> IntArray:
+def exact_pipeline(
+    problem: Problem, costs: CostTable, max_ideals: int = MAX_IDEALS, transfers: int = ADDED
+) -> IntArray:
     """(n_units,) devices of the best contiguous split, the published DP.
 
     Leaves without work join their neighbour where that is exact: without memory limits, or if the
@@ -33,28 +37,67 @@ def exact_pipeline(problem: Problem, costs: CostTable, max_ideals: int = MAX_IDE
         problem: Units, devices, support and memory limits.
         costs: Costs of the units' operators.
         max_ideals: Maximum number of ideals.
+        transfers: How they count, see ``StageCosts``.
 
     Raises:
         TooManyIdealsError: The graph has more than ``max_ideals`` ideals.
         PipelineMemoryError: The tables need more than ``MAX_BYTES``.
         ValueError: No contiguous split is feasible.
     """
-    return narrow(SplitSearch(problem, costs, max_ideals), find_exact)
+    return narrow(SplitSearch(problem, costs, max_ideals, transfers=transfers), find_exact).device
 
 
-def linear_pipeline(problem: Problem, costs: CostTable) -> IntArray:
+def linear_pipeline(problem: Problem, costs: CostTable, transfers: int = ADDED) -> IntArray:
     """(n_units,) devices of the best split along one depth-first topological order, the DPL.
 
-    Quadratic in the number of units.
+    Quadratic in the number of units. With transfers ``BY_CUT`` it is PipeDream's partitioner
+    (Narayanan et al. 2019, section 3.1) without replication: a pipeline is as slow as its slowest
+    stage, or as the slowest transfer between two of them.
+
+    Args:
+        problem: Units, devices, support and memory limits.
+        costs: Costs of the units' operators.
+        transfers: How they count, see ``StageCosts``.
 
     Raises:
         PipelineMemoryError: The tables need more than ``MAX_BYTES``.
         ValueError: No split along that order is feasible.
     """
-    return narrow(SplitSearch(problem, costs), find_linear)
+    return narrow(SplitSearch(problem, costs, transfers=transfers), find_linear).device
 
 
-def narrow(search: SplitSearch, solve: Callable[[SplitSearch], Split]) -> IntArray:
+def replicated_pipeline(
+    problem: Problem,
+    costs: CostTable,
+    sync_ms: float = 0.0,
+    transfers: int = ADDED,
+    linear: bool = False,
+) -> Split:
+    """The best contiguous split if alike devices may run one stage together, as PipeDream has it.
+
+    Each of m devices runs every m-th request, and exchanges its weights with the others in a ring:
+    a request takes it 1 / m of the stage's work and transfers, and the time of 2 (m - 1) / m of the
+    stage's bytes.
+
+    Args:
+        problem: Units, devices, support and memory limits; every copy of a stage holds all of it.
+        costs: Costs of the units' operators.
+        sync_ms: Time for a byte of weights; zero where they do not change, as in inference.
+        transfers: How they count, see ``StageCosts``.
+        linear: Whether to split along one order, as ``linear_pipeline``.
+
+    Returns:
+        The split; ``stages`` says which devices run each.
+
+    Raises:
+        UserError: As for ``exact_pipeline``.
+    """
+    search = SplitSearch(problem, costs, transfers=transfers, sync_ms=sync_ms)
+    search = replace(search, copies=int(search.kinds.counts.max()))
+    return narrow(search, find_linear if linear else find_exact)
+
+
+def narrow(search: SplitSearch, solve: Callable[[SplitSearch], Split]) -> Split:
     """Search again below the load that was found while times are far above it.
 
     Raises:
@@ -64,9 +107,12 @@ def narrow(search: SplitSearch, solve: Callable[[SplitSearch], Split]) -> IntArr
         split = solve(search)
         if not np.isfinite(split.load_ms):
             raise UserError("no contiguous split fits the devices' memory and support")
-        below = search.below(find_largest_load_ms(search.problem, search.costs, split.device))
+        load_ms = split.load_ms
+        if search.copies == 1 and search.transfers == ADDED:  # without errors of differences
+            load_ms = find_largest_load_ms(search.problem, search.costs, split.device)
+        below = search.below(load_ms)
         if below is None:
-            return split.device
+            return split
         search = below
 
 
@@ -81,7 +127,8 @@ def find_exact(search: SplitSearch) -> Split:
     forward = Forward.of(problem.units)
     merged, joined = merge_leaves(forward, problem, costs)
     held_bytes = problem.unit_bytes
-    if (problem.limits_bytes >= held_bytes.sum()).all():
+    # Copies of a stage exchange the bytes of leaves, too.
+    if search.sync_ms == 0.0 and (problem.limits_bytes >= held_bytes.sum()).all():
         return search.exact(merged, held_bytes)
     try:
         return search.exact(forward, held_bytes)
@@ -95,7 +142,7 @@ def solve_merged(search: SplitSearch, merged: Forward, joined: BoolArray) -> Spl
     """The best split under memory limits if leaves have joined their neighbours.
 
     Raises:
-        TooManyIdealsError: A split would be better if these leaves took no memory.
+        TooManyIdealsError: A split would be better if these leaves had no bytes.
     """
     held_bytes = search.problem.unit_bytes
     split = search.exact(merged, held_bytes)

@@ -1,0 +1,75 @@
+"""Balanced parts of a graph with a small cut, by METIS: placement that ignores directions.
+
+The baseline of "graph partitioning" in papers on placement (Scotch in Tarnawski et al. 2020, METIS
+in Mirhoseini et al. 2017).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import coo_array
+
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base.errors import UserError
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
+from placement_gym.solvers.repair import RepairPrices, repair
+from placement_gym.solvers.tasks import Tasks
+
+TOTAL = 2.0**24
+"""Weights are integers of 32 bits: all together."""
+SEED = 0
+
+
+def metis_partition(problem: Problem, costs: CostTable) -> IntArray:
+    """(n_units,) devices by METIS: a part for each, in proportion to its speed.
+
+    A unit weighs its share of the model's time, averaged over devices; an edge between two units
+    the mean time of transfers, of a tensor with several readers a share of it. Units that their
+    device does not run or hold are repaired.
+
+    Args:
+        problem: Units, devices, support and memory limits.
+        costs: Costs of the units' operators.
+
+    Raises:
+        UserError: pymetis is not installed.
+    """
+    try:
+        import pymetis
+    except ImportError:
+        raise UserError("metis needs pymetis: pip install pymetis (the extra metis)") from None
+
+    tasks = Tasks.of_units(problem.units, costs)
+    whole_ms = np.maximum(tasks.ms.sum(axis=0), np.finfo(np.float64).tiny)
+    first, other, link_ms = undirected_links(tasks, len(problem.devices))
+    _, part = pymetis.part_graph(
+        len(problem.devices),
+        pymetis.CSRAdjacency(first, other),
+        vweights=integers((tasks.ms / whole_ms).mean(axis=1)),
+        eweights=np.maximum(integers(link_ms), 1),
+        tpwgts=((1.0 / whole_ms) / (1.0 / whole_ms).sum()).tolist(),
+        options=pymetis.Options(seed=SEED),
+    )
+    device = problem.where_supported(np.asarray(part, dtype=np.int64))
+    prices = RepairPrices.of(problem, costs)
+    return repair(problem, device[None], prices.unit_ms, prices.links)[0]
+
+
+def undirected_links(tasks: Tasks, n_devices: int) -> tuple[IntArray, IntArray, FloatArray]:
+    """Neighbours of units and what a cut between them costs, in rows of a sparse matrix.
+
+    Returns:
+        (n_units + 1,) where each unit's neighbours begin, (n_links,) neighbours, (n_links,) ms.
+    """
+    tensor, maker, reader = tasks.readings
+    pairs = max(n_devices * (n_devices - 1), 1)
+    share_ms = (tasks.transfer_ms.sum(axis=(1, 2)) / pairs)[tensor] / np.bincount(tensor)[tensor]
+    ends = np.concatenate([maker, reader]), np.concatenate([reader, maker])
+    matrix = coo_array((np.tile(share_ms, 2), ends), (len(tasks), len(tasks))).tocsr()
+    return matrix.indptr, matrix.indices, matrix.data
+
+
+def integers(values: FloatArray) -> IntArray:
+    """Nonnegative values in proportion to them, which add up to about ``TOTAL``."""
+    return np.round(values / (values.sum() or 1.0) * TOTAL).astype(np.int64)
