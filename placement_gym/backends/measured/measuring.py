@@ -139,7 +139,10 @@ class MeasuringBackend(ABC):
         error = self.infeasibility(assignment)
         if error:
             return self.failure(error, assignment)
-        return self.evaluate_ignoring_limits(assignment)
+        measured = self.evaluate_ignoring_limits(assignment)
+        # HETERO may make more submodels than were needed.
+        error = self.problem.too_many(measured.n_submodels) if measured.feasible else ""
+        return self.failure(error, assignment) if error else measured
 
     def evaluate_batch(self, assignments: IntArray) -> Batch:
         return Batch.of(self.evaluate, assignments)

@@ -229,7 +229,7 @@ def fit_costs(
         operators=problem.units.graph.names,
         devices=problem.device_names,
         operator_ms=operator_ms * scale * np.where(whole > submodel_ms, rest, 1.0),
-        supported=problem.supported[problem.units.of_operator],
+        supported=problem.runs[problem.units.of_operator],
         memory_bytes=problem.units.graph.weight_bytes,
         transfer_size=problem.units.graph.tensors.size_bytes / 1e6,
         transfer_unit="MB",
