@@ -168,7 +168,9 @@ def match_rule(graph: OpGraph, rule: str, text: str) -> BoolArray:
         found = [any(name == rule or fnmatchcase(name, rule) for name in one) for one in names]
     if not any(found):
         known = dict.fromkeys(name for one in names for name in one)
-        raise UserError(f"nothing in the model matches {text}{suggest(rule, known)}")
+        raise UserError(
+            f"nothing in the model matches {text}{suggest(rule.rpartition(':')[2], known)}"
+        )
     return np.array(found, dtype=np.bool_)
 
 
