@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ class FaultyCore(ov.Core):
         refused: Operators that the device does not compile, although ``query_model`` lists them.
         unknown: Operators that ``query_model`` does not list.
         silent: Whether the error of a refusal names no operator.
+        together: Operators of which the last is wrong, only where the device runs all of them.
     """
 
     def __init__(
@@ -31,10 +33,11 @@ class FaultyCore(ov.Core):
         refused: Collection[str] = (),
         unknown: Collection[str] = (),
         silent: bool = False,
+        together: Sequence[str] = (),
     ) -> None:
         super().__init__()
         self.device, self.wrong, self.refused = device, wrong, refused
-        self.unknown, self.silent = unknown, silent
+        self.unknown, self.silent, self.together = unknown, silent, together
         self.compilations = 0
 
     def query_model(self, model: ov.Model, device_name: str, *rest: Any) -> dict[str, str]:
@@ -47,9 +50,10 @@ class FaultyCore(ov.Core):
     ) -> ov.CompiledModel:
         self.compilations += 1
         broken = model.clone()
-        for node in broken.get_ordered_ops():
-            if self.runs(node, device_name):
-                self.break_node(node)
+        mine = [node for node in broken.get_ordered_ops() if self.runs(node, device_name)]
+        joined = self.is_joined(mine)
+        for node in mine:
+            self.break_node(node, joined)
         return super().compile_model(broken, device_name, config)
 
     def runs(self, node: ov.Node, device_name: str) -> bool:
@@ -58,12 +62,22 @@ class FaultyCore(ov.Core):
             return device_name == self.device
         return str(node.get_rt_info()["affinity"].astype(str)).startswith(self.device)
 
-    def break_node(self, node: ov.Node) -> None:
+    def is_joined(self, nodes: Sequence[ov.Node]) -> bool:
+        """Return whether each of ``together`` reads the one before it, on the device."""
+        names = {node.get_friendly_name(): node for node in nodes}
+        return bool(self.together) and all(
+            last in names
+            and first in names
+            and names[last].input(0).get_source_output().get_node().get_friendly_name() == first
+            for first, last in pairwise(self.together)
+        )
+
+    def break_node(self, node: ov.Node, joined: bool) -> None:
         name = node.get_friendly_name()
         if name in self.refused:
             named = "an operator" if self.silent else f"operator '{name}'"
             raise RuntimeError(f"[{self.device}] {named} is not implemented")
-        if name in self.wrong:
+        if name in self.wrong or (joined and name == self.together[-1]):
             output = node.output(0)
             readers = list(output.get_target_inputs())
             factor = ops.constant(np.array(OFF, dtype=np.float32))

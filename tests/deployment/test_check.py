@@ -1,0 +1,198 @@
+"""What breaks on a device is found, kept off it, and everything else still runs there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino as ov
+import pytest
+from faulty_devices import FaultyCore
+from foreign_models import make_chain
+from testbed import ONCE
+
+import placement_gym
+from placement_gym import DeviceSpec, UserError
+from placement_gym.backends.measured.assembly import find_supported
+from placement_gym.backends.measured.in_process import MeasuredBackend
+from placement_gym.backends.measured.inspection import inspect
+from placement_gym.cli.main import main
+from placement_gym.deployment import check as check_module
+from placement_gym.deployment.check import check, choose_reference
+from placement_gym.deployment.faults import MOST_COMPILATIONS, FaultFinder, Findings
+from placement_gym.graph.extract import extract_spec
+from placement_gym.graph.units import group
+from placement_gym.hardware.devices import TESTBED
+from placement_gym.models.spec import ModelSpec
+from placement_gym.problem.constraints import Constraints
+from placement_gym.problem.problem import Problem
+
+FAULTY = "CPU_FAST"
+THREE = ("convolution7", "relu20", "convolution41")
+
+
+def build_backend(model: Any, core: FaultyCore, monkeypatch: Any = None) -> MeasuredBackend:
+    """Measures a model in this process by a core with faults, each operator a unit."""
+    spec = ModelSpec(model, "op")
+    loaded = spec.load()
+    units = group(extract_spec(loaded, spec), "op")
+    known = [core.query_model(loaded, device.name) for device in TESTBED]
+    problem = Problem(units, TESTBED, find_supported(units, known))
+    return MeasuredBackend(core, loaded, problem, protocol=ONCE)
+
+
+def find(core: FaultyCore, n_layers: int = 50) -> tuple[Findings, list[str]]:
+    """What is found in a chain of 2 x ``n_layers`` operators, and the names of what is at fault."""
+    backend = build_backend(make_chain(n_layers), core)
+    found = FaultFinder(backend, 1).find()
+    return found, [backend.problem.units.names[fault.unit] for fault in found.faults]
+
+
+def faulty(**faults: Any) -> FaultyCore:
+    core = FaultyCore(FAULTY, **faults)
+    core.register_plugin("openvino_intel_cpu_plugin", FAULTY)
+    return core
+
+
+def test_a_sound_device_takes_two_compilations() -> None:
+    core = faulty()
+    found, names = find(core, 4)
+    assert (names, found.confirmed, found.compilations) == ([], True, 2)
+    assert core.compilations == 2
+
+
+@pytest.mark.parametrize(
+    ("faults", "kinds"),
+    [
+        ({"wrong": THREE}, {"differs"}),
+        ({"refused": THREE}, {"refused"}),
+        ({"unknown": THREE}, {"refused"}),
+        ({"wrong": THREE[:1], "refused": THREE[1:2], "unknown": THREE[2:]}, {"differs", "refused"}),
+    ],
+)
+def test_three_of_a_hundred_operators_take_twelve_compilations(
+    faults: dict[str, Sequence[str]], kinds: set[str]
+) -> None:
+    core = faulty(**faults)
+    found, names = find(core)
+    assert sorted(names) == sorted(THREE)
+    assert {fault.kind for fault in found.faults} == kinds
+    assert found.confirmed
+    assert core.compilations == found.compilations <= 12
+
+
+def test_errors_are_those_of_the_operators_themselves() -> None:
+    found, _ = find(faulty(wrong=("convolution1", "relu3")), 6)
+    assert [fault.error for fault in found.faults] == pytest.approx([0.01, 0.01], rel=1e-3)
+    assert found.alone is not None
+    assert found.alone.error == pytest.approx(1.01**2 - 1.0, rel=1e-3)
+
+
+def test_a_refusal_that_names_no_operator_is_bisected() -> None:
+    core = faulty(refused=("relu2", "convolution5"), silent=True)
+    found, names = find(core, 8)
+    assert sorted(names) == ["convolution5", "relu2"]
+    assert found.confirmed
+    assert core.compilations == found.compilations <= MOST_COMPILATIONS
+
+
+def test_a_fault_of_neighbours_together_is_found_by_placement() -> None:
+    core = faulty(together=("convolution3", "relu3"))
+    found, names = find(core, 8)
+    assert len(names) == 1
+    assert names[0] in ("convolution3", "relu3")
+    assert found.confirmed
+
+
+def test_no_more_compilations_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("placement_gym.deployment.faults.MOST_COMPILATIONS", 6)
+    core = faulty(refused=("relu2", "convolution5"), silent=True)
+    found, _ = find(core, 8)
+    assert not found.confirmed
+    assert core.compilations == found.compilations <= 6
+
+
+def test_the_first_exact_cpu_is_the_reference() -> None:
+    fast = DeviceSpec("CPU_FAST", plugin="CPU", precision="bf16")
+    assert choose_reference((fast, TESTBED[0])) == (TESTBED[0], [fast])
+    assert choose_reference((DeviceSpec("NPU"),)) == (DeviceSpec("CPU"), [DeviceSpec("NPU")])
+    with pytest.raises(UserError, match="name a device to check"):
+        choose_reference((DeviceSpec("CPU"),))
+
+
+def test_constraints_that_check_writes_make_the_plan_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = ["gate", "stem/conv"]
+    monkeypatch.setattr(
+        check_module, "build_measured_backend", lambda spec, *_, **__: build_backend(
+            spec.model, faulty(wrong=wrong)
+        )
+    )  # fmt: skip
+    document = check("tiny", "cpu-testbed", out=tmp_path, quiet=True)
+    (row,) = document["devices"]
+    assert sorted(one["name"] for one in row["operators"]) == wrong
+    assert row["confirmed"]
+    assert row["kept_off_ms"] > row["alone_ms"] > 0
+    assert Constraints.parse(document["file"]).keep_off[FAULTY] == ["stem/conv", "gate"]
+    backend = build_backend("tiny", faulty(wrong=wrong))
+    problem = Constraints.parse(document["file"]).apply(backend.problem)
+    placed = problem.where_supported(problem.single(1))
+    assert set(placed) == {0, 1}
+    assert backend.output_error(placed) <= backend.tolerance < backend.output_error(
+        problem.single(1)
+    )
+
+
+def test_the_command_prints_one_document_and_passes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["check", "-m", "tiny", "-d", "cpu-testbed", "--out", str(tmp_path)]
+    assert main([*words, "--json", "--quiet"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    (row,) = document["devices"]
+    assert (row["name"], row["reference"], row["operators"]) == (FAULTY, "CPU", [])
+    assert row["confirmed"]
+    assert row["error"] <= row["tolerance"]
+    assert document["file"] is None
+    assert not list(tmp_path.iterdir())
+
+
+class RecordingCore(ov.Core):
+    """OpenVINO that keeps the models that it compiles."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.models: list[ov.Model] = []
+
+    def compile_model(self, model: Any, *rest: Any) -> ov.CompiledModel:
+        self.models.append(model)
+        return super().compile_model(model, *rest)
+
+
+def test_a_compiled_plan_has_the_affinities_that_rules_state(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.yaml"
+    rules.write_text(
+        "keep_off:\n  CPU_FAST: ['type:Softmax', gate]\nkeep_on:\n  CPU_FAST: ['layer:left']\n"
+        "inputs: CPU\nmax_submodels: 3\n"
+    )
+    document = placement_gym.plan(
+        "tiny", "cpu-testbed", "op", out=tmp_path, constraints=str(rules), quiet=True
+    )
+    placement = placement_gym.Placement.load(document["file"])
+    core = RecordingCore()
+    compiled = placement_gym.compile_model(core, placement_gym.load_model("tiny"), placement)
+    on = {
+        node.get_friendly_name(): node.get_rt_info()["affinity"].astype(str).split("_ALIAS")[0]
+        for node in core.models[-1].get_ops()
+    }
+    expected = {"scores": "CPU", "gate": "CPU", "stem/conv": "CPU"}
+    expected |= dict.fromkeys(("left/conv", "left/add"), "CPU_FAST")
+    assert {name: on[name] for name in expected} == expected
+    assert compiled.get_property("HETERO_NUMBER_OF_SUBMODELS") <= 3
+    alone = {row["label"]: row["error"] for row in document["rows"] if row["alone"]}
+    assert "a constraint keeps unit" in alone["CPU alone"]
+    assert "a constraint keeps unit" in alone["CPU_FAST alone"]
