@@ -85,7 +85,7 @@ def parse_rules(text: str) -> tuple[str, list[str]]:
 
 def parse_pin(text: str) -> tuple[str, str]:
     """Read ``inputs=DEVICE`` or ``outputs=DEVICE``."""
-    what, separator, device = text.partition("=")
+    what, _, device = text.partition("=")
     if what not in PINNED or not device:
         raise argparse.ArgumentTypeError(
             f"must be inputs=DEVICE or outputs=DEVICE, as in inputs=CPU, not {text!r:.80}"

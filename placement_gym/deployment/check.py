@@ -8,8 +8,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
 from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.profile import holds_model
@@ -86,7 +84,9 @@ def check(
         "model": graph.model,
         "n_operators": len(graph),
         "devices": rows,
-        "file": write_constraints(rows, folder / f"check-{safe_name(graph.model)}-constraints.json"),
+        "file": write_constraints(
+            rows, folder / f"check-{safe_name(graph.model)}-constraints.json"
+        ),
         "wall_s": perf_counter() - started,
     }
     return document

@@ -8,7 +8,7 @@ halves, of which those that fail are divided again.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -115,11 +115,7 @@ class FaultFinder:
             units = suspects
         if not units:
             # No suspicion holds: the device computes them otherwise in the whole model.
-            order = np.flatnonzero(self.left).tolist()
-            types = self.problem.units.quotient.types
-            units = self.isolate(
-                sorted(order, key=lambda u: types[u]) if outcome.refusal else order
-            )
+            units = [self.last_of_least(np.flatnonzero(self.left).tolist())]
         return [Fault(unit, kind, outcome.refusal, self.own_error(unit)) for unit in units]
 
     def confirm(self, suspects: Sequence[int]) -> list[int]:
@@ -136,22 +132,16 @@ class FaultFinder:
         halves = suspects[:half], suspects[half:]
         failing = [part for part in halves if self.fail(part)]
         if not failing:
-            return self.narrow(*halves)
+            return [self.last_of_least(suspects)]  # it fails together with others
         return [unit for part in failing for unit in self.isolate(part)]
 
-    def narrow(self, left: Sequence[int], right: Sequence[int]) -> list[int]:
-        """The two ends of a shortest run over a border that fails though neither side does."""
-        shortest = self.least(len(left), lambda n: [*left[-n:], *right])
-        after = self.least(len(right), lambda n: [*left[-shortest:], *right[:n]])
-        return [left[-shortest], right[after - 1]]
-
-    def least(self, most: int, take: Callable[[int], list[int]]) -> int:
-        """The least number from 1 to ``most`` with which units fail; those of ``most`` do."""
-        low, high = 1, most
+    def last_of_least(self, suspects: Sequence[int]) -> int:
+        """The last of the fewest first suspects that fail, without which the rest does not."""
+        low, high = 1, len(suspects)
         while low < high:
             middle = (low + high) // 2
-            low, high = (low, middle) if self.fail(take(middle)) else (middle + 1, high)
-        return low
+            low, high = (low, middle) if self.fail(suspects[:middle]) else (middle + 1, high)
+        return suspects[low - 1]
 
     def fail(self, units: Sequence[int]) -> bool:
         """Return whether a placement with only these units on the device fails."""

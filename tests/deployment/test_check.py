@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import openvino as ov
 import pytest
 from faulty_devices import FaultyCore
@@ -18,7 +17,6 @@ import placement_gym
 from placement_gym import DeviceSpec, UserError
 from placement_gym.backends.measured.assembly import find_supported
 from placement_gym.backends.measured.in_process import MeasuredBackend
-from placement_gym.backends.measured.inspection import inspect
 from placement_gym.cli.main import main
 from placement_gym.deployment import check as check_module
 from placement_gym.deployment.check import check, choose_reference
@@ -142,8 +140,8 @@ def test_constraints_that_check_writes_make_the_plan_right(
     problem = Constraints.parse(document["file"]).apply(backend.problem)
     placed = problem.where_supported(problem.single(1))
     assert set(placed) == {0, 1}
-    assert backend.output_error(placed) <= backend.tolerance < backend.output_error(
-        problem.single(1)
+    assert (
+        backend.output_error(placed) <= backend.tolerance < backend.output_error(problem.single(1))
     )
 
 

@@ -50,12 +50,9 @@ def measure_operator_errors(engine: Engine, device: int, chosen: BoolArray) -> F
     parts = [(operator, stages[operator]) for operator in np.flatnonzero(chosen).tolist()]
     inputs = engine.steps[0]
     engine.reporter.beat("compiling with all activations as outputs")
-    expected = infer_ports(
-        compile_on(
-            engine.core, tap(engine.model, stages), reference, "the model with more outputs"
-        ),
-        inputs,
-    )
+    tapped = tap(engine.model, stages)
+    whole = compile_on(engine.core, tapped, reference, "the model with all activations as outputs")
+    expected = infer_ports(whole, inputs)
     # One model of all operators: an operator reads Parameters alone, and ends in Results alone.
     pieces = ov.Model(
         [result for _, part in parts for result in part.results],
@@ -85,7 +82,8 @@ def list_ports(part: StageModel) -> list[Port]:
 
 
 def tap(model: ov.Model, stages: Sequence[StageModel]) -> ov.Model:
-    """A copy of a model that also returns what each part returns, in names of ports."""
+    """A copy of a model that returns what each part of it does, named by the ports."""
+    import openvino as ov
     from openvino import op
 
     tapped = model.clone()
@@ -95,8 +93,6 @@ def tap(model: ov.Model, stages: Sequence[StageModel]) -> ov.Model:
     for name, index in ports:
         results.append(op.Result(nodes[name].output(index)))
         results[-1].set_friendly_name(f"{name}:{index}")
-    import openvino as ov
-
     return ov.Model(results, tapped.get_sinks(), tapped.get_parameters(), "activations")
 
 
