@@ -72,14 +72,12 @@ def check_table(document: Mapping[str, Any], shown: int | None = SHOWN) -> Group
         for one in row["operators"][:shown]:
             error = "-" if one["error"] is None else f"{one['error']:.1e}"
             table.add_row(row["name"], one["name"], one["type"], one["fault"], error)
-    lines = [
-        FittedText(line) for row in document["devices"] for line in describe_device(row, shown)
-    ]
+    said = (line for row in document["devices"] for line in describe_device(row, shown))
     faults = any(row["operators"] for row in document["devices"])
     end = f"{document['n_operators']} operators checked in {document['wall_s']:.0f} s."
     if document["file"]:
         end += f" Plan without what fails: --constraints {document['file']}"
-    return Group(*lines, *([table] if faults else []), FittedText(end, "dim"))
+    return Group(*map(FittedText, said), *([table] if faults else []), FittedText(end, "dim"))
 
 
 def passed(row: Mapping[str, Any]) -> bool:

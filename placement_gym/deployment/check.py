@@ -80,16 +80,14 @@ def check(
                 rows.append(check_device(backend))
             graph = backend.problem.units.graph
     assert graph is not None  # there is a device
-    document: Document = {
+    name = f"check-{safe_name(graph.model)}-constraints.json"
+    return {
         "model": graph.model,
         "n_operators": len(graph),
         "devices": rows,
-        "file": write_constraints(
-            rows, folder / f"check-{safe_name(graph.model)}-constraints.json"
-        ),
+        "file": write_constraints(rows, folder / name),
         "wall_s": perf_counter() - started,
     }
-    return document
 
 
 def choose_reference(devices: tuple[DeviceSpec, ...]) -> tuple[DeviceSpec, list[DeviceSpec]]:
