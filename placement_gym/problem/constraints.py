@@ -159,14 +159,14 @@ def match_rule(graph: OpGraph, rule: str, text: str) -> BoolArray:
     Raises:
         UserError: Nothing matches.
     """
+    names = graph.members
     if rule.startswith(TYPE):
-        pattern, names = rule.removeprefix(TYPE), [(kind,) for kind in graph.types]
-        found = [fnmatchcase(kind, pattern) for kind in graph.types]
+        names = tuple((kind,) for kind in graph.types)
+        found = [fnmatchcase(kind, rule.removeprefix(TYPE)) for kind in graph.types]
     elif rule.startswith(LAYER):
-        layer, names = rule.removeprefix(LAYER), list(graph.members)
+        layer = rule.removeprefix(LAYER)
         found = [any(is_part(name, layer) for name in one) for one in names]
     else:
-        names = list(graph.members)
         found = [any(name == rule or fnmatchcase(name, rule) for name in one) for one in names]
     if not any(found):
         known = dict.fromkeys(name for one in names for name in one)

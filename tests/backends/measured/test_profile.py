@@ -37,6 +37,7 @@ from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.patterns import sample_placements
 from placement_gym.problem.problem import Problem
 
+SHORT = TimingProtocol(warmup=0, repeats=2, fit_placements=0, counter_inferences=2)
 LINK_MS, MS_PER_MB, SUBMODEL_MS = 0.05, 0.4, 0.03
 
 
@@ -251,7 +252,7 @@ def test_one_device_is_refused_with_the_remedy() -> None:
         profile.check_can_be_profiled(problem)
 
 
-@pytest.mark.parametrize("fault", ["unknown", "refused"])
+@pytest.mark.parametrize("fault", ["unknown", pytest.param("refused", marks=pytest.mark.slow)])
 def test_a_device_that_lacks_operators_is_profiled_in_placements(fault: str) -> None:
     core = FaultyCore("CPU_FAST", **{fault: ["gate", "stem/conv"]})
     core.register_plugin("openvino_intel_cpu_plugin", "CPU_FAST")
@@ -260,7 +261,7 @@ def test_a_device_that_lacks_operators_is_profiled_in_placements(fault: str) -> 
     operators = [core.query_model(model, device.name) for device in TESTBED]
     free = Problem(units, TESTBED, find_supported(units, operators))
     problem = Constraints(keep_off={"CPU_FAST": ["gate", "stem/conv"]}).apply(free)
-    backend = MeasuredBackend(core, model, problem, protocol=QUICK)
+    backend = MeasuredBackend(core, model, problem, protocol=SHORT)
     table = profile.measure_profile(backend)
     assert (table.operator_ms > 0.0).any(axis=0).all()
     assert np.isfinite(table.operator_ms).all()
