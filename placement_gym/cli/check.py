@@ -90,9 +90,12 @@ def describe_device(row: Mapping[str, Any], shown: int | None = SHOWN) -> Iterat
     if row["skipped"]:
         yield f"{name}: {row['skipped']}."
         return
-    alone = f"outputs differ from those of {row['reference']} by {row['error'] or 0.0:.1e}"
-    if row["error"] is None:
-        alone = f"refuses the model: {row['refusal'] or 'it lists no operator as supported'}"
+    if row["refusal"]:
+        alone = f"refuses the model: {row['refusal']}"
+    elif row["error"] is None:
+        alone = "outputs are not finite, or it supports no operator"
+    else:
+        alone = f"outputs differ from those of {row['reference']} by {row['error']:.1e}"
     limit = f"{row['tolerance']:.1e} allowed"
     yield f"{name}: {alone} ({limit}; {row['compilations']} compilations)"
     if n:

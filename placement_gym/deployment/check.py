@@ -58,7 +58,7 @@ def check(
         ``model``, ``n_operators``, ``file`` (the constraints, or None), ``wall_s`` and
         ``devices``, for each device but the reference ``name``, ``reference``, ``tolerance``,
         ``skipped`` (why it was not checked, or an empty string), ``error`` (relative, of the device
-        alone; None if it does not run), ``refusal`` (why it does not, or an empty string),
+        alone; None if it does not run, or its outputs are not finite), ``refusal`` (why it does not, or an empty string),
         ``operators`` at fault (``name``, ``type``, ``fault``: ``"refused"`` or ``"differs"``,
         ``reason``, ``error``), ``confirmed`` (whether all others run there as on the reference),
         ``compilations``; and of the analytic model, None without one, ``alone_ms``,
@@ -121,7 +121,7 @@ def check_device(backend: MeasuringBackend) -> Document:
     units = problem.units
     return {
         **row,
-        "error": alone.error if alone and not alone.refusal else None,
+        "error": finite_or_none(alone.error) if alone and not alone.refusal else None,
         "refusal": alone.refusal if alone else "",
         "operators": [
             {
@@ -129,7 +129,7 @@ def check_device(backend: MeasuringBackend) -> Document:
                 "type": units.quotient.types[fault.unit],
                 "fault": fault.kind,
                 "reason": make_printable(fault.reason),
-                "error": fault.error,
+                "error": finite_or_none(fault.error),
             }
             for fault in sorted(found.faults, key=lambda fault: fault.unit)
         ],
@@ -137,6 +137,11 @@ def check_device(backend: MeasuringBackend) -> Document:
         "compilations": found.compilations,
         **estimate(backend, device, [fault.unit for fault in found.faults]),
     }
+
+
+def finite_or_none(error: float | None) -> float | None:
+    """An error as JSON holds it: None also for outputs that are not finite or have other shapes."""
+    return error if error is not None and np.isfinite(error) else None
 
 
 def estimate(backend: MeasuringBackend, device: int, kept_off: list[int]) -> Document:
