@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from math import isfinite
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -58,7 +59,8 @@ def check(
         ``model``, ``n_operators``, ``file`` (the constraints, or None), ``wall_s`` and
         ``devices``, for each device but the reference ``name``, ``reference``, ``tolerance``,
         ``skipped`` (why it was not checked, or an empty string), ``error`` (relative, of the device
-        alone; None if it does not run, or its outputs are not finite), ``refusal`` (why it does not, or an empty string),
+        alone; None if it does not run, or its outputs are not finite), ``refusal`` (why it does
+        not run, or an empty string),
         ``operators`` at fault (``name``, ``type``, ``fault``: ``"refused"`` or ``"differs"``,
         ``reason``, ``error``), ``confirmed`` (whether all others run there as on the reference),
         ``compilations``; and of the analytic model, None without one, ``alone_ms``,
@@ -141,7 +143,7 @@ def check_device(backend: MeasuringBackend) -> Document:
 
 def finite_or_none(error: float | None) -> float | None:
     """An error as JSON holds it: None also for outputs that are not finite or have other shapes."""
-    return error if error is not None and np.isfinite(error) else None
+    return error if error is not None and isfinite(error) else None
 
 
 def estimate(backend: MeasuringBackend, device: int, kept_off: list[int]) -> Document:
