@@ -32,6 +32,7 @@ from placement_gym.bench.report.known_latencies import load_references
 from placement_gym.bench.run.rows import ROWS, load_rows, load_runs
 from placement_gym.cli.values import parse_seeds, parse_setting, positive_integer, positive_seconds
 from placement_gym.hardware.device_requests import parse_counts, parse_devices
+from placement_gym.problem.constraints import Constraints
 from placement_gym.problem.costs.workloads import Workload
 
 SAVED = Path(__file__).parent / "data" / "saved"
@@ -51,12 +52,13 @@ STUDY = {
     "env_kwargs": {"horizon": 2},
     "published": {"x": {"a": 1.5}},
 }
+CONSTRAINTS = b"keep_off:\n  NPU: [a, 'type:Softmax']\ninputs: CPU\nmax_submodels: 2\n"
 SMALL_STUDY = b"env: E\nmodels: [a]\nagents: [b]\nbudget: 3\n"
 LIMIT_S = 2.0
 MAX_MESSAGE = 5_000
 DOCUMENTED = (UserError, argparse.ArgumentTypeError)
 FAST, SLOW = 30, 770
-"""Inputs for each of thirteen parsers: 390 and 10,010."""
+"""Inputs for each of fifteen parsers."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,8 @@ PARSERS = (
     Parser("study.yaml", (SAVED / "study.yaml").read_bytes(), read_study),
     Parser("study.json.yaml", json.dumps(STUDY).encode(), read_study),
     Parser(ROWS, (SAVED / "study" / ROWS).read_bytes(), read_rows),
+    Parser("constraints.yaml", CONSTRAINTS, Constraints.parse),
+    Parser("constraints.json", json.dumps({"keep_on": {"GPU": ["a"]}}).encode(), Constraints.parse),
     Parser(REFERENCES, b'{"a b c": {"optimum_ms": 1.5, "bound_ms": null}}', read_references),
     Parser(
         COMPARISON,

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from placement_gym.base.errors import UserError
+from placement_gym.cli.constraints import add_constraints, collect_constraints
 from placement_gym.cli.options import (
     add_devices,
     add_granularity,
@@ -63,6 +64,7 @@ def add_compare(command: Command) -> None:
         help="a number of seeds, as in 5 for 0 to 4, or a list with ranges, as in 0,1,2 or 3-5 "
         "(default: %(default)s)",
     )
+    add_constraints(command)
     command.add_argument(
         "--set",
         action="append",
@@ -112,13 +114,15 @@ def run_compare(options: argparse.Namespace) -> int:
 
 
 def env_settings(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments that ``--set`` gives to ``gym.make``.
+    """Return the arguments that ``--set`` and constraints give to ``gym.make``.
 
     Raises:
         UserError: It is what an option of its own says.
     """
     settings = dict(options.set)
-    for key in ("model", "devices"):
+    constraints = collect_constraints(options)
+    taken = ("model", "devices", *(["constraints"] if constraints else []))
+    for key in taken:
         if key in settings:
             raise UserError(f"--set {key}=... would contradict --{key}: give that alone")
-    return settings
+    return settings | ({"constraints": constraints} if constraints else {})

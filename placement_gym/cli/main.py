@@ -14,6 +14,7 @@ from io import TextIOWrapper
 from placement_gym.base.errors import PlacementGymError, PlacementGymWarning, raise_interrupt
 from placement_gym.base.texts import make_lines_printable, make_printable
 from placement_gym.cli.bench import add_bench
+from placement_gym.cli.check import add_check
 from placement_gym.cli.compare import add_compare
 from placement_gym.cli.lists import add_agents, add_list_devices, add_models
 from placement_gym.cli.measure import add_evaluate, add_export, add_fidelity, add_plan, add_profile
@@ -81,6 +82,7 @@ def make_parser() -> Command:
     top.add_argument("--version", action="version", version=VERSION)
     add = top.add_commands()
     add_plan(add("plan", "find the placement to deploy, in a minute"))
+    add_check(add("check", "find the operators that a device refuses or computes wrongly"))
     add_export(add("export", "write a placement for programs that use OpenVINO alone"))
     add_view(add("view", "write a page to explore placements in a browser"))
     add_compare(add("compare", "compare agents on one model"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from placement_gym.cli.constraints import add_constraints, collect_constraints
 from placement_gym.cli.options import (
     add_devices,
     add_granularity,
@@ -58,6 +59,7 @@ def add_plan(command: Command) -> None:
         help="for the solver (default: %(default)s)",
     )
     add_shared(command, "--objective")
+    add_constraints(command)
     command.add_argument(
         "--phases",
         action="store_true",
@@ -158,6 +160,7 @@ def run_plan(options: argparse.Namespace) -> int:
         objective=options.objective,
         pictures=options.pictures,
         phases=options.phases,
+        constraints=collect_constraints(options),
     )
     print_result(options, document, lambda: plan_table(document))
     return 0

@@ -29,6 +29,7 @@ from placement_gym.problem.problem import Problem
 from placement_gym.solvers.bounds import lower_bound
 from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.fill import fill_in_order, pipeline_parallel
+from placement_gym.solvers.merge import merge_submodels
 from placement_gym.solvers.milp import serial_program
 from placement_gym.solvers.pipelines.ideal_stages import PipelineMemoryError
 from placement_gym.solvers.pipelines.ideals import TooManyIdealsError
@@ -93,7 +94,7 @@ def propose_candidates(
         named.append(("min-cut", cut))
     for label, placements in (("prefix", prefixes(problem)), ("window", windows(problem))):
         latency_ms, feasible = twin.evaluate_batch_exactly(placements)
-        order = np.argsort(latency_ms, kind="stable")[: len(latency_ms) if problem.binding else 1]
+        order = np.argsort(latency_ms, kind="stable")
         fit = (i for i in order if feasible[i] and not explain_excess(problem, placements[i]))
         named += [(label, placements[i]) for i in islice(fit, 1)]
     return collect(twin, named), solved.bound_ms
@@ -123,7 +124,8 @@ def collect(
 ) -> list[Candidate]:
     """Candidates of labels and assignments, each placement once, after those that are known."""
     distinct = {one.assignment.tobytes(): one for one in known}
-    for label, assignment in named:
+    for label, proposed in named:
+        assignment = merge_submodels(twin.problem, twin.simulator, proposed)
         predicted_ms = twin.evaluate_ignoring_limits(assignment).latency_ms
         found = Candidate(label, assignment, predicted_ms)
         first = distinct.setdefault(assignment.tobytes(), found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.measuring import MeasuringBackend
@@ -16,6 +17,7 @@ from placement_gym.base.texts import make_printable
 from placement_gym.graph.units import FEW_UNITS, FINER, count_units
 from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
 from placement_gym.models.spec import ModelSpec
+from placement_gym.problem.constraints import Constraints
 
 DEFAULT_GRANULARITY = "fused"
 
@@ -26,6 +28,7 @@ def build_backend_to_split(
     protocol: TimingProtocol | None = None,
     quiet: bool = False,
     tolerance: float | None = None,
+    constraints: Any = None,
 ) -> tuple[MeasuringBackend, list[str]]:
     """A measured backend with at least four units, where a finer granularity can make them.
 
@@ -38,6 +41,7 @@ def build_backend_to_split(
         protocol: How often things run.
         quiet: Leave standard error alone.
         tolerance: As for ``gym.make``.
+        constraints: As for ``gym.make``.
 
     Returns:
         The backend; and notes on how many units there are, and why they are finer than requested.
@@ -45,12 +49,15 @@ def build_backend_to_split(
     Raises:
         UserError: There are fewer than two units, or the problem cannot be profiled.
     """
+    bound = Constraints.parse(constraints)
     found = resolve_devices(devices, "measured")
     check_several([device.name for device in found])  # before anything waits for the machine
 
     def build(spec: ModelSpec) -> MeasuringBackend:
         with progress_bar(None, "", quiet, description="reading the model"):
-            return build_measured_backend(spec, found, protocol=protocol, tolerance=tolerance)
+            return build_measured_backend(
+                spec, found, protocol=protocol, tolerance=tolerance, constraints=bound
+            )
 
     # Finer units until there is something to decide: a plain chain of layers is one unit.
     backend, notes = build(spec), []

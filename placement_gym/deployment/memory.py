@@ -87,7 +87,7 @@ def charge_copies(problem: Problem) -> Problem:
         replace(device, weight_share=None, memory_bytes=int(limit) if np.isfinite(limit) else None)
         for device, limit in zip(problem.devices, problem.limits_bytes.tolist(), strict=True)
     )
-    return Problem(problem.units, devices, problem.supported, held)
+    return replace(problem, devices=devices, operator_bytes=held)
 
 
 def check_room(problem: Problem) -> None:

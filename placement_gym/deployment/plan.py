@@ -52,6 +52,7 @@ def plan(
     phases: bool = False,
     data_shapes: Shapes | None = None,
     tolerance: float | None = None,
+    constraints: Any = None,
 ) -> Document:
     """Find the placement to deploy: solved on a profile, and measured before it is handed over.
 
@@ -92,6 +93,7 @@ def plan(
             ``compile_phases`` runs them.
         data_shapes: As for ``gym.make``.
         tolerance: As for ``gym.make``.
+        constraints: As for ``gym.make``; single devices that they forbid are rows with an error.
 
     Returns:
         ``model``, ``objective``, ``devices``, ``notes``, ``saved`` (what the file holds, in one
@@ -125,6 +127,7 @@ def plan(
         replace(QUICK, objective=objective),
         quiet,
         tolerance,
+        constraints,
     )
     problem = backend.problem
     check_room(problem)

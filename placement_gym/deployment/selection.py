@@ -114,8 +114,14 @@ def measure_candidates(
                 errors[candidate.label] = error and f"does not run: {error}"
             allowed = [candidate for candidate in allowed if not errors[candidate.label]]
             measured = backend.remeasure([c.assignment for c in allowed]) if allowed else []
+    for candidate, m in zip(allowed, measured, strict=True):
+        errors[candidate.label] = backend.problem.too_many(m.n_submodels)
     return (
-        {candidate.label: m for candidate, m in zip(allowed, measured, strict=True)},
+        {
+            candidate.label: m
+            for candidate, m in zip(allowed, measured, strict=True)
+            if not errors[candidate.label]
+        },
         {label: error for label, error in errors.items() if error},
     )
 

@@ -97,6 +97,10 @@ class MeasuredEnv(DevicePlacementEnv):
             three times what rounding, or integers that overflow, were measured to cost it, but at
             most 0.1, and 3e-2 where that cannot be measured: with state, or without an input of
             real numbers.
+        constraints: Operators that are kept on devices or off them, devices of inputs and outputs,
+            and the most submodels, as ``{"keep_off": {"NPU": ["type:Softmax"]}}``, or a file of
+            these; see ``placement_gym.problem.constraints``. Devices alone are references
+            whatever it says.
 
     Raises:
         UnknownDeviceError: The machine does not have a device.
@@ -133,6 +137,7 @@ class MeasuredEnv(DevicePlacementEnv):
         data_shapes: Shapes | None = None,
         tolerance: float | None = None,
         noise: float = 0.05,
+        constraints: Any = None,
     ) -> None:
         # Imported here, because `import placement_gym` must not load OpenVINO.
         from placement_gym.backends.measured.assembly import build_measured_backend
@@ -162,6 +167,7 @@ class MeasuredEnv(DevicePlacementEnv):
             isolate,
             timeout_s,
             tolerance,
+            constraints,
         )
         # A repeated placement is not measured again; the benchmark still counts it.
         super().__init__(

@@ -125,6 +125,7 @@ class SimulatedEnv(DevicePlacementEnv):
             each inference pays for launches, weights and transfers again.
         decisions: ``"placement"``, and then ``"priority"``, ``"fusion"`` or both, which exclude
             padding.
+        constraints: As for ``MeasuredEnv``.
 
     Raises:
         CostMismatchError: The cost table is for another model or other devices.
@@ -156,6 +157,7 @@ class SimulatedEnv(DevicePlacementEnv):
         scenario: str | None = None,
         data_shapes: Shapes | None = None,
         decisions: Sequence[str] = PLACEMENT_ALONE,
+        constraints: Any = None,
     ) -> None:
         from placement_gym.backends.simulated.backend import SimulatedBackend
         from placement_gym.backends.simulated.build import build_simulated_problem
@@ -163,7 +165,10 @@ class SimulatedEnv(DevicePlacementEnv):
 
         check_not_negative("noise", noise, MAX_NOISE)
         twin = build_simulated_problem(
-            ModelSpec(model, granularity, graph, shapes, data_shapes, scenario), devices, costs
+            ModelSpec(model, granularity, graph, shapes, data_shapes, scenario),
+            devices,
+            costs,
+            constraints,
         )
         # The twin brings a schedule of its own where its costs are published for one.
         semantics = parse_schedule(twin.schedule if schedule is None else schedule, objective)

@@ -170,7 +170,14 @@ def raw_graph(model: ov.Model, static: Mapping[str, ov.Node] | None = None) -> O
         inputs=tuple(tuple(edges[1, edges[0] == node].tolist()) for node in parameters),
         states=find_states(nodes),
         state_bytes=held,
+        outputs=find_outputs(model, index),
     )
+
+
+def find_outputs(model: ov.Model, index: Mapping[str, int]) -> tuple[int, ...]:
+    """The nodes that make an output of the model, by their place in the graph."""
+    sources = (result.input(0).get_source_output() for result in model.get_results())
+    return tuple(sorted({index[one.get_node().get_friendly_name()] for one in sources}))
 
 
 def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
@@ -232,6 +239,7 @@ def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
             if held and len(owners[node]) > 1
         ),
         integers=reads_rounded(raw, static, rounds)[kept],
+        outputs=tuple(sorted({int(label[node]) for node in raw.outputs})),
     )
 
 

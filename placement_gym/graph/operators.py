@@ -112,6 +112,7 @@ class OpGraph:
             those that follow.
         integers: (n,) whether each operator reads rounded activations alone, so that devices
             compute it in integers of eight bits; None where that is not known.
+        outputs: Operators that make an output of the model; empty where that is not known.
     """
 
     model: str
@@ -132,6 +133,7 @@ class OpGraph:
     copied: tuple[tuple[tuple[int, ...], int], ...] = ()
     data_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     integers: BoolArray | None = None
+    outputs: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.names)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.base.errors import UserError
 from placement_gym.base.texts import join_words
+from placement_gym.graph.submodels import acyclic_submodels
 from placement_gym.graph.units import Units
 from placement_gym.hardware.devices import DeviceSpec, is_testbed
 from placement_gym.hardware.memory_groups import MemoryGroups
@@ -29,6 +30,8 @@ class Problem:
         devices: The devices, in the order of their indices.
         supported: (n_units, n_devices) bool, whether the device can run the unit.
         operator_bytes: (n_operators,) memory of each operator; None takes its weights.
+        capable: (n_units, n_devices) bool, ``supported`` without constraints; None if it has none.
+        max_submodels: Most submodels of a placement; None for any number.
 
     Raises:
         ValueError: No device runs a unit, or no device runs all units.
@@ -38,6 +41,8 @@ class Problem:
     devices: tuple[DeviceSpec, ...]
     supported: BoolArray
     operator_bytes: IntArray | None = None
+    capable: BoolArray | None = None
+    max_submodels: int | None = None
 
     def __post_init__(self) -> None:
         refused = np.flatnonzero(~self.supported.any(axis=1))
@@ -66,8 +71,16 @@ class Problem:
 
     @cached_property
     def runs_all(self) -> BoolArray:
-        """(n_devices,) bool, whether the device runs every unit, regardless of memory."""
-        return np.array([column.all() for column in self.supported.T])
+        """(n_devices,) bool, whether the device can run every unit.
+
+        That is regardless of memory and constraints.
+        """
+        return np.array([column.all() for column in self.runs.T])
+
+    @property
+    def runs(self) -> BoolArray:
+        """(n_units, n_devices) bool, whether the device can run the unit, allowed or not."""
+        return self.supported if self.capable is None else self.capable
 
     @cached_property
     def reference_device(self) -> int:
@@ -168,6 +181,8 @@ class Problem:
         """Why the assignment cannot be run, or an empty string; see also ``check``."""
         self.check(assignment)
         error = self.unsupported(assignment)
+        if not error and self.max_submodels is not None:
+            error = self.too_many(self.count_submodels(assignment))
         if error or not self.limited:
             return error
         return self.over_limit(self.memory_bytes(assignment))
@@ -179,8 +194,22 @@ class Problem:
         refused = np.flatnonzero(~self.supported[np.arange(self.n_units), assignment])
         if not len(refused):
             return ""
-        unit, device = self.units.names[refused[0]], self.device_names[assignment[refused[0]]]
-        return f"{device} does not support unit {unit!r}"
+        unit, device = int(refused[0]), int(assignment[refused[0]])
+        name, where = self.units.names[unit], self.device_names[device]
+        if self.runs[unit, device]:
+            return f"a constraint keeps unit {name!r} off {where}"
+        return f"{where} does not support unit {name!r}"
+
+    def count_submodels(self, assignment: NDArray[np.integer[Any]]) -> int:
+        """The number of submodels that a placement needs."""
+        on = assignment[self.units.of_operator].astype(np.int64)
+        return int(acyclic_submodels(self.units.graph, on).max()) + 1
+
+    def too_many(self, n_submodels: int) -> str:
+        """That there are more submodels than a constraint allows, or an empty string."""
+        if self.max_submodels is None or n_submodels <= self.max_submodels:
+            return ""
+        return f"{n_submodels} submodels, and a constraint allows {self.max_submodels} at most"
 
     def over_limit(self, used: IntArray) -> str:
         """The device, or devices of a pool, that would hold more than its limit, or nothing.
@@ -200,11 +229,17 @@ class Problem:
         return f"{join_words(names)} hold {limit} (memory pool {pool!r})"
 
     def where_supported(self, assignment: IntArray) -> IntArray:
-        """The assignment, with units that their device cannot run on the reference device."""
+        """The assignment, with units that their device does not run on ``fallback``."""
         if self.supports_all:
             return assignment
         possible = self.supported[np.arange(self.n_units), assignment]
-        return np.where(possible, assignment, self.reference_device)
+        return np.where(possible, assignment, self.fallback)
+
+    @cached_property
+    def fallback(self) -> IntArray:
+        """(n_units,) the reference device, or the first that may run the unit if that may not."""
+        first = self.supported.argmax(axis=1)
+        return np.where(self.supported[:, self.reference_device], self.reference_device, first)
 
     def transfers(self, assignment: IntArray) -> tuple[IntArray, IntArray]:
         """(n_transfers,) tensor and (n_transfers,) destination: each pair once."""

@@ -33,6 +33,8 @@ def check_limits(
         An empty string if it is feasible; and the penalty, 0 without a soft limit.
     """
     error, axes = problem.unsupported(placement), simulator.semantics
+    if not error and problem.max_submodels is not None:
+        error = problem.too_many(int(simulator.submodels(placement).sum()))
     if error or axes.memory == "off" or not problem.limited:
         return error, 0.0
     if axes.memory_penalty_ms_per_gb is None:

@@ -88,7 +88,7 @@ REMEDIES = [
         "named without a module here: 'DevicePlacementSim-v0'",
     ),
     ("compare SIM --agents json:nothing", json.__file__),
-    ("compare SIM --set colour=red", "an argument of DevicePlacementSim-v0 must be one of costs,"),
+    ("compare SIM --set colour=red", "DevicePlacementSim-v0 must be one of constraints, costs,"),
     ("compare SIM --set horizon=abc", "horizon must be an integer of at least 1, not 'abc'"),
     ("compare SIM --set horizon=2.5", "horizon must be an integer of at least 1, not 2.5"),
     ("compare SIM --set observe_graph=yes", "observe_graph must be True or False, not 'yes'"),

@@ -132,6 +132,12 @@ class CliffEngine(MeasuringBackend):
     def check_reference(self) -> None:
         """Nothing to check."""
 
+    def output_error(self, assignment: IntArray) -> float:
+        raise NotImplementedError
+
+    def operator_errors(self, device: int, chosen: IntArray) -> FloatArray:
+        raise NotImplementedError
+
     def measure_stages(self, assignments: Sequence[IntArray]) -> FloatArray:
         raise NotImplementedError
 

@@ -61,6 +61,12 @@ class ScriptedEngine(MeasuringBackend):
     def measure_operators(self, device: int, prefill: bool = False) -> FloatArray:
         raise NotImplementedError
 
+    def output_error(self, assignment: IntArray) -> float:
+        raise NotImplementedError
+
+    def operator_errors(self, device: int, chosen: IntArray) -> FloatArray:
+        raise NotImplementedError
+
     def measure_stages(self, assignments: Sequence[IntArray]) -> FloatArray:
         raise NotImplementedError
 

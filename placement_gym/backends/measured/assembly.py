@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from placement_gym.graph.units import Units, group
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.loading import is_model_file
 from placement_gym.models.spec import ModelSpec
+from placement_gym.problem.constraints import Constraints
 from placement_gym.problem.problem import Problem
 
 if TYPE_CHECKING:
@@ -43,12 +44,14 @@ def build_measured_backend(
     isolate: bool = True,
     timeout_s: float = TIMEOUT_S,
     tolerance: float | None = None,
+    constraints: Any = None,
 ) -> MeasuringBackend:
     """The backend of ``MeasuredEnv`` on these devices; see there for arguments and errors."""
     import openvino as ov
 
     if tolerance is not None:
         check_positive("tolerance", tolerance)
+    bound = Constraints.parse(constraints)
     # What crashes OpenVINO as it reads or compiles must not end this process.
     if isolate:
         loaded, found = load_and_inspect(spec, devices, timeout_s)
@@ -56,7 +59,7 @@ def build_measured_backend(
         loaded = spec.load()
         found = inspect(loaded, devices, spec.fused)
     units = group(extract_spec(loaded, spec), spec.granularity, found.primitives)
-    problem = Problem(units, devices, find_supported(units, found.operators))
+    problem = bound.apply(Problem(units, devices, find_supported(units, found.operators)))
     # The worker builds the problem again from the spec and the recipe, also after a crash.
     engine = EngineProcess(spec.holding(loaded), Recipe.of(problem, split, tolerance), timeout_s)
     if isolate:

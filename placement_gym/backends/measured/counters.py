@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from placement_gym.backends.measured.inferences import Inputs
+from placement_gym.backends.pipeline.stage import compile_on
 from placement_gym.base.arrays import FloatArray
 
 if TYPE_CHECKING:
@@ -34,9 +35,8 @@ def measure_operator_times(engine: Engine, device: int, prefill: bool = False) -
     graph, spec = engine.problem.units.graph, engine.problem.devices[device]
     steps, beat = engine.steps[:1] if prefill else engine.steps, engine.reporter.beat
     # Counters cost time: no latency is ever measured by a model compiled like this.
-    properties = spec.compile_properties() | {"PERF_COUNT": True}
     beat("compiling with counters")
-    compiled = engine.core.compile_model(engine.model, spec.name, properties)
+    compiled = compile_on(engine.core, engine.model, spec, "the model", {"PERF_COUNT": True})
     beat("the first inference with counters")
     request = compiled.create_infer_request()
     request.infer(dict(enumerate(steps[0])))

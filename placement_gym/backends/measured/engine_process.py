@@ -58,7 +58,7 @@ class Recipe:
             units.graph.model,
             [device.to_json() for device in problem.devices],
             dict(zip(units.graph.names, units.of_operator.tolist(), strict=True)),
-            problem.supported.tolist(),
+            problem.runs.tolist(),
             split,
             units.graph.fingerprint(),
             tolerance,

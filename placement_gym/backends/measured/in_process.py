@@ -24,7 +24,13 @@ from placement_gym.backends.measured.candidate import (
 from placement_gym.backends.measured.health import mark_busy
 from placement_gym.backends.measured.lock import measurement_lock
 from placement_gym.backends.measured.measuring import MeasuringBackend
-from placement_gym.backends.measured.outputs import check_expected, compare_outputs, sample_steps
+from placement_gym.backends.measured.operator_errors import measure_operator_errors
+from placement_gym.backends.measured.outputs import (
+    check_expected,
+    compare_outputs,
+    relative_error,
+    sample_steps,
+)
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.throughput import (
     InFlight,
@@ -219,6 +225,25 @@ class MeasuredBackend(MeasuringBackend):
         if difference:
             raise EngineFailureError(Kind.INFEASIBLE, difference)
         return candidate
+
+    def output_error(self, assignment: IntArray) -> float:
+        with self.lock():
+            self.check_reference()
+            try:
+                outputs = self.compile(assignment).outputs()
+            except Exception as error:
+                raise classify(error) from error
+        shapes, expected = ([one.shape for one in all] for all in (outputs, self.expected_outputs))
+        return relative_error(outputs, self.expected_outputs) if shapes == expected else np.inf
+
+    def operator_errors(self, device: int, chosen: IntArray) -> FloatArray:
+        if self.stateful:
+            return np.full(len(chosen), np.nan)
+        with self.lock():
+            try:
+                return measure_operator_errors(self, device, chosen.astype(np.bool_))
+            except Exception as error:
+                raise classify(error) from error
 
     def compile(self, assignment: IntArray) -> CompiledPlacement:
         """Compile a placement, set the inputs and run it once."""

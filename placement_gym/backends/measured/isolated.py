@@ -191,6 +191,13 @@ class IsolatedBackend(MeasuringBackend):
     def check_reference(self) -> None:
         self.retry_request("check_reference")
 
+    def output_error(self, assignment: IntArray) -> float:
+        return float(self.ask("output_error", assignment.tolist()))
+
+    def operator_errors(self, device: int, chosen: IntArray) -> FloatArray:
+        found = self.ask("operator_errors", device, chosen.tolist())
+        return np.array(found, dtype=np.float64)
+
     def measure_operators(self, device: int, prefill: bool = False) -> FloatArray:
         return np.array(self.retry_request("measure_operators", device, prefill), dtype=np.float64)
 

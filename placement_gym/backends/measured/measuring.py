@@ -79,6 +79,28 @@ class MeasuringBackend(ABC):
         """
 
     @abstractmethod
+    def output_error(self, assignment: IntArray) -> float:
+        """Relative error of a placement's outputs; infinite if not finite, or of other shapes.
+
+        Raises:
+            EngineFailureError: It does not run.
+        """
+
+    @abstractmethod
+    def operator_errors(self, device: int, chosen: IntArray) -> FloatArray:
+        """(n_operators,) relative errors of operators on a device, one by one.
+
+        See ``measure_operator_errors``; all are NaN for a model with state.
+
+        Args:
+            device: Index of the device.
+            chosen: (n_operators,) 1 for the operators to run there.
+
+        Raises:
+            EngineFailureError: They do not run.
+        """
+
+    @abstractmethod
     def measure_operators(self, device: int, prefill: bool = False) -> FloatArray:
         """(n_operators,) median ms of each operator on a device alone, by its counters.
 
@@ -139,7 +161,10 @@ class MeasuringBackend(ABC):
         error = self.infeasibility(assignment)
         if error:
             return self.failure(error, assignment)
-        return self.evaluate_ignoring_limits(assignment)
+        measured = self.evaluate_ignoring_limits(assignment)
+        # HETERO may make more submodels than were needed.
+        error = self.problem.too_many(measured.n_submodels) if measured.feasible else ""
+        return self.failure(error, assignment) if error else measured
 
     def evaluate_batch(self, assignments: IntArray) -> Batch:
         return Batch.of(self.evaluate, assignments)

@@ -37,17 +37,11 @@ def check_can_be_profiled(problem: Problem) -> None:
     """Raise if the problem cannot be profiled, before anything is measured.
 
     Raises:
-        UserError: There is one device only, one does not run the whole model, or there are fewer
-            placements than the fit needs.
+        UserError: There is one device only, the reference cannot hold the model, or there are
+            fewer placements than the fit needs.
     """
     names, reference = list(problem.device_names), problem.reference_device
     check_several(names)
-    partly = [name for name, whole in zip(names, problem.runs_all, strict=True) if not whole]
-    if partly:
-        raise UserError(
-            f"a profile needs devices that run the whole model, and {partly} of {names} do not: "
-            "leave them out"
-        )
     if not holds_model(problem, reference):
         raise UserError(
             f"the reference, {names[reference]}, cannot hold the model, and it has to run to check "
@@ -72,8 +66,9 @@ def measure_profile(
     submodel are a non-negative least-squares fit, on relative errors, to the latencies of every
     device alone and of ``sample_fit_placements``.
 
-    A device whose memory cannot hold the model is never run alone: operators get analytic times,
-    in proportion to each other, and the fit finds their factor from placements that fit.
+    A device whose memory cannot hold the model, or that lacks operators, is never run alone:
+    operators get analytic times, in proportion to each other, and the fit finds their factor from
+    placements that fit. So does one that fails alone and that constraints keep operators off.
 
     Raises:
         UserError: The problem cannot be profiled, or the model's outputs are not finite.
@@ -82,12 +77,16 @@ def measure_profile(
     problem = backend.problem
     check_can_be_profiled(problem)
     backend.check_reference()
-    whole = [device for device in range(len(problem.devices)) if holds_model(problem, device)]
+    whole = [
+        device
+        for device in range(len(problem.devices))
+        if holds_model(problem, device) and problem.runs_all[device]
+    ]
     columns = []
     for device in range(len(problem.devices)):
         measured = device in whole
         columns.append(
-            backend.measure_operators(device) if measured else estimate_operators(backend, device)
+            time_operators(backend, device) if measured else estimate_operators(backend, device)
         )
         step()
     singles = [problem.single(device) for device in whole]
@@ -113,6 +112,16 @@ def holds_model(problem: Problem, device: int) -> bool:
     return problem.testbed or not problem.over_limit(problem.memory_bytes(problem.single(device)))
 
 
+def time_operators(backend: MeasuringBackend, device: int) -> FloatArray:
+    """(n_operators,) counted ms of each operator; analytic if constraints explain a failure."""
+    try:
+        return backend.measure_operators(device)
+    except EngineError:
+        if backend.problem.supported[:, device].all():
+            raise
+        return estimate_operators(backend, device)
+
+
 def estimate_operators(backend: MeasuringBackend, device: int) -> FloatArray:
     """(n_operators,) analytic ms of each operator on a device.
 
@@ -122,7 +131,7 @@ def estimate_operators(backend: MeasuringBackend, device: int) -> FloatArray:
     if backend.rough_costs is None:
         names = backend.problem.device_names
         raise UserError(
-            f"{names[device]} cannot hold the model, so its operators cannot be timed alone, and "
+            f"{names[device]} cannot run the model alone, which would time its operators, and "
             "there are no analytic costs of such a device: state its 'roofline'"
         )
     return backend.rough_costs.operator_ms[:, device]
@@ -229,7 +238,7 @@ def fit_costs(
         operators=problem.units.graph.names,
         devices=problem.device_names,
         operator_ms=operator_ms * scale * np.where(whole > submodel_ms, rest, 1.0),
-        supported=problem.supported[problem.units.of_operator],
+        supported=problem.runs[problem.units.of_operator],
         memory_bytes=problem.units.graph.weight_bytes,
         transfer_size=problem.units.graph.tensors.size_bytes / 1e6,
         transfer_unit="MB",

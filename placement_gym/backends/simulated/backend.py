@@ -136,6 +136,9 @@ class SimulatedBackend:
         feasible, penalty_ms = np.ones(n, dtype=np.bool_), np.zeros(n)
         if not problem.supports_all:
             feasible &= problem.supported[np.arange(problem.n_units), placements].all(axis=1)
+        if problem.max_submodels is not None:
+            counts = [int(self.simulator.submodels(one).sum()) for one in placements]
+            feasible &= np.array(counts) <= problem.max_submodels
         if axes.memory == "off" or not problem.limited:
             return feasible, penalty_ms
         if axes.memory == "static":

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from placement_gym.base.errors import UserError, suggest
 from placement_gym.base.files import is_path
@@ -12,6 +13,7 @@ from placement_gym.graph.units import Units, group
 from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.spec import ModelSpec
+from placement_gym.problem.constraints import Constraints
 from placement_gym.problem.costs.analytic import analytic
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.costs.workloads import SCALES, Workload, is_workload
@@ -28,9 +30,21 @@ class SimulatedProblem:
 
 
 def build_simulated_problem(
-    spec: ModelSpec, devices: DevicesArgument = None, costs: str | Path | None = None
+    spec: ModelSpec,
+    devices: DevicesArgument = None,
+    costs: str | Path | None = None,
+    constraints: Any = None,
 ) -> SimulatedProblem:
-    """Build the problem of ``SimulatedEnv``; see there for devices, costs and errors."""
+    """Build the problem of ``SimulatedEnv``; see there for arguments and errors."""
+    bound = Constraints.parse(constraints)  # before seconds of reading a model
+    free = build_free_problem(spec, devices, costs)
+    return replace(free, problem=bound.apply(free.problem))
+
+
+def build_free_problem(
+    spec: ModelSpec, devices: DevicesArgument, costs: str | Path | None
+) -> SimulatedProblem:
+    """Build the problem without constraints."""
     if is_workload(spec.model):
         check_no_sizes(spec)
         return build_workload_problem(spec, devices, costs)

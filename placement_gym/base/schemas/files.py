@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import FailFast, Field, FiniteFloat, RootModel
+from pydantic import ConfigDict, FailFast, Field, FiniteFloat, RootModel
 
 from placement_gym.base.arrays import MAX_DEVICES
 from placement_gym.base.schemas.reading import MAX_BYTES, Fields, Name
@@ -71,3 +71,18 @@ class ReferenceFields(Fields):
 
 class ReferencesFile(RootModel[dict[str, ReferenceFields]]):
     """By model, costs and problem."""
+
+
+Rules = dict[Annotated[str, Field(min_length=1)], list[Annotated[Name, Field(min_length=1)]]]
+
+
+class ConstraintFields(Fields):
+    """Constraints on placements; unknown keys are errors, as a user writes them."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    keep_on: Rules = Field(default_factory=dict)
+    keep_off: Rules = Field(default_factory=dict)
+    inputs: str = ""
+    outputs: str = ""
+    max_submodels: Annotated[int, Field(ge=1)] | None = None

@@ -17,8 +17,10 @@ from placement_gym.problem.costs.semantics import Semantics, parse_schedule
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.patterns import random_blocks
 from placement_gym.problem.problem import Problem, assignment_hash
+from placement_gym.schedules.limits import cost_ms
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.fill import fill_in_order
+from placement_gym.solvers.merge import merge_submodels
 from placement_gym.solvers.pipelines.pipeline import linear_pipeline
 from placement_gym.solvers.repair import RepairPrices, repair
 from placement_gym.solvers.search.chains import Chains, Elite
@@ -123,10 +125,10 @@ def search(
     for _ in found.propose(end):
         if found.proposed == evaluations:
             break
-    best = found.best
-    return SearchResult(
-        best.place.astype(np.int64), best.ms, found.proposed, perf_counter() - began
-    )
+    place, ms = found.best.place.astype(np.int64), found.best.ms
+    if problem.max_submodels is not None:
+        place, ms = found.merge_best()
+    return SearchResult(place, ms, found.proposed, perf_counter() - began)
 
 
 class AnytimeSearch:
@@ -178,7 +180,7 @@ class AnytimeSearch:
                 fruitless = 0 if new is not None else fruitless + 1
                 if new is not None:
                     self.proposed += 1
-                    yield new
+                    yield merge_submodels(self.problem, self.chains.simulator, new)
 
     def find_new(self, state: State) -> IntArray | None:
         """The best placement that has not been proposed, of all, of a chain, or a built one."""
@@ -190,6 +192,15 @@ class AnytimeSearch:
                 self.seen.add(key)
                 return place.astype(np.int64)
         return None
+
+    def merge_best(self) -> tuple[IntArray, float]:
+        """The cheapest of the elites and its cost, after each has as few submodels as allowed."""
+        problem, simulator = self.problem, self.chains.simulator
+        places = [one.place.astype(np.int64) for one in (self.best, *self.elites)]
+        merged = [merge_submodels(problem, simulator, place) for place in places]
+        costs = [cost_ms(problem, simulator, place.astype(np.uint8)) for place in merged]
+        cheapest = int(np.argmin(costs))
+        return merged[cheapest], costs[cheapest]
 
     def run(self) -> Iterator[tuple[State, int]]:
         """Yield chains that have gone on, and how much work that was, for ever."""

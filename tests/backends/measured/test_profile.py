@@ -11,11 +11,12 @@ import openvino as ov
 import pytest
 from disks import full_disk
 from fakes import diamond_problem
+from faulty_devices import FaultyCore
 from openvino import opset13 as ops
-from testbed import build_here
+from testbed import build_here, known_model
 
 from placement_gym.backends.measured import kept_profiles, profile
-from placement_gym.backends.measured.assembly import build_measured_backend
+from placement_gym.backends.measured.assembly import build_measured_backend, find_supported
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.timing_protocol import FOR_FITTING, QUICK, TimingProtocol
@@ -24,15 +25,19 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import PlacementGymWarning, UserError
+from placement_gym.graph.extract import extract_spec
 from placement_gym.graph.submodels import acyclic_submodels
+from placement_gym.graph.units import group
 from placement_gym.hardware.device_requests import resolve_devices
 from placement_gym.hardware.devices import TESTBED, DeviceSpec
 from placement_gym.models.spec import ModelSpec
+from placement_gym.problem.constraints import Constraints
 from placement_gym.problem.costs.analytic import analytic
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.patterns import sample_placements
 from placement_gym.problem.problem import Problem
 
+SHORT = TimingProtocol(warmup=0, repeats=2, fit_placements=0, counter_inferences=2)
 LINK_MS, MS_PER_MB, SUBMODEL_MS = 0.05, 0.4, 0.03
 
 
@@ -247,9 +252,20 @@ def test_one_device_is_refused_with_the_remedy() -> None:
         profile.check_can_be_profiled(problem)
 
 
-def test_devices_that_run_a_part_are_refused_by_name() -> None:
-    with pytest.raises(UserError, match=r"\['GPU'\] of \['CPU', 'GPU'\] do not: leave them out"):
-        profile.check_can_be_profiled(diamond_problem(refused=[(2, 1)]))
+@pytest.mark.parametrize("fault", ["unknown", pytest.param("refused", marks=pytest.mark.slow)])
+def test_a_device_that_lacks_operators_is_profiled_in_placements(fault: str) -> None:
+    core = FaultyCore("CPU_FAST", **{fault: ["gate", "stem/conv"]})
+    core.register_plugin("openvino_intel_cpu_plugin", "CPU_FAST")
+    model, spec = known_model("tiny"), ModelSpec("tiny", "op")
+    units = group(extract_spec(model, spec), "op")
+    operators = [core.query_model(model, device.name) for device in TESTBED]
+    free = Problem(units, TESTBED, find_supported(units, operators))
+    problem = Constraints(keep_off={"CPU_FAST": ["gate", "stem/conv"]}).apply(free)
+    backend = MeasuredBackend(core, model, problem, protocol=SHORT)
+    table = profile.measure_profile(backend)
+    assert (table.operator_ms > 0.0).any(axis=0).all()
+    assert np.isfinite(table.operator_ms).all()
+    assert table.units_supported(units).all() == (fault == "refused")
 
 
 def test_too_few_placements_are_refused_before_measuring() -> None:

@@ -1,0 +1,112 @@
+"""The command ``placement-gym check``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from placement_gym.cli.options import (
+    add_devices,
+    add_model,
+    add_out,
+    add_shared,
+    set_command,
+    shape_arguments,
+)
+from placement_gym.cli.parser import Command, describe
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+SHOWN = 20
+"""Operators of a device in the table, without ``--verbose``."""
+
+
+def add_check(command: Command) -> None:
+    """Add the command's arguments."""
+    describe(
+        command,
+        "Run a model on each device alone, compare the outputs with the CPU's in f32, and find the "
+        "operators that a device refuses or computes otherwise, by placements of the rest on the "
+        "CPU. FOLDER gets check-MODEL-constraints.json, which `plan --constraints` takes. It takes "
+        "about a dozen compilations of the model.",
+        "check -m my_model.xml -d NPU",
+        "check -m my_model.xml -d GPU,NPU --tolerance 0.01",
+        failure="a device refused operators, or computed something else",
+    )
+    add_model(command)
+    add_shared(command, "--shape", "--data-shape", "--scenario")
+    add_devices(command)
+    add_shared(command, "--tolerance")
+    add_out(command)
+    set_command(command, run_check, "nothing is kept; the same command checks again")
+
+
+def run_check(options: argparse.Namespace) -> int:
+    from placement_gym.cli.tables import print_result
+    from placement_gym.deployment.check import check
+
+    document = check(
+        model=options.model,
+        devices=options.devices,
+        out=options.out,
+        tolerance=options.tolerance,
+        quiet=options.quiet,
+        **shape_arguments(options),
+    )
+    shown = None if options.verbose else SHOWN
+    print_result(options, document, lambda: check_table(document, shown))
+    return int(any(row["operators"] or not passed(row) for row in document["devices"]))
+
+
+def check_table(document: Mapping[str, Any], shown: int | None = SHOWN) -> Group:
+    """Make the table of operators at fault, under a line for each device."""
+    from rich.console import Group
+
+    from placement_gym.base.fitted_table import Column, FittedTable, FittedText
+
+    columns = ("device", "operator", "type", "fault")
+    table = FittedTable([*(Column(name, text=True) for name in columns), Column("own error")])
+    for row in document["devices"]:
+        for one in row["operators"][:shown]:
+            error = "-" if one["error"] is None else f"{one['error']:.1e}"
+            table.add_row(row["name"], one["name"], one["type"], one["fault"], error)
+    said = (line for row in document["devices"] for line in describe_device(row, shown))
+    faults = any(row["operators"] for row in document["devices"])
+    end = f"{document['n_operators']} operators checked in {document['wall_s']:.0f} s."
+    if document["file"]:
+        end += f" Plan without what fails: --constraints {document['file']}"
+    return Group(*map(FittedText, said), *([table] if faults else []), FittedText(end, "dim"))
+
+
+def passed(row: Mapping[str, Any]) -> bool:
+    return bool(row["confirmed"] or row["skipped"])
+
+
+def describe_device(row: Mapping[str, Any], shown: int | None = SHOWN) -> Iterator[str]:
+    """Lines on a device: how it does alone, what is at fault, and what that costs."""
+    name, n = row["name"], len(row["operators"])
+    if row["skipped"]:
+        yield f"{name}: {row['skipped']}."
+        return
+    if row["refusal"]:
+        alone = f"refuses the model: {row['refusal']}"
+    elif row["error"] is None:
+        alone = "outputs are not finite, or it supports no operator"
+    else:
+        alone = f"outputs differ from those of {row['reference']} by {row['error']:.1e}"
+    limit = f"{row['tolerance']:.1e} allowed"
+    yield f"{name}: {alone} ({limit}; {row['compilations']} compilations)"
+    if n:
+        rest = "run there" if row["confirmed"] else "were not all checked there"
+        yield f"{name}: {n} operator{'s' * (n > 1)} at fault; all others {rest}"
+        if row["alone_ms"] is not None:
+            yield (
+                f"{name}: simulated {row['alone_ms']:.3g} ms alone, {row['kept_off_ms']:.3g} ms "
+                f"with these on {row['reference']}, in {row['n_submodels']} submodels"
+            )
+    elif not row["confirmed"]:
+        yield f"{name}: the operators at fault were not found"
+    if shown is not None and n > shown:
+        yield f"{name}: the first {shown} of {n} are shown; --verbose and --json list all"

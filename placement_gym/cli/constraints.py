@@ -1,0 +1,93 @@
+"""Options that constrain placements, as a file and one by one."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from placement_gym.base.errors import UserError
+from placement_gym.cli.parser import Command
+from placement_gym.cli.values import positive_integer
+
+PINNED = ("inputs", "outputs")
+
+
+def add_constraints(command: Command) -> None:
+    """Add the options."""
+    command.add_argument(
+        "--constraints",
+        metavar="FILE",
+        help="a YAML or JSON file with any of keep_on, keep_off, inputs, outputs, max_submodels; "
+        "`placement-gym check` writes one",
+    )
+    for option, text in (
+        ("--keep-off", "operators that do not run on a device: names, patterns, type:SOME, "
+         "layer:SOME, separated by commas, or a file with one in each line; repeatable"),
+        ("--keep-on", "operators that run on a device and nowhere else, in the same words"),
+    ):  # fmt: skip
+        command.add_argument(
+            option, action="append", default=[], type=parse_rules, metavar="DEVICE=RULES", help=text
+        )
+    command.add_argument(
+        "--pin",
+        action="append",
+        default=[],
+        type=parse_pin,
+        metavar="|".join(f"{one}=DEVICE" for one in PINNED),
+        help="the device of the operators that read the model's inputs, or make its outputs",
+    )
+    command.add_argument(
+        "--max-submodels", type=positive_integer, metavar="N", help="most submodels of a placement"
+    )
+
+
+def collect_constraints(options: argparse.Namespace) -> dict[str, Any] | None:
+    """Return what the options say together, as ``gym.make`` takes it; None if they say nothing.
+
+    Raises:
+        FileError: The file cannot be read.
+        UserError: It is not valid, or an option contradicts it.
+    """
+    from placement_gym.problem.constraints import Constraints
+
+    found = Constraints.parse(options.constraints).to_json()
+    for key, given in (("keep_on", options.keep_on), ("keep_off", options.keep_off)):
+        for device, rules in given:
+            by_device = found.setdefault(key, {})
+            by_device[device] = [*by_device.get(device, ()), *rules]
+    limit = options.max_submodels
+    single = [*options.pin, *([] if limit is None else [("max_submodels", limit)])]
+    for key, value in single:
+        if found.setdefault(key, value) != value:
+            raise UserError(f"{key} is to be {found[key]!r} and {value!r}: state it once")
+    return found or None
+
+
+def parse_rules(text: str) -> tuple[str, list[str]]:
+    """Read ``DEVICE=RULES``, or ``DEVICE=FILE`` with a rule in each line; ``#`` begins a remark."""
+    device, separator, rules = text.partition("=")
+    if not separator or not device or not rules:
+        raise argparse.ArgumentTypeError(
+            f"{text!r:.80} is not of the form DEVICE=RULES, as in NPU=type:Softmax,layer0/*"
+        )
+    if not Path(rules).is_file():
+        return device, [rule.strip() for rule in rules.split(",") if rule.strip()]
+    from placement_gym.base.files import read_bytes
+    from placement_gym.problem.constraints import MAX_FILE_BYTES
+
+    lines = read_bytes(rules, MAX_FILE_BYTES).decode(errors="replace").splitlines()
+    found = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    if not found:
+        raise argparse.ArgumentTypeError(f"{rules} has no rule")
+    return device, found
+
+
+def parse_pin(text: str) -> tuple[str, str]:
+    """Read ``inputs=DEVICE`` or ``outputs=DEVICE``."""
+    what, _, device = text.partition("=")
+    if what not in PINNED or not device:
+        raise argparse.ArgumentTypeError(
+            f"must be inputs=DEVICE or outputs=DEVICE, as in inputs=CPU, not {text!r:.80}"
+        )
+    return what, device

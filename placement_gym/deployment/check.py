@@ -1,0 +1,173 @@
+"""A check of devices with one model: what each refuses or computes wrongly, and what that costs."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from math import isfinite
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from placement_gym.backends.measured.assembly import build_measured_backend
+from placement_gym.backends.measured.measuring import MeasuringBackend
+from placement_gym.backends.measured.profile import holds_model
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.base.errors import UserError
+from placement_gym.base.files import make_output_folder, safe_name, write_text
+from placement_gym.base.progress import progress_bar
+from placement_gym.base.texts import make_printable
+from placement_gym.deployment.faults import FaultFinder, Findings
+from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.models.shapes import Shapes
+from placement_gym.models.spec import ModelSpec
+from placement_gym.problem.constraints import Constraints
+
+Document = dict[str, Any]
+TOO_LARGE = "it cannot hold the model, so it was not run alone"
+
+
+def check(
+    model: Any = "resnet",
+    devices: DevicesArgument = None,
+    out: str | Path = "results",
+    tolerance: float | None = None,
+    shapes: Shapes | None = None,
+    data_shapes: Shapes | None = None,
+    scenario: str | None = None,
+    quiet: bool = False,
+) -> Document:
+    """Run each device alone, and find the operators that it refuses or computes otherwise.
+
+    The reference is the first CPU in f32, which is added if no device is one. Where a device alone
+    fails, ``faults.FaultFinder`` finds the operators at fault, and checks at last that everything
+    else runs there with the outputs of the reference. If there are any, ``out`` gets
+    ``check-MODEL-constraints.json``, which ``plan`` takes as ``constraints``.
+
+    Args:
+        model: As for ``gym.make``.
+        devices: As for ``gym.make``.
+        out: Folder for the constraints.
+        tolerance: As for ``gym.make``; None is chosen for each device.
+        shapes: As for ``gym.make``.
+        data_shapes: As for ``gym.make``.
+        scenario: As for ``gym.make``.
+        quiet: Show no progress.
+
+    Returns:
+        ``model``, ``n_operators``, ``file`` (the constraints, or None), ``wall_s`` and
+        ``devices``, for each device but the reference ``name``, ``reference``, ``tolerance``,
+        ``skipped`` (why it was not checked, or an empty string), ``error`` (relative, of the device
+        alone; None if it does not run, or its outputs are not finite), ``refusal`` (why it does
+        not run, or an empty string),
+        ``operators`` at fault (``name``, ``type``, ``fault``: ``"refused"`` or ``"differs"``,
+        ``reason``, ``error``), ``confirmed`` (whether all others run there as on the reference),
+        ``compilations``; and of the analytic model, None without one, ``alone_ms``,
+        ``kept_off_ms`` and ``n_submodels`` with the operators on the reference.
+
+    Raises:
+        UserError: There is no device but the reference, or it computes no finite outputs.
+        EngineError: The reference does not run.
+    """
+    started = perf_counter()
+    folder = make_output_folder(out)
+    spec = ModelSpec(model, "op", "folded", shapes, data_shapes, scenario)
+    reference, tested = choose_reference(resolve_devices(devices, "measured"))
+    rows, graph = [], None
+    for device in tested:
+        with progress_bar(None, "", quiet, description=f"checking {device.name}"):
+            backend = build_measured_backend(spec, (reference, device), tolerance=tolerance)
+            with closing(backend):
+                rows.append(check_device(backend))
+            graph = backend.problem.units.graph
+    assert graph is not None  # there is a device
+    name = f"check-{safe_name(graph.model)}-constraints.json"
+    return {
+        "model": graph.model,
+        "n_operators": len(graph),
+        "devices": rows,
+        "file": write_constraints(rows, folder / name),
+        "wall_s": perf_counter() - started,
+    }
+
+
+def choose_reference(devices: tuple[DeviceSpec, ...]) -> tuple[DeviceSpec, list[DeviceSpec]]:
+    """The device to trust, and those to check.
+
+    Raises:
+        UserError: There is none to check.
+    """
+    exact = [device for device in devices if device.host and device.precision == "f32"]
+    reference = exact[0] if exact else DeviceSpec("CPU")
+    tested = [device for device in devices if device != reference]
+    if not tested:
+        raise UserError(
+            f"{reference.name} is the reference of a check: name a device to check, as in NPU, or "
+            "take a test bed, as in cpu-testbed"
+        )
+    return reference, tested
+
+
+def check_device(backend: MeasuringBackend) -> Document:
+    """The row of the second device of a backend's problem; the first is the reference."""
+    problem, device = backend.problem, 1
+    row: Document = {
+        "name": problem.device_names[device],
+        "reference": problem.device_names[problem.reference_device],
+        "tolerance": backend.tolerance,
+        "skipped": "" if holds_model(problem, device) else TOO_LARGE,
+    }
+    found = Findings() if row["skipped"] else FaultFinder(backend, device).find()
+    alone = found.alone
+    units = problem.units
+    return {
+        **row,
+        "error": finite_or_none(alone.error) if alone and not alone.refusal else None,
+        "refusal": alone.refusal if alone else "",
+        "operators": [
+            {
+                "name": units.names[fault.unit],
+                "type": units.quotient.types[fault.unit],
+                "fault": fault.kind,
+                "reason": make_printable(fault.reason),
+                "error": finite_or_none(fault.error),
+            }
+            for fault in sorted(found.faults, key=lambda fault: fault.unit)
+        ],
+        "confirmed": found.confirmed,
+        "compilations": found.compilations,
+        **estimate(backend, device, [fault.unit for fault in found.faults]),
+    }
+
+
+def finite_or_none(error: float | None) -> float | None:
+    """An error as JSON holds it: None also for outputs that are not finite or have other shapes."""
+    return error if error is not None and isfinite(error) else None
+
+
+def estimate(backend: MeasuringBackend, device: int, kept_off: list[int]) -> Document:
+    """What keeping units off a device costs, by the analytic model; None of each without one."""
+    problem, costs = backend.problem, backend.rough_costs
+    if costs is None:
+        return dict.fromkeys(("alone_ms", "kept_off_ms", "n_submodels"))
+    twin = SimulatedBackend(problem, costs)
+    alone, split = problem.single(device), problem.single(device)
+    split[kept_off] = problem.reference_device
+    whole, parted = (twin.evaluate_ignoring_limits(one) for one in (alone, split))
+    return {
+        "alone_ms": whole.latency_ms,
+        "kept_off_ms": parted.latency_ms,
+        "n_submodels": parted.n_submodels,
+    }
+
+
+def write_constraints(rows: list[Document], file: Path) -> str | None:
+    """Write what keeps operators off devices; None if nothing needs to."""
+    faulty = {row["name"]: [one["name"] for one in row["operators"]] for row in rows}
+    keep_off = {device: names for device, names in faulty.items() if names}
+    if not keep_off:
+        return None
+    constraints = Constraints(keep_off=keep_off)
+    write_text(file, json.dumps(constraints.to_json(), indent=1) + "\n")
+    return str(file)

@@ -1,0 +1,207 @@
+"""Operators at fault on a device: those that it refuses, or computes otherwise than the reference.
+
+Suspicions are cheap: ``query_model``, names in errors of the compiler, and a comparison of
+operators one by one. Placements decide: suspects on the device and all else on the reference, by
+halves, of which those that fail are divided again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from placement_gym.backends.failures import EngineFailureError
+from placement_gym.backends.measured.measuring import MeasuringBackend
+from placement_gym.base.arrays import BoolArray, FloatArray
+
+MOST_COMPILATIONS = 40
+"""After so many all suspects that are left count as being at fault."""
+REFUSED, DIFFERS = "refused", "differs"
+SEPARATORS = re.compile(r"['\"`\s,;()<>\[\]]+|[:.](?=\s|$)")
+NOT_LISTED = "query_model does not list it"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A unit that a device should not run.
+
+    Attributes:
+        unit: Its index.
+        kind: ``"refused"`` or ``"differs"``.
+        reason: Why it is refused, or that its outputs differ only together with others.
+        error: Relative error of its own outputs on the reference's inputs, if that is known.
+    """
+
+    unit: int
+    kind: str
+    reason: str = ""
+    error: float | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of a placement: its error, or why it does not run."""
+
+    error: float = 0.0
+    refusal: str = ""
+
+
+@dataclass
+class Findings:
+    """What is known of a device.
+
+    Attributes:
+        alone: The outcome of all units that ``query_model`` lists; None before it is known.
+        faults: Units at fault.
+        confirmed: Whether everything else on the device ran, and computed the same.
+        compilations: Compilations so far, the reference's own included.
+    """
+
+    alone: Outcome | None = None
+    faults: list[Fault] = field(default_factory=list)
+    confirmed: bool = False
+    compilations: int = 1
+
+
+class CompilationsSpentError(Exception):
+    """``MOST_COMPILATIONS`` were made."""
+
+
+class FaultFinder:
+    """Finds the units at fault on a device.
+
+    Args:
+        backend: Compiles placements; the reference device of its problem is trusted.
+        device: Index of the device to check.
+    """
+
+    def __init__(self, backend: MeasuringBackend, device: int) -> None:
+        self.backend, self.problem, self.device = backend, backend.problem, device
+        self.findings = Findings()
+        self.left: BoolArray = self.problem.runs[:, device].copy()
+        self.known: dict[bytes, Outcome] = {}
+        self.errors: FloatArray | None = None
+
+    def find(self) -> Findings:
+        """Find them all, or as many as ``MOST_COMPILATIONS`` allow."""
+        found = self.findings
+        found.faults += [Fault(u, REFUSED, NOT_LISTED) for u in np.flatnonzero(~self.left).tolist()]
+        while self.left.any():
+            try:
+                outcome = self.attempt(self.left)
+                found.alone = found.alone or outcome
+                found.confirmed = not self.fails(outcome)
+                new = [] if found.confirmed else self.explain(outcome)
+            except CompilationsSpentError:
+                break
+            if not new:
+                break
+            self.left[[fault.unit for fault in new]] = False
+            found.faults += new
+        else:
+            found.confirmed = True
+        return found
+
+    def explain(self, outcome: Outcome) -> list[Fault]:
+        """New faults, by suspicions that the outcome of what is left gives rise to."""
+        kind = REFUSED if outcome.refusal else DIFFERS
+        suspects = self.named_in(outcome.refusal) if outcome.refusal else self.differing()
+        try:
+            units = self.confirm(suspects)
+        except CompilationsSpentError:
+            units = suspects
+        if not units:
+            # No suspicion holds: the device computes them otherwise in the whole model.
+            units = [self.last_of_least(np.flatnonzero(self.left).tolist())]
+        return [Fault(unit, kind, outcome.refusal, self.own_error(unit)) for unit in units]
+
+    def confirm(self, suspects: Sequence[int]) -> list[int]:
+        """The suspects at fault; none if everything is well with all of them on the device."""
+        if not suspects or not self.fail(suspects):
+            return []
+        return self.isolate(suspects)
+
+    def isolate(self, suspects: Sequence[int]) -> list[int]:
+        """The units at fault among suspects that fail together."""
+        if len(suspects) == 1:
+            return list(suspects)
+        half = len(suspects) // 2
+        halves = suspects[:half], suspects[half:]
+        failing = [part for part in halves if self.fail(part)]
+        if not failing:
+            return [self.last_of_least(suspects)]  # it fails together with others
+        return [unit for part in failing for unit in self.isolate(part)]
+
+    def last_of_least(self, suspects: Sequence[int]) -> int:
+        """The last of the fewest first suspects that fail, without which the rest does not."""
+        low, high = 1, len(suspects)
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.fail(suspects[:middle]) else (middle + 1, high)
+        return suspects[low - 1]
+
+    def fail(self, units: Sequence[int]) -> bool:
+        """Return whether a placement with only these units on the device fails."""
+        return self.fails(self.attempt(np.isin(np.arange(self.problem.n_units), units)))
+
+    def fails(self, outcome: Outcome) -> bool:
+        return bool(outcome.refusal) or outcome.error > self.backend.tolerance
+
+    def attempt(self, units: BoolArray) -> Outcome:
+        """Compile and run a placement with (n_units,) chosen ones on the device.
+
+        Raises:
+            EngineError: The failure is not the placement's.
+        """
+        if units.tobytes() not in self.known:
+            reference = self.problem.reference_device
+            assignment = np.where(units, self.device, reference).astype(np.int64)
+            self.count(1)
+            try:
+                error = self.backend.retry(lambda: self.backend.output_error(assignment))
+                self.known[units.tobytes()] = Outcome(error)
+            except EngineFailureError as failure:
+                if not failure.policy.is_result:
+                    raise
+                self.known[units.tobytes()] = Outcome(refusal=str(failure))
+        return self.known[units.tobytes()]
+
+    def count(self, n: int) -> None:
+        """Count compilations that are about to be made."""
+        if self.findings.compilations + n > MOST_COMPILATIONS:
+            raise CompilationsSpentError
+        self.findings.compilations += n
+
+    def named_in(self, refusal: str) -> list[int]:
+        """Units of which a compiler's error names an operator."""
+        graph, unit = self.problem.units.graph, self.problem.units.of_operator
+        words = set(SEPARATORS.split(refusal))
+        named = {
+            int(unit[operator])
+            for operator, names in enumerate(graph.members)
+            if words.intersection(names)
+        }
+        return [one for one in sorted(named) if self.left[one]]
+
+    def differing(self) -> list[int]:
+        """Units of which an operator, on the reference's inputs, has other outputs."""
+        if self.errors is None:
+            unit = self.problem.units.of_operator
+            self.errors = np.zeros(self.problem.n_units)
+            self.count(2)
+            try:
+                chosen = self.left[unit].astype(np.int64)
+                found = self.backend.operator_errors(self.device, chosen)
+                np.fmax.at(self.errors, unit, found)
+            except EngineFailureError as failure:
+                if not failure.policy.is_result:
+                    raise
+        suspects = self.left & (self.errors > self.backend.tolerance)
+        return np.flatnonzero(suspects).tolist()
+
+    def own_error(self, unit: int) -> float | None:
+        """The error of a unit's own outputs, if operators were compared one by one."""
+        return None if self.errors is None else float(self.errors[unit])

@@ -1,0 +1,181 @@
+"""Constraints on placements: what a user keeps on a device, or off it, and how many submodels.
+
+They become a part of the problem, so that masks, solvers and repairs respect them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from placement_gym.base.arrays import BoolArray
+from placement_gym.base.errors import UserError, suggest, unknown_name
+from placement_gym.base.files import read_bytes
+from placement_gym.base.texts import join_words
+from placement_gym.graph.operators import OpGraph
+from placement_gym.problem.problem import Problem
+
+MAX_FILE_BYTES = 2**22
+TYPE, LAYER = "type:", "layer:"
+INPUTS, OUTPUTS = "inputs", "outputs"
+Rules = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """What a placement has to respect besides memory and support.
+
+    A rule is the name of an operator or a pattern of names (``"layer0/*"``), ``"type:Softmax"``,
+    or ``"layer:encoder/3"``, all operators whose names begin with these parts. Nodes that are
+    folded into an operator count by their names, too. A unit is bound by the rules of each of its
+    operators.
+
+    Attributes:
+        keep_on: Device -> rules of operators that run there and nowhere else.
+        keep_off: Device -> rules of operators that do not run there.
+        inputs: The device of all operators that read an input of the model; empty for any.
+        outputs: The device of all operators that make an output of the model; empty for any.
+        max_submodels: Most submodels of a placement; None for any number.
+    """
+
+    keep_on: Rules = field(default_factory=dict)
+    keep_off: Rules = field(default_factory=dict)
+    inputs: str = ""
+    outputs: str = ""
+    max_submodels: int | None = None
+
+    @classmethod
+    def parse(cls, given: Any) -> Constraints:
+        """Constraints from a mapping of their fields, a YAML or JSON file, or None.
+
+        Raises:
+            FileError: The file cannot be read.
+            UserError: A field is unknown or wrong; the message names it.
+        """
+        from placement_gym.base.schemas.files import ConstraintFields
+        from placement_gym.base.schemas.reading import check, parse_json
+        from placement_gym.base.schemas.studies import parse_yaml
+
+        if isinstance(given, cls):
+            return given
+        if isinstance(given, (str, Path)):
+            content = read_bytes(given, MAX_FILE_BYTES)
+            # YAML takes seconds for what JSON, as `check` writes it, takes milliseconds.
+            parse = parse_json if Path(given).suffix == ".json" else parse_yaml
+            try:
+                return cls(**check(ConstraintFields, parse(content)).model_dump())
+            except UserError as error:
+                raise UserError(f"{given} is not a file of constraints: {error}") from error
+        fields = check(ConstraintFields, {} if given is None else given)
+        return cls(**fields.model_dump())
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields that constrain something."""
+        return {name: value for name, value in vars(self).items() if value}
+
+    def apply(self, problem: Problem) -> Problem:
+        """The problem in which devices only run what the rules allow.
+
+        Raises:
+            UserError: A device is unknown, nothing matches a rule, or a unit is left no device.
+        """
+        if not self.to_json():
+            return problem
+        allowed = np.ones_like(problem.supported)
+        for _, device, keep, units in self.bind(problem):
+            columns = np.arange(len(problem.devices))
+            allowed[np.ix_(units, columns != device if keep else columns == device)] = False
+        supported = problem.supported & allowed
+        for unit in np.flatnonzero(~supported.any(axis=1))[:1].tolist():
+            raise self.no_device(problem, unit)
+        return replace(
+            problem,
+            supported=supported,
+            capable=problem.supported,
+            max_submodels=self.max_submodels,
+        )
+
+    def no_device(self, problem: Problem, unit: int) -> UserError:
+        """The error for a unit that is left no device."""
+        rules = [text for text, _, _, units in self.bind(problem) if units[unit]]
+        able = [
+            name
+            for name, runs in zip(problem.device_names, problem.supported[unit], strict=True)
+            if runs
+        ]
+        return UserError(
+            f"constraints leave unit {problem.units.names[unit]!r} no device: {join_words(rules)}, "
+            f"and it runs on {join_words(able)}. Relax a rule, add a device, or take a finer "
+            "granularity"
+        )
+
+    def bind(self, problem: Problem) -> Iterator[tuple[str, int, bool, BoolArray]]:
+        """Yield each rule's text, device, whether it keeps on, and (n_units,) what it binds."""
+        for name, by_device in (("keep_on", self.keep_on), ("keep_off", self.keep_off)):
+            for device, rules in by_device.items():
+                index = find_device(problem, device, name)
+                for rule in rules:
+                    text = f"{name} {device}: {rule!r:.80}"
+                    units = find_units(problem, match_rule(problem.units.graph, rule, text))
+                    yield text, index, name == "keep_on", units
+        graph = problem.units.graph
+        for name, device, operators in (
+            (INPUTS, self.inputs, [one for readers in graph.inputs for one in readers]),
+            (OUTPUTS, self.outputs, output_operators(graph)),
+        ):
+            if device:
+                mask = np.isin(np.arange(len(graph)), operators)
+                index = find_device(problem, device, name)
+                yield f"{name}: {device!r}", index, True, find_units(problem, mask)
+
+
+def find_device(problem: Problem, name: str, key: str) -> int:
+    """The index of a device."""
+    if name not in problem.device_names:
+        raise unknown_name(f"a device of constraint {key}", name, problem.device_names)
+    return problem.device_names.index(name)
+
+
+def find_units(problem: Problem, operators: BoolArray) -> BoolArray:
+    """(n_units,) whether any operator of the unit is in an (n_operators,) mask."""
+    n_bound = np.bincount(problem.units.of_operator, operators, problem.n_units)
+    return n_bound > 0
+
+
+def output_operators(graph: OpGraph) -> list[int]:
+    """Operators that make an output of the model: those nothing reads where that is not known."""
+    computed = ~graph.follows
+    return list(graph.outputs) or np.flatnonzero((graph.out_degree() == 0) & computed).tolist()
+
+
+def match_rule(graph: OpGraph, rule: str, text: str) -> BoolArray:
+    """(n_operators,) whether a rule matches.
+
+    Raises:
+        UserError: Nothing matches.
+    """
+    names = graph.members
+    if rule.startswith(TYPE):
+        names = tuple((kind,) for kind in graph.types)
+        found = [fnmatchcase(kind, rule.removeprefix(TYPE)) for kind in graph.types]
+    elif rule.startswith(LAYER):
+        layer = rule.removeprefix(LAYER)
+        found = [any(is_part(name, layer) for name in one) for one in names]
+    else:
+        found = [any(name == rule or fnmatchcase(name, rule) for name in one) for one in names]
+    if not any(found):
+        known = dict.fromkeys(name for one in names for name in one)
+        raise UserError(
+            f"nothing in the model matches {text}{suggest(rule.rpartition(':')[2], known)}"
+        )
+    return np.array(found, dtype=np.bool_)
+
+
+def is_part(name: str, layer: str) -> bool:
+    """Return whether a name is that of a layer, or begins with it and a separator."""
+    return name == layer or name.startswith((f"{layer}/", f"{layer}."))
