@@ -216,7 +216,8 @@ def find_algorithm() -> BaseAlgorithm | None:
     frame = sys._getframe()
     while frame.f_back is not None:
         frame = frame.f_back
-        if isinstance(owner := frame.f_locals.get("self"), BaseAlgorithm):
+        owner = frame.f_locals.get("self")
+        if frame.f_code.co_name == "_setup_model" and isinstance(owner, BaseAlgorithm):
             return owner
     return None
 

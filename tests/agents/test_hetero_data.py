@@ -40,7 +40,8 @@ def convolve(data: Any) -> dict[str, Tensor]:
 
     for kind in (SAGEConv, GATv2Conv):
         conv = HeteroConv({edge: layer(kind) for edge in data.edge_types})
-        data = data.update({key: {"x": x} for key, x in conv(data.x_dict, data.edge_index_dict)})
+        for key, x in conv(data.x_dict, data.edge_index_dict).items():
+            data[key].x = x
     found: dict[str, Tensor] = data.x_dict
     return found
 
