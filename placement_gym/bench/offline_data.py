@@ -12,6 +12,7 @@ from pathlib import Path
 from sys import maxsize
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from placement_gym.base.arrays import IntArray
@@ -127,23 +128,26 @@ def write_dataset(dataset_id: str, rows: Sequence[Json], rerun_in: BenchEnvs | N
     import minari
 
     kwargs = {**read_make_kwargs(rows[0]), "observe_graph": False}
-    env = BenchEnv.make(rows[0]["env"], kwargs).env
-    with closing(minari.DataCollector(env, data_format="hdf5")) as collector:
-        about: list[Json] = []
+    episodes, about = [], list[Json]()
+    with closing(BenchEnv.make(rows[0]["env"], kwargs).env) as env:
         for row in rows:
             finalist = parse_assignment(row["placement"], placement_env(env).problem)
             found = [*(search_again(row, rerun_in) if rerun_in else []), finalist]
             for placement in {one.tobytes(): one for one in found}.values():
-                played = play_placement(collector, placement, seed=len(about))
-                about.append({"agent": row["label"], "seed_of_agent": row["seed"], **played})
+                episode, cost = play_placement(env, placement, seed=len(episodes))
+                episodes.append(episode)
+                about.append({"agent": row["label"], "seed_of_agent": row["seed"], **cost})
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*is set to None", category=UserWarning)
-            dataset = collector.create_dataset(
+            dataset = minari.create_dataset_from_buffers(
                 dataset_id,
+                episodes,
+                env,
                 algorithm_name=", ".join(sorted({row["label"] for row in rows})),
                 description="Placements of a neural network on devices, and their simulated cost",
+                data_format="hdf5",
             )
-        dataset.storage.update_episode_metadata(about)
+    dataset.storage.update_episode_metadata(about)
     return len(about)
 
 
@@ -157,11 +161,26 @@ def search_again(row: Json, envs: BenchEnvs) -> list[IntArray]:
     return [one.assignment for one in seen.history]
 
 
-def play_placement(collector: Any, placement: IntArray, seed: int) -> Json:
-    """Evaluate an (n_units,) placement in an episode; returns what it came to."""
-    collector.reset(seed=seed)
-    padding = placement_env(collector).observer.n_nodes - len(placement)
-    one_by_one = collector.has_wrapper_attr("place")
-    for action in placement if one_by_one else [np.pad(placement, (0, padding))]:
-        *_, info = collector.step(action)
-    return {"latency_ms": float(info["latency_ms"]), "feasible": bool(info["feasible"])}
+def play_placement(env: gym.Env[Any, Any], placement: IntArray, seed: int) -> tuple[Any, Json]:
+    """Evaluate an (n_units,) placement; returns an episode for Minari, and the cost."""
+    from minari.data_collector import EpisodeBuffer
+
+    # Minari's own collector needs jax, to append to nested lists
+    padded = np.pad(placement, (0, placement_env(env).observer.n_nodes - len(placement)))
+    actions = placement if env.has_wrapper_attr("place") else padded[None]
+    first, _ = env.reset(seed=seed)
+    steps = [env.step(action) for action in actions]
+    seen = [first, *(step[0] for step in steps)]
+    episode = EpisodeBuffer(
+        seed=seed,
+        observations={key: np.stack([one[key] for one in seen]) for key in first},
+        actions=actions,
+        rewards=[step[1] for step in steps],
+        terminations=[step[2] for step in steps],
+        truncations=[step[3] for step in steps],
+    )
+    info = steps[-1][4]
+    return episode, {
+        "latency_ms": float(info["latency_ms"]),
+        "feasible": bool(info["feasible"]),
+    }

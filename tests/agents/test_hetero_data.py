@@ -60,9 +60,7 @@ def test_edges_say_where_units_are_and_what_they_take() -> None:
     )
     source, target = data[SENDS_TO].edge_index
     assert len(source) == 6
-    np.testing.assert_array_equal(
-        data[SENDS_TO].edge_attr, observation["links"][source, target]
-    )
+    np.testing.assert_array_equal(data[SENDS_TO].edge_attr, observation["links"][source, target])
     np.testing.assert_array_equal(data["device"].room, observation["room"][:3])
     assert data.graph_id.item() == observation["graph_id"].item()
 

@@ -42,9 +42,7 @@ def test_an_episode_has_the_placement_and_the_speed_up_of_a_row(
             assert (about["agent"], about["seed_of_agent"]) == (row["label"], row["seed"])
             assert about["latency_ms"] == pytest.approx(row["latency_ms"])
             np.testing.assert_allclose(episode.rewards, [np.log(row["speedup"])])
-            np.testing.assert_array_equal(
-                episode.observations["placement"][1], episode.actions[0]
-            )
+            np.testing.assert_array_equal(episode.observations["placement"][1], episode.actions[0])
             env.reset()
             assert env.step(episode.actions[0])[1] == episode.rewards[0]
 
