@@ -154,7 +154,7 @@ def test_the_page_on_offline_data_trains_on_what_it_exports(
     for language, code in blocks(page):
         if language == "python":
             exec(code, {})
-    cloned, of_data = re.findall(r"\d\.\d+", capsys.readouterr().out)
+    cloned, of_data, _ = re.findall(r"\d\.\d+", capsys.readouterr().out)
     assert float(cloned) > float(of_data)
 
 

@@ -128,7 +128,7 @@ def write_dataset(dataset_id: str, rows: Sequence[Json], rerun_in: BenchEnvs | N
     import minari
 
     kwargs = {**read_make_kwargs(rows[0]), "observe_graph": False}
-    episodes, about = [], list[Json]()
+    episodes, about = list[Any](), list[Json]()
     with closing(BenchEnv.make(rows[0]["env"], kwargs).env) as env:
         for row in rows:
             finalist = parse_assignment(row["placement"], placement_env(env).problem)
