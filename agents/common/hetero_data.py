@@ -19,7 +19,7 @@ def to_hetero_data(observation: Mapping[str, Any]) -> HeteroData:
     """One observation as a graph of units and devices, without padding.
 
     Several become a batch as those of ``to_data`` do, with any numbers of devices. For messages
-    from devices to units, ``torch_geometric.transforms.ToUndirected`` adds the reverse edges.
+    from devices to units, PyTorch Geometric's ``ToUndirected(merge=False)`` adds reverse edges.
 
     Args:
         observation: Of an environment with ``observe_devices=True`` and ``observe_graph=True``,
