@@ -76,6 +76,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("plan-my_model.json", "plan-my_model-throughput.json"):
         shutil.copy(SAVED / "small-placement.json", tmp_path / "results" / name)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
     return tmp_path
 
 
@@ -92,7 +93,7 @@ def save_files(page: str, folder: Path) -> None:
     [
         pytest.param(page, marks=() if page in QUICK else pytest.mark.slow)
         for page in with_code("python")
-        if page != "ecosystem"
+        if page not in {"ecosystem", "how_to/offline"}
     ],
 )
 def test_the_code_of_a_page_prints_what_the_page_says(page: str, folder: Path) -> None:
@@ -141,6 +142,20 @@ def test_the_commands_of_a_page_run(page: str, folder: Path) -> None:
             [sys.executable, "-m", "placement_gym", *command], capture_output=True, text=True
         )
         assert done.returncode == 0, f"{command}: {done.stderr}"
+
+
+@pytest.mark.slow
+def test_the_page_on_offline_data_trains_on_what_it_exports(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("minari", reason="Minari is an extra")
+    page = "how_to/offline"
+    test_the_commands_of_a_page_run(page, folder)
+    for language, code in blocks(page):
+        if language == "python":
+            exec(code, {})
+    cloned, of_data, _ = re.findall(r"\d\.\d+", capsys.readouterr().out)
+    assert float(cloned) > float(of_data)
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """Shared by learned agents: graph batches, per-unit policies, REINFORCE, callbacks.
 
-``REINFORCE`` and ``to_data`` are imported when they are first used: agents that do not learn need
-no torch.
+What ``HOMES`` lists is imported when it is first used: agents that do not learn need no torch.
 """
 
 from __future__ import annotations
@@ -11,10 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agents.common.graph_data import to_data
+    from agents.common.hetero_data import to_hetero_data
     from agents.common.reinforce import REINFORCE
 
-__all__ = ["REINFORCE", "to_data"]
-HOMES = {"REINFORCE": "agents.common.reinforce", "to_data": "agents.common.graph_data"}
+__all__ = ["REINFORCE", "to_data", "to_hetero_data"]
+HOMES = {
+    "REINFORCE": "agents.common.reinforce",
+    "to_data": "agents.common.graph_data",
+    "to_hetero_data": "agents.common.hetero_data",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,7 @@ import warnings
 
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", "`torch.jit.script` is", DeprecationWarning)
-    from torch_geometric.data import Data
+    from torch_geometric.data import Data, HeteroData
     from torch_geometric.nn import (
         GATConv,
         GCNConv,
@@ -25,6 +25,7 @@ __all__ = [
     "GATConv",
     "GCNConv",
     "GINConv",
+    "HeteroData",
     "InstanceNorm",
     "NNConv",
     "degree",

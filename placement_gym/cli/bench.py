@@ -31,6 +31,7 @@ def add_bench(command: Command) -> None:
     add_report(add("report", "write a study's report.md and report.html"))
     add_validate(add("validate", "replay the placements of a study"))
     add_publish(add("publish", "compress a study's rows, to be committed"))
+    add_export(add("export", "write evaluated placements as data for offline learning"))
     add_known(add("known", "list or update best known latencies"))
 
 
@@ -143,6 +144,26 @@ def add_publish(command: Command) -> None:
     set_command(command, run_publish, "the results in {out}/ are kept")
 
 
+def add_export(command: Command) -> None:
+    describe(
+        command,
+        "Write the placements of simulated results as Minari datasets, one for each problem; an "
+        "episode evaluates one placement.",
+        "bench export results/paper --minari paper",
+    )
+    command.add_argument("results", metavar="RESULTS", help=RESULTS)
+    command.add_argument(
+        "--minari", required=True, metavar="NAME", help="namespace of the datasets"
+    )
+    command.add_argument(
+        "--rerun",
+        action="store_true",
+        help="let every agent search again, and write all that it evaluates instead of the "
+        "finalists alone; takes as long as the study",
+    )
+    set_command(command, run_export, "finished datasets are kept; `minari list local` lists them")
+
+
 def run_run(options: argparse.Namespace) -> int:
     from rich.console import Console
 
@@ -232,6 +253,16 @@ def run_publish(options: argparse.Namespace) -> int:
     size = path.stat().st_size
     if not print_json(options, {"file": str(path), "bytes": size, "missing": missing}):
         print(f"{path}: {size:,} bytes, {missing} runs of the study are missing")
+    return 0
+
+
+def run_export(options: argparse.Namespace) -> int:
+    from placement_gym.bench.offline_data import export_minari
+
+    episodes = export_minari(options.results, options.minari, options.rerun, options.quiet)
+    if not print_json(options, episodes):
+        for dataset_id, count in episodes.items():
+            print(f"{dataset_id}: {count} episodes")
     return 0
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from learned import simulated, weights
 from sb3_contrib import TRPO, MaskablePPO
-from stable_baselines3 import A2C, PPO
+from stable_baselines3 import A2C, DQN, PPO
 from stable_baselines3.common.distributions import CategoricalDistribution, kl_divergence
 from torch_geometric.nn import SAGEConv
 
@@ -24,6 +24,7 @@ from agents.hsdag import HSDAGPolicy
 from agents.placeto import PlacetoPolicy
 from agents.post import Post
 from agents.rnn import HDPPolicy, RNNPolicy
+from placement_gym import placement_env, play_episode
 from placement_gym.base.errors import UserError
 
 ALGORITHMS = (PPO, A2C, MaskablePPO, TRPO, REINFORCE, UnitPPO, Post)
@@ -61,30 +62,70 @@ def env_of(policy: type[Any], **kwargs: Any) -> gym.Env[Any, Any]:
     return gym.make(f"placement_gym:DevicePlacement{name}-v0", model="tiny", **kwargs)
 
 
-def train(algorithm: type[Any], policy: type[Any], **options: Any) -> bool:
-    """Train for two rollouts; returns whether weights have changed."""
-    settings: dict[str, Any] = {"n_steps": 10} if algorithm is Post else {"n_steps": 16}
+def make(algorithm: type[Any], policy: type[Any], **options: Any) -> Any:
+    """A model whose rollouts have 32 steps, Post's 10."""
+    settings: dict[str, Any] = {"n_steps": 10 if algorithm is Post else 32, "seed": 0}
     if algorithm in (PPO, MaskablePPO, TRPO):
-        settings["batch_size"] = 16
+        settings["batch_size"] = 32
+    if algorithm in (PPO, MaskablePPO):
+        settings["n_epochs"] = 2
     kwargs = {**POLICIES[policy], **options}
-    env = env_of(policy)
-    model = algorithm(policy, env, policy_kwargs=kwargs, seed=0, device="cpu", **settings)
+    return algorithm(policy, env_of(policy), policy_kwargs=kwargs, device="cpu", **settings)
+
+
+def train(model: Any) -> bool:
+    """Train for two rollouts or more; returns whether weights have changed."""
     before = weights(model)
-    model.learn(50 if algorithm is Post else 32)
+    model.learn(64)
     assert torch.isfinite(weights(model)).all()
     return not torch.equal(weights(model), before)
+
+
+def make_and_train(algorithm: type[Any], policy: type[Any]) -> bool:
+    return train(make(algorithm, policy))
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_an_algorithm_trains_a_policy_or_names_one_that_does(
-    algorithm: type[Any], policy: type[Any]
+    algorithm: type[Any], policy: type[Any], tmp_path: Path
 ) -> None:
-    if (algorithm, policy) not in REFUSED:
-        assert train(algorithm, policy)
+    if (algorithm, policy) in REFUSED:
+        refuse = make_and_train if algorithm is UnitPPO else make
+        with pytest.raises(UserError, match=REFUSED[algorithm, policy]):
+            refuse(algorithm, policy)
         return
-    with pytest.raises(UserError, match=REFUSED[algorithm, policy]):
-        train(algorithm, policy)
+    model = make(algorithm, policy)
+    assert train(model)
+    model.save(tmp_path / "model.zip")
+    for env in (None, env_of(policy)):
+        loaded = algorithm.load(tmp_path / "model.zip", env=env)
+        infos = [play_episode(env_of(policy), one) for one in (model, loaded)]
+        assert infos[0]["placement_hash"] == infos[1]["placement_hash"]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_trained_without_graphs_it_predicts_where_they_are_observed(
+    policy: type[Any], tmp_path: Path
+) -> None:
+    env = env_of(policy, observe_graph=False)
+    kwargs = {**POLICIES[policy], "graphs": placement_env(env).graph_table()}
+    model = A2C(policy, env, policy_kwargs=kwargs, n_steps=8, seed=0, device="cpu").learn(8)
+    model.save(tmp_path / "model.zip")
+    loaded = A2C.load(tmp_path / "model.zip")
+    infos = [play_episode(*one) for one in ((env, model), (env_of(policy), loaded))]
+    assert infos[0]["placement_hash"] == infos[1]["placement_hash"]
+
+
+def test_an_algorithm_without_rollouts_names_one_that_trains_the_policy() -> None:
+    with pytest.raises(UserError, match=r"DQN cannot train this PlacetoPolicy: .*use PPO"):
+        DQN(PlacetoPolicy, env_of(PlacetoPolicy))
+
+
+def test_a_policy_of_single_steps_names_their_environment() -> None:
+    model = PPO(PlacetoPolicy, env_of(PlacetoPolicy), device="cpu")
+    with pytest.raises(UserError, match="one unit per step, as DevicePlacementPerUnit-v0"):
+        play_episode(simulated(), model)
 
 
 def test_the_page_has_the_same_table() -> None:
@@ -99,7 +140,7 @@ def test_the_page_has_the_same_table() -> None:
 
 
 def test_trpo_trains_hsdag_where_groups_are_parsed() -> None:
-    assert train(TRPO, HSDAGPolicy, preset="paper")
+    assert train(make(TRPO, HSDAGPolicy, preset="paper"))
 
 
 def test_divergence_is_that_of_independent_units_which_decide() -> None:
