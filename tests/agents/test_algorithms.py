@@ -68,7 +68,7 @@ def make(algorithm: type[Any], policy: type[Any], **options: Any) -> Any:
     if algorithm in (PPO, MaskablePPO, TRPO):
         settings["batch_size"] = 32
     if algorithm in (PPO, MaskablePPO):
-        settings["n_epochs"] = 2
+        settings["n_epochs"] = 1
     kwargs = {**POLICIES[policy], **options}
     return algorithm(policy, env_of(policy), policy_kwargs=kwargs, device="cpu", **settings)
 
@@ -98,10 +98,10 @@ def test_an_algorithm_trains_a_policy_or_names_one_that_does(
     model = make(algorithm, policy)
     assert train(model)
     model.save(tmp_path / "model.zip")
-    for env in (None, env_of(policy)):
-        loaded = algorithm.load(tmp_path / "model.zip", env=env)
-        infos = [play_episode(env_of(policy), one) for one in (model, loaded)]
-        assert infos[0]["placement_hash"] == infos[1]["placement_hash"]
+    env = env_of(policy)
+    loaded = algorithm.load(tmp_path / "model.zip", env=env)
+    infos = [play_episode(env, one) for one in (model, loaded)]
+    assert infos[0]["placement_hash"] == infos[1]["placement_hash"]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
