@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -12,8 +11,6 @@ from typing import Any, ClassVar, Self
 
 import torch
 from gymnasium import spaces
-from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.policies import MultiInputActorCriticPolicy
 from stable_baselines3.common.type_aliases import Schedule
 from torch import Tensor, nn
@@ -25,7 +22,6 @@ from placement_gym.base.errors import UserError, unknown_name
 
 GraphTable = Mapping[int, Mapping[str, Any]]
 GIVEN_BY_ALGORITHMS = ("self", "observation_space", "action_space", "lr_schedule", "use_sde")
-DEPENDENT = "each choice depends on those before it"
 
 
 class GraphPolicy:
@@ -47,7 +43,7 @@ class GraphPolicy:
         options: Attributes of ``Options``; other names are an error that says which there are.
 
     Raises:
-        UserError: There is no such option, or the algorithm that makes the policy cannot train it.
+        UserError: There is no such option.
     """
 
     Options: ClassVar[type[Any]]
@@ -72,7 +68,6 @@ class GraphPolicy:
         check_options(type(self).__name__, options, self.list_options())
         self.options = self.Options(**options)
         self.table, self.has_critic = graphs, critic
-        self.check_algorithm(find_algorithm())
         super().__init__(  # type: ignore[call-arg]
             observation_space,
             action_space,
@@ -154,28 +149,10 @@ class GraphPolicy:
         known = {key: observation[key] for key in self.observation_space.spaces}
         return super().obs_to_tensor(known)  # type: ignore[misc]
 
-    def check_algorithm(self, algorithm: BaseAlgorithm | None) -> None:
-        """Raise if an algorithm cannot train the policy, before any placement is evaluated.
-
-        Raises:
-            UserError: It cannot; the message says why, and what can.
-        """
-        kinds = [kind.__name__ for kind in type(algorithm).__mro__]
-        reason = self.explain_trpo_refusal() if "TRPO" in kinds else ""
-        if algorithm is not None and not isinstance(algorithm, OnPolicyAlgorithm):
-            reason = "it is trained on rollouts"
-        if reason:
-            raise self.refuse(type(algorithm).__name__, reason)
-
-    def refuse(self, algorithm: str, reason: str) -> UserError:
-        """The error for an algorithm that cannot train the policy."""
-        return UserError(
-            f"{algorithm} cannot train this {type(self).__name__}: {reason}; use PPO, A2C, "
-            "MaskablePPO or REINFORCE; TRPO trains GCNPolicy, and HSDAGPolicy with preset='paper'"
-        )
-
-    def explain_trpo_refusal(self) -> str:
+    def explain_trpo_refusal(self, distribution: Any) -> str:
         """The reason why TRPO, which compares distributions, cannot train it; empty if it can."""
+        if not isinstance(distribution, UnitCategorical):
+            return "each choice depends on those before it"
         return "" if self.has_critic else "it has no critic"
 
     def check_distribution(self, distribution: Any) -> UnitCategorical:
@@ -184,9 +161,14 @@ class GraphPolicy:
         Raises:
             UserError: TRPO cannot; the message says why, and what can.
         """
-        reason = self.explain_trpo_refusal()
-        if reason or not isinstance(distribution, UnitCategorical):
-            raise self.refuse("TRPO", reason or DEPENDENT)
+        reason = self.explain_trpo_refusal(distribution)
+        if reason:
+            raise UserError(
+                f"TRPO cannot train this {type(self).__name__}: {reason}; use PPO, A2C, "
+                "MaskablePPO or REINFORCE; TRPO trains GCNPolicy, and HSDAGPolicy with "
+                "preset='paper'"
+            )
+        assert isinstance(distribution, UnitCategorical)
         return distribution
 
     def _get_constructor_parameters(self: Any) -> dict[str, Any]:
@@ -206,20 +188,6 @@ with suppress(ImportError):  # an extra; its check is by class, and ours take it
     from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 
     MaskableActorCriticPolicy.register(GraphPolicy)
-
-
-def find_algorithm() -> BaseAlgorithm | None:
-    """The algorithm that is making a policy, None if nobody is.
-
-    SB3 does not pass it, and TRPO would refuse a policy only after a rollout of placements.
-    """
-    frame = sys._getframe()
-    while frame.f_back is not None:
-        frame = frame.f_back
-        owner = frame.f_locals.get("self")
-        if frame.f_code.co_name == "_setup_model" and isinstance(owner, BaseAlgorithm):
-            return owner
-    return None
 
 
 def check_options(policy: str, given: Iterable[str], known: Iterable[str]) -> None:

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from agents.common.distribution import UnitCategorical
 from agents.common.following import FollowingDevices
-from agents.common.graph_policy import DEPENDENT
 from agents.common.graphs import GraphBatch, TensorDict
 from agents.common.policy import Decision, UnitPolicy
 from agents.hsdag.networks import Correction, HSDAGOptions, Networks
@@ -81,10 +80,6 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
         """Drop groups and embeddings if the weights have changed."""
         if self.rollout.stale:
             self.clear_caches()
-
-    def explain_trpo_refusal(self) -> str:
-        """See ``GraphPolicy``."""
-        return DEPENDENT if self.options.groups else super().explain_trpo_refusal()
 
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
         """See ``UnitPolicy.decide``."""

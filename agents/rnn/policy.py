@@ -11,7 +11,7 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from torch import Tensor
 
 from agents.common.distribution import DeviceDistribution, PlacementMemory, UnitCategorical
-from agents.common.graph_policy import DEPENDENT, make_perceptron
+from agents.common.graph_policy import make_perceptron
 from agents.common.graphs import GraphBatch, TensorDict
 from agents.common.policy import Decision, UnitPolicy
 from agents.common.unit_device_features import DevicePreferences, describe_units_on_devices
@@ -106,10 +106,6 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
         """See ``UnitPolicy.set_progress``."""
         if self.options.coarse:
             self.remaining.fill_(remaining)
-
-    def explain_trpo_refusal(self) -> str:
-        """See ``GraphPolicy``."""
-        return DEPENDENT
 
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
         """See ``UnitPolicy.decide``."""
