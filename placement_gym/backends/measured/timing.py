@@ -30,7 +30,7 @@ FEWEST = 2
 """Rounds before an answer."""
 COMPILATIONS = 3
 """Compilations before a verdict."""
-PATIENCE = 3
+PATIENCE = 2
 """Times as many rounds as wanted are taken while other programs disturb them."""
 SAMPLE_MS = 2.0
 """A sample is the median of as many runs as take about this long: a clock disturbs shorter ones."""
@@ -38,6 +38,8 @@ FALLING = 0.95
 """A run below this share of the one before it shows that the arm is not warm yet."""
 TYPICAL, BETWEEN = 0.025, 0.02
 """Usual spread of the log ratio of a pair, and between medians of compilations."""
+OF_EFFECT = 1 / 3
+"""Noise of a clear speed-up that is small enough, as a share of what it gains."""
 WEIGHT = 4
 """Observations that the usual spread counts for."""
 QUANTILE = 0.995
@@ -194,8 +196,9 @@ class Race:
 
         Several arms only have to be known to ``noise``: the one that is chosen is measured again
         alone. One arm is decided if it is clearly faster or slower than the first, and known to
-        ``noise``; one that equals the first has to be known to ``fine``. Nothing more is tried
-        where other programs leave no calm round in several compilations.
+        ``noise``; one that equals the first has to be known to ``fine``. An arm that is clear is
+        also known if its noise is below ``OF_EFFECT`` of what it gains or loses. Nothing more is
+        tried where other programs leave no calm round in several compilations.
         """
         if len(self.compilations) < COMPILATIONS:
             return False
@@ -204,7 +207,11 @@ class Race:
             return True
         equal = len(rivals) == 1 and not self.is_clear(rivals[0])
         enough = fine if equal else noise
-        return all(self.noise(arm) <= enough for arm in rivals)
+        return all(self.noise(arm) <= max(enough, self.effect_noise(arm)) for arm in rivals)
+
+    def effect_noise(self, arm: int) -> float:
+        """The noise that is small beside what an arm gains or loses; 0 if neither is clear."""
+        return OF_EFFECT * abs(self.speedup(arm) - 1.0) if self.is_clear(arm) else 0.0
 
     def is_clear(self, arm: int) -> bool:
         """Return whether an arm is faster or slower than the first beyond its noise."""
