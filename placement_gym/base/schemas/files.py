@@ -44,6 +44,7 @@ class CostFields(Fields):
     link_ms_per_size: Annotated[list[Numbers], FailFast()]
     submodel_ms: Numbers
     host: Flags
+    repeats: Bytes | None = None
     checksum: str | None = None
 
 
