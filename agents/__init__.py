@@ -35,6 +35,7 @@ AGENTS: dict[str, str] = {
     "alpha-expansion": "agents.solvers:alpha_expansion",
     "dp": "agents.solvers:dp",
     "dpl": "agents.solvers:dpl",
+    "model-per-device": "agents.solvers:model_per_device",
     "balance": "agents.solvers:balance",
     "greedy-fill": "agents.solvers:greedy_fill",
     "call-milp": "agents.solvers:call_milp",

@@ -102,6 +102,9 @@ ABOUT: dict[str, About] = {
     "dpl": About(
         SOLVER, "the best pipeline along one order, for throughput", model=("load",), pools=False
     ),
+    "model-per-device": About(
+        SOLVER, "whole models of several on devices, for throughput", model=("load",)
+    ),
     "balance": About(SOLVER, "any split that balances loads, for throughput", model=("load",)),
     "greedy-fill": About(
         SOLVER, "for accelerators that are called like functions", model=("calls",)

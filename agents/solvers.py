@@ -19,6 +19,7 @@ from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers import calls, cuts, fill, list_scheduling
+from placement_gym.solvers import model_per_device as whole_models
 from placement_gym.solvers.balance import N_MOVES, balance_loads, find_start
 from placement_gym.solvers.milp import serial_program
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
@@ -87,6 +88,7 @@ alpha_expansion = without_options(
 )
 dp = without_options("dp", exact_pipeline)
 dpl = without_options("dpl", linear_pipeline)
+model_per_device = without_options("model-per-device", whole_models.model_per_device)
 greedy_fill = without_options("greedy-fill", calls.greedy_fill)
 
 
