@@ -50,6 +50,15 @@ def parse_rate(model: Any) -> tuple[Any, int]:
     return match["model"], int(match["rate"])
 
 
+def check_rates(members: Iterable[Member], objective: str) -> None:
+    """Raise ``UserError`` if rates are given where one inference of everything is timed."""
+    if objective != "throughput" and any(rate > 1 for _, rate in members):
+        raise UserError(
+            "rates say how often models run beside each other, which a latency has no place for: "
+            "use objective='throughput' (--objective throughput), or leave the rates out"
+        )
+
+
 def name_members(names: Sequence[str]) -> list[str]:
     """Distinct prefixes; a model that is there twice gets a number, as in ``"resnet_2"``."""
     found: list[str] = []

@@ -86,7 +86,9 @@ def test_an_export_runs_all_models(env: Any, tmp_path: Path) -> None:
     assert "a second, median" in printed
 
 
-def test_plan_shows_what_each_model_gets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_shows_what_each_model_gets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = "--objective throughput --granularity colocated --time-limit 1 -d cpu-testbed-pair -q"
     models = ["-m", "tiny", "-m", "cnn:2", "--out", str(tmp_path)]
     assert main(["plan", *models, *words.split()]) == 0
