@@ -50,8 +50,8 @@ def export_placement(
     its runtime info has the device of every node. ``run.py`` compiles it by OpenVINO alone; to
     import ``compile_model`` from it is enough. ``affinities.json`` maps nodes to devices in the
     form of OpenVINO's ``hello_affinity`` and of ``benchmark_app -affinity``; it names no aliases
-    of devices, so HETERO may cut the model into more parts. Of a union each model gets a folder with
-    these files, and ``run.py`` next to them runs all at the same time.
+    of devices, so HETERO may cut the model into more parts. Of a union each model gets a folder
+    with these files, and ``run.py`` next to them runs all at the same time.
 
     Args:
         placement: A placement or its file.

@@ -102,6 +102,6 @@ if __name__ == "__main__":
         thread.join()
     seconds = time.perf_counter() - started
     for name, latencies_ms in times.items():
-        median_ms = float(np.median(latencies_ms))
-        print(f"{{name}}: {{len(latencies_ms) / seconds:.1f}} a second, median {{median_ms:.1f}} ms")
+        per_s, median_ms = len(latencies_ms) / seconds, float(np.median(latencies_ms))
+        print(f"{{name}}: {{per_s:.1f}} a second, median {{median_ms:.1f}} ms")
 """

@@ -66,7 +66,7 @@ def test_built_in_models_are_a_union_by_one_name() -> None:
 def test_shapes_name_the_model_of_an_input() -> None:
     union = load([make_encoder(), "tiny"], shapes={"encoder/input_ids": [1, 8]})
     assert list(union.inputs[0].shape) == [1, 8]
-    with pytest.raises(UserError, match="'tony'.*did you mean 'tiny'"):
+    with pytest.raises(UserError, match=r"'tony'.*did you mean 'tiny'"):
         load([make_encoder(), "tiny"], shapes={"tony/image": [1, 3, 64, 64]})
 
 

@@ -30,7 +30,8 @@ def test_it_is_the_best_of_all_assignments_by_the_simulator() -> None:
 
 
 def test_a_rate_of_two_is_two_loads() -> None:
-    once, twice = (room.time_models(e.problem, e.cost_table())[0] for e in (make("tiny+cnn"), make("tiny+cnn:2")))  # fmt: skip
+    envs = make("tiny+cnn"), make("tiny+cnn:2")
+    once, twice = (room.time_models(env.problem, env.cost_table())[0] for env in envs)
     np.testing.assert_allclose(twice, once * [[1], [2]])
 
 
@@ -44,11 +45,16 @@ def test_transfers_of_a_model_of_rate_two_count_twice() -> None:
 
 
 def test_models_go_where_memory_is_left() -> None:
-    problem = make("tiny+cnn").problem
-    own = [problem.unit_bytes[room.time_models(problem, make("tiny+cnn").cost_table())[1] == m].sum() for m in (0, 1)]  # fmt: skip
-    limited = problem.with_limits(np.array([np.inf, max(own)]))
-    found = model_per_device(limited, make("tiny+cnn").cost_table())
-    assert not limited.infeasibility(found)
+    """Alone the accelerator would take both; it holds the larger one of them."""
+    env = make("tiny+cnn")
+    problem, costs = env.problem, env.cost_table()
+    model = room.time_models(problem, costs)[1]
+    held = np.bincount(model, problem.unit_bytes)
+    assert set(model_per_device(problem, costs).tolist()) == {1}
+    limited = problem.with_limits(np.array([np.inf, held.max()]))
+    assert not limited.infeasibility(model_per_device(limited, costs))
+    with pytest.raises(UserError, match="raise the limits"):
+        model_per_device(problem.with_limits(np.full(2, held.min() / 2)), costs)
 
 
 def test_more_assignments_than_can_be_tried_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
