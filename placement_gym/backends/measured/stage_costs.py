@@ -54,7 +54,8 @@ def measure_stage_costs(
 
     The model is cut in two, either half on the device and the other one on its partner. What the
     device takes for both halves, less what it takes for the whole, is the cost of one stage: two
-    stages less one. Each is the fastest of its repeats, as others on the machine only slow them.
+    stages less one; where it cuts several models of a union, as many. Each is the fastest of its
+    repeats, as others on the machine only slow them.
     A device that cannot hold the model gets the largest cost of the others. The operators of each
     half weigh what the half takes over what the profile says.
 
