@@ -37,6 +37,7 @@ AGENTS: dict[str, str] = {
     "dpl": "agents.solvers:dpl",
     "pipedream": "agents.solvers:pipedream",
     "metis": "agents.solvers:metis",
+    "model-per-device": "agents.solvers:model_per_device",
     "balance": "agents.solvers:balance",
     "max-load": "agents.solvers:max_load",
     "greedy-fill": "agents.solvers:greedy_fill",

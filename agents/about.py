@@ -109,6 +109,9 @@ ABOUT: dict[str, About] = {
         pools=False,
     ),
     "metis": About(SOLVER, "graph partitioning by METIS (extra metis)", model=("load",)),
+    "model-per-device": About(
+        SOLVER, "whole models of several on devices, for throughput", model=("load",)
+    ),
     "balance": About(SOLVER, "any split that balances loads, for throughput", model=("load",)),
     "max-load": About(
         SOLVER,

@@ -19,6 +19,7 @@ from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers import calls, cuts, fill, list_scheduling
+from placement_gym.solvers import model_per_device as whole_models
 from placement_gym.solvers.balance import N_MOVES, balance_loads, find_start
 from placement_gym.solvers.bounds import load_ms
 from placement_gym.solvers.milp import serial_program
@@ -93,6 +94,7 @@ metis = without_options("metis", metis_partition)
 pipedream = without_options(
     "pipedream", lambda problem, costs: linear_pipeline(problem, costs, BY_CUT)
 )
+model_per_device = without_options("model-per-device", whole_models.model_per_device)
 greedy_fill = without_options("greedy-fill", calls.greedy_fill)
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from placement_gym.deployment.export import export_phases, export_placement
     from placement_gym.deployment.fidelity import fidelity
     from placement_gym.deployment.plan import plan
+    from placement_gym.deployment.several import Pipelines, split_placement
     from placement_gym.envs.env import DevicePlacementEnv
     from placement_gym.envs.episode import play_episode
     from placement_gym.envs.placement_env import placement_env
@@ -50,6 +51,7 @@ __all__ = [
     "DeviceSpec",
     "EngineError",
     "Pipeline",
+    "Pipelines",
     "Placement",
     "PlacementGymError",
     "PlacementMismatchError",
@@ -73,6 +75,7 @@ __all__ = [
     "play_episode",
     "report_study",
     "run_study",
+    "split_placement",
     "validate",
 ]
 
@@ -82,6 +85,7 @@ SOURCES = {
     "DeviceSpec": "hardware.devices",
     "EngineError": "base.errors",
     "Pipeline": "deployment.compile",
+    "Pipelines": "deployment.several",
     "Placement": "problem.placement",
     "PlacementGymError": "base.errors",
     "PlacementMismatchError": "problem.placement",
@@ -105,6 +109,7 @@ SOURCES = {
     "play_episode": "envs.episode",
     "report_study": "bench.report.study",
     "run_study": "bench.study.runner",
+    "split_placement": "deployment.several",
     "validate": "bench.study.replay",
 }
 """Name -> module of the package, with ``:attribute`` where that is another name."""

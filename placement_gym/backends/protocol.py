@@ -14,7 +14,7 @@ from placement_gym.problem.problem import Problem
 
 PENALTY = 10.0
 """Latency of an infeasible placement, in reference latencies."""
-OPTIONAL = ("prefill_ms", "token_ms", "handover_ms", "requests", "streams")
+OPTIONAL = ("prefill_ms", "token_ms", "handover_ms", "requests", "streams", "models_ms")
 """Fields of some measurements only."""
 
 
@@ -52,6 +52,8 @@ class Measurement:
         requests: Requests in flight, where throughput was measured; 0 for a placement that failed.
             Latencies are then the time between two results.
         streams: Inferences that a device ran at a time, likewise.
+        models_ms: Median latency of each model of a union, likewise: from being submitted to its
+            result, with ``requests`` rounds in flight.
     """
 
     latency_ms: float
@@ -76,6 +78,7 @@ class Measurement:
     handover_ms: float | None = None
     requests: int | None = None
     streams: int | None = None
+    models_ms: tuple[float, ...] | None = None
 
     @property
     def feasible(self) -> bool:
@@ -100,7 +103,9 @@ class Measurement:
         Raises:
             TypeError: A field is missing or unknown.
         """
-        return cls(**{**values, "memory_bytes": tuple(values["memory_bytes"])})
+        arrays = ("memory_bytes", "models_ms")
+        given = {name: tuple(values[name]) for name in arrays if values.get(name) is not None}
+        return cls(**{**values, **given})
 
     @classmethod
     def failed(

@@ -31,7 +31,7 @@ def add_evaluate(command: Command) -> None:
         "evaluate results/plan-resnet.json",
         "evaluate plan-my_model.json --model my_model.xml",
     )
-    add_model(command, required=False, default="the placement's own, if it is built in")
+    add_model(command, False, "the placement's own, if it is built in", several=True)
     add_shared(command, "--shape")
     command.add_argument("placement", metavar="PLACEMENT", help="a placement file")
     add_shared(command, "--split", "--tolerance", "--objective")
@@ -48,6 +48,7 @@ def add_plan(command: Command) -> None:
         "picture. It takes about a minute.",
         "plan --model resnet",
         "plan -m my_model.xml -d GPU,CPU",
+        "plan -m resnet -m bert-8:2 --objective throughput",
         'plan -m model.onnx --shape "input_ids[1,64]"',
     )
     add_problem(command)
@@ -115,7 +116,7 @@ def add_fidelity(command: Command) -> None:
 
 def add_problem(command: Command) -> None:
     """Add what says which problem is measured."""
-    add_model(command)
+    add_model(command, several=True)
     add_shared(command, "--shape", "--data-shape", "--scenario")
     add_devices(command)
     add_granularity(command)
@@ -215,7 +216,7 @@ def add_export(command: Command) -> None:
         "export plan-my_model.json -m my_model.xml --out deployed",
     )
     command.add_argument("placement", metavar="PLACEMENT", help="a placement file")
-    add_model(command, required=False, default="the placement's own, if it is built in")
+    add_model(command, False, "the placement's own, if it is built in", several=True)
     add_shared(command, "--shape", "--split")
     command.add_argument(
         "--requests",

@@ -73,14 +73,40 @@ def add_shared(command: Command, *options: str) -> None:
         command.add_argument(option, *ALSO.get(option, []), **SHARED[option])
 
 
-def add_model(command: Command, required: bool = True, default: str = "") -> None:
-    """Add ``--model``; ``default`` says what is taken where it is not required."""
+class Models(argparse.Action):
+    """Keeps one model as it is, and makes a list of several."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        before = getattr(namespace, self.dest)
+        listed = before if isinstance(before, list) else [before]
+        setattr(namespace, self.dest, values if before is None else [*listed, values])
+
+
+def add_model(
+    command: Command, required: bool = True, default: str = "", several: bool = False
+) -> None:
+    """Add ``--model``.
+
+    Args:
+        command: The command.
+        required: Whether it has to be given.
+        default: What is taken where it is not required.
+        several: Whether it may be given several times.
+    """
+    more = "; several times for models that run at the same time, resnet:2 twice as often"
     command.add_argument(
         "-m",
         "--model",
         required=required,
+        action=Models if several else "store",
         help="a built-in model, as in resnet, or a file that OpenVINO reads; `placement-gym "
-        f"models` lists them{f' (default: {default})' if default else ''}",
+        f"models` lists them{more if several else ''}{f' (default: {default})' if default else ''}",
     )
 
 

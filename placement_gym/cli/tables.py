@@ -130,6 +130,7 @@ def plan_table(document: Document) -> Group:
     return Group(
         *lines,
         table,
+        *models_tables(document),
         *memory_tables(document),
         FittedText(document["verdict"]),
         *([FittedText(phases["verdict"])] if phases else []),
@@ -152,6 +153,25 @@ def remark_on_candidate(row: Document) -> Iterator[FittedText]:
         yield FittedText(f"{label} is also what {join_words(row['also'])} would do")
     if row.get("requests_per_s") is not None:
         yield FittedText(f"{label}: {describe_requests(row)}")
+
+
+def models_tables(document: Document) -> list[FittedTable]:
+    """Make a table of what each of several models gets under each candidate; none of one model."""
+    rows = [row for row in document["rows"] if row.get("models")]
+    if not rows:
+        return []
+    table = FittedTable(
+        [Column("candidate", text=True), *(Column(name) for name in rows[0]["models"])],
+        "inferences a second, median ms from being submitted to the result",
+    )
+    for row in rows:
+        cells = [
+            f"{one['inferences_per_s']:.1f}/s {one['latency_ms']:.1f} ms"
+            for one in row["models"].values()
+        ]
+        style = "bold" if row["label"] == document["plan"] else ""
+        table.add_row(row["label"], *cells, style=style)
+    return [table]
 
 
 def memory_tables(document: Document) -> list[FittedTable]:

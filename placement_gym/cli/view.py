@@ -27,7 +27,7 @@ def add_view(command: Command) -> None:
         help="a placement file, or a folder of results: the fastest run of each agent; the page "
         "compares several",
     )
-    add_model(command, required=False, default="the placement's own, if it is built in")
+    add_model(command, False, "the placement's own, if it is built in", several=True)
     add_shared(command, "--shape")
     command.add_argument(
         "--costs",

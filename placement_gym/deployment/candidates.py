@@ -31,6 +31,7 @@ from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.fill import fill_in_order, pipeline_parallel
 from placement_gym.solvers.merge import merge_submodels
 from placement_gym.solvers.milp import serial_program
+from placement_gym.solvers.model_per_device import model_per_device
 from placement_gym.solvers.pipelines.ideal_stages import PipelineMemoryError
 from placement_gym.solvers.pipelines.ideals import TooManyIdealsError
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
@@ -141,6 +142,7 @@ def propose_pipelines(twin: SimulatedBackend, time_limit_s: float) -> tuple[list
         *list_single_devices(problem),
         *find_pipelines(problem, costs),
         *propose_by_search(twin),
+        *place_whole_models(problem, costs),
     ]
     bound_ms = lower_bound(problem, costs, twin.semantics, time_limit_s).bound_ms
     return collect(twin, named), bound_ms
@@ -162,6 +164,16 @@ def find_pipelines(problem: Problem, costs: CostTable) -> list[tuple[str, IntArr
         except UserError:  # no contiguous split fits
             break
     return found
+
+
+def place_whole_models(problem: Problem, costs: CostTable) -> list[tuple[str, IntArray]]:
+    """The best placement of a union's models as they are, if there is one."""
+    if not problem.units.graph.models:
+        return []
+    try:
+        return [("model-per-device", model_per_device(problem, costs))]
+    except UserError:  # none fits, or there are too many
+        return []
 
 
 def add_variants(twin: SimulatedBackend, candidates: Sequence[Candidate]) -> list[Candidate]:

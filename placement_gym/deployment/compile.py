@@ -146,7 +146,7 @@ class Pipeline(StageExecutor):
     Raises:
         PlacementMismatchError: The placement was made for another model.
         CompileError: OpenVINO refused a stage.
-        UserError: ``requests`` is less than 1.
+        UserError: ``requests`` is less than 1, or the model is a union: ``Pipelines`` runs it.
     """
 
     def __init__(
@@ -161,6 +161,10 @@ class Pipeline(StageExecutor):
             check_integer("requests (None: one more than stages)", requests, 1)
         ready = prepare_for(placement, model)
         graph = extract_spec(ready, placement.spec)
+        if graph.models:
+            raise UserError(
+                f"{graph.model!r} is several models, which run independently: use Pipelines"
+            )
         on = placement.operator_devices(graph)
         stages, outputs = compile_stages(
             core, ready, graph, on, placement.devices, requests, config

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from placement_gym.bench.run.row_schema import to_plain
 from placement_gym.deployment.plan_rows import describe_throughput
 from placement_gym.hardware.devices import collect_cautions
 from placement_gym.models.shapes import Shapes, shapes_of_placement
+from placement_gym.models.union import Member
 from placement_gym.problem.placement import Placement, describe_saved
 
 
@@ -86,7 +88,7 @@ def evaluate_placement(
         "alone": len(set(chosen.units.values())) == 1,
         "notes": collect_cautions(bench_env.base.problem.devices, bench_env.measured),
         **list_values(finalist),
-        **describe_conditions(finalist.measurement, chosen.scenario),
+        **describe_conditions(finalist.measurement, chosen.scenario, units.graph.models),
     }
 
 
@@ -124,10 +126,12 @@ def list_values(finalist: Finalist) -> dict[str, Any]:
     return values
 
 
-def describe_conditions(measured: Measurement, scenario: str) -> dict[str, Any]:
+def describe_conditions(
+    measured: Measurement, scenario: str, models: Sequence[Member] = ()
+) -> dict[str, Any]:
     """The latencies of a scenario's phases, or what was in flight; else nothing."""
     values: dict[str, Any] = {"scenario": scenario} if scenario else {}
-    if throughput := describe_throughput(measured):
+    if throughput := describe_throughput(measured, models):
         return {**values, "objective": "throughput", **throughput}
     phases = {"prefill_ms": measured.prefill_ms, "token_ms": measured.token_ms}
     return {**values, **phases} if scenario else {}

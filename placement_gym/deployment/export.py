@@ -17,11 +17,13 @@ from placement_gym.backends.measured.hetero import (
 )
 from placement_gym.base.files import make_output_folder, safe_name, write_text
 from placement_gym.deployment.compile import cut
+from placement_gym.deployment.export_models import export_union
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.submodels import submodel_devices
 from placement_gym.models.saving import save_model
 from placement_gym.models.scenario import is_stateful
 from placement_gym.models.shapes import Shapes, shapes_of_placement
+from placement_gym.models.union import list_members
 from placement_gym.problem.placement import Placement
 
 if TYPE_CHECKING:
@@ -48,7 +50,8 @@ def export_placement(
     its runtime info has the device of every node. ``run.py`` compiles it by OpenVINO alone; to
     import ``compile_model`` from it is enough. ``affinities.json`` maps nodes to devices in the
     form of OpenVINO's ``hello_affinity`` and of ``benchmark_app -affinity``; it names no aliases
-    of devices, so HETERO may cut the model into more parts.
+    of devices, so HETERO may cut the model into more parts. Of a union each model gets a folder
+    with these files, and ``run.py`` next to them runs all at the same time.
 
     Args:
         placement: A placement or its file.
@@ -72,6 +75,12 @@ def export_placement(
     folder = make_output_folder(out)
     with shapes_of_placement():
         loaded = chosen.spec.given(model, shapes).load()
+    if list_members(loaded):
+
+        def export_part(own: Placement, folder: Path, part: ov.Model) -> list[Path]:
+            return export_placement(own, folder, part, split=split, requests=requests)
+
+        return export_union(export_part, chosen, folder, loaded, quote)
     graph, partition = cut(loaded, chosen, split)
     set_affinities(loaded, graph, partition)
     replace_control_characters(loaded)

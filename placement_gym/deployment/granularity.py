@@ -17,6 +17,7 @@ from placement_gym.base.texts import make_printable
 from placement_gym.graph.units import FEW_UNITS, FINER, count_units
 from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
 from placement_gym.models.spec import ModelSpec
+from placement_gym.models.union import check_rates
 from placement_gym.problem.constraints import Constraints
 
 DEFAULT_GRANULARITY = "fused"
@@ -82,6 +83,7 @@ def build_backend_to_split(
             f"{spec.granularity!r}: there is nothing to split, only to compare devices"
         )
     check_can_be_profiled(problem)
+    check_rates(problem.units.graph.models, backend.objective)
     return backend, notes
 
 

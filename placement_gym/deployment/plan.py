@@ -66,7 +66,9 @@ def plan(
     else the fastest single device.
     With objective ``"throughput"`` candidates are the best pipelines by the profile and single
     devices, each of these with the streams and requests that suit it best, and times are those
-    between two results; ``Pipeline`` runs such a plan.
+    between two results; ``Pipeline`` runs such a plan. Of several models they are the times between
+    two rounds, candidates are also the models as they are on the best device for each and the
+    devices that OpenVINO's AUTO chooses for them, and ``Pipelines`` runs the plan.
     With ``phases`` candidates are also the solver's placements for the prompt alone and for the
     tokens alone, and the fastest one for the prompt with the fastest one for the tokens, the state
     handed over between them, is measured alongside the best single placement. Both are compiled, so
@@ -104,7 +106,8 @@ def plan(
         ``doubt`` (why its measurement decides nothing, or an empty string), and, None where there
         is an error, ``measured_ms``, ``speedup`` over the fastest feasible single device,
         ``noise``, ``n_submodels``, for a model with state ``prefill_ms`` and ``token_ms``, and for
-        throughput ``requests_per_s``, ``requests`` in flight and ``streams``; and ``memory``, see
+        throughput ``requests_per_s``, ``requests`` in flight and ``streams``, of several models
+        also ``models``: of each ``inferences_per_s`` and ``latency_ms``; and ``memory``, see
         ``report_memory``. With ``export`` also ``exported``, the folder. With ``phases`` also
         ``phases``: ``verdict``, and where two placements were measured ``prefill`` and ``decode``,
         their labels, ``wins``, and ``files`` if they do; their row is ``"phases"``, with

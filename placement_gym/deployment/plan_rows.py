@@ -15,6 +15,7 @@ from placement_gym.bench.run.finalists import (
     compare_with_best_single,
 )
 from placement_gym.deployment.candidates import Candidate
+from placement_gym.models.union import Member
 
 PHASES = ("prefill_ms", "token_ms", "handover_ms")
 """Of measurements of a model with state alone."""
@@ -24,6 +25,7 @@ def make_rows(
     candidates: Sequence[Candidate],
     measured: Mapping[str, Measurement],
     errors: Mapping[str, str],
+    models: Sequence[Member] = (),
 ) -> list[dict[str, Any]]:
     """The rows of the report, fastest first: of each label a measurement or an error."""
     singles = [measured[c.label] for c in candidates if c.alone and c.label in measured]
@@ -35,14 +37,16 @@ def make_rows(
             "also": list(candidate.also),
             "predicted_ms": candidate.predicted_ms,
             "error": errors.get(candidate.label, ""),
-            **measured_values(measured.get(candidate.label), best),
+            **measured_values(measured.get(candidate.label), best, models),
         }
         for candidate in candidates
     ]
     return sorted(rows, key=lambda row: row["measured_ms"] or float("inf"))
 
 
-def measured_values(found: Measurement | None, best: Measurement | None) -> dict[str, Any]:
+def measured_values(
+    found: Measurement | None, best: Measurement | None, models: Sequence[Member] = ()
+) -> dict[str, Any]:
     """The measured part of a row; ``best`` is the fastest single device, if any runs."""
     if found is None:
         return {
@@ -58,19 +62,30 @@ def measured_values(found: Measurement | None, best: Measurement | None) -> dict
         "doubt": found.doubt or (best.doubt if best else ""),
         "taken": max(found.taken, best.taken if best else 0.0),
         **{name: ms for name in PHASES if (ms := getattr(found, name)) is not None},
-        **describe_throughput(found),
+        **describe_throughput(found, models),
     }
 
 
-def describe_throughput(found: Measurement) -> dict[str, float]:
-    """Results a second, and what was in flight; nothing where latency was measured."""
+def describe_throughput(found: Measurement, models: Sequence[Member] = ()) -> dict[str, Any]:
+    """Results a second, and what was in flight; nothing where latency was measured.
+
+    Results of a union are rounds, and each of its models has its own inferences a second, and its
+    median latency from being submitted to its result.
+    """
     if not found.requests:
         return {}
-    return {
-        "requests_per_s": 1e3 / found.latency_ms,
+    per_s = 1e3 / found.latency_ms
+    values: dict[str, Any] = {
+        "requests_per_s": per_s,
         "requests": found.requests,
         "streams": found.streams or 1,
     }
+    if found.models_ms is not None:
+        values["models"] = {
+            model.name: {"inferences_per_s": model.rate * per_s, "latency_ms": latency_ms}
+            for model, latency_ms in zip(models, found.models_ms, strict=True)
+        }
+    return values
 
 
 def choose(rows: Sequence[Mapping[str, Any]]) -> str:

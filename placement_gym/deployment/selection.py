@@ -9,10 +9,12 @@ from typing import Any
 from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.base.errors import EngineError
 from placement_gym.base.progress import progress_bar
 from placement_gym.deployment.candidates import (
     Candidate,
     add_variants,
+    collect,
     propose_candidates,
     propose_pipelines,
 )
@@ -75,15 +77,27 @@ def select(
     with progress_bar(None, "", quiet, description=f"solving, at most {time_limit_s:.0f} s"):
         candidates, bound_ms = propose(twin, time_limit_s)
         candidates = add_variants(twin, candidates)
+    if backend.problem.units.graph.models:
+        candidates = add_choice_of_auto(backend, twin, candidates)
     if phases:
         candidates = add_phase_candidates(backend, twin, candidates, time_limit_s)
     measured, errors = measure_candidates(backend, candidates, quiet)
     measured = confirm(backend, candidates, measured, errors)
-    rows = make_rows(candidates, measured, errors)
+    rows = make_rows(candidates, measured, errors, backend.problem.units.graph.models)
     label = choose(rows)
     chosen = next(candidate for candidate in candidates if candidate.label == label)
     pair = measure_phases(backend, candidates, measured, rows, label) if phases else None
     return Selection(candidates, bound_ms, measured, rows, chosen, pair)
+
+
+def add_choice_of_auto(
+    backend: MeasuringBackend, twin: SimulatedBackend, candidates: Sequence[Candidate]
+) -> list[Candidate]:
+    """The candidates, and the device that OpenVINO's AUTO chooses for each model of a union."""
+    try:
+        return collect(twin, [("AUTO", backend.own_choice("AUTO"))], candidates)
+    except EngineError:  # without AUTO the others are compared
+        return list(candidates)
 
 
 def measure_candidates(
@@ -142,7 +156,7 @@ def confirm(
     by_label = {candidate.label: candidate for candidate in candidates}
     confirmed = set[str]()
     while True:
-        rows = make_rows(candidates, measured, errors)
+        rows = make_rows(candidates, measured, errors, backend.problem.units.graph.models)
         labels = [one for one in (find_contender(rows), choose(rows)) if one not in confirmed]
         if not labels:
             return measured

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,8 @@ class MeasuredEnv(DevicePlacementEnv):
     * HSDAG (Duan et al. 2024), whose problem this is.
 
     Args:
-        model: Built-in name, path of a file that OpenVINO reads, or ``ov.Model``.
+        model: Built-in name, path of a file that OpenVINO reads, or ``ov.Model``; or a list of
+            these, of models that run side by side, ``"resnet:2"`` twice as often as others.
         devices: Preset, names, file or specifications; None takes the machine's devices, or the
             preset ``cpu-testbed`` on a machine with a single one.
         granularity: What a unit is: ``"op"``, ``"colocated"`` or ``"fused"``.
@@ -89,7 +91,8 @@ class MeasuredEnv(DevicePlacementEnv):
         objective: ``"latency"``; or ``"throughput"``: a placement runs as ``Pipeline`` does, a
             device alone with the number of streams and requests that suits it best, and latencies
             are the milliseconds between two results. Info has ``requests_per_s``, ``requests`` in
-            flight and ``streams``. Of a model with state a request is the whole scenario.
+            flight and ``streams``. Of a model with state a request is the whole scenario; of
+            several models it is a round, in which each runs as often as its rate says.
         requests: With objective ``"throughput"``, requests in flight of a placement on several
             devices; None is one more than it has stages.
         tolerance: Largest relative error of a placement's outputs, beyond which it is infeasible.
@@ -111,7 +114,7 @@ class MeasuredEnv(DevicePlacementEnv):
 
     def __init__(
         self,
-        model: str | Path | ov.Model = "resnet",
+        model: str | Path | ov.Model | Sequence[Any] = "resnet",
         devices: DevicesArgument = None,
         granularity: str = "colocated",
         graph: str = "folded",

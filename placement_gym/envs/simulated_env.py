@@ -136,7 +136,7 @@ class SimulatedEnv(DevicePlacementEnv):
 
     def __init__(
         self,
-        model: str | Path | ov.Model = "resnet",
+        model: str | Path | ov.Model | Sequence[Any] = "resnet",
         devices: DevicesArgument = None,
         granularity: str = "colocated",
         graph: str = "folded",

@@ -23,6 +23,7 @@ from placement_gym.models.data_shapes import (
 from placement_gym.models.scenario import Scenario, is_stateful, shape_nodes_at_step
 from placement_gym.models.shapes import Shapes
 from placement_gym.models.spec import ModelSpec
+from placement_gym.models.union import list_members
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -52,6 +53,20 @@ def extract(
     """
     if not model.get_ordered_ops():
         raise UserError(f"model {model.get_friendly_name()!r} has no operators: nothing to place")
+    graph = extract_one(model, view, scenario, data_shapes)
+    models = list_members(model)
+    return replace(graph, models=models) if models else graph
+
+
+def extract_spec(model: ov.Model, spec: ModelSpec) -> OpGraph:
+    """Extract the graph of a loaded model that its specification describes."""
+    return extract(model, spec.graph, spec.scenario, spec.data_shapes)
+
+
+def extract_one(
+    model: ov.Model, view: str, scenario: str | None, data_shapes: Shapes | None
+) -> OpGraph:
+    """As ``extract``, whether it is a union or not."""
     if is_stateful(model):
         return scenario_graph(model, view, Scenario.parse(scenario or "chat"))
     if scenario is not None:
@@ -63,11 +78,6 @@ def extract(
         return dynamic_graph(model, view, sizes)
     raw = raw_graph(model)
     return raw if view == "raw" else fold(raw)
-
-
-def extract_spec(model: ov.Model, spec: ModelSpec) -> OpGraph:
-    """Extract the graph of a loaded model that its specification describes."""
-    return extract(model, spec.graph, spec.scenario, spec.data_shapes)
 
 
 def dynamic_graph(model: ov.Model, view: str, sizes: DataShapes) -> OpGraph:

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.models.union import Member
 
 FOLLOWERS = ("Constant", "Parameter", "Result")
 """Types that HETERO places itself: each goes to its neighbour's device."""
@@ -113,6 +114,8 @@ class OpGraph:
         integers: (n,) whether each operator reads rounded activations alone, so that devices
             compute it in integers of eight bits; None where that is not known.
         outputs: Operators that make an output of the model; empty where that is not known.
+        models: Of a union of several models each one's name, with which the names of its operators
+            begin, and how often it runs in a round; else empty.
     """
 
     model: str
@@ -134,6 +137,7 @@ class OpGraph:
     data_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     integers: BoolArray | None = None
     outputs: tuple[int, ...] = ()
+    models: tuple[Member, ...] = ()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -165,6 +169,18 @@ class OpGraph:
         keys = self.edge_index[0] * len(self) + self.edge_index[1]
         order = np.argsort(keys)
         return order[np.searchsorted(keys, source * len(self) + target, sorter=order)]
+
+    @cached_property
+    def model_of(self) -> IntArray:
+        """(n,) the model of a union that each operator belongs to; zeros for a single model."""
+        index = {member.name: number for number, member in enumerate(self.models)}
+        numbers = [index.get(name.partition("/")[0], 0) for name in self.names]
+        return np.array(numbers, dtype=np.int64)
+
+    @cached_property
+    def rates(self) -> IntArray:
+        """(n_models,) inferences of each model in a round; one for a single model."""
+        return np.array([member.rate for member in self.models] or [1], dtype=np.int64)
 
     @cached_property
     def follows(self) -> BoolArray:
@@ -206,7 +222,8 @@ class OpGraph:
         edges = sorted(f"{names[a]}>{names[b]}" for a, b in self.edge_index.T.tolist())
         scenario = [self.scenario] if self.scenario else []
         measured = [f"{name}{list(sizes)}" for name, sizes in sorted(self.data_shapes.items())]
-        lines = [*rows, *edges, *scenario, *measured]
+        rated = [f"{name}:{rate}" for name, rate in self.models if rate > 1]
+        lines = [*rows, *edges, *scenario, *measured, *rated]
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 

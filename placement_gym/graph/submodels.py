@@ -158,7 +158,8 @@ def pipeline_stages(graph: OpGraph, devices: IntArray) -> IntArray:
 
     A device is one stage where that makes no cycle, whether its operators are connected or not.
     Otherwise the submodels of a device are one stage for each number of device changes before
-    them. Constants and Results belong to the stage of their neighbour.
+    them. Constants and Results belong to the stage of their neighbour. No stage holds parts of two
+    models of a union: these run independently.
 
     Args:
         graph: Operators in topological order.
@@ -172,21 +173,31 @@ def pipeline_stages(graph: OpGraph, devices: IntArray) -> IntArray:
     source, target = graph.edge_index
     flow = graph.edge_index[:, ~(graph.follows[source] | graph.follows[target])]
     edges = distinct_edges(submodels[flow])
-    n = int(on.max()) + 1
-    # Devices that data goes back and forth between make a cycle: several stages then.
-    if label_components(distinct_edges(on[edges]), n, strong=True).max() + 1 < n:
+    model = np.empty_like(on)
+    model[submodels] = graph.model_of
+    label = number_columns(model, on)
+    # Devices that data goes back and forth between make a cycle: several stages of that model then.
+    loop = label_components(distinct_edges(label[edges]), int(label.max()) + 1, strong=True)
+    cyclic = np.unique(model[np.bincount(loop)[loop[label]] > 1])
+    if len(cyclic):
         level = earliest_levels(edges, np.arange(len(on)))
-        _, label = np.unique(np.stack([level, on]), axis=1, return_inverse=True)
-    else:
-        label = on
-    label = label.astype(np.int64).ravel()
+        label = number_columns(model, np.where(np.isin(model, cyclic), level, 0), on)
     return number_topologically(distinct_edges(label[edges]), label)[submodels]
 
 
+def number_columns(*rows: IntArray) -> IntArray:
+    """(n,) the rank of each column among the distinct ones, by the first row, then the others."""
+    _, number = np.unique(np.stack(rows), axis=1, return_inverse=True)
+    return number.astype(np.int64).ravel()
+
+
 def count_stages(graph: OpGraph, devices: IntArray, n_devices: int) -> IntArray:
-    """(n_devices,) stages of each device, see ``pipeline_stages``."""
+    """(n_devices,) inferences of stages on each device in a request, or a round of a union."""
     stages = pipeline_stages(graph, devices)
-    return np.bincount(submodel_devices(graph, devices, stages), minlength=n_devices)
+    rates = np.empty(int(stages.max()) + 1)
+    rates[stages] = graph.rates[graph.model_of]
+    on = submodel_devices(graph, devices, stages)
+    return np.bincount(on, rates, n_devices).astype(np.int64)
 
 
 def number_topologically(edges: IntArray, label: IntArray) -> IntArray:

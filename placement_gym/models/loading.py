@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from placement_gym.base.errors import UserError, suggest
 from placement_gym.base.files import is_path, list_neighbours
@@ -22,6 +22,15 @@ from placement_gym.models.shapes import (
     bind_shapes,
     explain_dynamic,
     find_dynamic,
+)
+from placement_gym.models.union import (
+    Member,
+    check_shape_names,
+    join_models,
+    join_names,
+    name_members,
+    parse_rate,
+    shapes_of,
 )
 
 if TYPE_CHECKING:
@@ -63,7 +72,7 @@ class ModelNotFoundError(UserError, FileNotFoundError):
 
 
 def load(
-    model: str | Path | ov.Model,
+    model: str | Path | ov.Model | Sequence[Any],
     shapes: Shapes | None = None,
     data_shapes: Shapes | None = None,
 ) -> ov.Model:
@@ -74,10 +83,13 @@ def load(
             (compressed weights), ``"gpt"`` (four small layers), ``"gpt-12"`` (as many of GPT-2's)
             or ``"gpt-12-int8"``, ``"gpt-int4"``, ``"cnn-int8"`` (quantised weights and
             activations), ``"mobilenet-50"`` (width in percent) or ``"vit-12"`` (layers); the path
-            of any file that OpenVINO reads; or a model, which is cloned and left as it is.
+            of any file that OpenVINO reads; or a model, which is cloned and left as it is. A list
+            of these makes a union, see ``models.union``; ``"resnet:2"`` in it runs twice as often
+            as others, and ``"resnet+bert-8:2"`` is a union of built-in ones.
         shapes: Shapes of inputs by their names, which bind dynamic dimensions; see ``Shapes``.
         data_shapes: Sizes with which inputs are measured that keep dynamic dimensions, by their
-            names; see ``find_data_shapes``.
+            names; see ``find_data_shapes``. In a union a name begins with that of the model, as in
+            ``"bert-8/input_ids"``; so it does for ``shapes``.
 
     Raises:
         ModelNotFoundError: It is neither a built-in name nor a file.
@@ -87,6 +99,10 @@ def load(
     """
     import openvino as ov
 
+    listed = list_models(model)
+    if len(listed) > 1:
+        return load_union(listed, shapes, data_shapes)
+    ((model, _),) = listed
     match = None if isinstance(model, ov.Model) else match_built_in(model)
     if match:
         return prepare(build(match), shapes, data_shapes)
@@ -109,6 +125,54 @@ def load(
     loaded = prepare(read, shapes, data_shapes)
     loaded.set_friendly_name(Path(model).stem)
     return loaded
+
+
+def list_models(model: Any) -> list[tuple[Any, int]]:
+    """The models that an argument names, and the rate of each; a single one has none.
+
+    Raises:
+        UserError: The list is empty, or a rate is wrong or compares with nothing.
+    """
+    if isinstance(model, str) and "+" in model and not is_path(model):
+        parts = [parse_rate(one) for one in model.split("+")]
+        return parts if all(match_built_in(one) for one, _ in parts) else [(model, 1)]
+    if not isinstance(model, (list, tuple)):
+        return [(model, 1)]
+    if not model:
+        raise UserError("the list of models is empty: name one or more, as in ['resnet', 'bert-8']")
+    parts = [parse_rate(one) for one in model]
+    if len(parts) == 1 and parts[0][1] > 1:
+        raise UserError(f"{model[0]!r:.200}: a rate says how often beside other models; name some")
+    return parts
+
+
+def load_union(
+    listed: Sequence[tuple[Any, int]], shapes: Shapes | None, data_shapes: Shapes | None
+) -> ov.Model:
+    """Load several models and join them; see ``load``."""
+    for one, _ in listed:
+        if isinstance(one, str) and (GENERATED.match(one) or one.endswith(".json")):
+            raise UserError(f"{one!r:.200} is a graph without a model, which joins no others")
+    names = name_members([stem_of(one) for one, _ in listed])
+    check_shape_names(shapes, names)
+    check_shape_names(data_shapes, names)
+    loaded = [
+        load(one, shapes_of(shapes, name), shapes_of(data_shapes, name))
+        for (one, _), name in zip(listed, names, strict=True)
+    ]
+    rates = [rate for _, rate in listed]
+    union = join_models(loaded, [*map(Member, names, rates)])
+    # The name loads the union again where all models are built in.
+    given = [Member(stem_of(one), rate) for one, rate in listed]
+    union.set_friendly_name(join_names(given))
+    return union
+
+
+def stem_of(model: str | Path | ov.Model) -> str:
+    """A model's name: that of its file without suffix, or the built-in one."""
+    if not isinstance(model, (str, Path)):
+        return str(model.get_friendly_name())
+    return str(model) if match_built_in(model) else Path(model).stem
 
 
 def explain_missing(model: str) -> str:
@@ -147,11 +211,14 @@ def match_built_in(model: str | Path) -> re.Match[str] | None:
     return match if match and match["base"] in BUILT_IN else None
 
 
-def is_model_file(model: str | Path | ov.Model) -> bool:
+def is_model_file(model: str | Path | ov.Model | Sequence[Any]) -> bool:
     """Return whether ``load`` would read a file."""
     import openvino as ov
 
-    return not isinstance(model, ov.Model) and not match_built_in(model) and is_path(model)
+    return any(
+        not isinstance(one, ov.Model) and not match_built_in(one) and is_path(one)
+        for one, _ in list_models(model)
+    )
 
 
 def build(name: re.Match[str]) -> ov.Model:

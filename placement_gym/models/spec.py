@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from placement_gym.base.errors import unknown_name
 from placement_gym.base.files import make_temporary_folder
-from placement_gym.models.loading import load, match_built_in
+from placement_gym.models.loading import list_models, load, match_built_in
 from placement_gym.models.saving import write_model
 from placement_gym.models.shapes import Shapes
+from placement_gym.models.union import parse_rate
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -27,7 +28,8 @@ class ModelSpec:
 
     Attributes:
         model: Name, path or model, see ``models.load``; or a workload's ``.json``, or the name of
-            a generated graph, which can only be simulated.
+            a generated graph, which can only be simulated. A list of models becomes a tuple, one
+            of a single model that model.
         granularity: What a unit is, see ``graph.units.group``.
         graph: View of the operators, see ``graph.extract.extract``.
         shapes: Sizes that bind dynamic dimensions, see ``models.load``.
@@ -35,10 +37,10 @@ class ModelSpec:
         scenario: What one run of a model with state is, see ``Scenario.parse``.
 
     Raises:
-        UserError: The granularity or the view is unknown.
+        UserError: The granularity or the view is unknown, or the list of models is wrong.
     """
 
-    model: str | Path | ov.Model
+    model: str | Path | ov.Model | Sequence[Any]
     granularity: str = "colocated"
     graph: str = "folded"
     shapes: Shapes | None = field(default=None, hash=False)
@@ -46,6 +48,10 @@ class ModelSpec:
     scenario: str | None = None
 
     def __post_init__(self) -> None:
+        listed = list_models(self.model)
+        if isinstance(self.model, (list, tuple)):
+            model = listed[0][0] if len(listed) == 1 else tuple(self.model)
+            object.__setattr__(self, "model", model)
         if self.granularity not in GRANULARITIES:
             raise unknown_name("granularity", self.granularity, GRANULARITIES)
         if self.graph not in VIEWS:
@@ -65,15 +71,19 @@ class ModelSpec:
         """Load the model, see ``models.load``."""
         return load(self.model, self.shapes, self.data_shapes)
 
-    def given(self, model: str | Path | ov.Model | None, shapes: Shapes | None) -> ModelSpec:
+    def given(self, model: Any, shapes: Shapes | None) -> ModelSpec:
         """The same with another model, unless that is None, bound to shapes."""
         return replace(self, model=self.model if model is None else model, shapes=shapes)
 
     def holding(self, loaded: ov.Model) -> ModelSpec:
         """The same with what was loaded in the place of a model in memory."""
-        if isinstance(self.model, (str, Path)):
-            return self
-        return replace(self, model=loaded, shapes=None)
+        return replace(self, model=loaded, shapes=None) if self.in_memory else self
+
+    @property
+    def in_memory(self) -> bool:
+        """True if the model, or one of several, is no name or path."""
+        models = self.model if isinstance(self.model, tuple) else (self.model,)
+        return not all(isinstance(one, (str, Path)) for one in models)
 
     def to_json(self) -> dict[str, Any]:
         """The fields that are given as arguments of ``gym.make``, JSON-able but for an
@@ -82,6 +92,8 @@ class ModelSpec:
         values = {key: getattr(self, key) for key in NAMES}
         if isinstance(self.model, Path):
             values["model"] = str(self.model)
+        if isinstance(self.model, tuple):
+            values["model"] = [str(one) if isinstance(one, Path) else one for one in self.model]
         return {
             key: dict(value) if isinstance(value, Mapping) else value
             for key, value in values.items()
@@ -95,15 +107,24 @@ class ModelSpec:
         Raises:
             FileError: That cannot be written.
         """
-        if isinstance(self.model, (str, Path)):
-            name = str(self.model)
-            name = name if match_built_in(name) else str(Path(name).resolve())
-            yield replace(self, model=name).to_json()
+        if not self.in_memory:
+            yield replace(self, model=make_absolute(self.model)).to_json()
             return
         with make_temporary_folder() as folder:
             file = folder / "model.xml"
-            write_model(self.model, file)
+            write_model(self.load() if isinstance(self.model, tuple) else self.model, file)
             yield replace(self, model=str(file)).to_json()
+
+
+def make_absolute(model: Any) -> Any:
+    """A name, or a path that any process finds; of each of several models, with its rate."""
+    if isinstance(model, tuple):
+        return tuple(map(make_absolute, model))
+    if len(list_models(model)) > 1:  # a union of built-in ones by its name
+        return str(model)
+    name, rate = parse_rate(str(model))
+    name = name if match_built_in(name) else str(Path(name).resolve())
+    return name if rate == 1 else f"{name}:{rate}"
 
 
 NAMES = tuple(one.name for one in fields(ModelSpec))

@@ -66,8 +66,9 @@ class Engine(Protocol):
 class Compilation:
     """Facts about a compiled placement, and the seconds that compiling took.
 
-    Once it is timed it also has the latencies of a scenario's phases. With several requests in
-    flight it has their number, and the streams of its device, or of each stage's.
+    Once it is timed it also has the latencies of a scenario's phases, or of a union's models. With
+    several requests in flight it has their number, and the streams of its device, or of each
+    stage's.
     """
 
     n_submodels: int
@@ -81,6 +82,7 @@ class Compilation:
     handover_ms: float | None = None
     requests: int | None = None
     streams: int | None = None
+    models_ms: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -101,9 +103,10 @@ class CompiledPlacement:
         return self.inferences.outputs()
 
     def summarize(self) -> Compilation:
-        """Return its compilation, with the times of its phases once it has been timed."""
+        """Return its compilation, with the times of phases or models once it has been timed."""
         phases = self.inferences.phases_ms()
-        return replace(self.compilation, **phases._asdict()) if phases else self.compilation
+        found = replace(self.compilation, models_ms=self.inferences.models_ms())
+        return replace(found, **phases._asdict()) if phases else found
 
 
 def compile_candidate(engine: Engine, assignment: IntArray) -> CompiledPlacement:
@@ -171,12 +174,15 @@ def prefill_problem(problem: Problem) -> Problem:
 
 
 def join_rounds(rounds: Sequence[Compilation]) -> Compilation:
-    """The last compilation of a placement, with the medians of its phases over all of them."""
+    """The last compilation of a placement, with the medians of its times over all of them."""
     last = rounds[-1]
     known = [name for name in PhaseTimes._fields if getattr(last, name) is not None]
     medians: dict[str, Any] = {
         name: float(np.median([getattr(one, name) for one in rounds])) for name in known
     }
+    models = [one.models_ms for one in rounds if one.models_ms is not None]
+    if models:
+        medians["models_ms"] = tuple(np.median(models, axis=0).tolist())
     return replace(last, **medians)
 
 

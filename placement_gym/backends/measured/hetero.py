@@ -20,6 +20,7 @@ from placement_gym.graph.submodels import (
 )
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.hardware.machine import register
+from placement_gym.models.union import split_union
 from placement_gym.problem.problem import Problem
 
 if TYPE_CHECKING:
@@ -171,12 +172,17 @@ def place_by_hetero(core: ov.Core, model: ov.Model, problem: Problem) -> dict[st
 
 
 def place_by_auto(core: ov.Core, model: ov.Model, problem: Problem) -> dict[str, int]:
-    """Operator name -> index of the one device that AUTO chooses."""
-    names = problem.device_names
+    """Operator name -> index of the one device that AUTO chooses, of a union for each model.
+
+    The models of a union are compiled one after another and stay, as in a program that serves them.
+    """
+    graph, names = problem.units.graph, problem.device_names
     properties = {
         "ENABLE_STARTUP_FALLBACK": False,
         "DEVICE_PROPERTIES": {d.name: d.compile_properties() for d in problem.devices},
     }
-    compiled = core.compile_model(model, f"AUTO:{','.join(names)}", properties)
-    chosen = compiled.get_property("EXECUTION_DEVICES")[0].strip("()")
-    return dict.fromkeys(problem.units.names, names.index(chosen))
+    models = [*split_union(model).values()] or [model]
+    compiled = [core.compile_model(one, f"AUTO:{','.join(names)}", properties) for one in models]
+    chosen = [one.get_property("EXECUTION_DEVICES")[0].strip("()") for one in compiled]
+    of_model = dict(zip(graph.names, graph.model_of.tolist(), strict=True))
+    return {unit: names.index(chosen[of_model[unit]]) for unit in problem.units.names}

@@ -53,8 +53,12 @@ class Inferences(ABC):
         """Median latencies since ``forget``; None without phases."""
         return None
 
+    def models_ms(self) -> tuple[float, ...] | None:
+        """Median latencies of the models of a union since ``forget``; None for a single model."""
+        return None
+
     def forget(self) -> None:
-        """Restart the timing of phases."""
+        """Restart the timing of phases and models."""
         return
 
 

@@ -50,7 +50,8 @@ def load_or_measure(
         EngineError: Too few of the placements could be measured.
     """
     kept = None if refresh else load_kept_profile(backend, quick)
-    profile = kept or measure_and_keep_profile(backend, quiet, quick)
+    graph = backend.problem.units.graph
+    profile = (kept or measure_and_keep_profile(backend, quiet, quick)).in_a_round(graph)
     if not backend.protocol.in_flight:
         return profile
     path = cache_path(backend, "stages", profile=profile.fingerprint, method=STAGES_METHOD)
@@ -80,7 +81,10 @@ def add_stage_costs(
         progress_bar(None, "", quiet, description="measuring stages"),
         closing(backend.with_protocol(protocol)) as profiled,
     ):
-        table = charge_stages(profile, *measure_stage_costs(profiled, profile))
+        stage_ms, weights = measure_stage_costs(profiled, profile)
+        table = charge_stages(
+            profile, stage_ms, weights, int(backend.problem.units.graph.rates.sum())
+        )
     keep(table, path, "the costs of stages")
     return table
 

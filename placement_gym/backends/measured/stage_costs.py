@@ -14,6 +14,7 @@ import numpy as np
 
 from placement_gym.backends.measured.profile import holds_model
 from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.graph.submodels import count_stages
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 
@@ -25,24 +26,25 @@ MAX_SHARE = 0.5
 
 
 def charge_stages(
-    costs: CostTable, stage_ms: FloatArray, weights: FloatArray | None = None
+    costs: CostTable, stage_ms: FloatArray, weights: FloatArray | None = None, n_alone: int = 1
 ) -> CostTable:
-    """The costs of pipelines: a device alone takes as long as before, with its one stage.
+    """The costs of pipelines: a device alone takes as long as before, its stages included.
 
     Args:
         costs: A profile.
         stage_ms: (n_devices,) cost of each stage on a device, in the time of a request.
         weights: (n_operators, n_devices) how much more than others each operator takes in a stage
             than by the profile; None for all alike.
+        n_alone: Stages of a device alone in a request: one, or inferences in a union's round.
     """
     alone_ms = costs.operator_ms.sum(axis=0) + costs.submodel_ms
     operator_ms = costs.operator_ms if weights is None else costs.operator_ms * weights
     operators_ms = operator_ms.sum(axis=0)
-    charged_ms = np.minimum(stage_ms, MAX_SHARE * alone_ms)
+    charged_ms = np.minimum(stage_ms * n_alone, MAX_SHARE * alone_ms)
     scale = np.divide(
         alone_ms - charged_ms, operators_ms, out=np.ones_like(alone_ms), where=operators_ms > 0.0
     )
-    return replace(costs, operator_ms=operator_ms * scale, submodel_ms=charged_ms)
+    return replace(costs, operator_ms=operator_ms * scale, submodel_ms=charged_ms / n_alone)
 
 
 def measure_stage_costs(
@@ -52,7 +54,8 @@ def measure_stage_costs(
 
     The model is cut in two, either half on the device and the other one on its partner. What the
     device takes for both halves, less what it takes for the whole, is the cost of one stage: two
-    stages less one. Each is the fastest of its repeats, as others on the machine only slow them.
+    stages less one; where it cuts several models of a union, as many. Each is the fastest of its
+    repeats, as others on the machine only slow them.
     A device that cannot hold the model gets the largest cost of the others. The operators of each
     half weigh what the half takes over what the profile says.
 
@@ -65,12 +68,18 @@ def measure_stage_costs(
     first, *others = [device for device in whole if problem.runs_all[device]]
     found = np.full(len(problem.devices), np.nan)
     weights = np.ones_like(costs.operator_ms)
+
+    def count(assignment: IntArray) -> IntArray:
+        on = assignment[problem.units.of_operator]
+        return count_stages(problem.units.graph, on, len(problem.devices))
+
     for other in others:
         halves = cut_in_half(problem, costs, first, other)
         pair = [problem.single(first), problem.single(other)]
         fastest_ms = backend.measure_stages([*pair, *halves]).min(axis=0)
         alone, swapped = np.split(fastest_ms, 2)
-        extra = swapped.sum(axis=0) - alone.sum(axis=0)
+        added = sum(map(count, halves)) - count(pair[0]) - count(pair[1])
+        extra = (swapped.sum(axis=0) - alone.sum(axis=0)) / np.maximum(added, 1)
         for device in (first, other):
             found[device] = np.nanmax([0.0, extra[device], found[device]])
             for half, ms in zip(halves, swapped[:, device], strict=True):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from math import ceil
+from threading import Semaphore
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +17,11 @@ import numpy as np
 
 from placement_gym.backends.failures import EngineFailureError, Kind
 from placement_gym.backends.measured.candidate import Compilation, CompiledPlacement, Engine
-from placement_gym.backends.measured.inferences import Beat, Inferences, Inputs, Outputs
+from placement_gym.backends.measured.inferences import KEPT, Beat, Inferences, Inputs, Outputs
 from placement_gym.backends.measured.outputs import compare_outputs
 from placement_gym.backends.measured.timing import Race
-from placement_gym.backends.pipeline.cutting import Port
 from placement_gym.backends.pipeline.executor import StageExecutor
-from placement_gym.backends.pipeline.inputs import InputReader
+from placement_gym.backends.pipeline.models import ModelPipeline, group_by_model
 from placement_gym.backends.pipeline.stage import Stage, compile_stages, count_streams, with_streams
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import CompileError
@@ -36,68 +39,98 @@ MAX_STREAMS = {"GPU": 2, "NPU": 1}
 
 @dataclass(frozen=True)
 class InFlight(Inferences):
-    """Several requests of a placement in flight; see ``Inferences``.
+    """Several requests of a placement in flight, of a union rounds; see ``Inferences``.
+
+    In a round each model of a union runs as often as its rate says. A round begins as soon as
+    fewer than ``requests`` are unfinished, and its inferences wait only for devices.
 
     Attributes:
-        stages: Of the placement.
-        ports: (n_outputs,) the stage and its output that each output of the model is.
-        reader: Reads the inputs of the model.
+        pipelines: Of each model.
+        requests: The maximum number of requests, or rounds, in flight.
         steps: (n_inferences,) inputs of each inference of a request; several with state.
-        stateful: Whether the model keeps state.
         beat: Called as each inference begins.
+        latencies_ms: (n_models,) times of requests since ``forget``, from being submitted to
+            their results, each with ``requests`` rounds in flight.
     """
 
-    stages: Sequence[Stage]
-    ports: Sequence[Port]
-    reader: InputReader
+    pipelines: Sequence[ModelPipeline]
+    requests: int
     steps: Sequence[Inputs]
-    stateful: bool
     beat: Beat
+    latencies_ms: Sequence[deque[float]]
+
+    @classmethod
+    def of(
+        cls, pipelines: Sequence[ModelPipeline], steps: Sequence[Inputs], beat: Beat
+    ) -> InFlight:
+        first = pipelines[0]
+        requests = len(first.stages[0].requests) // first.member.rate
+        times = [deque[float](maxlen=KEPT) for _ in pipelines]
+        return cls(pipelines, requests, steps, beat, times)
 
     @property
-    def requests(self) -> int:
-        """The maximum number of requests in flight."""
-        return len(self.stages[0].requests)
+    def stages(self) -> list[Stage]:
+        """The stages of all models."""
+        return [stage for one in self.pipelines for stage in one.stages]
 
-    def execute(self) -> StageExecutor:
-        return StageExecutor(self.stages, self.ports, self.reader, self.stateful)
+    @contextmanager
+    def execute(self) -> Iterator[list[StageExecutor]]:
+        """Start the threads of each model, and end them."""
+        with ExitStack() as stack:
+            yield [stack.enter_context(one.execute()) for one in self.pipelines]
 
-    def submit(self, executor: StageExecutor) -> Future[Any]:
-        if self.stateful:
-            return executor.submit_sequence(map(self.begin, self.steps))
-        return executor.submit(self.begin(self.steps[0]))
+    def submit(self, executors: Sequence[StageExecutor], number: int) -> Future[Any]:
+        """Submit one request of a model."""
+        own, executor = self.pipelines[number], executors[number]
+        steps = ([inputs[index] for index in own.inputs] for inputs in self.steps)
+        if own.stateful:
+            return executor.submit_sequence(map(self.begin, steps))
+        return executor.submit(self.begin(next(steps)))
 
     def begin(self, inputs: Inputs) -> Inputs:
         """The inputs of an inference that is about to begin."""
         self.beat("an inference")
         return inputs
 
+    def list_round(self) -> list[int]:
+        """The model of each request of a round, in the order in which they are submitted."""
+        rates = [one.member.rate for one in self.pipelines]
+        turns = range(max(rates))
+        return [number for turn in turns for number, rate in enumerate(rates) if turn < rate]
+
     def run(self) -> None:
-        """Run one request."""
-        with self.execute() as executor:
-            self.submit(executor).result()
+        """Run one round, one request after another."""
+        with self.execute() as executors:
+            for number in self.list_round():
+                self.submit(executors, number).result()
 
     def outputs(self) -> Outputs:
-        """Those of one request."""
-        with self.execute() as executor:
-            return self.flatten(self.submit(executor))
+        """Those of one request of each model."""
+        with self.execute() as executors:
+            futures = [self.submit(executors, number) for number in range(len(self.pipelines))]
+            return self.flatten(futures)
 
-    def flatten(self, future: Future[Any]) -> Outputs:
-        found = future.result()
-        return [array for step in found for array in step] if self.stateful else list(found)
+    def flatten(self, futures: Sequence[Future[Any]]) -> Outputs:
+        """The outputs of a request of each model, those of one inference after another."""
+        found = [future.result() for future in futures]
+        steps = zip(*found, strict=True) if self.pipelines[0].stateful else [found]
+        return [array for step in steps for outputs in step for array in outputs]
 
     def check(self, limit: float) -> None:
         """Raise ``EngineFailureError`` if results in flight differ by over ``limit`` relative."""
-        with self.execute() as executor:
-            futures = [self.submit(executor) for _ in range(2 * self.requests)]
-            first, *others = [self.flatten(future) for future in futures]
+        with self.execute() as executors:
+            futures = [
+                [self.submit(executors, number) for number in range(len(self.pipelines))]
+                for _ in range(2 * self.requests)
+            ]
+            first, *others = [self.flatten(one) for one in futures]
         for other in others:
             difference = compare_outputs(other, first, limit)
             if difference:
                 raise EngineFailureError(Kind.INFEASIBLE, f"requests in flight: {difference}")
 
     def time_window(self, window: int) -> float:
-        """Milliseconds between two results while ``requests`` are in flight.
+        """Milliseconds between two results, or rounds, while ``requests`` are in flight.
 
         Neither the time until the pipeline is full counts nor that in which it empties.
 
@@ -105,18 +138,59 @@ class InFlight(Inferences):
             window: Results that are timed, rounded up to a multiple of ``requests``.
         """
         timed = self.requests * ceil(window / self.requests)
-        ends: list[float] = []
-        with self.execute() as executor:
-            futures = []
-            for _ in range(timed + 2 * self.requests):
-                future = self.submit(executor)
-                future.add_done_callback(lambda _: ends.append(perf_counter()))
-                futures.append(future)
+        free, ends = Semaphore(self.requests), list[float]()
+        futures: list[Future[Any]] = []
+        with self.execute() as executors:
+            for turn in range(timed + 2 * self.requests):
+                free.acquire()
+                full = self.requests <= turn < self.requests + timed
+                futures += self.start_round(executors, full, ends, free)
             for future in futures:
                 future.result()
         ends.sort()
         first = self.requests - 1
         return (ends[first + timed] - ends[first]) / timed * 1e3
+
+    def start_round(
+        self, executors: Sequence[StageExecutor], full: bool, ends: list[float], free: Semaphore
+    ) -> list[Future[Any]]:
+        """Submit the requests of a round; its end is noted, and frees a place.
+
+        Args:
+            executors: Of each model.
+            full: Whether the pipeline is full, so that latencies of a union's models count.
+            ends: Ends of rounds.
+            free: Places of rounds in flight.
+        """
+        models = self.list_round()
+        done, counts = count(1), full and len(self.pipelines) > 1
+
+        def finish(number: int, started: float, _: Future[Any]) -> None:
+            now = perf_counter()
+            if counts:
+                self.latencies_ms[number].append((now - started) * 1e3)
+            if next(done) == len(models):
+                ends.append(now)
+                free.release()
+
+        futures = []
+        for number in models:
+            started = perf_counter() if counts else 0.0
+            future = self.submit(executors, number)
+            future.add_done_callback(partial(finish, number, started))
+            futures.append(future)
+        return futures
+
+    def models_ms(self) -> tuple[float, ...] | None:
+        """(n_models,) median latency of each model of a union, see ``latencies_ms``."""
+        if len(self.pipelines) == 1 or not all(self.latencies_ms):
+            return None
+        return tuple(float(np.median(times)) for times in self.latencies_ms)
+
+    def forget(self) -> None:
+        """Forget the latencies so far."""
+        for times in self.latencies_ms:
+            times.clear()
 
 
 def time_stages(
@@ -164,7 +238,6 @@ class PipelineCompiler:
 
     def __init__(self, engine: Engine) -> None:
         self.engine, self.problem = engine, engine.problem
-        self.reader = InputReader(engine.model)
         self.best: dict[int, tuple[int, int]] = {}
 
     def compile(self, assignment: IntArray, requests: int | None, window: int) -> CompiledPlacement:
@@ -206,7 +279,8 @@ class PipelineCompiler:
         stages, ports = compile_stages(
             engine.core, engine.model, units.graph, assignment[units.of_operator], specs, requests
         )
-        return InFlight(stages, ports, self.reader, engine.steps, engine.stateful, beat)
+        pipelines = group_by_model(engine.model, units.graph, stages, ports)
+        return InFlight.of(pipelines, engine.steps, beat)
 
     def compile_alone(self, device: int, window: int) -> tuple[InFlight, int]:
         """A device alone with the streams and requests that give it most results a second.

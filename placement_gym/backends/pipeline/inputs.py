@@ -14,12 +14,19 @@ if TYPE_CHECKING:
 
 
 class InputReader:
-    """Copies the inputs of a request, and checks them before they reach a stage."""
+    """Copies the inputs of a request, and checks them before they reach a stage.
 
-    def __init__(self, model: ov.Model) -> None:
-        self.names = [sorted(port.get_names()) for port in model.inputs]
-        self.types = [port.get_element_type().to_dtype() for port in model.inputs]
-        self.shapes = [port.get_partial_shape() for port in model.inputs]
+    Args:
+        model: The model.
+        prefix: Only inputs of names that begin with it, which is left out: those of one model in
+            a union.
+    """
+
+    def __init__(self, model: ov.Model, prefix: str = "") -> None:
+        ports = [p for p in model.inputs if p.get_node().get_friendly_name().startswith(prefix)]
+        self.names = [sorted(n.removeprefix(prefix) for n in port.get_names()) for port in ports]
+        self.types = [port.get_element_type().to_dtype() for port in ports]
+        self.shapes = [port.get_partial_shape() for port in ports]
         self.index = {name: i for i, names in enumerate(self.names) for name in names}
 
     def read(self, inputs: Any) -> list[ov.Tensor]:

@@ -9,6 +9,8 @@ from threading import Lock, Semaphore
 from time import perf_counter, thread_time
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from placement_gym.backends.pipeline.cutting import MODEL, Cutter, Port
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import CompileError, EngineError
@@ -97,8 +99,8 @@ def compile_stages(
         graph: Its operators.
         operator_devices: (n_operators,) index into ``specs``.
         specs: The devices, with their settings.
-        requests: Requests in flight; None is one more than stages, and for a device alone twice
-            its streams.
+        requests: Requests in flight, of a union rounds; None is one more than stages of a model,
+            and for a device alone twice its streams.
         config: Further compile properties.
 
     Returns:
@@ -115,13 +117,17 @@ def compile_stages(
     register(core, specs)
     # Stages of one device share its streams: they take turns, or each would take all cores.
     turns = {device: take_turns(specs[device], on.count(device)) for device in set(on)}
+    models = np.empty(len(cut), dtype=np.int64)
+    models[stage_of] = graph.model_of
+    longest = int(np.bincount(models).max())
     # One request more than stages keeps all of them busy; a device alone needs enough for its
     # streams.
-    alone = len(cut) == 1
-    slots = requests or (2 * count_streams(specs[on[0]]) if alone else len(cut) + 1)
+    in_flight = requests or (2 * count_streams(specs[on[0]]) if len(cut) == 1 else longest + 1)
     stages = []
     for number, part in enumerate(cut):
         spec = specs[on[number]]
+        alone = on.count(on[number]) == 1 == np.count_nonzero(models == models[number])
+        slots = in_flight * int(graph.rates[models[number]])
         built = part.build(f"{model.get_friendly_name()}/stage{number}")
         compiled = compile_on(core, built, spec, f"stage {number} on {spec.name}", config)
         stages.append(

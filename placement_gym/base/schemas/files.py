@@ -44,6 +44,7 @@ class CostFields(Fields):
     link_ms_per_size: Annotated[list[Numbers], FailFast()]
     submodel_ms: Numbers
     host: Flags
+    repeats: list[Annotated[int, Field(gt=0)]] | None = None
     checksum: str | None = None
 
 

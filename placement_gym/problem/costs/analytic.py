@@ -36,7 +36,7 @@ def analytic(graph: OpGraph, devices: Sequence[DeviceSpec]) -> CostTable:
     A transfer between two devices other than the host passes through the host's memory and costs
     both links. The costs of a model with state are those of its whole scenario: operators and
     transfers cost what they do at the shapes of the prefill, and of the first and the last decoded
-    token, each of which stands for one half of these.
+    token, each of which stands for one half of these. Those of several models are of a round.
     """
     lines = [roofline(device) for device in devices]
     names = tuple(device.name for device in devices)
@@ -60,7 +60,8 @@ def analytic(graph: OpGraph, devices: Sequence[DeviceSpec]) -> CostTable:
         submodel_ms=np.zeros(len(lines)),
         host=np.array([device.host for device in devices]),
     )
-    return table.scaled(paper_factors(graph, devices, operator_ms.sum(axis=0)))
+    scaled = table.scaled(paper_factors(graph, devices, operator_ms.sum(axis=0)))
+    return scaled.in_a_round(graph)
 
 
 def scenario_times(phases: Sequence[tuple[float, OpGraph]], device: DeviceSpec) -> FloatArray:

@@ -51,6 +51,8 @@ class CostTable:
         submodel_ms: (n_devices,) cost of every submodel that runs on the device, or of every stage
             where requests are in flight.
         host: (n_devices,) bool, whether the device computes in the host's memory.
+        repeats: (n_tensors,) times that each tensor moves in a round of several models; None is
+            once each.
 
     Raises:
         ValueError: Shapes do not fit together, a cost is negative or not finite, or the unit is
@@ -70,6 +72,7 @@ class CostTable:
     link_ms_per_size: FloatArray
     submodel_ms: FloatArray
     host: BoolArray
+    repeats: IntArray | None = None
 
     def __post_init__(self) -> None:
         n, d = len(self.operators), len(self.devices)
@@ -82,13 +85,14 @@ class CostTable:
             "link_ms_per_size": (d, d),
             "submodel_ms": (d,),
             "host": (d,),
+            **({} if self.repeats is None else {"repeats": (len(self.transfer_size),)}),
         }
         for name, shape in expected.items():
             if getattr(self, name).shape != shape:
                 raise UserError(f"{name} has shape {getattr(self, name).shape}, not {shape}")
         if self.transfer_unit not in UNITS:
             raise unknown_name("transfer_unit", self.transfer_unit, UNITS)
-        numbers = [getattr(self, name) for name in ARRAYS if ARRAYS[name] is not np.bool_]
+        numbers = [getattr(self, name) for name in self.arrays if ARRAYS[name] is not np.bool_]
         if not all(np.isfinite(array).all() and (array >= 0).all() for array in numbers):
             raise UserError("costs must be finite and not negative")
         if any(
@@ -124,7 +128,8 @@ class CostTable:
     @cached_property
     def transfer_ms(self) -> FloatArray:
         """(n_tensors, n_devices, n_devices) time to move each tensor between two devices."""
-        return self.link_ms + self.transfer_size[:, None, None] * self.link_ms_per_size
+        once = self.link_ms + self.transfer_size[:, None, None] * self.link_ms_per_size
+        return once if self.repeats is None else once * self.repeats[:, None, None]
 
     @cached_property
     def boundary_ms(self) -> FloatArray:
@@ -155,6 +160,17 @@ class CostTable:
         """The same table with operator times multiplied by (n_devices,) factors."""
         return replace(self, operator_ms=self.operator_ms * factors)
 
+    def in_a_round(self, graph: OpGraph) -> CostTable:
+        """The costs of a round, in which each model of a union runs as often as its rate says."""
+        if (graph.rates == 1).all():
+            return self
+        rates = graph.rates[graph.model_of]
+        return replace(
+            self,
+            operator_ms=self.operator_ms * rates[:, None],
+            repeats=rates[graph.tensors.source],
+        )
+
     def check(self, graph: OpGraph, devices: tuple[str, ...]) -> None:
         """Raise ``CostMismatchError`` if the table was made for another model or other devices."""
         if self.devices != devices:
@@ -178,15 +194,20 @@ class CostTable:
     def fingerprint(self) -> str:
         """Sixteen hex digits that change with the first nine digits of any number of the table."""
         digest = hashlib.sha256(repr((self.graph, self.devices)).encode())
-        for name in ARRAYS:
+        for name in self.arrays:
             values = getattr(self, name)
             exact = values.dtype.kind != "f"
             digest.update((values if exact else round_significant(values, 9)).tobytes())
         return digest.hexdigest()[:16]
 
+    @property
+    def arrays(self) -> list[str]:
+        """Names of the arrays that it has."""
+        return [name for name in ARRAYS if getattr(self, name) is not None]
+
     def to_json(self) -> dict[str, Any]:
         """The contents of the table's file, with a checksum of them."""
-        arrays = {name: getattr(self, name).tolist() for name in ARRAYS}
+        arrays = {name: getattr(self, name).tolist() for name in self.arrays}
         values = {
             "format": FORMAT,
             "source": self.source,
@@ -232,7 +253,9 @@ class CostTable:
         check_format(values, FORMAT)
         fields = check(CostFields, values)
         arrays: dict[str, Any] = {
-            name: make_array(name, getattr(fields, name), kind) for name, kind in ARRAYS.items()
+            name: make_array(name, given, kind)
+            for name, kind in ARRAYS.items()
+            if (given := getattr(fields, name)) is not None
         }
         table = cls(
             source=fields.source,
@@ -273,4 +296,5 @@ ARRAYS: dict[str, type] = {
     "link_ms_per_size": np.float64,
     "submodel_ms": np.float64,
     "host": np.bool_,
+    "repeats": np.int64,
 }

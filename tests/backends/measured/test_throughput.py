@@ -153,8 +153,7 @@ def test_a_window_counts_neither_filling_nor_emptying(monkeypatch: pytest.Monkey
     clock = iter([0.0, 1.0, 100.0, *(100.0 + 2.0 * i for i in range(1, 7)), 500.0, 501.0, 502.0])
     monkeypatch.setattr(throughput, "perf_counter", lambda: next(clock))
     beats: list[str] = []
-    found = InFlight(in_flight.stages, in_flight.ports, in_flight.reader, in_flight.steps, False,
-                     beats.append).time_window(5)  # fmt: skip
+    found = InFlight.of(in_flight.pipelines, in_flight.steps, beats.append).time_window(5)
     assert found == pytest.approx(2000.0)
     assert len(beats) == 3 + 6 + 3
 

@@ -1,0 +1,92 @@
+"""The models of a union: each a pipeline of its own, on devices that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from placement_gym.backends.pipeline.cutting import MODEL, Port
+from placement_gym.backends.pipeline.executor import StageExecutor
+from placement_gym.backends.pipeline.inputs import InputReader
+from placement_gym.backends.pipeline.stage import Stage
+from placement_gym.graph.operators import OpGraph
+from placement_gym.models.scenario import is_stateful
+from placement_gym.models.union import Member
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+
+@dataclass(frozen=True)
+class ModelPipeline:
+    """The stages of one model, which wait for no other model but where they share a device.
+
+    Attributes:
+        member: Its name, and how often it runs in a round.
+        stages: Its stages.
+        outputs: (n_outputs,) the stage and its output that each output of the model is.
+        inputs: (n_inputs,) which inputs of the union are its own.
+        reader: Reads its inputs, by the names that they have without the union.
+        stateful: Whether it keeps state.
+    """
+
+    member: Member
+    stages: tuple[Stage, ...]
+    outputs: tuple[Port, ...]
+    inputs: tuple[int, ...]
+    reader: InputReader
+    stateful: bool
+
+    def execute(self) -> StageExecutor:
+        """Start its threads."""
+        return StageExecutor(self.stages, self.outputs, self.reader, self.stateful)
+
+
+def group_by_model(
+    model: ov.Model, graph: OpGraph, stages: Sequence[Stage], outputs: Sequence[Port]
+) -> list[ModelPipeline]:
+    """The pipeline of each model of a union; of any other model its only one.
+
+    Args:
+        model: As ``models.load`` returns it.
+        graph: Its operators.
+        stages: See ``compile_stages``; none holds parts of two models.
+        outputs: (n_outputs,) the stage and its output that each output of ``model`` is.
+    """
+    stateful = is_stateful(model)
+    if not graph.models:
+        alone, inputs = Member(graph.model), tuple(range(len(model.inputs)))
+        own = tuple(stages), tuple(outputs), inputs, InputReader(model)
+        return [ModelPipeline(alone, *own, stateful)]
+    return [take_model(model, member, stages, outputs, stateful) for member in graph.models]
+
+
+def take_model(
+    model: ov.Model,
+    member: Member,
+    stages: Sequence[Stage],
+    outputs: Sequence[Port],
+    stateful: bool,
+) -> ModelPipeline:
+    """One model of a union, its stages and inputs numbered without the others."""
+    prefix = f"{member.name}/"
+    own = [i for i, stage in enumerate(stages) if stage.operators[0].startswith(prefix)]
+    names = [node.get_friendly_name() for node in model.get_parameters()]
+    inputs = [index for index, name in enumerate(names) if name.startswith(prefix)]
+
+    def renumber(port: Port) -> Port:
+        giver, index = port
+        return (giver, inputs.index(index)) if giver == MODEL else (own.index(giver), index)
+
+    return ModelPipeline(
+        member,
+        tuple(
+            replace(stages[i], sources=tuple(renumber(port) for port in stages[i].sources))
+            for i in own
+        ),
+        tuple(renumber(port) for port in outputs if port[0] in own),
+        tuple(inputs),
+        InputReader(model, prefix),
+        stateful,
+    )

@@ -1,0 +1,170 @@
+"""Several models as one: a union with prefixed names, which can be split again."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.files import is_path, safe_name
+from placement_gym.models.scenario import is_stateful
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+    from placement_gym.models.shapes import Shapes
+
+KEY = ["placement_gym", "models"]
+"""Path of names and rates in a union's runtime info, which its files keep: JSON."""
+RATED = re.compile(r"(?P<model>.+):(?P<rate>[^:/\\]*)")
+RATE = re.compile(r"[1-9]\d{0,2}")
+MEANINGFUL = ("mask", "position", "beam")
+"""In the name of an input they say what it is; in the name of its model they would mislead."""
+
+
+class Member(NamedTuple):
+    """A model of a union, and how often it runs in a round."""
+
+    name: str
+    rate: int = 1
+
+
+def parse_rate(model: Any) -> tuple[Any, int]:
+    """Split ``"resnet:2"`` into the model and its rate, which is 1 where none is stated.
+
+    Raises:
+        UserError: The rate is not a whole number from 1 to 999.
+    """
+    match = None
+    if isinstance(model, str) and not is_path(model):
+        match = RATED.fullmatch(model)
+    if match is None:
+        return model, 1
+    if not RATE.fullmatch(match["rate"]):
+        raise UserError(
+            f"{model!r:.200}: a rate is a whole number from 1 to 999, as in 'resnet:2' for two "
+            "inferences where models without a rate run one"
+        )
+    return match["model"], int(match["rate"])
+
+
+def check_rates(members: Iterable[Member], objective: str) -> None:
+    """Raise ``UserError`` if rates are given where one inference of everything is timed."""
+    if objective != "throughput" and any(rate > 1 for _, rate in members):
+        raise UserError(
+            "rates say how often models run beside each other, which a latency has no place for: "
+            "use objective='throughput' (--objective throughput), or leave the rates out"
+        )
+
+
+def name_members(names: Sequence[str]) -> list[str]:
+    """Distinct prefixes; a model that is there twice gets a number, as in ``"resnet_2"``."""
+    found: list[str] = []
+    for number, name in enumerate(names, 1):
+        plain = safe_name(name)
+        if any(word in plain for word in MEANINGFUL):
+            plain = f"model{number}"
+        copies = 1 + sum(one == plain or one.startswith(f"{plain}_") for one in found)
+        unique = plain if copies == 1 else f"{plain}_{copies}"
+        while unique in found:
+            unique += "_"
+        found.append(unique)
+    return found
+
+
+def shapes_of(shapes: Shapes | None, name: str) -> Shapes:
+    """The shapes of one model's inputs, by the names that they have in it."""
+    prefix = f"{name}/"
+    return {
+        key.removeprefix(prefix): sizes
+        for key, sizes in (shapes or {}).items()
+        if key.startswith(prefix)
+    }
+
+
+def check_shape_names(shapes: Shapes | None, names: Sequence[str]) -> None:
+    """Raise ``UserError`` if shapes are given for an input of no model of a union."""
+    if shapes is not None and not isinstance(shapes, Mapping):
+        raise UserError(f"shapes maps names to sizes, as in {{'a/ids': [1, 64]}}, not {shapes!r}")
+    for key in shapes or {}:
+        model, separator, _ = key.partition("/")
+        if not separator or model not in names:
+            raise unknown_name("a model of shapes (as in 'MODEL/INPUT[1,64]')", model, list(names))
+
+
+def join_models(models: Sequence[ov.Model], members: Sequence[Member]) -> ov.Model:
+    """Join models into one that runs them side by side; they cannot be used any more.
+
+    Nodes, inputs, outputs and states get the name of their model as a prefix.
+
+    Raises:
+        UserError: Some models keep state and others do not, or one is a union already.
+    """
+    import openvino as ov
+
+    stateful = [is_stateful(model) for model in models]
+    if any(stateful) and not all(stateful):
+        kept, others = (
+            [one.name for one, keeps in zip(members, stateful, strict=True) if keeps is wanted]
+            for wanted in (True, False)
+        )
+        raise UserError(
+            f"{kept} keep state, so that one run is a whole scenario, and {others} do not: place "
+            "models with state together, and others together"
+        )
+    for model, member in zip(models, members, strict=True):
+        if list_members(model):
+            raise UserError(f"{member.name!r} is a union already: name its models instead")
+        rename_all(model, lambda name, prefix=f"{member.name}/": f"{prefix}{name}")
+    union = ov.Model(
+        [result for model in models for result in model.get_results()],
+        [sink for model in models for sink in model.get_sinks()],
+        [parameter for model in models for parameter in model.get_parameters()],
+        join_names(members),
+    )
+    union.set_rt_info(json.dumps(members), KEY)
+    return union
+
+
+def join_names(members: Iterable[Member]) -> str:
+    """``"resnet+bert-8:2"``."""
+    return "+".join(name if rate == 1 else f"{name}:{rate}" for name, rate in members)
+
+
+def list_members(model: ov.Model) -> tuple[Member, ...]:
+    """The models of a union; none for any other model."""
+    if not model.has_rt_info(KEY):
+        return ()
+    return tuple(Member(*pair) for pair in json.loads(model.get_rt_info(KEY).astype(str)))
+
+
+def split_union(model: ov.Model) -> dict[str, ov.Model]:
+    """The models of a union by name, with names as they were; the union is not changed."""
+    import openvino as ov
+
+    clone = model.clone()
+    found = {}
+    for member in list_members(model):
+        prefix = f"{member.name}/"
+        parts = (
+            [node for node in nodes if node.get_friendly_name().startswith(prefix)]
+            for nodes in (clone.get_results(), clone.get_sinks(), clone.get_parameters())
+        )
+        found[member.name] = ov.Model(*parts, member.name)
+        rename_all(found[member.name], lambda name, prefix=prefix: name.removeprefix(prefix))
+    return found
+
+
+def rename_all(model: ov.Model, change: Any) -> None:
+    """Change the names of nodes, tensors and states, in place."""
+    for node in model.get_ordered_ops():
+        node.set_friendly_name(change(node.get_friendly_name()))
+        for port in node.outputs():
+            if names := port.get_names():
+                port.get_tensor().set_names({change(name) for name in names})
+    for variable in model.get_variables():
+        info = variable.info
+        info.variable_id = change(info.variable_id)
+        variable.update(info)

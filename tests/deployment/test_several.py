@@ -1,0 +1,111 @@
+"""Several models at once: measured side by side, planned, run in a program, exported."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino as ov
+import pytest
+from foreign_models import make_chain, save_chain_ir
+from processes import run_python
+from testbed import make
+
+from placement_gym import DeviceSpec, Pipeline, Pipelines, Placement, UserError, split_placement
+from placement_gym.backends.measured.outputs import sample_inputs
+from placement_gym.backends.measured.throughput import InFlight
+from placement_gym.cli.main import main
+from placement_gym.deployment.export import export_placement
+from placement_gym.models import load
+
+PAIR = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_B", plugin="CPU", threads=1))
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    folder = tmp_path_factory.mktemp("ir")
+    ov.save_model(make_chain(2, 4, 8), folder / "short.xml", compress_to_fp16=False)
+    return [str(folder / "short.xml"), f"{save_chain_ir(folder / 'chain.xml')}:2"]
+
+
+@pytest.fixture(scope="module")
+def env(models: list[str]) -> Any:
+    options = {"granularity": "op", "warmup": 0, "repeats": 2, "cache": False}
+    return make(models, PAIR, objective="throughput", **options)
+
+
+def crossed(env: Any) -> Any:
+    """The short model is cut in two, the chain is on the second device alone."""
+    units = env.problem.units
+    names = np.array([name.startswith("short/") for name in units.names])
+    return np.where(names & (np.cumsum(names) <= 2), 0, 1)
+
+
+def test_a_round_runs_each_model_as_often_as_its_rate(env: Any) -> None:
+    found = env.backend.evaluate(crossed(env))
+    assert found.feasible, found.error
+    assert (found.n_submodels, len(found.models_ms)) == (3, 2)
+    in_flight = env.backend.compile(crossed(env)).inferences
+    assert isinstance(in_flight, InFlight)
+    assert in_flight.requests == 3  # rounds: one more than the short model has stages
+    before = [stage.runs for stage in in_flight.stages]
+    in_flight.run()
+    runs = [stage.runs - ran for stage, ran in zip(in_flight.stages, before, strict=True)]
+    assert runs == [1, 1, 2]
+
+
+def test_memory_counts_all_models(env: Any) -> None:
+    found = env.backend.evaluate(crossed(env))
+    assert sum(found.memory_bytes) == env.problem.unit_bytes.sum()
+
+
+def test_models_run_independently_with_their_own_names(env: Any, models: list[str]) -> None:
+    placement, union = Placement.of(env.problem, crossed(env)), load(models)
+    image = sample_inputs(load(models[0]))[0]
+    with Pipelines(ov.Core(), union, placement) as running:
+        assert list(running) == ["short", "chain"]
+        found = running["short"].submit([image]).result()  # no request of the chain is needed
+        with pytest.raises(UserError, match="did you mean 'short'"):
+            running["shirt"]
+    expected = ov.Core().compile_model(load(models[0]), "CPU")([image])[0]
+    np.testing.assert_allclose(found[0], expected, rtol=1e-4)
+    with pytest.raises(UserError, match="use Pipelines"):
+        Pipeline(ov.Core(), union, placement)
+
+
+def test_a_part_of_a_placement_is_one_of_the_model_alone(env: Any, models: list[str]) -> None:
+    parts = split_placement(load(models), Placement.of(env.problem, crossed(env)))
+    _, own = parts["short"]
+    assert set(own.units.values()) == {"CPU", "CPU_B"}
+    with Pipeline(ov.Core(), load(models[0]), own) as pipeline:
+        assert len(pipeline.stages) == 2
+
+
+def test_an_export_runs_all_models(env: Any, models: list[str], tmp_path: Path) -> None:
+    script, *files = export_placement(Placement.of(env.problem, crossed(env)), tmp_path, models)
+    assert script == tmp_path / "run.py"
+    assert {file.parent.name for file in files} == {"short", "chain"}
+    script.write_text(script.read_text().replace("ROUNDS = 20", "ROUNDS = 1"))
+    printed = run_python(f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')")
+    assert "short: " in printed
+    assert "chain: " in printed
+    assert "a second, median" in printed
+
+
+def test_plan_shows_what_each_model_gets(
+    models: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = "--objective throughput --granularity op --time-limit 1 -d cpu-testbed-pair -q"
+    named = [word for model in models for word in ("-m", model)]
+    assert main(["plan", *named, "--out", str(tmp_path), *words.split()]) == 0
+    printed = capsys.readouterr().out
+    assert "model-per-device" in printed
+    assert "AUTO" in printed
+    assert "inferences a second" in printed
+    report = json.loads((tmp_path / "plan-short-chain-2-throughput-report.json").read_text())
+    row = next(row for row in report["rows"] if row["measured_ms"] is not None)
+    short, chain = row["models"]["short"], row["models"]["chain"]
+    assert chain["inferences_per_s"] == pytest.approx(2 * short["inferences_per_s"])
+    assert min(short["latency_ms"], chain["latency_ms"]) > 0
