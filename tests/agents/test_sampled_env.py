@@ -13,7 +13,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from agents.common import REINFORCE
 from agents.common.graph_data import Graphs
-from agents.gdp.sampled_env import SampledProblemEnv
+from agents.common.sampled_env import SampledProblemEnv
 from agents.hsdag import HSDAGPolicy
 from placement_gym.graph.families.problems import split_of_seed
 
