@@ -6,7 +6,7 @@
 
 Networks are trained on problems of one set of seeds and judged on those of another, ``--split
 validation`` to choose settings. Seconds are of the process, from when a problem is known to an
-answer: policies are made, read their file and compute features within them.
+answer: features are computed within them, and a policy that learns is made and reads its file.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ from common import (
     read_rows,
     run_missing,
 )
-from stream_problems import MAX_DEVICES, UNSEEN, make_problem
+from stream_problems import MAX_DEVICES, SIZES, UNSEEN, make_problem
 from stream_training import WAYS, find_file
 
 import agents
+from agents.placeto.agent import without_graph
 from placement_gym.envs.simulated_env import SimulatedEnv
 from placement_gym.graph.families.problems import SEEDS
 from placement_gym.schedules.simulator import Simulator
@@ -85,10 +86,10 @@ def list_arms(networks: dict[str, Path]) -> dict[str, Arm]:
         arms[f"random blocks, {n}"] = partial(run_agent, "random-blocks", n, {})
         arms[f"annealing, {n}"] = partial(run_agent, "annealing", n, {"start": "random"})
     for name, file in networks.items():
-        arms[f"{name}, zero-shot"] = partial(sample_policy, name, file, 1)
-        arms[f"{name}, best of {FEW}"] = partial(sample_policy, name, file, FEW)
-        arms[f"{name}, best of {EVALUATIONS}"] = partial(sample_policy, name, file, EVALUATIONS)
-        arms[f"{name}, adapted, {EVALUATIONS}"] = partial(adapt_policy, name, file)
+        network = Network(name, file)
+        for n in (1, FEW, EVALUATIONS):
+            arms[f"{name}, {f'best of {n}' if n > 1 else 'zero-shot'}"] = partial(network.sample, n)
+        arms[f"{name}, adapted, {EVALUATIONS}"] = network.adapt
     return arms
 
 
@@ -146,25 +147,41 @@ def run_agent(name: str, n: int, kwargs: dict[str, Any], env: SimulatedEnv, seed
     agents.make(name, env, seed, **kwargs).learn(n)
 
 
-def make_policy(name: str, file: Path, env: SimulatedEnv, seed: int) -> Any:
-    """The agent of a network, which it begins with."""
-    way = WAYS[name]
-    return agents.make(way.agent, env, seed, weights=file, policy=way.policy)
+class Network:
+    """A trained policy that is kept from problem to problem, as a compiler would keep it.
 
+    Args:
+        name: Of ``WAYS``.
+        file: Of its weights.
+    """
 
-def sample_policy(name: str, file: Path, n: int, env: SimulatedEnv, seed: int) -> None:
-    """Evaluate the most likely placement, and samples, ``n`` in all."""
-    agent, seen = make_policy(name, file, env, seed), env.reset()[0]
-    placements = [np.asarray(agent.predict(seen, deterministic=True)[0])[None]]
-    if n > 1:
-        many = {key: np.repeat(value[None], n - 1, axis=0) for key, value in seen.items()}
-        placements.append(agent.predict(many)[0])
-    env.evaluate_batch(np.vstack(placements))
+    def __init__(self, name: str, file: Path) -> None:
+        self.way, self.file = WAYS[name], file
+        first = make_problem(SEEDS["train"][0]).env_kwargs()
+        self.model = self.make(SimulatedEnv(**first, **SIZES, observe_graph=False), 0)
 
+    def make(self, env: SimulatedEnv, seed: int, **settings: Any) -> Any:
+        """The agent of an environment, which begins with the weights."""
+        policy = dict(self.way.policy)
+        return agents.make(
+            self.way.agent, env, seed, weights=self.file, policy=policy, **settings
+        )
 
-def adapt_policy(name: str, file: Path, env: SimulatedEnv, seed: int) -> None:
-    """Go on learning on this problem."""
-    make_policy(name, file, env, seed).learn(EVALUATIONS)
+    def sample(self, n: int, env: SimulatedEnv, seed: int) -> None:
+        """Evaluate the most likely placement, and samples, ``n`` in all."""
+        padded = without_graph(env, **SIZES)
+        self.model.policy.set_graphs(padded.graph_table(devices=True))
+        seen = padded.reset()[0]
+        placements = [np.asarray(self.model.predict(seen, deterministic=True)[0])[None]]
+        if n > 1:
+            torch.manual_seed(seed)
+            many = {key: np.repeat(value[None], n - 1, axis=0) for key, value in seen.items()}
+            placements.append(self.model.predict(many)[0])
+        env.evaluate_batch(np.vstack(placements)[:, : env.problem.n_units])
+
+    def adapt(self, env: SimulatedEnv, seed: int) -> None:
+        """Go on learning on this problem."""
+        self.make(env, seed, **self.way.adapting).learn(EVALUATIONS)
 
 
 def score(row: Row) -> dict[str, float | None]:

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from time import process_time
 from typing import Any
 
+import numpy as np
+import torch
+from stable_baselines3.common.utils import obs_as_tensor
 from stream_problems import SIZES, draw_problem
 
 from agents.common.weights import save_weights
 from agents.gdp.agent import make_trainer as make_go
 from agents.hsdag.agent import make_trainer as make_hsdag
+from placement_gym.base.arrays import IntArray
+from placement_gym.envs.simulated_env import SimulatedEnv
+from placement_gym.solvers.search import search
 
 TRAINERS = {"gdp": make_go, "hsdag": make_hsdag}
 PROBLEMS, EPISODES = 8, 8
 """Of an update, and placements of each."""
+TEACHING = 6
+"""Evaluations of the search that labels a problem."""
+Lesson = tuple[dict[str, Any], IntArray]
+"""Observations of some problems, and (k, N) devices."""
 
 
 @dataclass(frozen=True)
@@ -25,22 +37,34 @@ class Way:
     Attributes:
         agent: Its name.
         policy: Options of its policy.
-        updates: How many.
+        updates: Of the policy gradient.
+        lessons: Batches of problems that are labelled by a search and imitated before.
+        epochs: How often each is.
+        curriculum: Whether the first half of the updates has graphs of at most 200 units.
         settings: Arguments of the trainer.
+        adapting: Arguments of the agent where it goes on learning on one problem.
     """
 
     agent: str
     policy: Mapping[str, Any]
-    updates: int
+    updates: int = 0
+    lessons: int = 0
+    epochs: int = 3
+    curriculum: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
+    adapting: Mapping[str, Any] = field(default_factory=dict)
 
 
 GO = {"hidden": 64, "segment": 256, "memory": 256}
 HSDAG = {"devices": True, "hidden": 64}
 WAYS = {
-    "GO": Way("gdp", GO, 20),
-    "HSDAG": Way("hsdag", HSDAG, 20),
+    "GO": Way("gdp", GO, 300),
+    "GO imitating": Way("gdp", GO, 0, 150),
+    "HSDAG": Way("hsdag", HSDAG, 300),
+    "HSDAG imitating": Way("hsdag", HSDAG, 0, 150),
 }
+SMALL = 200
+"""Units of the largest graph of the first half of a curriculum."""
 
 
 def find_file(folder: Path, name: str) -> Path:
@@ -54,9 +78,71 @@ def find_file(folder: Path, name: str) -> Path:
 
 def train(way: Way, path: Path, seed: int = 0) -> None:
     """Train a network on problems of the split ``train``, and write it."""
-    envs = {"draw": draw_problem, **SIZES}
-    trainer = TRAINERS[way.agent](
-        seed, PROBLEMS, EPISODES, policy=dict(way.policy), envs=envs, **way.settings
-    )
-    trainer.learn(way.updates * PROBLEMS * EPISODES)
+    began_s, network = process_time(), None
+    for largest, share in ((SMALL, 0.5), (None, 0.5)) if way.curriculum else ((None, 1.0),):
+        draw = partial(draw_problem, largest=largest) if largest else draw_problem
+        trainer = make_trainer(way, draw, seed)
+        if network is None and way.lessons:
+            imitate(trainer, way)
+        if network is not None:
+            trainer.policy.load_state_dict(network)
+        trainer.learn(round(share * way.updates) * PROBLEMS * EPISODES)
+        network = trainer.policy.state_dict()
     save_weights(trainer, path, {"agent": way.agent, "seed": seed, "updates": way.updates})
+    print(f"{path.stem}: {process_time() - began_s:.0f} CPU s")
+
+
+def make_trainer(way: Way, draw: Any, seed: int) -> Any:
+    """The trainer of a network on problems that a function draws."""
+    policy, envs = dict(way.policy), {"draw": draw, **SIZES}
+    return TRAINERS[way.agent](
+        seed, PROBLEMS, EPISODES, policy=policy, envs=envs, **way.settings
+    )
+
+
+def imitate(trainer: Any, way: Way) -> None:
+    """Take steps towards the placements that a search finds, every epoch in another order."""
+    lessons, rng = list(label(trainer.env, way.lessons)), np.random.default_rng(0)
+    policy, n_steps = trainer.policy, way.epochs * len(lessons)
+    rate, done = policy.optimizer.param_groups[0]["lr"], 0
+    for _ in range(way.epochs):
+        for number in rng.permutation(len(lessons)).tolist():
+            observations, devices = lessons[number]
+            seen = obs_as_tensor(observations, trainer.device)
+            for group in policy.optimizer.param_groups:
+                group["lr"] = rate * (1.0 - done / n_steps)
+            policy.optimizer.zero_grad()
+            (-policy.unit_log_prob(seen, torch.as_tensor(devices)).mean()).backward()
+            torch.nn.utils.clip_grad_norm_(policy.parameters(), 1.0)
+            policy.optimizer.step()
+            done += 1
+
+
+def label(envs: Any, lessons: int) -> Iterator[Lesson]:
+    """Draw batches of problems, and label them by a search."""
+    for _ in range(lessons):
+        observations = envs.reset()
+        found = np.zeros((len(envs.envs), SIZES["max_nodes"]), dtype=np.int64)
+        for row, one in zip(found, envs.envs, strict=True):
+            one.left = 0  # the next reset draws another problem
+            devices = number_by_use(one.env, search_placement(one.env))
+            row[: len(devices)] = devices
+        yield {key: value.copy() for key, value in observations.items()}, found
+
+
+def search_placement(env: SimulatedEnv) -> IntArray:
+    """(n_units,) devices."""
+    return search(
+        env.problem, env.cost_table(), env.exact.semantics, evaluations=TEACHING
+    ).assignment
+
+
+def number_by_use(env: SimulatedEnv, devices: IntArray) -> IntArray:
+    """(n_units,) devices in which equal GPUs are used in ascending order.
+
+    Placements that differ in the names of equal devices are the same to the simulator.
+    """
+    used, first = np.unique(devices[devices > 0], return_index=True)
+    names = np.arange(len(env.problem.devices))
+    names[used[np.argsort(first)]] = 1 + np.arange(len(used))
+    return names[devices]
