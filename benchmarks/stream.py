@@ -163,9 +163,7 @@ class Network:
     def make(self, env: SimulatedEnv, seed: int, **settings: Any) -> Any:
         """The agent of an environment, which begins with the weights."""
         policy = dict(self.way.policy)
-        return agents.make(
-            self.way.agent, env, seed, weights=self.file, policy=policy, **settings
-        )
+        return agents.make(self.way.agent, env, seed, weights=self.file, policy=policy, **settings)
 
     def sample(self, n: int, env: SimulatedEnv, seed: int) -> None:
         """Evaluate the most likely placement, and samples, ``n`` in all."""

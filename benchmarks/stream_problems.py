@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 
-
 from placement_gym.base.arrays import round_significant
 from placement_gym.graph.families.problems import (
     SEEDS,

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import torch
 from stable_baselines3.common.utils import obs_as_tensor
-from stream_problems import SIZES, draw_problem
+from stream_problems import MAX_UNITS, SIZES, draw_problem
 
-from agents.common.weights import save_weights
+from agents.common.weights import load_weights, save_weights
 from agents.gdp.agent import make_trainer as make_go
 from agents.hsdag.agent import make_trainer as make_hsdag
 from placement_gym.base.arrays import IntArray
@@ -24,8 +24,8 @@ from placement_gym.solvers.search import search
 TRAINERS = {"gdp": make_go, "hsdag": make_hsdag}
 PROBLEMS, EPISODES = 8, 8
 """Of an update, and placements of each."""
-TEACHING = 6
-"""Evaluations of the search that labels a problem."""
+TEACHING, EPOCHS = 6, 4
+"""Evaluations of the search that labels a problem; how often each problem is imitated."""
 Lesson = tuple[dict[str, Any], IntArray]
 """Observations of some problems, and (k, N) devices."""
 
@@ -39,8 +39,8 @@ class Way:
         policy: Options of its policy.
         updates: Of the policy gradient.
         lessons: Batches of problems that are labelled by a search and imitated before.
-        epochs: How often each is.
-        curriculum: Whether the first half of the updates has graphs of at most 200 units.
+        after: The way whose network it begins with; none begins with a random one.
+        largest: Units of the largest graph.
         settings: Arguments of the trainer.
         adapting: Arguments of the agent where it goes on learning on one problem.
     """
@@ -49,22 +49,24 @@ class Way:
     policy: Mapping[str, Any]
     updates: int = 0
     lessons: int = 0
-    epochs: int = 3
-    curriculum: bool = False
+    after: str = ""
+    largest: int = MAX_UNITS
     settings: Mapping[str, Any] = field(default_factory=dict)
     adapting: Mapping[str, Any] = field(default_factory=dict)
 
 
-GO = {"hidden": 64, "segment": 256, "memory": 256}
+GO = {"hidden": 64, "layers": 1, "segment": 256, "memory": 256, "recompute": False}
 HSDAG = {"devices": True, "hidden": 64}
+SLOW = {"learning_rate": 3e-4}
 WAYS = {
-    "GO": Way("gdp", GO, 300),
-    "GO imitating": Way("gdp", GO, 0, 150),
-    "HSDAG": Way("hsdag", HSDAG, 300),
-    "HSDAG imitating": Way("hsdag", HSDAG, 0, 150),
+    "HSDAG": Way("hsdag", HSDAG, 250),
+    "HSDAG imitating": Way("hsdag", HSDAG, 0, 100),
+    "HSDAG imitating, then": Way("hsdag", HSDAG, 100, after="HSDAG imitating", settings=SLOW),
+    "GO": Way("gdp", GO, 150, adapting={"n_epochs": 1}),
+    "GO imitating": Way(
+        "gdp", GO, 0, 100, adapting={"n_epochs": 1}, settings={"learning_rate": 1e-3}
+    ),
 }
-SMALL = 200
-"""Units of the largest graph of the first half of a curriculum."""
 
 
 def find_file(folder: Path, name: str) -> Path:
@@ -72,42 +74,39 @@ def find_file(folder: Path, name: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name.replace(' ', '-')}.safetensors"
     if not path.exists():
-        train(WAYS[name], path)
+        train(WAYS[name], folder, path)
     return path
 
 
-def train(way: Way, path: Path, seed: int = 0) -> None:
+def train(way: Way, folder: Path, path: Path, seed: int = 0) -> None:
     """Train a network on problems of the split ``train``, and write it."""
-    began_s, network = process_time(), None
-    for largest, share in ((SMALL, 0.5), (None, 0.5)) if way.curriculum else ((None, 1.0),):
-        draw = partial(draw_problem, largest=largest) if largest else draw_problem
-        trainer = make_trainer(way, draw, seed)
-        if network is None and way.lessons:
-            imitate(trainer, way)
-        if network is not None:
-            trainer.policy.load_state_dict(network)
-        trainer.learn(round(share * way.updates) * PROBLEMS * EPISODES)
-        network = trainer.policy.state_dict()
-    save_weights(trainer, path, {"agent": way.agent, "seed": seed, "updates": way.updates})
-    print(f"{path.stem}: {process_time() - began_s:.0f} CPU s")
-
-
-def make_trainer(way: Way, draw: Any, seed: int) -> Any:
-    """The trainer of a network on problems that a function draws."""
-    policy, envs = dict(way.policy), {"draw": draw, **SIZES}
-    return TRAINERS[way.agent](
-        seed, PROBLEMS, EPISODES, policy=policy, envs=envs, **way.settings
+    draw, began_s = partial(draw_problem, largest=way.largest), process_time()
+    trainer: Any = TRAINERS[way.agent](
+        seed,
+        PROBLEMS,
+        EPISODES,
+        policy=dict(way.policy),
+        envs={"draw": draw, **SIZES},
+        **way.settings,
     )
+    if way.after:
+        load_weights(trainer, find_file(folder, way.after))
+    if way.lessons:
+        imitate(trainer, way.lessons)
+    trainer.learn(way.updates * PROBLEMS * EPISODES)
+    seconds = round(process_time() - began_s)
+    save_weights(trainer, path, {"way": path.stem, "seed": seed, "cpu_s": seconds})
+    print(f"{path.stem}: {seconds} CPU s", flush=True)
 
 
-def imitate(trainer: Any, way: Way) -> None:
+def imitate(trainer: Any, number: int) -> None:
     """Take steps towards the placements that a search finds, every epoch in another order."""
-    lessons, rng = list(label(trainer.env, way.lessons)), np.random.default_rng(0)
-    policy, n_steps = trainer.policy, way.epochs * len(lessons)
+    lessons, rng = list(label(trainer.env, number)), np.random.default_rng(0)
+    policy, n_steps = trainer.policy, EPOCHS * len(lessons)
     rate, done = policy.optimizer.param_groups[0]["lr"], 0
-    for _ in range(way.epochs):
-        for number in rng.permutation(len(lessons)).tolist():
-            observations, devices = lessons[number]
+    for _ in range(EPOCHS):
+        for lesson in rng.permutation(len(lessons)).tolist():
+            observations, devices = lessons[lesson]
             seen = obs_as_tensor(observations, trainer.device)
             for group in policy.optimizer.param_groups:
                 group["lr"] = rate * (1.0 - done / n_steps)

@@ -208,7 +208,8 @@ def test_weights_of_many_problems_begin_a_new_one_with_an_empty_table(tmp_path: 
     trained = trainer.policy.networks.state_dict()
     torch.testing.assert_close(agent.policy.networks.state_dict(), trained)
     tables = list(agent.policy.tables.parameters())
-    assert tables and not any(table.any() for table in tables)
+    assert tables
+    assert not any(table.any() for table in tables)
     agent.learn(20)
     assert any(table.any() for table in tables)
 
