@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path(), help="of networks (%(default)s)")
     parser.add_argument("--problems", type=int, default=1000, help="how many (%(default)s)")
     parser.add_argument("--split", default="test", help="test or validation (%(default)s)")
-    parser.add_argument("--networks", default="", help="comma-separated (those of the page)")
+    parser.add_argument("--networks", default="HSDAG,GO", help="of WAYS (%(default)s)")
     parser.add_argument("--tables", action="store_true", help="print tables of the rows alone")
     parser.add_argument("--picture", type=Path, help="draw the rows' picture instead")
     options = parser.parse_args()
@@ -69,7 +69,7 @@ def main() -> None:
 
 def run(options: argparse.Namespace) -> list[Row]:
     """Train the networks that have no file, and place what has no row; returns all rows."""
-    names = [name for name in options.networks.split(",") if name] or list(WAYS)
+    names = options.networks.split(",")
     arms = list_arms({name: find_file(options.folder, name) for name in names})
     for problem in SEEDS["train"][:WARM]:
         place_all(arms, problem)
@@ -82,9 +82,8 @@ def list_arms(networks: dict[str, Path]) -> dict[str, Arm]:
     arms: dict[str, Arm] = {"best single device": run_single, "HEFT": run_heft}
     for n in (1, FEW, EVALUATIONS):
         arms[f"list sampling, {n}"] = partial(sample_lists, n)
-    for n in (FEW, EVALUATIONS):
-        arms[f"random blocks, {n}"] = partial(run_agent, "random-blocks", n, {})
-        arms[f"annealing, {n}"] = partial(run_agent, "annealing", n, {"start": "random"})
+    arms[f"random blocks, {EVALUATIONS}"] = partial(run_agent, "random-blocks", {})
+    arms[f"annealing, {EVALUATIONS}"] = partial(run_agent, "annealing", {"start": "random"})
     for name, file in networks.items():
         network = Network(name, file)
         for n in (1, FEW, EVALUATIONS):
@@ -143,8 +142,8 @@ def sample_lists(n: int, env: SimulatedEnv, seed: int) -> None:
     env.evaluate(search.best.place.astype(np.int64))
 
 
-def run_agent(name: str, n: int, kwargs: dict[str, Any], env: SimulatedEnv, seed: int) -> None:
-    agents.make(name, env, seed, **kwargs).learn(n)
+def run_agent(name: str, kwargs: dict[str, Any], env: SimulatedEnv, seed: int) -> None:
+    agents.make(name, env, seed, **kwargs).learn(EVALUATIONS)
 
 
 class Network:

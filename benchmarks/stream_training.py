@@ -61,7 +61,7 @@ SLOW = {"learning_rate": 3e-4}
 WAYS = {
     "HSDAG": Way("hsdag", HSDAG, 250),
     "HSDAG imitating": Way("hsdag", HSDAG, 0, 100),
-    "HSDAG imitating, then": Way("hsdag", HSDAG, 100, after="HSDAG imitating", settings=SLOW),
+    "HSDAG imitating first": Way("hsdag", HSDAG, 100, after="HSDAG imitating", settings=SLOW),
     "GO": Way("gdp", GO, 150, adapting={"n_epochs": 1}),
     "GO imitating": Way(
         "gdp", GO, 0, 100, adapting={"n_epochs": 1}, settings={"learning_rate": 1e-3}
