@@ -11,6 +11,7 @@ from torch.nn import functional
 from agents.common.graph_data import read_data
 from agents.common.graphs import Edges, GraphBatch
 from agents.common.pyg import Data, GATConv, GCNConv, GINConv
+from agents.common.unit_device_features import COLUMNS, describe_units_on_devices
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs.observation import FEATURES
 
@@ -33,6 +34,8 @@ class Encoder(nn.Module):
         directed: Whether messages from producers and from consumers have separate weights; False
             makes the edges undirected.
         dropout: Share of hidden values that a noisy pass drops.
+        n_devices: Number of devices whose times, limits and transfers are read, too, see
+            ``unit_device_features``; 0 reads none.
 
     Raises:
         ValueError: Unknown features or convolution.
@@ -48,12 +51,14 @@ class Encoder(nn.Module):
         conv: Conv = "gcn",
         directed: bool = True,
         dropout: float = 0.0,
+        n_devices: int = 0,
     ) -> None:
         super().__init__()
         columns = select_columns(features)
         self.register_buffer("columns", torch.tensor(columns), persistent=False)
-        self.dropout = dropout
-        self.enter = nn.ModuleList([make_dense(len(columns), hidden), make_dense(hidden, hidden)])
+        self.dropout, self.sees_devices = dropout, n_devices > 0
+        width = len(columns) + n_devices * len(COLUMNS)
+        self.enter = nn.ModuleList([make_dense(width, hidden), make_dense(hidden, hidden)])
         self.convolutions = nn.ModuleList(
             Convolution(conv, hidden, directed) for _ in range(layers)
         )
@@ -71,6 +76,8 @@ class Encoder(nn.Module):
         if isinstance(graphs, Data):
             graphs = read_data(graphs)
         h = graphs.jointly_scaled[:, self.columns]
+        if self.sees_devices:
+            h = torch.cat([h, describe_units_on_devices(graphs).flatten(1)], dim=1)
         for layer in self.enter:
             h = functional.dropout(layer(h), self.dropout, training=noisy)
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):

@@ -87,7 +87,7 @@ class FollowingDevices:
         probability = (self.own + self.leave[..., None]).exp()
         states = torch.arange(len(probability), device=probability.device)
         stay = self.stay.exp()
-        for unit in range(probability.shape[1]):
+        for unit in range(int(self.mask.sum(dim=1).max())):  # padding comes last
             of_leader = probability[states, self.leader[:, unit]]
             probability[:, unit] += stay[:, unit, None] * of_leader
         return probability.argmax(dim=-1)[self.row]

@@ -109,8 +109,12 @@ class GraphPolicy:
 
     def add_graphs(self, graphs: GraphTable) -> None:
         """Add graphs, so that the policy can be used in environments of these."""
-        self.table = {**(self.table or {}), **graphs}
-        self.graphs = Graphs(self.table)
+        self.set_graphs({**(self.table or {}), **graphs})
+
+    def set_graphs(self, graphs: GraphTable) -> None:
+        """Use the policy in environments of these graphs, and forget all others."""
+        self.table = graphs
+        self.graphs = Graphs(graphs)
 
     def predict(
         self: Any,

@@ -35,6 +35,8 @@ from placement_gym.base.errors import UserError, unknown_name
 Losses = tuple[torch.Tensor, torch.Tensor]
 RETURNS = ("to_go", "immediate")
 LOSSES = ("policy_loss", "entropy_loss")
+STEP_BITS = 32
+"""Bits of the step of the episode in the key of a baseline, below those of the graph."""
 
 
 class REINFORCE(OnPolicyLearner):
@@ -55,7 +57,7 @@ class REINFORCE(OnPolicyLearner):
             and step of the episode (Placeto); ``"leave_one_out"``, the mean of the other returns
             of the rollout at the same graph and step, or a moving average if there are none.
         decay: Decay of the moving averages.
-        normalize_advantage: Whether advantages are scaled to a mean square of one.
+        normalize_advantage: Whether advantages of each graph are scaled to a mean square of one.
         min_spread: The least root mean square by which they are divided. Where the returns of a
             rollout hardly differ, dividing by less would take their noise for news.
         ent_coef: Weight of the entropy; a number or a function of the remaining progress.
@@ -183,7 +185,7 @@ class REINFORCE(OnPolicyLearner):
         observations: Any = buffer.observations
         if isinstance(observations, dict) and "step" in observations:
             step = observations["step"][..., 0].astype(np.int64)
-            return (observations["graph_id"][..., 0].astype(np.int64) << 32) + step, step
+            return (observations["graph_id"][..., 0].astype(np.int64) << STEP_BITS) + step, step
         rows = np.arange(buffer.buffer_size)[:, None]
         begin = np.maximum.accumulate(np.where(buffer.episode_starts, rows, 0), axis=0)
         return rows - begin, rows - begin  # without an id, all observations are of one graph
@@ -196,10 +198,16 @@ class REINFORCE(OnPolicyLearner):
         return buffer.returns.astype(np.float64)
 
     def compute_advantages(self, returns: FloatArray, keys: IntArray) -> FloatArray:
-        """(n_steps, n_envs) returns above the baseline, scaled if ``normalize_advantage``."""
+        """(n_steps, n_envs) returns above the baseline, scaled if ``normalize_advantage``.
+
+        Each graph has a scale of its own, so that all of a rollout count alike.
+        """
         advantages = returns - self.compute_baseline(returns, keys)
-        if self.normalize_advantage:
-            advantages /= max(np.sqrt((advantages**2).mean()), self.min_spread) + 1e-8
+        graphs = keys >> STEP_BITS
+        for graph in np.unique(graphs) if self.normalize_advantage else ():
+            mine = graphs == graph
+            spread = np.sqrt((advantages[mine] ** 2).mean())
+            advantages[mine] /= max(spread, self.min_spread) + 1e-8
         return advantages
 
     def compute_baseline(self, returns: FloatArray, keys: IntArray) -> FloatArray:

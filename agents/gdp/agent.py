@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-from stable_baselines3.common.vec_env import DummyVecEnv
 
 from agents.common.reinforce import REINFORCE
+from agents.common.sampled_env import make_training_envs
 from agents.common.vec_env import vectorize
 from agents.common.weights import load_weights
 from agents.gdp.policy import PAPER_FEATURES, GCNPolicy, GOPolicy
 from agents.gdp.ppo import UnitPPO
-from agents.gdp.sampled_env import SampledProblemEnv
 from agents.search.starts import NOTHING, begin
-from placement_gym.base.arguments import check_integer
 from placement_gym.base.errors import unknown_name
 from placement_gym.envs.placement_env import placement_env
 
@@ -107,6 +103,7 @@ def make_trainer(
     problems: int = 8,
     episodes: int = 8,
     policy: dict[str, Any] | None = None,
+    envs: dict[str, Any] | None = None,
     **settings: Any,
 ) -> UnitPPO:
     """Make PPO on problems of the split ``train``; ``learn`` then draws them.
@@ -120,18 +117,15 @@ def make_trainer(
         problems: Of an update.
         episodes: Placements of each, at least two.
         policy: Arguments of ``GOPolicy``.
+        envs: Arguments of ``SampledProblemEnv``, as ``draw``.
         settings: Arguments of ``UnitPPO`` that override ``TRAINER``.
 
     Raises:
-        UserError: There are fewer episodes: a placement would have no other to be compared with.
+        UserError: There are fewer episodes.
     """
-    check_integer("episodes", episodes, 2)
-    make: Callable[[], SampledProblemEnv] = partial(
-        SampledProblemEnv, "train", episodes, repair=True
-    )
     return UnitPPO(
         GOPolicy,
-        DummyVecEnv([make] * problems),
+        make_training_envs(problems, episodes, **envs or {}),
         n_steps=episodes,
         seed=seed,
         device="cpu",

@@ -9,6 +9,7 @@ from typing import Any
 import gymnasium as gym
 
 from agents.common.reinforce import REINFORCE
+from agents.common.sampled_env import make_training_envs
 from agents.common.vec_env import vectorize
 from agents.common.weights import load_weights
 from agents.hsdag.policy import HSDAGPolicy
@@ -43,7 +44,8 @@ ENVS: dict[str, dict[str, Any]] = {
     "paper": {"horizon": EPISODE_LENGTH, "reward": "inverse_latency"},
 }
 """Arguments of ``PlacementVectorEnv``."""
-
+TRAINER: dict[str, Any] = {"learning_rate": 1e-3, "min_spread": 0.05, "max_grad_norm": 1.0}
+"""Arguments of REINFORCE across problems."""
 POLICIES: dict[str, dict[str, Any]] = {
     "rl": {"optimizer_kwargs": {"betas": (0.5, 0.999)}},
     "paper": {},
@@ -79,7 +81,8 @@ def make(
     """
     if preset not in SETTINGS:
         raise unknown_name("preset", preset, SETTINGS)
-    graphs = placement_env(env).graph_table()
+    sees = bool((policy or {}).get("devices"))
+    graphs = placement_env(env).graph_table(devices=True if sees else None)
     model = REINFORCE(
         HSDAGPolicy,
         vectorize(env, **ENVS[preset] | (envs or {})),
@@ -91,3 +94,38 @@ def make(
     if weights is not None:
         load_weights(model, weights, Path(__file__).parent)
     return model
+
+
+def make_trainer(
+    seed: int = 0,
+    problems: int = 8,
+    episodes: int = 8,
+    policy: dict[str, Any] | None = None,
+    envs: dict[str, Any] | None = None,
+    **settings: Any,
+) -> REINFORCE:
+    """Make REINFORCE on problems of the split ``train``; ``learn`` then draws them.
+
+    The network alone learns: a graph gets a table only where it is adapted to, by ``make`` with
+    ``weights``. Both need environments with the same ``max_devices``.
+
+    Args:
+        seed: Of weights and problems.
+        problems: Of an update.
+        episodes: Placements of each, at least two, which are compared with each other.
+        policy: Options of ``HSDAGPolicy`` that override the preset ``"rl"`` and ``devices=True``.
+        envs: Arguments of ``SampledProblemEnv``, as ``draw``.
+        settings: Arguments of ``REINFORCE`` that override ``TRAINER``.
+
+    Raises:
+        UserError: There are fewer episodes.
+    """
+    return REINFORCE(
+        HSDAGPolicy,
+        make_training_envs(problems, episodes, **envs or {}),
+        n_steps=episodes,
+        seed=seed,
+        device="cpu",
+        policy_kwargs={"devices": True, **(policy or {})},
+        **TRAINER | settings,
+    )

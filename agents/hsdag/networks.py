@@ -43,6 +43,8 @@ class HSDAGOptions:
             probability that the score of their edge gives.
         table: Whether the logits of each graph in ``graphs`` have a table as a further term, where
             groups are drawn: the networks hold for all graphs, the tables for one each.
+        devices: Whether limits, transfers and times on one scale are read, too, as a policy for
+            several problems needs; see ``agents.common.unit_device_features``.
     """
 
     features: tuple[str, ...]
@@ -56,6 +58,7 @@ class HSDAGOptions:
     cost_weight: float = 0.0
     groups: int = 0
     table: bool = False
+    devices: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +107,7 @@ class Networks(nn.Module):
             options.conv,
             options.directed,
             options.dropout,
+            n_devices if options.devices else 0,
         )
         self.scorer = make_perceptron(hidden, hidden, 1) if options.depth else None
         self.gated = options.gate

@@ -17,9 +17,10 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 from torch import Tensor
 
 from agents.common import REINFORCE
+from agents.common.graph_data import MissingGraphError
 from agents.common.weights import save_weights
 from agents.hsdag import HSDAGPolicy
-from agents.hsdag.agent import make
+from agents.hsdag.agent import make, make_trainer
 from agents.hsdag.networks import HSDAGOptions, Networks
 from agents.hsdag.rollout import GraphStep, Rollout
 from placement_gym.envs.episode import play_episode
@@ -193,6 +194,48 @@ def test_weights_go_to_another_graph_without_its_table(tmp_path: Path) -> None:
     scorer = agent.policy.networks.scorer[-1].weight
     torch.testing.assert_close(other.policy.networks.scorer[-1].weight, scorer)
     assert not any(one.any() for name, one in other.policy.state_dict().items() if "table" in name)
+
+
+def test_weights_of_many_problems_begin_a_new_one_with_an_empty_table(tmp_path: Path) -> None:
+    trainer = make_trainer(problems=2, episodes=2, policy={"hidden": 8})
+    before = [one.clone() for one in trainer.policy.parameters()]
+    trainer.learn(8)
+    after = list(trainer.policy.parameters())
+    assert any((one != other).any() for one, other in zip(before, after, strict=True))
+    save_weights(trainer, file := tmp_path / "weights.safetensors")
+    env = gym.make(SIMULATED, model="resnet", max_devices=5)
+    agent = make(env, 0, policy={"hidden": 8, "devices": True}, weights=file)
+    trained = trainer.policy.networks.state_dict()
+    torch.testing.assert_close(agent.policy.networks.state_dict(), trained)
+    tables = list(agent.policy.tables.parameters())
+    assert tables
+    assert not any(table.any() for table in tables)
+    agent.learn(20)
+    assert any(table.any() for table in tables)
+
+
+@pytest.mark.parametrize("devices", [False, True])
+def test_limits_are_read_where_devices_are(devices: bool) -> None:
+    agents, seen = [], []
+    for share in (0.3, 0.9):
+        limited = ["CPU", {"name": "GPU", "weight_share": share}]
+        env = gym.make(SIMULATED, model="resnet", devices=limited)
+        agents.append(make(env, 0, policy={"hidden": 8, "devices": devices}))
+        seen.append(obs_as_tensor(agents[-1].env.reset(), CPU))
+    tight, loose = (
+        agent.policy.decide(one).distribution.own for agent, one in zip(agents, seen, strict=True)
+    )
+    assert torch.allclose(tight, loose) is not devices
+
+
+def test_a_policy_forgets_graphs_that_others_replace() -> None:
+    envs = [gym.make(SIMULATED, model=name, max_nodes=80, max_edges=200, observe_graph=False)
+            for name in ("resnet", "inception")]  # fmt: skip
+    agent = make(envs[0], 0, policy={"hidden": 8})
+    agent.policy.set_graphs(placement_env(envs[1]).graph_table())
+    agent.predict(envs[1].reset()[0])
+    with pytest.raises(MissingGraphError):
+        agent.predict(envs[0].reset()[0])
 
 
 def test_the_state_moves_within_an_episode() -> None:

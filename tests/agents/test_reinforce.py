@@ -17,6 +17,7 @@ from stable_baselines3.common.env_util import make_vec_env
 from agents.common import REINFORCE
 from agents.common.baselines import BASELINES, MovingAverages, leave_one_out
 from agents.common.elites import IMITATED, Elites
+from agents.common.reinforce import STEP_BITS
 from agents.hsdag import HSDAGPolicy
 
 PER_UNIT = "placement_gym:DevicePlacementPerUnitSim-v0"
@@ -73,6 +74,14 @@ def test_advantages_above_the_baseline_have_unit_mean_square() -> None:
     np.testing.assert_allclose(scaled, advantages / np.sqrt(6.25), rtol=1e-6)
     model.normalize_advantage, model.averages.known = False, {0: 1.0}
     np.testing.assert_allclose(model.compute_advantages(returns, keys), advantages)
+
+
+def test_every_graph_of_a_rollout_has_a_scale_of_its_own() -> None:
+    model = hsdag(vectorize_toy())
+    returns = np.array([[1.0, 100.0], [3.0, 300.0]])
+    keys = np.array([[1, 2], [1, 2]]) << STEP_BITS
+    scaled = model.compute_advantages(returns, keys)
+    np.testing.assert_allclose(scaled, [[-1.0, -1.0], [1.0, 1.0]], rtol=1e-6)
 
 
 def test_the_policy_learns_from_these_advantages() -> None:

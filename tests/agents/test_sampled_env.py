@@ -13,9 +13,9 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from agents.common import REINFORCE
 from agents.common.graph_data import Graphs
-from agents.gdp.sampled_env import SampledProblemEnv
+from agents.common.sampled_env import SampledProblemEnv
 from agents.hsdag import HSDAGPolicy
-from placement_gym.graph.families.problems import split_of_seed
+from placement_gym.graph.families.problems import make_problem, split_of_seed
 
 
 def test_the_environment_is_valid() -> None:
@@ -41,6 +41,11 @@ def test_a_problem_may_last_several_episodes() -> None:
     seeds = [env.reset(seed=3)[1]["problem_seed"]]
     seeds += [env.reset()[1]["problem_seed"] for _ in range(4)]
     assert seeds[0] == seeds[1] != seeds[2] == seeds[3] != seeds[4]
+
+
+def test_problems_may_be_drawn_by_another_function() -> None:
+    env = SampledProblemEnv(draw=lambda rng, split: make_problem(20_007))
+    assert {env.reset(seed=seed)[1]["problem_seed"] for seed in range(2)} == {20_007}
 
 
 def test_the_reward_is_relative_to_the_floor() -> None:

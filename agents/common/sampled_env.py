@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import ArrayLike
+from stable_baselines3.common.vec_env import DummyVecEnv
 
 from placement_gym.base.arguments import check_integer
 from placement_gym.envs.env import DevicePlacementEnv
@@ -22,6 +25,8 @@ from placement_gym.graph.families.problems import (
 from placement_gym.solvers.fill import fill_in_order
 from placement_gym.solvers.list_scheduling import heft
 
+Draw = Callable[[np.random.Generator, str], SampledProblem]
+"""Draws a problem of a split, as ``sample_problem``."""
 SIZES = {"max_nodes": MAX_UNITS, "max_edges": MAX_EDGES, "max_devices": LARGEST_SET}
 
 
@@ -39,7 +44,9 @@ class SampledProblemEnv(gym.Env[Observation, Any]):
     Args:
         split: ``"train"``, ``"validation"`` or ``"test"``.
         episodes: Episodes of a problem before the next one is drawn.
-        env_kwargs: Further arguments of ``SimulatedEnv``, as ``repair``.
+        draw: Draws the problems.
+        env_kwargs: Further arguments of ``SimulatedEnv``, as ``repair``; ``max_nodes``,
+            ``max_edges`` and ``max_devices`` are those of ``sample_problem`` without them.
 
     Attributes:
         env: The environment of the current problem.
@@ -52,9 +59,11 @@ class SampledProblemEnv(gym.Env[Observation, Any]):
         self,
         split: str = "train",
         episodes: int = 1,
+        draw: Draw = sample_problem,
         **env_kwargs: Any,
     ) -> None:
         check_integer("episodes", episodes, 1)
+        self.draw = draw
         self.split, self.episodes, self.env_kwargs = split, episodes, env_kwargs
         self.left = 0
         self.sampled, self.env = self.sample(np.random.default_rng(0))
@@ -65,7 +74,7 @@ class SampledProblemEnv(gym.Env[Observation, Any]):
 
     def sample(self, rng: np.random.Generator) -> tuple[SampledProblem, SimulatedEnv]:
         """Draw a problem and make its environment."""
-        sampled = sample_problem(rng, self.split)
+        sampled = self.draw(rng, self.split)
         kwargs = {**sampled.env_kwargs(), **SIZES, "observe_devices": True, **self.env_kwargs}
         return sampled, SimulatedEnv(**kwargs)
 
@@ -112,3 +121,23 @@ def floor_ms(env: DevicePlacementEnv) -> float:
     _, (speedup, feasible) = env.evaluate_batch(placements)
     reference_ms = env.reference.reference_ms
     return float(reference_ms / speedup[feasible].max()) if feasible.any() else reference_ms
+
+
+def make_training_envs(problems: int, episodes: int, **kwargs: Any) -> DummyVecEnv:
+    """Make environments to train in across problems of the split ``train``, with repair.
+
+    A rollout of ``n_steps=episodes`` then has so many placements of each problem.
+
+    Args:
+        problems: Of a rollout.
+        episodes: Placements of each, at least two.
+        kwargs: Further arguments of ``SampledProblemEnv``.
+
+    Raises:
+        UserError: There are fewer episodes: a placement would have no other to be compared with.
+    """
+    check_integer("episodes", episodes, 2)
+    make: Callable[[], gym.Env[Any, Any]] = partial(
+        SampledProblemEnv, "train", episodes, repair=True, **kwargs
+    )
+    return DummyVecEnv([make] * problems)
