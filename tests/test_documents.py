@@ -145,7 +145,8 @@ def test_what_is_made_smaller_is_in_the_readme() -> None:
 
 def commands(path: Path) -> list[str]:
     """The ``placement-gym`` commands in the shell blocks of a document."""
-    lines = "".join(blocks(path, "sh")).replace("&&", "\n").splitlines()
+    joined = "".join(blocks(path, "sh")).replace("\\\n", " ")
+    lines = joined.replace("&&", "\n").splitlines()
     words = [shlex.split(line, comments=True) for line in lines]
     return [shlex.join(line[1:]) for line in words if line and line[0].endswith("placement-gym")]
 

@@ -94,6 +94,7 @@ def test_an_export_runs_all_models(env: Any, models: list[str], tmp_path: Path) 
     assert "a second, median" in printed
 
 
+@pytest.mark.slow
 def test_plan_shows_what_each_model_gets(
     models: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -21,8 +21,10 @@ CPU_GPU = ("CPU", "GPU")
 
 
 def table(**changes: Any) -> CostTable:
-    """The diamond's table, with some values replaced."""
-    return replace(diamond_costs(diamond_problem()), **changes)
+    """The diamond's table, with all optional arrays, and some values replaced."""
+    size = changes.get("transfer_size", TRANSFER_MS)
+    optional = {"repeats": np.ones(len(size), np.int64)}
+    return replace(diamond_costs(diamond_problem()), **optional | changes)
 
 
 def nudged(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
