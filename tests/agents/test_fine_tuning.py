@@ -54,8 +54,10 @@ def test_an_agent_of_make_goes_on_where_steps_are_dear(name: str) -> None:
     assert env.action_space.contains(model.predict(env.reset()[0], deterministic=True)[0])
 
 
-@pytest.mark.parametrize("algorithm", [REINFORCE, PPO])
-@pytest.mark.parametrize("policy", [HSDAGPolicy, LogitsPolicy, "MultiInputPolicy"])
+@pytest.mark.parametrize(
+    ("algorithm", "policy"),
+    [(REINFORCE, LogitsPolicy), (REINFORCE, "MultiInputPolicy"), (PPO, HSDAGPolicy)],
+)
 def test_an_algorithm_goes_on_where_steps_are_dear(algorithm: Any, policy: Any) -> None:
     env = dear_env()
     settings = {"batch_size": 20} if algorithm is PPO else {}
@@ -145,7 +147,7 @@ def untrained_vector(model: Any, untrained: dict[str, torch.Tensor]) -> torch.Te
     return torch.nn.utils.parameters_to_vector([untrained[name] for name in names])
 
 
-@pytest.mark.parametrize("algorithm", [REINFORCE, PPO])
+@pytest.mark.parametrize("algorithm", [REINFORCE, pytest.param(PPO, marks=pytest.mark.slow)])
 def test_any_policy_of_one_environment_is_softened(algorithm: Any) -> None:
     settings = {"batch_size": 20} if algorithm is PPO else {}
     twin = make_twin(dear_env())

@@ -16,9 +16,14 @@ from testbed import make
 from placement_gym import DeviceSpec, Pipeline, Pipelines, Placement, UserError, split_placement
 from placement_gym.backends.measured.outputs import sample_inputs
 from placement_gym.backends.measured.throughput import InFlight
+from placement_gym.backends.protocol import Measurement
 from placement_gym.cli.main import main
+from placement_gym.cli.tables import models_tables
+from placement_gym.deployment.candidates import Candidate
 from placement_gym.deployment.export import export_placement
+from placement_gym.deployment.plan_rows import make_rows
 from placement_gym.models import load
+from placement_gym.models.union import Member
 
 PAIR = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_B", plugin="CPU", threads=1))
 
@@ -92,6 +97,25 @@ def test_an_export_runs_all_models(env: Any, models: list[str], tmp_path: Path) 
     assert "short: " in printed
     assert "chain: " in printed
     assert "a second, median" in printed
+
+
+def test_each_model_gets_its_rate_times_the_rounds() -> None:
+    alone, split = np.zeros(2, dtype=np.int64), np.array([0, 1])
+    candidates = [Candidate("CPU alone", alone, 9.0), Candidate("dp", split, 5.0)]
+    measured = {
+        "CPU alone": Measurement(10.0, 10.0, requests=2, models_ms=(20.0, 21.0)),
+        "dp": Measurement(5.0, 10.0, requests=3, models_ms=(15.0, 16.0)),
+    }
+    rows = make_rows(candidates, measured, {}, [Member("a"), Member("b", 2)])
+    assert rows[0]["models"] == {
+        "a": {"inferences_per_s": 200.0, "latency_ms": 15.0},
+        "b": {"inferences_per_s": 400.0, "latency_ms": 16.0},
+    }
+    (table,) = models_tables({"rows": rows, "plan": "dp"})
+    assert [cells for cells, _ in table.rows] == [
+        ["dp", "200.0/s 15.0 ms", "400.0/s 16.0 ms"],
+        ["CPU alone", "100.0/s 20.0 ms", "200.0/s 21.0 ms"],
+    ]
 
 
 @pytest.mark.slow

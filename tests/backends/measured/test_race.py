@@ -301,7 +301,10 @@ def test_intervals_cover_the_ratio_wherever_a_race_stops(
     assert simulate(np.random.default_rng(0), kind, size, 400, step) <= 0.05
 
 
-@pytest.mark.parametrize("kind", [normal, heavy_tailed, drifting])
+@pytest.mark.parametrize(
+    "kind",
+    [heavy_tailed, *(pytest.param(one, marks=pytest.mark.slow) for one in (normal, drifting))],
+)
 def test_identical_finalists_are_seldom_called_faster(
     machine: Machine, kind: Callable[..., Errors]
 ) -> None:
