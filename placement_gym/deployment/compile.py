@@ -13,7 +13,7 @@ from placement_gym.backends.measured.hetero import (
 )
 from placement_gym.backends.measured.inferences import PhasedModel
 from placement_gym.backends.pipeline.executor import StageExecutor
-from placement_gym.backends.pipeline.inputs import InputReader
+from placement_gym.backends.pipeline.models import ModelPipeline, group_by_model
 from placement_gym.backends.pipeline.stage import compile_stages
 from placement_gym.base.arguments import check_integer
 from placement_gym.base.errors import UserError
@@ -21,6 +21,7 @@ from placement_gym.deployment.prepared import prepare_for
 from placement_gym.graph.extract import extract_spec
 from placement_gym.graph.operators import OpGraph
 from placement_gym.models.scenario import is_stateful
+from placement_gym.models.union import join_names, list_members
 from placement_gym.problem.placement import Placement
 
 if TYPE_CHECKING:
@@ -157,16 +158,26 @@ class Pipeline(StageExecutor):
         requests: int | None = None,
         config: Mapping[str, Any] | None = None,
     ) -> None:
-        if requests is not None:
-            check_integer("requests (None: one more than stages)", requests, 1)
-        ready = prepare_for(placement, model)
-        graph = extract_spec(ready, placement.spec)
-        if graph.models:
+        if members := list_members(model):
             raise UserError(
-                f"{graph.model!r} is several models, which run independently: use Pipelines"
+                f"{join_names(members)!r} is several models, which run independently: use Pipelines"
             )
-        on = placement.operator_devices(graph)
-        stages, outputs = compile_stages(
-            core, ready, graph, on, placement.devices, requests, config
-        )
-        super().__init__(stages, outputs, InputReader(ready), is_stateful(ready))
+        (own,) = compile_pipelines(core, model, placement, requests, config)
+        super().__init__(own.stages, own.outputs, own.reader, own.stateful)
+
+
+def compile_pipelines(
+    core: ov.Core,
+    model: ov.Model,
+    placement: Placement,
+    requests: int | None,
+    config: Mapping[str, Any] | None,
+) -> list[ModelPipeline]:
+    """Compile the stages of a model, or of each model of a union; see ``Pipeline``."""
+    if requests is not None:
+        check_integer("requests (None: one more than stages)", requests, 1)
+    ready = prepare_for(placement, model)
+    graph = extract_spec(ready, placement.spec)
+    on = placement.operator_devices(graph)
+    compiled = compile_stages(core, ready, graph, on, placement.devices, requests, config)
+    return group_by_model(ready, graph, *compiled)

@@ -9,11 +9,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from placement_gym.backends.pipeline.executor import StageExecutor
-from placement_gym.backends.pipeline.models import group_by_model
-from placement_gym.backends.pipeline.stage import compile_stages
-from placement_gym.base.arguments import check_integer
 from placement_gym.base.errors import unknown_name
-from placement_gym.deployment.prepared import prepare_for
+from placement_gym.deployment.compile import compile_pipelines
 from placement_gym.graph.extract import extract_spec
 from placement_gym.models.union import split_union
 from placement_gym.problem.placement import Placement
@@ -58,13 +55,7 @@ class Pipelines(Mapping[str, StageExecutor]):
         requests: int | None = None,
         config: Mapping[str, Any] | None = None,
     ) -> None:
-        if requests is not None:
-            check_integer("requests (None: one more than stages)", requests, 1)
-        ready = prepare_for(placement, model)
-        graph = extract_spec(ready, placement.spec)
-        on = placement.operator_devices(graph)
-        compiled = compile_stages(core, ready, graph, on, placement.devices, requests, config)
-        pipelines = group_by_model(ready, graph, *compiled)
+        pipelines = compile_pipelines(core, model, placement, requests, config)
         self._executors = {one.member.name: one.execute() for one in pipelines}
 
     def __getitem__(self, name: str) -> StageExecutor:

@@ -214,6 +214,16 @@ def test_several_equals_are_left_to_the_race_of_the_chosen_one(machine: Machine)
     assert compilations(3) < compilations(2)
 
 
+@pytest.mark.parametrize(("ms", "decided"), [(3.0, True), (5.0, False)])
+def test_noise_may_be_a_third_of_what_is_gained(machine: Machine, ms: float, decided: bool) -> None:
+    race = Race(2)
+    for luck in (0.95, 1.0, 1.05):  # of a compilation
+        race.run([machine.arm("a", 6.0), machine.arm("b", luck * ms)], 4)
+    assert race.is_clear(1)
+    assert race.noise(1) > NOISE
+    assert race.is_decided(NOISE, 0.02) == decided
+
+
 def test_a_race_that_the_first_wins_is_decided(machine: Machine) -> None:
     race = Race(3)
     for _ in range(3):
