@@ -61,6 +61,17 @@ def test_likelihoods_are_those_of_all_ways_to_a_placement() -> None:
     assert found.sum().item() == pytest.approx(1.0)
 
 
+def test_the_mode_of_a_larger_graph_is_that_without_a_smaller_one() -> None:
+    torch.manual_seed(0)
+    logits, keep = torch.randn(2, 4, 3), torch.full((2, 4), 9.0)
+    mask = torch.tensor([[True, True, False, False], [True] * 4])
+    leader = LEADER.expand(2, 4)
+    alone = FollowingDevices(logits[1:], keep[1:], leader[1:], mask[1:])
+    both = FollowingDevices(logits, keep, leader, mask)
+    torch.testing.assert_close(both.mode()[1], alone.mode()[0])
+    assert alone.mode().unique().numel() == 1  # all follow the first
+
+
 def test_samples_are_as_frequent_as_likely() -> None:
     devices = following(rows=200_000)
     sampled = devices.get_actions()
