@@ -86,7 +86,8 @@ def run(name: str, goal: str, tmp_path: Path) -> Row:
 def cases() -> list[Any]:
     found = []
     for name, goal in product(AGENTS, GOALS):
-        slow = name in SLOW or (ABOUT[name].kind == LEARNED and goal not in FEW)
+        seconds = name == "search" or ABOUT[name].kind == LEARNED
+        slow = name in SLOW or (seconds and goal not in FEW)
         found.append(pytest.param(name, goal, marks=[pytest.mark.slow] if slow else []))
     return found
 

@@ -267,7 +267,11 @@ def test_attention_counts_its_two_products_and_the_softmax() -> None:
 
 @pytest.mark.parametrize(
     ("name", "multiply_adds"),
-    [("resnet", 4.09e9), ("inception", 5.71e9), ("bert", 12 * (128 * 7077888 + 2 * 128**2 * 768))],
+    [
+        ("resnet", 4.09e9),
+        ("inception", 5.71e9),
+        pytest.param("bert", 12 * (128 * 7077888 + 2 * 128**2 * 768), marks=pytest.mark.slow),
+    ],
 )
 def test_models_do_the_work_that_is_known_of_them(
     graph_of: GraphOf, name: str, multiply_adds: float

@@ -52,7 +52,7 @@ def test_schedules_of_calls_are_the_oracles() -> None:
 
 @pytest.mark.parametrize("schedule", CHOICES["schedule"])
 def test_a_batch_is_bitwise_its_single_placements(schedule: str) -> None:
-    for size, rng in generators(60):
+    for size, rng in generators(20):
         units, costs, semantics, _ = case = draw_case(rng, size, schedule)
         kernel = Simulator(units, costs, semantics)
         for k in (1, 2, 33, 70):
