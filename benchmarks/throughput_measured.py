@@ -37,6 +37,7 @@ from placement_gym.backends.measured.throughput import InFlight
 from placement_gym.backends.measured.timing_protocol import FOR_FITTING
 from placement_gym.backends.pipeline.executor import StageExecutor
 from placement_gym.backends.pipeline.inputs import InputReader
+from placement_gym.backends.pipeline.models import group_by_model
 from placement_gym.backends.pipeline.stage import Stage, compile_stages
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.graph.extract import extract
@@ -186,8 +187,8 @@ class Arms:
         stages, ports = compile_stages(
             backend.core, backend.model, self.graph, placed, specs, requests
         )
-        reader = InputReader(backend.model)
-        found = InFlight(stages, ports, reader, backend.steps, backend.stateful, lambda step: None)
+        pipelines = group_by_model(backend.model, self.graph, stages, ports)
+        found = InFlight.of(pipelines, backend.steps, lambda step: None)
         found.check(backend.tolerance)
         return found
 
