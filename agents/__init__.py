@@ -32,6 +32,7 @@ AGENTS: dict[str, str] = {
     "m-etf": "agents.solvers:m_etf",
     "min-cut": "agents.solvers:min_cut",
     "milp": "agents.solvers:milp",
+    "shortest-path": "agents.solvers:shortest_path",
     "alpha-expansion": "agents.solvers:alpha_expansion",
     "dp": "agents.solvers:dp",
     "dpl": "agents.solvers:dpl",

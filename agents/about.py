@@ -89,6 +89,12 @@ ABOUT: dict[str, About] = {
         model=("serial",),
         optimum="any devices and memory limits, within its time limit",
     ),
+    "shortest-path": About(
+        SOLVER,
+        "BIDENT's path through units in order and devices",
+        model=("serial",),
+        optimum="chains without memory limits",
+    ),
     "alpha-expansion": About(
         SOLVER, "minimum cuts over many devices, approximate", model=("serial",), pools=False
     ),

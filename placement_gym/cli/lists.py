@@ -21,6 +21,7 @@ BUILT_IN = {
     "inception": "Inception-v3, 299 x 299",
     "bert": "BERT-base, 128 tokens; bert-8 has 8",
     "gpt": "decoder with state, 4 small layers; gpt-12 is as large as GPT-2",
+    "moe": "gpt with 8 experts in each layer, of which a token takes 2; moe-16 has 16",
     "mobilenet": "MobileNet-V2, 224 x 224; mobilenet-50 is half as wide",
     "vit": "ViT-S/16, 224 x 224; vit-12 is as large as ViT-B/16",
     "NAME-fp16": "any of these with compressed weights; gpt-int8 and gpt-int4 integers",

@@ -7,6 +7,7 @@ Inputs and state are those that optimum gives to exported language models: the c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,8 @@ POSITIONS, EPSILON = 1024, 1e-5
 MAX_LAYERS = 96
 HIDDEN = -65504.0
 """Added to the scores of tokens that may not be attended to: the lowest number of f16."""
+FeedForward = Callable[[Builder, str, ov.Node], ov.Node]
+"""Adds the second half of a layer, given the layer's name and its normalised input."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,11 @@ def build(compressed: bool = False, bits: int | None = None, layers: int | None 
         raise UserError(f"gpt has 1 to {MAX_LAYERS} layers, not {layers}")
     size = SMALL if layers is None else Size(layers, GPT2.width, GPT2.heads, GPT2.vocabulary)
     b = Builder(seed=2019, compressed=compressed, bits=bits)
+    return build_decoder(b, size, "gpt", feed_forward)
+
+
+def build_decoder(b: Builder, size: Size, title: str, forward: FeedForward) -> ov.Model:
+    """A decoder with any feed-forward half of its layers."""
     names = ("input_ids", "attention_mask", "position_ids")
     tokens, mask, positions = (b.parameter(name, (1, -1), np.int64) for name in names)
     table = b.weight("embeddings/token/table", b.uniform((size.vocabulary, size.width), -0.1, 0.1))
@@ -63,9 +71,9 @@ def build(compressed: bool = False, bits: int | None = None, layers: int | None 
     x = embeddings(b, size, table, tokens, positions)
     sinks: list[ov.Node] = []
     for layer in range(size.layers):
-        x = decoder_layer(b, size, f"layer{layer}", x, bias, sinks)
+        x = decoder_layer(b, size, f"layer{layer}", x, bias, sinks, forward)
     logits = b.name(ops.matmul(b.layer_norm("norm", x, EPSILON), table, False, True), "head/matmul")
-    return b.model("gpt", {"logits": logits}, [tokens, mask, positions], sinks)
+    return b.model(title, {"logits": logits}, [tokens, mask, positions], sinks)
 
 
 def attention_bias(b: Builder, mask: Tensor, positions: Tensor) -> ov.Node:
@@ -89,15 +97,26 @@ def embeddings(b: Builder, size: Size, table: Tensor, tokens: Tensor, positions:
 
 
 def decoder_layer(
-    b: Builder, size: Size, name: str, x: Tensor, bias: Tensor, sinks: list[ov.Node]
+    b: Builder,
+    size: Size,
+    name: str,
+    x: Tensor,
+    bias: Tensor,
+    sinks: list[ov.Node],
+    forward: FeedForward,
 ) -> ov.Node:
     """One layer; its ``Assign`` operators are appended to ``sinks``."""
     attended = attention(b, size, name, b.layer_norm(f"{name}/norm1", x, EPSILON), bias, sinks)
     x = b.name(ops.add(b.dense(f"{name}/output", attended, size.width), x), f"{name}/sum1")
-    normed = b.layer_norm(f"{name}/norm2", x, EPSILON)
-    inner = b.dense(f"{name}/inner", normed, 4 * size.width)
-    inner = b.name(ops.gelu(inner, "tanh"), f"{name}/gelu")
-    return b.name(ops.add(b.dense(f"{name}/outer", inner, size.width), x), f"{name}/sum2")
+    after = forward(b, name, b.layer_norm(f"{name}/norm2", x, EPSILON))
+    return b.name(ops.add(after, x), f"{name}/sum2")
+
+
+def feed_forward(b: Builder, name: str, x: ov.Node) -> ov.Node:
+    """A dense layer of four times the width, and one back."""
+    width = x.output(0).partial_shape[2].get_length()
+    inner = b.name(ops.gelu(b.dense(f"{name}/inner", x, 4 * width), "tanh"), f"{name}/gelu")
+    return b.dense(f"{name}/outer", inner, width)
 
 
 def attention(

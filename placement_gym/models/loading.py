@@ -56,6 +56,7 @@ NUMBERS = {
     "bert": "length",
     "gpt": "layers",
     "mobilenet": "percent",
+    "moe": "experts",
     "vit": "layers",
 }
 """Meaning of the number in a name for the module that builds the model."""
@@ -63,7 +64,7 @@ BUILT_IN = ("tiny", "resnet", "inception", "cnn", *NUMBERS)
 NAME = re.compile(r"(?P<base>[a-z]+)(-(?P<number>\d+))?(-(?P<weights>fp16|int8|int4))?")
 BITS = {"int8": 8, "int4": 4}
 """Of weights that are stored as integers, by the end of a model's name."""
-INTEGERS = {"cnn": ("int8",), "gpt": ("int8", "int4")}
+INTEGERS = {"cnn": ("int8",), "gpt": ("int8", "int4"), "moe": ("int8", "int4")}
 """Built-in models that have such weights. The activations of cnn-int8 are quantised, too."""
 
 
@@ -81,11 +82,12 @@ def load(
     Args:
         model: A built-in name, ``"resnet"``, ``"bert-8"`` (tokens), ``"bert-8-fp16"``
             (compressed weights), ``"gpt"`` (four small layers), ``"gpt-12"`` (as many of GPT-2's)
-            or ``"gpt-12-int8"``, ``"gpt-int4"``, ``"cnn-int8"`` (quantised weights and
-            activations), ``"mobilenet-50"`` (width in percent) or ``"vit-12"`` (layers); the path
-            of any file that OpenVINO reads; or a model, which is cloned and left as it is. A list
-            of these makes a union, see ``models.union``; ``"resnet:2"`` in it runs twice as often
-            as others, and ``"resnet+bert-8:2"`` is a union of built-in ones.
+            or ``"gpt-12-int8"``, ``"gpt-int4"``, ``"moe-16"`` (experts in each of four layers),
+            ``"cnn-int8"`` (quantised weights and activations), ``"mobilenet-50"`` (width in
+            percent) or ``"vit-12"`` (layers); the path of any file that OpenVINO reads; or a model,
+            which is cloned and left as it is. A list of these makes a union, see ``models.union``;
+            ``"resnet:2"`` in it runs twice as often as others, and ``"resnet+bert-8:2"`` is a union
+            of built-in ones.
         shapes: Shapes of inputs by their names, which bind dynamic dimensions; see ``Shapes``.
         data_shapes: Sizes with which inputs are measured that keep dynamic dimensions, by their
             names; see ``find_data_shapes``. In a union a name begins with that of the model, as in

@@ -2,10 +2,14 @@
 
 ``shares="full"`` is accelerate's ``device_map="sequential"``. ``"equal"`` is accelerate's
 ``"auto"``, which is ``"balanced"``. ``"limits"`` is llama.cpp's ``--split-mode layer``, which goes
-by free memory and leaves the first layers to the CPU, here the last.
+by free memory and leaves the first layers to the CPU, here the last. ``"fit"`` is llama.cpp's
+``--fit`` (its pull request 16653): experts leave a full device before anything else does.
 """
 
 from __future__ import annotations
+
+import re
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,7 +18,9 @@ from placement_gym.base.errors import unknown_name
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 
-SHARES = ("full", "equal", "limits")
+SHARES = ("full", "equal", "limits", "fit")
+EXPERT = re.compile(r".*?(?<!shared_)expert[^/.]*([/.]\d+)?", re.IGNORECASE)
+"""The beginning of a name that says which expert it belongs to; all tokens need a shared one."""
 MARGIN = 1.2
 """Times the weights that OpenVINO takes a model to need."""
 
@@ -32,7 +38,9 @@ def fill_in_order(problem: Problem, costs: CostTable, shares: str = "full") -> I
         shares: How much an accelerator takes of the weights. ``"full"``: what it can hold.
             ``"equal"``: an equal share. ``"limits"``: a share in proportion to its limit, equal
             ones if there is no limit. Never more than it can hold; the last accelerator takes
-            all that it can hold.
+            all that it can hold. ``"fit"``: what it can hold, first of all that is not an expert.
+            Experts, by the word in their names, then fill what is left, each with all of its units,
+            and the last device takes the others. Without experts it is ``"full"``.
 
     Returns:
         (n_units,) devices.
@@ -43,23 +51,51 @@ def fill_in_order(problem: Problem, costs: CostTable, shares: str = "full") -> I
     if shares not in SHARES:
         raise unknown_name("shares", shares, SHARES)
     order = np.lexsort([costs.operator_ms.sum(axis=0), costs.host])
-    share, left = share_out(problem, costs, order, shares), problem.limits_bytes.copy()
+    share, unit_bytes = share_out(problem, costs, order, shares), problem.unit_bytes.copy()
+    experts = find_experts(problem.units.names) if shares == "fit" else []
+    for expert in experts:
+        unit_bytes[expert] = 0.0
+    left = problem.limits_bytes.copy()
     device = np.full(problem.n_units, order[-1])
     begin = 0
     for here in order[:-1]:
-        held = np.cumsum(problem.unit_bytes[begin:] * problem.supported[begin:, here])
+        held = np.cumsum(unit_bytes[begin:] * problem.supported[begin:, here])
         taken = int(np.searchsorted(held, min(share[here], left[here]), side="right"))
         device[begin : begin + taken] = here
         left[problem.memory.shared[here]] -= held[taken - 1] if taken else 0.0
         begin += taken
+    for expert in experts:
+        place_expert(problem, order, expert, left, device)
     return problem.where_supported(device)
+
+
+def find_experts(names: Sequence[str]) -> list[IntArray]:
+    """The units of each expert, by their names."""
+    found: dict[str, list[int]] = {}
+    for unit, name in enumerate(names):
+        if match := EXPERT.match(name):
+            found.setdefault(match.group(), []).append(unit)
+    return [np.array(units, dtype=np.int64) for units in found.values()]
+
+
+def place_expert(
+    problem: Problem, order: IntArray, expert: IntArray, left: FloatArray, device: IntArray
+) -> None:
+    """Move an expert to the first device with room, from its own on; ``left`` bytes then change."""
+    held = problem.unit_bytes[expert].sum()
+    for here in order[order.tolist().index(device[expert[0]]) :]:
+        fits = held <= left[here] and problem.supported[expert, here].all()
+        if fits or here == order[-1]:
+            device[expert] = here
+            left[problem.memory.shared[here]] -= held
+            return
 
 
 def share_out(problem: Problem, costs: CostTable, order: IntArray, shares: str) -> FloatArray:
     """(n_devices,) bytes that each device takes at most."""
     limits = problem.limits_bytes
     sharing = order if costs.host.all() else order[~costs.host[order]]
-    if shares == "full":
+    if shares in ("full", "fit"):
         return limits
     by_limit = shares == "limits" and np.isfinite(limits[sharing]).all()
     weights = limits[sharing] if by_limit else np.ones(len(sharing))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from by_hand import chain, cost_table, grouped, problem_of
@@ -81,6 +83,36 @@ def test_what_a_device_does_not_run_takes_none_of_its_room() -> None:
     problem, costs = make_chain([10] * 4, [None, 20], [9.0, 1.0], [True, False])
     problem.supported[1, 1] = False
     assert fill_in_order(problem, costs).tolist() == [1, 0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ([None, None], [1] * 10),
+        ([None, 60], [1, 1, 1, 1, 1, 0, 0, 1, 1, 1]),
+        ([None, 30], [1, 0, 0, 0, 0, 0, 0, 1, 1, 1]),
+        ([None, 20], [1, 0, 0, 0, 0, 0, 0, 1, 1, 0]),
+        ([None, 30, 40], [2, 1, 1, 1, 1, 0, 0, 2, 2, 2]),
+    ],
+    ids=[
+        "without limits nothing leaves",
+        "the last experts leave with all of their units",
+        "all experts leave, and the shared one stays",
+        "the rest only leaves once all experts have",
+        "experts go to the next device with room",
+    ],
+)
+def test_experts_leave_a_full_device_before_the_rest(
+    limits: list[int | None], expected: list[int]
+) -> None:
+    parts = [f"layer0/expert{number}/{part}" for number in range(3) for part in ("up", "down")]
+    names = ["embed", *parts, "layer0/shared_expert", "layer0/sum", "head"]
+    held = [10, 5, 10, 5, 10, 5, 10, 10, 0, 10]
+    devices = {"ms": [9.0, 2.0, 1.0][: len(limits)], "host": [True, False, False][: len(limits)]}
+    problem, costs = make_chain(held, limits, **devices)
+    quotient = replace(problem.units.quotient, names=tuple(names))
+    problem = replace(problem, units=replace(problem.units, quotient=quotient))
+    assert fill_in_order(problem, costs, "fit").tolist() == expected
 
 
 def test_an_unknown_share_is_refused() -> None:

@@ -11,6 +11,7 @@ import openvino as ov
 import pytest
 from fakes import assignment
 from foreign_models import make_chain
+from graphs import problem_on
 from numpy.typing import NDArray
 from openvino import opset13 as ops
 from testbed import (
@@ -45,6 +46,8 @@ from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
 from placement_gym.hardware.devices import TESTBED
 from placement_gym.models import load, prepare
+
+PLAIN = {"INFERENCE_PRECISION_HINT": "f32"}
 
 
 def bert_splits() -> list[list[int]]:
@@ -228,6 +231,43 @@ def test_static_values_lie_where_their_readers_are() -> None:
                 read += 1
                 assert found[source.get_friendly_name()] == found[node.get_friendly_name()]
     assert read == 4
+
+
+def make_cycles() -> ov.Model:
+    """Two detours in a row; a constant is read before and after each, as in openvino #35750."""
+    x = values = ops.parameter((1, 8), np.float32, name="values")
+    shared = ops.constant(np.full((1, 8), 0.5, np.float32), name="shared")
+    sides = []
+    for number in range(2):
+        start = ops.relu(x, name=f"start{number}")
+        sides.append(ops.multiply(start, shared, name=f"side{number}"))
+        x = ops.multiply(ops.exp(start, name=f"detour{number}"), shared, name=f"end{number}")
+    results = [ops.result(one, name=f"out{number}") for number, one in enumerate([x, *sides])]
+    return prepare(ov.Model(results, [values], "cycles"))
+
+
+@pytest.mark.parametrize("split", ["alias", "hetero", "affinities alone"])
+def test_a_constant_that_closes_a_cycle_is_cut_where_we_predict(split: str) -> None:
+    """HETERO of 2026.2 fails on affinities alone ("Cannot sort subgraphs!").
+
+    It takes our placements, in which every submodel has its own copy of the constant.
+    """
+    core, model = ov.Core(), make_cycles()
+    problem = problem_on(extract(model, "folded"), TESTBED, "op")
+    placed = assignment(["detour" in name for name in problem.units.names])
+    if split == "affinities alone":
+        core.register_plugin("openvino_intel_cpu_plugin", "CPU_FAST")
+        marked = model.clone()
+        for node in marked.get_ops():
+            away = "detour" in node.get_friendly_name()
+            node.get_rt_info()["affinity"] = "CPU_FAST" if away else "CPU"
+        compiled = core.compile_model(marked, "HETERO:CPU,CPU_FAST", PLAIN)
+    else:
+        compiled = placement_gym.compile_model(core, model, Placement.of(problem, placed), split)
+    assert compiled.get_property("HETERO_NUMBER_OF_SUBMODELS") == problem.count_submodels(placed)
+    assert problem.count_submodels(placed) == 5
+    plain = outputs(ov.Core().compile_model(model, "CPU", PLAIN), model)
+    assert worst_relative(outputs(compiled, model), plain) < 1e-4
 
 
 class UnfaithfulCore(ov.Core):

@@ -1,0 +1,68 @@
+"""The small decoder of ``gpt`` with mixtures of experts, of which each token takes two.
+
+Gates and their softmax over the chosen experts are those of Mixtral (Jiang et al. 2024). Every
+expert computes every token, and a gate of zero drops what was not chosen: OpenVINO has no public
+operator that skips matrices, and the branches of an ``If`` cannot be placed. Each expert is made of
+operators of its own, which a placement can move alone. They are added up in a row, so that
+neighbouring experts on one device are one submodel.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import openvino as ov
+from openvino import opset13 as ops
+
+from placement_gym.base.errors import UserError
+from placement_gym.models.builder import Builder
+from placement_gym.models.gpt import HIDDEN, SMALL, build_decoder
+
+CHOSEN, EXPERTS, MAX_EXPERTS = 2, 8, 128
+INNER = 2 * SMALL.width
+"""Width of an expert."""
+
+
+def build(compressed: bool = False, bits: int | None = None, experts: int = EXPERTS) -> ov.Model:
+    """A decoder of four layers for one sequence, which answers the logits of each new token.
+
+    Args:
+        compressed: As for ``gpt``.
+        bits: As for ``gpt``.
+        experts: Experts of each layer.
+
+    Raises:
+        ValueError: ``experts`` is not between 2 and 128.
+    """
+    if not CHOSEN <= experts <= MAX_EXPERTS:
+        raise UserError(f"moe has {CHOSEN} to {MAX_EXPERTS} experts, not {experts}")
+    b = Builder(seed=2024, compressed=compressed, bits=bits)
+    return build_decoder(b, SMALL, "moe", lambda b, name, x: mix_experts(b, name, x, experts))
+
+
+def mix_experts(b: Builder, name: str, x: ov.Node, experts: int) -> ov.Node:
+    """The sum of a layer's experts, each times its gate."""
+    gates = choose_experts(b, f"{name}/router", x, experts)
+    total = None
+    for number in range(experts):
+        expert = f"{name}/expert{number}"
+        index = b.constant(f"{expert}/index", [number])
+        gate = b.name(ops.gather(gates, index, b.constant(f"{expert}/axis", 2)), f"{expert}/gate")
+        inner = b.name(ops.gelu(b.dense(f"{expert}/inner", x, INNER), "tanh"), f"{expert}/gelu")
+        outer = b.dense(f"{expert}/outer", inner, SMALL.width)
+        gated = b.name(ops.multiply(outer, gate), f"{expert}/gated")
+        total = gated if total is None else b.name(ops.add(total, gated), f"{expert}/sum")
+    assert total is not None  # there are experts
+    return total
+
+
+def choose_experts(b: Builder, name: str, x: ov.Node, experts: int) -> ov.Node:
+    """(1, new tokens, experts) gates: a softmax over the experts of the highest scores, or 0."""
+    scores = b.dense(name, x, experts)
+    highest = ops.topk(scores, b.constant(f"{name}/count", CHOSEN), -1, "max", "value")
+    b.name(highest, f"{name}/highest")
+    axes = b.constant(f"{name}/axes", [-1])
+    least = b.name(ops.reduce_min(highest.output(0), axes, keep_dims=True), f"{name}/least")
+    chosen = b.name(ops.greater_equal(scores, least), f"{name}/chosen")
+    hidden = b.constant(f"{name}/hidden", HIDDEN, np.float32)
+    kept = b.name(ops.select(chosen, scores, hidden), f"{name}/kept")
+    return b.name(ops.softmax(kept, -1), f"{name}/gates")
