@@ -1,0 +1,104 @@
+"""The entries of a leader board: rows whose placements a replay confirms."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from placement_gym.base.errors import UserError
+from placement_gym.base.progress import progress_bar
+from placement_gym.bench.known.identity import ProblemIdentity, digest, identify, identify_row
+from placement_gym.bench.report.known_latencies import find_recorded
+from placement_gym.bench.report.scores import StudyResults
+from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.bench.run.environment import BenchEnvs
+from placement_gym.bench.run.rows import Json, group_by, load_runs
+from placement_gym.bench.study.replay import check_row
+from placement_gym.bench.study.spec import Study
+from placement_gym.bench.study.task import Task
+
+SET = "placement-bench-1"
+"""The set of the package, which never changes; another one gets the next number."""
+
+
+@dataclass(frozen=True)
+class Entries:
+    """What a board shows.
+
+    Attributes:
+        study: Its problems, seeds and budget are the set.
+        identity: Sixteen hex digits of them: of models, costs, devices and schedules, not of names.
+        results: All rows that count.
+        left_out: A sentence for each row and agent that does not count.
+    """
+
+    study: Study
+    identity: str
+    results: StudyResults
+    left_out: Sequence[str]
+
+
+def collect_entries(study: Study, folders: Sequence[Path], quiet: bool = False) -> Entries:
+    """Replay the rows of a set of problems, and keep the agents that have a valid row of each run.
+
+    Environments are made from the set, not from the rows, so that a row cannot bring its own.
+
+    Args:
+        study: The set; its agents do not matter.
+        folders: Of result rows; of two rows of one run the first counts.
+        quiet: Show no progress.
+
+    Raises:
+        UserError: The folders have no row of the set.
+    """
+    tasks = {task.problem: task for task in study.tasks()}
+    rows = select_rows(study, folders)
+    if not rows:
+        raise UserError(
+            "these folders have no rows with the set's problems, seeds and budget: run "
+            f"`placement-gym bench run {SET} --agents AGENT --out FOLDER` first"
+        )
+    valid: list[Json] = []
+    left_out: list[str] = []
+    keys: list[str] = []
+    with BenchEnvs() as envs, progress_bar(len(tasks), "problems", quiet) as progress:
+        for problem, task in tasks.items():
+            progress.update(progress.task_ids[0], description=f"replaying {Path(task.model).stem}")
+            identity = identify(envs.get(task.env, task.make_kwargs).base.backend)
+            keys.append(identity.key if identity else problem)
+            for row in (row for row in rows if row["problem"] == problem):
+                if error := check_entry(row, task, identity, envs):
+                    left_out.append(f"{row['label']}, {row['model']}, seed {row['seed']}: {error}")
+                else:
+                    valid.append(row)
+            progress.advance(progress.task_ids[0])
+    n_runs = len(tasks) * len(study.all_seeds)
+    runs = {name: len(mine) for name, mine in group_by("label", valid).items()}
+    for name in group_by("label", rows):
+        if runs.get(name, 0) < n_runs:
+            left_out.append(f"{name} has {runs.get(name, 0)} of {n_runs} runs")
+    shown = [row for row in valid if runs[row["label"]] == n_runs]
+    set_key = digest(json.dumps([keys, study.all_seeds, study.budget]))
+    return Entries(study, set_key, StudyResults(shown, find_recorded(shown)), left_out)
+
+
+def select_rows(study: Study, folders: Sequence[Path]) -> list[Json]:
+    """The rows of a set, one for each run; labels say agent and options, whatever rows say."""
+    problems = {task.problem for task in study.tasks()}
+    found: dict[str, Json] = {}
+    for row in (row for folder in folders for row in load_runs(folder)):
+        fits = row["seed"] in study.all_seeds and row["budget"] == study.budget
+        if fits and row["problem"] in problems and not row["score_on"]:
+            label = AgentSpec(row["agent"], row["kwargs"]).label
+            found.setdefault(row["key"], row | {"label": label})
+    return list(found.values())
+
+
+def check_entry(row: Json, task: Task, identity: ProblemIdentity | None, envs: BenchEnvs) -> str:
+    """Explain why a row does not count on the problem of a task; empty if it does."""
+    error = check_row(row | {"env": task.env, "env_kwargs": task.make_kwargs}, envs)
+    if error or not row["latency_ms"]:
+        return error
+    return "" if identify_row(row) == identity else "its model, costs or devices are others"
