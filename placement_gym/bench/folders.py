@@ -62,21 +62,16 @@ class ResultFolder:
 
 
 def find_folders(root: str | Path) -> list[Path]:
-    """The folders with result rows, a folder itself and those below it."""
-    files = (path for name in (ROWS, PACKED_ROWS) for path in Path(root).rglob(name))
-    return sorted({path.parent for path in files})
-
-
-def list_folders(root: str | Path) -> list[ResultFolder]:
-    """Read every folder of results below one, itself included.
+    """The folders with result rows, a folder itself and those below it.
 
     Raises:
         UserError: There is none.
     """
-    found = find_folders(root)
+    files = (path for name in (ROWS, PACKED_ROWS) for path in Path(root).rglob(name))
+    found = sorted({path.parent for path in files})
     if not found:
         raise UserError(f"{root} has no folder with {ROWS}: run a study or a comparison first")
-    return [ResultFolder.load(path) for path in found]
+    return found
 
 
 def find_study_of(path: Path, keys: set[str]) -> Study | None:

@@ -86,10 +86,10 @@ def run_list(options: argparse.Namespace) -> int:
     from rich.console import Group
 
     from placement_gym.base.fitted_table import FittedText
-    from placement_gym.bench.folders import list_folders, write_index
+    from placement_gym.bench.folders import ResultFolder, find_folders, write_index
     from placement_gym.cli.tables import print_result
 
-    folders = list_folders(options.results)
+    folders = [ResultFolder.load(path) for path in find_folders(options.results)]
     lines = [folder.describe() for folder in folders]
     file = str(write_index(options.results, folders)) if options.page else ""
     print_result(

@@ -62,12 +62,12 @@ def collect_entries(study: Study, folders: Sequence[Path], quiet: bool = False) 
         )
     valid: list[Json] = []
     left_out: list[str] = []
-    keys: list[str] = []
+    identities: list[ProblemIdentity | None] = []
     with BenchEnvs() as envs, progress_bar(len(tasks), "problems", quiet) as progress:
         for problem, task in tasks.items():
             progress.update(progress.task_ids[0], description=f"replaying {Path(task.model).stem}")
             identity = identify(envs.get(task.env, task.make_kwargs).base.backend)
-            keys.append(identity.key if identity else problem)
+            identities.append(identity)
             for row in (row for row in rows if row["problem"] == problem):
                 if error := check_entry(row, task, identity, envs):
                     left_out.append(f"{row['label']}, {row['model']}, seed {row['seed']}: {error}")
@@ -80,8 +80,14 @@ def collect_entries(study: Study, folders: Sequence[Path], quiet: bool = False) 
         if runs.get(name, 0) < n_runs:
             left_out.append(f"{name} has {runs.get(name, 0)} of {n_runs} runs")
     shown = [row for row in valid if runs[row["label"]] == n_runs]
-    set_key = digest(json.dumps([keys, study.all_seeds, study.budget]))
-    return Entries(study, set_key, StudyResults(shown, find_recorded(shown)), left_out)
+    results = StudyResults(shown, find_recorded(shown))
+    return Entries(study, digest_set(study, identities), results, left_out)
+
+
+def digest_set(study: Study, identities: Sequence[ProblemIdentity | None]) -> str:
+    """Sixteen hex digits of a set: its problems, None where measured, its seeds and budget."""
+    keys = [identity and identity.key for identity in identities]
+    return digest(json.dumps([keys, study.all_seeds, study.budget]))
 
 
 def select_rows(study: Study, folders: Sequence[Path]) -> list[Json]:

@@ -61,7 +61,7 @@ def write_board(
         The entries of the board, and what was left out.
 
     Raises:
-        UserError: The folders have no row of the set.
+        UserError: A folder has no rows, or none has a row of the set.
     """
     study = study if isinstance(study, Study) else Study.load(study)
     folders = [folder for root in results for folder in find_folders(root)]
