@@ -39,6 +39,7 @@ def test_a_folder_keeps_its_study(tmp_path: Path) -> None:
     assert (kept.about, kept.published) == (SMALL.about, SMALL.published)
 
 
+@pytest.mark.slow
 def test_published_rows_are_known_by_the_studies_of_the_package() -> None:
     (path,) = find_folders(ROOT / "docs" / "results" / "paper")
     folder = ResultFolder.load(path)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,28 +61,36 @@ def collect_entries(study: Study, folders: Sequence[Path], quiet: bool = False) 
             "these folders have no rows with the set's problems, seeds and budget: run "
             f"`placement-gym bench run {SET} --agents AGENT --out FOLDER` first"
         )
-    valid: list[Json] = []
-    left_out: list[str] = []
-    identities: list[ProblemIdentity | None] = []
-    with BenchEnvs() as envs, progress_bar(len(tasks), "problems", quiet) as progress:
-        for problem, task in tasks.items():
-            progress.update(progress.task_ids[0], description=f"replaying {Path(task.model).stem}")
-            identity = identify(envs.get(task.env, task.make_kwargs).base.backend)
-            identities.append(identity)
-            for row in (row for row in rows if row["problem"] == problem):
-                if error := check_entry(row, task, identity, envs):
-                    left_out.append(f"{row['label']}, {row['model']}, seed {row['seed']}: {error}")
-                else:
-                    valid.append(row)
-            progress.advance(progress.task_ids[0])
+    identities, errors = replay_rows(tasks, rows, quiet)
+    valid = [row for row in rows if not errors[row["key"]]]
+    left_out = [f"{name_run(row)}: {errors[row['key']]}" for row in rows if errors[row["key"]]]
     n_runs = len(tasks) * len(study.all_seeds)
-    runs = {name: len(mine) for name, mine in group_by("label", valid).items()}
-    for name in group_by("label", rows):
-        if runs.get(name, 0) < n_runs:
-            left_out.append(f"{name} has {runs.get(name, 0)} of {n_runs} runs")
+    runs = Counter(row["label"] for row in valid)
+    left_out += [
+        f"{name} has {runs[name]} of {n_runs} runs"
+        for name in group_by("label", rows)
+        if runs[name] < n_runs
+    ]
     shown = [row for row in valid if runs[row["label"]] == n_runs]
     results = StudyResults(shown, find_recorded(shown))
     return Entries(study, digest_set(study, identities), results, left_out)
+
+
+def replay_rows(
+    tasks: Mapping[str, Task], rows: Sequence[Json], quiet: bool
+) -> tuple[list[ProblemIdentity | None], dict[str, str]]:
+    """The identity of each problem, and by the key of each row why it does not count."""
+    identities: list[ProblemIdentity | None] = []
+    errors: dict[str, str] = {}
+    with BenchEnvs() as envs, progress_bar(len(tasks), "problems", quiet) as progress:
+        for problem, task in tasks.items():
+            progress.update(progress.task_ids[0], description=f"replaying {Path(task.model).stem}")
+            identities.append(identify(envs.get(task.env, task.make_kwargs).base.backend))
+            for row in rows:
+                if row["problem"] == problem:
+                    errors[row["key"]] = check_entry(row, task, identities[-1], envs)
+            progress.advance(progress.task_ids[0])
+    return identities, errors
 
 
 def digest_set(study: Study, identities: Sequence[ProblemIdentity | None]) -> str:
@@ -105,6 +114,11 @@ def select_rows(study: Study, folders: Sequence[Path]) -> list[Json]:
 def check_entry(row: Json, task: Task, identity: ProblemIdentity | None, envs: BenchEnvs) -> str:
     """Explain why a row does not count on the problem of a task; empty if it does."""
     error = check_row(row | {"env": task.env, "env_kwargs": task.make_kwargs}, envs)
-    if error or not row["latency_ms"]:
+    if error or not row["placement"]:
         return error
     return "" if identify_row(row) == identity else "its model, costs or devices are others"
+
+
+def name_run(row: Json) -> str:
+    """Agent, model and seed of a row."""
+    return f"{row['label']}, {row['model']}, seed {row['seed']}"

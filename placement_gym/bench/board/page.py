@@ -76,7 +76,8 @@ def describe_board(entries: Entries) -> list[Block]:
     lines = rank_entries(results)
     first = f"{lines[0]['agent']} leads with {lines[0][ALL]}." if lines else "No entry is complete."
     problems = [
-        {**describe_problem(results, problem), "class": classify(results, problem)}
+        {"problem": results.names[problem], "class": classify(results, problem)}
+        | describe_problem(results, problem)
         for problem in results.problems
     ]
     about = (
