@@ -14,7 +14,7 @@ from placement_gym.bench.report.overview import format_estimate
 from placement_gym.bench.report.problems import describe_problem
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.stats import bootstrap, mean_of_medians
-from placement_gym.bench.report.wording import summarize_effort
+from placement_gym.bench.report.wording import INFEASIBLE, summarize_effort
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.spec import TEST, Study
 from placement_gym.graph.generated import build_generated
@@ -26,7 +26,8 @@ LEGEND = (
     "counts 0, with a 95 % interval by stratified bootstrap; trivial problems are in none. A row "
     "counts only if replaying its placement gives its latency. Evaluations and seconds are those "
     "of a median run; seconds depend on the entrant's machine, and with the commit of this package "
-    "they are what rows say. An agent counts if it has a valid row of each problem and seed."
+    "they are what rows say. An agent counts if it has a valid row of each problem and seed. "
+    f"Infeas.: {INFEASIBLE}."
 )
 ENTER = "Anyone can enter: run an agent on the set, publish its rows, and open a pull request."
 STEPS = (
