@@ -17,6 +17,7 @@ from placement_gym.version import VERSION
 if TYPE_CHECKING:
     from placement_gym.backends.pipeline.stage import StageError
     from placement_gym.base.errors import EngineError, PlacementGymError, UserError
+    from placement_gym.bench.board.page import write_board
     from placement_gym.bench.compare import compare
     from placement_gym.bench.report.comparison import comparison_table
     from placement_gym.bench.report.scores import StudyResults
@@ -77,6 +78,7 @@ __all__ = [
     "run_study",
     "split_placement",
     "validate",
+    "write_board",
 ]
 
 SOURCES = {
@@ -111,6 +113,7 @@ SOURCES = {
     "run_study": "bench.study.runner",
     "split_placement": "deployment.several",
     "validate": "bench.study.replay",
+    "write_board": "bench.board.page",
 }
 """Name -> module of the package, with ``:attribute`` where that is another name."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import shlex
 import shutil
@@ -35,6 +36,7 @@ WITH_CODE = [
       if "results" not in path.parts and path in DOCUMENTS),
 ]  # fmt: skip
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 LINK = re.compile(r"!?\[[^]]*\]\(([^)#]+)\)")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PUBLIC_ENVS = ("observation", "measured_env", "simulated_env", "wrappers", "vector")
@@ -58,7 +60,7 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+@pytest.mark.parametrize("path", [*DOCUMENTS, *NOTEBOOKS], ids=name_of)
 def test_links_lead_somewhere(path: Path) -> None:
     links = [link for link in LINK.findall(path.read_text()) if "://" not in link]
     assert not [link for link in links if not (path.parent / link).exists()]
@@ -98,9 +100,19 @@ def is_public(imported: str) -> bool:
     return any(inside.startswith(f"{public}.") for public in PUBLIC_MODULES)
 
 
-@pytest.mark.parametrize("path", [*EXAMPLES, *WITH_CODE], ids=name_of)
+def cells(path: Path) -> list[str]:
+    """The code of a notebook, without lines for Jupyter."""
+    found = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
+    lines = [[line for line in cell["source"] if not line.startswith("%")] for cell in found]
+    return ["".join(code) for code in lines]
+
+
+@pytest.mark.parametrize("path", [*EXAMPLES, *NOTEBOOKS, *WITH_CODE], ids=name_of)
 def test_examples_and_documents_import_public_names_only(path: Path) -> None:
-    codes = [path.read_text()] if path.suffix == ".py" else blocks(path, "python")
+    if path.suffix == ".ipynb":
+        codes = cells(path)
+    else:
+        codes = [path.read_text()] if path.suffix == ".py" else blocks(path, "python")
     assert not [name for code in codes for name in imports(code) if not is_public(name)]
 
 

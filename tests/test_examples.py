@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -10,7 +11,9 @@ from pathlib import Path
 import pytest
 
 QUICK = ("01_first_steps",)
-EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
+FOLDER = Path(__file__).parent.parent / "examples"
+EXAMPLES = sorted(FOLDER.glob("*.py"))
+NOTEBOOK = FOLDER / "10_leader_board.ipynb"
 NUMBERED = [path for path in EXAMPLES if path.name[:2].isdigit()]
 PRINTED = {
     "01_first_steps": r"reward -?\d+\.\d{3}, \d+ transfers(.|\n)*reward -?\d+\.\d{3}",
@@ -43,3 +46,26 @@ def test_the_example_runs(path: Path, tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert re.search(PRINTED[path.stem], done.stdout), done.stdout
+
+
+def run_cells(notebook: Path) -> None:
+    """Run the code of a notebook in this process, and write the files that its cells are."""
+    namespace: dict[str, object] = {}
+    for cell in json.loads(notebook.read_text())["cells"]:
+        code = "".join(cell["source"])
+        first, _, rest = code.partition("\n")
+        if first.startswith("%%writefile "):
+            Path(first.split()[1]).write_text(rest)
+        elif cell["cell_type"] == "code":
+            exec(compile(code, cell["id"], "exec"), namespace)
+
+
+@pytest.mark.slow
+def test_the_notebook_puts_an_agent_on_the_board(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_cells(NOTEBOOK)
+    printed = capsys.readouterr().out
+    assert "90 runs, 0 of them failed" in printed
+    assert re.search(r"^\| my\\?_climber:make \| 0\.\d{3} \[", printed, re.MULTILINE), printed

@@ -46,7 +46,8 @@ BENCH_FLOORS = (
     {"known"},
     {"problem_setup", "scenes", "offline_data"},
     {"report"},
-    {"compare"},
+    {"folders"},
+    {"board", "compare"},
 )
 """What is in ``bench``, the largest room, has an order too."""
 ROOT_FILES = {"placement_gym", "placement_gym.__main__", "placement_gym.version"}

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from placement_gym.base.arguments import EXECUTORS
+from placement_gym.cli.board import add_board, add_list
 from placement_gym.cli.known import add_known
 from placement_gym.cli.options import add_out, add_shared, output_of, print_json, set_command
 from placement_gym.cli.parser import Command, describe
-from placement_gym.cli.values import one_of, positive_integer, positive_seconds
+from placement_gym.cli.values import one_of, parse_names, positive_integer, positive_seconds
+
+if TYPE_CHECKING:
+    from placement_gym.bench.study.spec import Study
 
 MAX_REASONS = 5
 RESULTS = "folder of the study's results"
@@ -33,6 +37,8 @@ def add_bench(command: Command) -> None:
     add_publish(add("publish", "compress a study's rows, to be committed"))
     add_export(add("export", "write evaluated placements as data for offline learning"))
     add_known(add("known", "list or update best known latencies"))
+    add_board(add("board", "write a leader board of rows that replay"))
+    add_list(add("list", "list folders of results, and what is missing of them"))
 
 
 def add_study(command: Command) -> None:
@@ -41,6 +47,21 @@ def add_study(command: Command) -> None:
         metavar="STUDY",
         help="a study's YAML file, or the name of one that comes with the package, as in paper",
     )
+    command.add_argument(
+        "--agents",
+        type=parse_names,
+        help="agents in place of the study's, separated by commas, as in my_agent:make,annealing",
+    )
+
+
+def load_study(options: argparse.Namespace) -> Study:
+    """Load the study that a command names, with the agents that it names."""
+    from dataclasses import replace
+
+    from placement_gym.bench.study.spec import Study
+
+    study = Study.load(options.study)
+    return replace(study, agents=options.agents) if options.agents else study
 
 
 def add_run(command: Command) -> None:
@@ -50,6 +71,7 @@ def add_run(command: Command) -> None:
         "FOLDER/results.jsonl.",
         "bench run paper --out results/paper --dry-run",
         "bench run my_study.yaml --out results/mine --workers 4",
+        "bench run placement-bench-1 --agents my_agent:make --trust --out results/mine",
         failure="a run failed",
     )
     add_study(command)
@@ -171,10 +193,9 @@ def run_run(options: argparse.Namespace) -> int:
     from placement_gym.base.texts import join_words, make_lines_printable
     from placement_gym.bench.study.checks import check_names, choose_executor
     from placement_gym.bench.study.runner import describe_study, run_study
-    from placement_gym.bench.study.spec import Study
 
     # A study is a file of somebody: before it may import code, it is only read and described.
-    study = Study.load(options.study)
+    study = load_study(options)
     choose_executor(study, options.executor, options.workers, options.address, options.timeout)
     if options.trust or not study.needs_trust:
         check_names(study)
@@ -211,11 +232,11 @@ def run_run(options: argparse.Namespace) -> int:
 
 def run_report(options: argparse.Namespace) -> int:
     from placement_gym.bench.report.study import report_study
-    from placement_gym.bench.study.spec import Study
 
-    command = f"placement-gym bench run {options.study} --out {options.out}"
+    agents = f" --agents {','.join(options.agents)}" if options.agents else ""
+    command = f"placement-gym bench run {options.study}{agents} --out {options.out}"
     written = report_study(
-        Study.load(options.study),
+        load_study(options),
         options.out,
         command,
         options.quiet,
@@ -247,9 +268,8 @@ def run_validate(options: argparse.Namespace) -> int:
 
 def run_publish(options: argparse.Namespace) -> int:
     from placement_gym.bench.study.publishing import publish_rows
-    from placement_gym.bench.study.spec import Study
 
-    path, missing = publish_rows(Study.load(options.study), options.out, options.to)
+    path, missing = publish_rows(load_study(options), options.out, options.to)
     size = path.stat().st_size
     if not print_json(options, {"file": str(path), "bytes": size, "missing": missing}):
         print(f"{path}: {size:,} bytes, {missing} runs of the study are missing")

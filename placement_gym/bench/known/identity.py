@@ -40,7 +40,7 @@ class ProblemIdentity:
     @property
     def key(self) -> str:
         """Sixteen hex digits of all fields."""
-        return _digest(json.dumps(asdict(self), sort_keys=True))
+        return digest(json.dumps(asdict(self), sort_keys=True))
 
 
 def identify(backend: Backend) -> ProblemIdentity | None:
@@ -103,8 +103,9 @@ def _changed_axes(semantics: Semantics) -> dict[str, Any]:
 
 
 def _digest_units(names: Iterable[str]) -> str:
-    return _digest("\n".join(names))
+    return digest("\n".join(names))
 
 
-def _digest(text: str) -> str:
+def digest(text: str) -> str:
+    """Sixteen hex digits of a text."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]

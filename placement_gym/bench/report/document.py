@@ -70,7 +70,11 @@ class Link:
         return f"[{escape_markdown(self.text)}]({self.path})"
 
     def html(self, number: int) -> str:
-        return f'<p><a href="{escape_html(self.path)}">{escape_html(self.text)}</a></p>'
+        return f"<p>{self.anchor}</p>"
+
+    @property
+    def anchor(self) -> str:
+        return f'<a href="{escape_html(self.path)}">{escape_html(self.text)}</a>'
 
 
 @dataclass(frozen=True)
@@ -90,20 +94,22 @@ class Code:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells under columns."""
+    """Rows of cells, of which some may be links, under columns."""
 
     columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    rows: Sequence[Sequence[str | Link]]
 
     @classmethod
-    def of(cls, lines: Sequence[Mapping[str, str]]) -> Table:
+    def of(cls, lines: Sequence[Mapping[str, str | Link]]) -> Table:
         """A table of cells by column; what a line lacks is empty."""
         columns = list(dict.fromkeys(name for line in lines for name in line))
         return cls(columns, [[line.get(name, "") for name in columns] for line in lines])
 
     def markdown(self, folder: Path) -> str:
         sides = " --- |" + " ---: |" * (len(self.columns) - 1)
-        first, *rows = (map(escape_markdown, row) for row in (self.columns, *self.rows))
+        first, *rows = (
+            [self.cell(cell, folder) for cell in row] for row in (self.columns, *self.rows)
+        )
         lines = [f"| {' | '.join(first)} |", f"|{sides}"]
         lines += [f"| {' | '.join(cell or ' ' for cell in row)} |" for row in rows]
         return "\n".join(lines)
@@ -111,13 +117,20 @@ class Table:
     def html(self, number: int) -> str:
         head = "".join(f"<th>{escape_html(column)}</th>" for column in self.columns)
         rows = "".join(
-            "<tr>" + "".join(f"<td>{escape_html(cell)}</td>" for cell in row) + "</tr>\n"
+            "<tr>" + "".join(f"<td>{self.cell(cell)}</td>" for cell in row) + "</tr>\n"
             for row in self.rows
         )
         return (
             f'<div class="table"><table><thead><tr>{head}</tr></thead>\n'
             f"<tbody>{rows}</tbody></table></div>"
         )
+
+    @staticmethod
+    def cell(cell: str | Link, folder: Path | None = None) -> str:
+        """A cell as Markdown in a folder, else as HTML."""
+        if folder is not None:
+            return cell.markdown(folder) if isinstance(cell, Link) else escape_markdown(cell)
+        return cell.anchor if isinstance(cell, Link) else escape_html(cell)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,9 +196,11 @@ def escape_html(text: str) -> str:
     return html.escape(make_printable(text))
 
 
-def write_report(blocks: Sequence[Block], folder: Path, pictures: str = "png") -> tuple[Path, Path]:
+def write_report(
+    blocks: Sequence[Block], folder: Path, pictures: str = "png", name: str = "report"
+) -> tuple[Path, Path]:
     """Write ``report.md`` with its pictures and ``report.html``, which holds all of it."""
-    markdown, page = folder / "report.md", folder / "report.html"
+    markdown, page = folder / f"{name}.md", folder / f"{name}.html"
     blocks = [
         replace(block, kind=pictures) if isinstance(block, Picture) else block for block in blocks
     ]

@@ -34,6 +34,9 @@ from placement_gym.bench.study.ray_cluster import Ray
 from placement_gym.bench.study.spec import Study
 from placement_gym.bench.study.task import Task, describe_devices
 
+STUDY = "study.yaml"
+"""The study that a folder holds the results of, so that what is missing can be seen and run."""
+
 
 def run_study(
     study: Study,
@@ -48,7 +51,8 @@ def run_study(
     """Run what is missing of a study; only this process writes.
 
     A line is added to ``results.jsonl`` as each run ends. A study that was killed continues where
-    it stopped: runs are recognised by their keys in the file.
+    it stopped: runs are recognised by their keys in the file. The study itself is kept next to it
+    as ``study.yaml``.
 
     Args:
         study: What to run.
@@ -82,6 +86,8 @@ def run_study(
         if kind != "ray":
             make_every_environment(missing, envs)
         if missing:
+            with lock_folder(folder):
+                study.save(folder / STUDY)
             timeout_s = timeout_s or TASK_TIMEOUT_S
             with closing(make_executor(kind, study, envs, workers, address, timeout_s)) as made:
                 run_tasks(tasks, missing, folder, made, quiet=quiet)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from placement_gym.base.errors import UserError, suggest, unknown_name
-from placement_gym.base.files import is_path, list_neighbours, read_bytes
+from placement_gym.base.files import is_path, list_neighbours, read_bytes, write_text
 from placement_gym.base.schemas.reading import check
 from placement_gym.base.schemas.studies import StudyFields, parse_yaml
 from placement_gym.base.texts import join_words
 from placement_gym.bench.run.agents import AgentSpec, check_labels, list_specs
+from placement_gym.bench.run.row_schema import to_plain
 from placement_gym.bench.study.task import VARIABLE, Task
 
 TEST, VALIDATION, TRAIN = "test", "validation", "train"
@@ -94,6 +95,20 @@ class Study:
             values = {name: value for name, value in values.items() if value is not None}
         check(StudyFields, values)
         return cls(**values)
+
+    def save(self, path: Path) -> None:
+        """Write a YAML file that ``load`` reads.
+
+        Raises:
+            FileError: It cannot be written.
+        """
+        import yaml
+
+        defaults = {one.name: one.default for one in fields(self)}
+        given = vars(self).items()
+        values = {name: value for name, value in given if value and value != defaults[name]}
+        values["models"] = list(map(str, self.models))
+        write_text(path, yaml.safe_dump(to_plain(values), sort_keys=False, allow_unicode=True))
 
     @property
     def needs_trust(self) -> list[str]:

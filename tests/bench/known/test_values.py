@@ -11,6 +11,7 @@ import pytest
 from published import DATA
 
 from placement_gym.base.errors import UserError
+from placement_gym.bench.board.entries import SET, digest_set
 from placement_gym.bench.known.best_known import VALUES, BestKnown, find_best_known, load_values
 from placement_gym.bench.known.candidates import evaluate_ms, find_best_single_ms
 from placement_gym.bench.known.identity import identify
@@ -57,6 +58,14 @@ def test_every_problem_of_a_simulated_study_has_a_value(name: str, envs: BenchEn
         if elsewhere := task.elsewhere:
             scored = envs.get(elsewhere.env, elsewhere.make_kwargs)
             assert find_best_known(identify(scored.base.backend))
+
+
+def test_the_set_of_the_leader_board_never_changes(envs: BenchEnvs) -> None:
+    study = Study.load(SET)
+    tasks = {task.problem: task for task in study.tasks()}.values()
+    identities = [identify(envs.get(task.env, task.make_kwargs).base.backend) for task in tasks]
+    assert all(find_best_known(identity) for identity in identities)
+    assert digest_set(study, identities) == "707f0492eb7697a8"
 
 
 def test_a_value_is_saved_as_it_was_read(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Leader boards: rows on a fixed set of problems, replayed, as one page."""
