@@ -170,9 +170,11 @@ def match_rule(graph: OpGraph, rule: str, text: str) -> BoolArray:
         found = [any(name == rule or fnmatchcase(name, rule) for name in one) for one in names]
     if not any(found):
         known = dict.fromkeys(name for one in names for name in one)
-        raise UserError(
-            f"nothing in the model matches {text}{suggest(rule.rpartition(':')[2], known)}"
-        )
+        hint = suggest(rule.rpartition(":")[2], known)
+        if graph.models and not rule.startswith(TYPE):
+            prefixes = ", ".join(f"{member.name}/" for member in graph.models)
+            hint = f"{hint}; names begin with that of their model: {prefixes}"
+        raise UserError(f"nothing in the model matches {text}{hint}")
     return np.array(found, dtype=np.bool_)
 
 

@@ -32,9 +32,9 @@ FAULTY = "CPU_FAST"
 THREE = ("convolution7", "relu20", "convolution41")
 
 
-def build_backend(model: Any, core: FaultyCore) -> MeasuredBackend:
+def build_backend(model: Any, core: FaultyCore, scenario: str | None = None) -> MeasuredBackend:
     """Measures a model in this process by a core with faults, each operator a unit."""
-    spec = ModelSpec(model, "op")
+    spec = ModelSpec(model, "op", scenario=scenario)
     loaded = spec.load()
     units = group(extract_spec(loaded, spec), "op")
     known = [core.query_model(loaded, device.name) for device in TESTBED]
@@ -69,6 +69,13 @@ def test_three_of_a_hundred_operators_take_twelve_compilations() -> None:
     assert {fault.kind for fault in found.faults} == {"differs"}
     assert found.confirmed
     assert core.compilations == found.compilations <= 12
+
+
+def test_a_state_that_a_device_refuses_is_kept_off_with_its_attention() -> None:
+    backend = build_backend("gpt", faulty(unknown=["layer2/key/past"]), "chat-4-2")
+    found = FaultFinder(backend, 1).find()
+    names = [backend.problem.units.names[fault.unit] for fault in found.faults]
+    assert (names, found.confirmed, found.compilations) == (["layer2/attention"], True, 2)
 
 
 @pytest.mark.parametrize("kind", ["refused", "unknown"])

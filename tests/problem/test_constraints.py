@@ -58,6 +58,16 @@ def test_rules_bind_operators_by_name_type_and_layer(
     assert forbidden(constrained(given)) == {"CPU": cpu, "GPU": gpu}
 
 
+def test_rules_name_the_model_of_several() -> None:
+    env = constrained({"keep_off": {"GPU": ["layer:cnn", "tiny/stem/*"]}}, "tiny+cnn")
+    kept = forbidden(env)["GPU"]
+    assert [name for name in kept if not name.startswith("cnn/")] == [f"tiny/{one}" for one in STEM]
+    assert {name for name in env.problem.units.names if name.startswith("cnn/")} < set(kept)
+    assert len(forbidden(constrained({"keep_off": {"GPU": ["type:Conv*"]}}, "tiny+cnn"))["GPU"]) > 4
+    with pytest.raises(UserError, match=r"'stem/\*'; names begin with .* model: tiny/, cnn/"):
+        constrained({"keep_off": {"GPU": ["stem/*"]}}, "tiny+cnn")
+
+
 def test_a_folded_node_binds_the_operator_that_holds_it() -> None:
     free = constrained(None).problem.units.graph
     (folded,) = [one for one in free.members[0] if one not in free.names][:1]
