@@ -85,6 +85,7 @@ def describe_board(entries: Entries) -> list[Block]:
         f"{len(problems)} problems, seeds {', '.join(map(str, study.all_seeds))}, "
         f"{study.budget} evaluations a run; identity {entries.identity}."
     )
+    left_out: list[Block] = [Heading("Left out"), *map(Text, entries.left_out)]
     return [
         Heading(study.about.removesuffix("."), 1),
         Text(first, "summary"),
@@ -93,7 +94,7 @@ def describe_board(entries: Entries) -> list[Block]:
         Heading("Problems"),
         Text(about),
         Table.of(problems),
-        *([Heading("Left out"), *map(Text, entries.left_out)] if entries.left_out else []),
+        *(left_out if entries.left_out else []),
         Heading("How to enter"),
         Text(ENTER),
         *(Code(text, command.format(set=SET)) for text, command in STEPS),
