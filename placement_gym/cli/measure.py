@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
+from placement_gym.base.errors import UserError
 from placement_gym.cli.constraints import add_constraints, collect_constraints
 from placement_gym.cli.options import (
     add_devices,
@@ -16,9 +18,10 @@ from placement_gym.cli.options import (
     shape_arguments,
 )
 from placement_gym.cli.parser import Command, describe
-from placement_gym.cli.values import positive_integer, positive_seconds
+from placement_gym.cli.values import one_of, positive_integer, positive_seconds
 
 REPEAT = "nothing is kept; the same command measures again"
+ENGINES = ("openvino", "onnxruntime")
 PROFILE_KEPT = "a profile that was complete is kept; rerun the command to continue from there"
 
 
@@ -210,10 +213,18 @@ def add_export(command: Command) -> None:
     describe(
         command,
         "Write a placement for programs that use OpenVINO alone. FOLDER gets the model; run.py, "
-        "which compiles it; and affinities.json, the device of each node, as benchmark_app reads "
-        "it.",
+        "which compiles it and prints a latency; and affinities.json, the device of each node, as "
+        "benchmark_app reads it. Plans of ONNX files can be run by ONNX Runtime, too.",
         "export results/plan-resnet.json --out deployed",
         "export plan-my_model.json -m my_model.xml --out deployed",
+        "export plan-model.json -m model.onnx --to onnxruntime",
+    )
+    command.add_argument(
+        "--to",
+        type=one_of(ENGINES),
+        default="openvino",
+        metavar="|".join(ENGINES),
+        help="what is to run it (default: %(default)s)",
     )
     command.add_argument("placement", metavar="PLACEMENT", help="a placement file")
     add_model(command, False, "the placement's own, if it is built in", several=True)
@@ -229,16 +240,27 @@ def add_export(command: Command) -> None:
 
 
 def run_export(options: argparse.Namespace) -> int:
-    from placement_gym.deployment.export import export_placement
-
-    files = export_placement(
-        options.placement,
-        options.out,
-        options.model,
-        options.shape,
-        options.split,
-        requests=options.requests,
-    )
+    files = export(options)
     if not print_json(options, [str(path) for path in files]):
         print(*files, sep="\n")
     return 0
+
+
+def export(options: argparse.Namespace) -> list[Path]:
+    """Write a placement for the engine that is to run it; returns the files."""
+    if options.to == "openvino":
+        from placement_gym.deployment.export import export_placement
+
+        return export_placement(
+            options.placement,
+            options.out,
+            options.model,
+            options.shape,
+            options.split,
+            requests=options.requests,
+        )
+    from placement_gym.deployment.export_onnxruntime import export_for_onnxruntime
+
+    if options.requests:
+        raise UserError("--requests is for --to openvino: leave it out")
+    return export_for_onnxruntime(options.placement, options.out, options.model, options.shape)
