@@ -70,6 +70,12 @@ def add_plan(command: Command) -> None:
         help="of a model with state, also try one placement for the prompt and another for tokens",
     )
     command.add_argument(
+        "--sweep",
+        action="store_true",
+        help="also try OpenVINO properties of the best candidates: precision, threads, streams, "
+        "performance hint; outputs have to stay within the tolerance",
+    )
+    command.add_argument(
         "--export",
         metavar="FOLDER",
         help="also write the plan for OpenVINO alone: model, affinities and a script",
@@ -165,6 +171,7 @@ def run_plan(options: argparse.Namespace) -> int:
         pictures=options.pictures,
         phases=options.phases,
         constraints=collect_constraints(options),
+        sweep=options.sweep,
     )
     print_result(options, document, lambda: plan_table(document))
     return 0
