@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from placement_gym.backends.measured.throughput import list_streams
 from placement_gym.backends.pipeline.stage import with_streams
 from placement_gym.deployment.candidates import Candidate
 from placement_gym.hardware.devices import DeviceSpec, usable_cores
@@ -16,7 +17,6 @@ from placement_gym.problem.problem import Problem
 
 CAPABILITIES = {"f16": "FP16", "bf16": "BF16"}
 """Precision -> what a device lists that computes in it fast."""
-STREAMS = (2, 4)
 HINTS = ("LATENCY", "THROUGHPUT")
 
 
@@ -78,12 +78,12 @@ def list_changes(
         for precision, capability in CAPABILITIES.items():
             if capability in abilities.capabilities:
                 yield precision, replace(spec, precision=precision)
-    if "INFERENCE_NUM_THREADS" in settable and spec.threads is None and spec.host:
+    if "INFERENCE_NUM_THREADS" in settable and spec.threads is None:
         for threads in dict.fromkeys((usable_cores() // 2, usable_cores() // 4)):
             if threads:
                 yield f"threads {threads}", replace(spec, threads=threads)
     if "NUM_STREAMS" in settable and streams:
-        for number in STREAMS:
+        for number in list_streams(spec)[1:]:
             yield f"streams {number}", with_streams(spec, number)
     # Where streams are fixed, as on the CPU, a hint decides nothing.
     if "PERFORMANCE_HINT" in settable and "NUM_STREAMS" not in spec.compile_properties():
