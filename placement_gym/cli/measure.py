@@ -21,7 +21,7 @@ from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import one_of, positive_integer, positive_seconds
 
 REPEAT = "nothing is kept; the same command measures again"
-ENGINES = ("openvino", "onnxruntime")
+ENGINES = ("openvino", "onnxruntime", "genai")
 PROFILE_KEPT = "a profile that was complete is kept; rerun the command to continue from there"
 
 
@@ -221,7 +221,8 @@ def add_export(command: Command) -> None:
         command,
         "Write a placement for programs that use OpenVINO alone. FOLDER gets the model; run.py, "
         "which compiles it and prints a latency; and affinities.json, the device of each node, as "
-        "benchmark_app reads it. Plans of ONNX files can be run by ONNX Runtime, too.",
+        "benchmark_app reads it. ONNX Runtime runs plans of ONNX files, and GenAI those for one "
+        "device.",
         "export results/plan-resnet.json --out deployed",
         "export plan-my_model.json -m my_model.xml --out deployed",
         "export plan-model.json -m model.onnx --to onnxruntime",
@@ -266,8 +267,12 @@ def export(options: argparse.Namespace) -> list[Path]:
             options.split,
             requests=options.requests,
         )
-    from placement_gym.deployment.export_onnxruntime import export_for_onnxruntime
-
     if options.requests:
         raise UserError("--requests is for --to openvino: leave it out")
+    if options.to == "genai":
+        from placement_gym.deployment.export_genai import export_for_genai
+
+        return export_for_genai(options.placement, options.out)
+    from placement_gym.deployment.export_onnxruntime import export_for_onnxruntime
+
     return export_for_onnxruntime(options.placement, options.out, options.model, options.shape)
