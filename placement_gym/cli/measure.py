@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
+from placement_gym.base.errors import UserError
 from placement_gym.cli.constraints import add_constraints, collect_constraints
 from placement_gym.cli.options import (
     add_devices,
@@ -16,9 +18,10 @@ from placement_gym.cli.options import (
     shape_arguments,
 )
 from placement_gym.cli.parser import Command, describe
-from placement_gym.cli.values import positive_integer, positive_seconds
+from placement_gym.cli.values import one_of, positive_integer, positive_seconds
 
 REPEAT = "nothing is kept; the same command measures again"
+ENGINES = ("openvino", "onnxruntime", "genai")
 PROFILE_KEPT = "a profile that was complete is kept; rerun the command to continue from there"
 
 
@@ -65,6 +68,12 @@ def add_plan(command: Command) -> None:
         "--phases",
         action="store_true",
         help="of a model with state, also try one placement for the prompt and another for tokens",
+    )
+    command.add_argument(
+        "--sweep",
+        action="store_true",
+        help="also try OpenVINO properties of the best candidates: precision, threads, streams, "
+        "performance hint; outputs have to stay within the tolerance",
     )
     command.add_argument(
         "--export",
@@ -162,6 +171,7 @@ def run_plan(options: argparse.Namespace) -> int:
         pictures=options.pictures,
         phases=options.phases,
         constraints=collect_constraints(options),
+        sweep=options.sweep,
     )
     print_result(options, document, lambda: plan_table(document))
     return 0
@@ -210,10 +220,19 @@ def add_export(command: Command) -> None:
     describe(
         command,
         "Write a placement for programs that use OpenVINO alone. FOLDER gets the model; run.py, "
-        "which compiles it; and affinities.json, the device of each node, as benchmark_app reads "
-        "it.",
+        "which compiles it and prints a latency; and affinities.json, the device of each node, as "
+        "benchmark_app reads it. ONNX Runtime runs plans of ONNX files, and GenAI those for one "
+        "device.",
         "export results/plan-resnet.json --out deployed",
         "export plan-my_model.json -m my_model.xml --out deployed",
+        "export plan-model.json -m model.onnx --to onnxruntime",
+    )
+    command.add_argument(
+        "--to",
+        type=one_of(ENGINES),
+        default="openvino",
+        metavar="|".join(ENGINES),
+        help="what is to run it (default: %(default)s)",
     )
     command.add_argument("placement", metavar="PLACEMENT", help="a placement file")
     add_model(command, False, "the placement's own, if it is built in", several=True)
@@ -229,16 +248,31 @@ def add_export(command: Command) -> None:
 
 
 def run_export(options: argparse.Namespace) -> int:
-    from placement_gym.deployment.export import export_placement
-
-    files = export_placement(
-        options.placement,
-        options.out,
-        options.model,
-        options.shape,
-        options.split,
-        requests=options.requests,
-    )
+    files = export(options)
     if not print_json(options, [str(path) for path in files]):
         print(*files, sep="\n")
     return 0
+
+
+def export(options: argparse.Namespace) -> list[Path]:
+    """Write a placement for the engine that is to run it; returns the files."""
+    if options.to == "openvino":
+        from placement_gym.deployment.export import export_placement
+
+        return export_placement(
+            options.placement,
+            options.out,
+            options.model,
+            options.shape,
+            options.split,
+            requests=options.requests,
+        )
+    if options.requests:
+        raise UserError("--requests is for --to openvino: leave it out")
+    if options.to == "genai":
+        from placement_gym.deployment.export_genai import export_for_genai
+
+        return export_for_genai(options.placement, options.out)
+    from placement_gym.deployment.export_onnxruntime import export_for_onnxruntime
+
+    return export_for_onnxruntime(options.placement, options.out, options.model, options.shape)

@@ -16,13 +16,14 @@ from placement_gym.backends.measured.hetero import (
     set_affinities,
 )
 from placement_gym.base.files import make_output_folder, safe_name, write_text
+from placement_gym.deployment import export_scripts as scripts
 from placement_gym.deployment.compile import cut
 from placement_gym.deployment.export_models import export_union
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.submodels import submodel_devices
 from placement_gym.models.saving import save_model
 from placement_gym.models.scenario import is_stateful
-from placement_gym.models.shapes import Shapes, shapes_of_placement
+from placement_gym.models.shapes import Shapes, input_names, shapes_of_placement
 from placement_gym.models.union import list_members
 from placement_gym.problem.placement import Placement
 
@@ -47,11 +48,12 @@ def export_placement(
     """Write what a program without this package needs to run a model under a placement.
 
     ``model.xml`` (and ``.bin``) is the model, its weights as they are, cut for the placement;
-    its runtime info has the device of every node. ``run.py`` compiles it by OpenVINO alone; to
-    import ``compile_model`` from it is enough. ``affinities.json`` maps nodes to devices in the
-    form of OpenVINO's ``hello_affinity`` and of ``benchmark_app -affinity``; it names no aliases
-    of devices, so HETERO may cut the model into more parts. Of a union each model gets a folder
-    with these files, and ``run.py`` next to them runs all at the same time.
+    its runtime info has the device of every node. ``run.py`` compiles it by OpenVINO alone and
+    prints a median latency on zeros; to import ``compile_model`` from it is enough.
+    ``affinities.json`` maps nodes to devices in the form of OpenVINO's ``hello_affinity`` and of
+    ``benchmark_app -affinity``; it names no aliases of devices, so HETERO may cut the model into
+    more parts. Of a union each model gets a folder with these files, and ``run.py`` next to them
+    runs all at the same time.
 
     Args:
         placement: A placement or its file.
@@ -92,9 +94,13 @@ def export_placement(
     names = name_devices(chosen, graph, partition)
     plain = {node: names[device] for node, device in affinities.items()}
     write_text(folder / AFFINITIES, json.dumps(plain, indent=1) + "\n")
-    in_flight = (REQUESTS if is_stateful(loaded) else QUEUE).format(requests=requests)
+    in_flight = scripts.REQUESTS if is_stateful(loaded) else scripts.QUEUE
     script = write_script(
-        chosen.model, sorted(set(names.values())), partition, in_flight if requests else ""
+        chosen,
+        sorted(set(names.values())),
+        partition,
+        list_shapes(loaded, chosen),
+        in_flight.format(requests=requests) if requests else "",
     )
     write_text(folder / SCRIPT, script)
     return [folder / name for name in (MODEL, SCRIPT, AFFINITIES)]
@@ -123,7 +129,7 @@ def export_phases(
         for file in export_placement(placement, folder / phase, model, shapes)
     ]
     about = f"Run {safe_name(prefill.model)}: prompts as in prefill/, tokens as in decode/."
-    write_text(folder / SCRIPT, PHASES_SOURCE.format(about=quote(about)))
+    write_text(folder / SCRIPT, scripts.PHASES.format(about=quote(about)))
     return [folder / SCRIPT, *files]
 
 
@@ -158,14 +164,32 @@ def name_devices(
     return dict(zip(partition.targets, names, strict=True))
 
 
+def list_shapes(model: ov.Model, placement: Placement) -> list[list[int]]:
+    """A shape for each input: as it was measured, else with 1 for what is dynamic."""
+    smallest = (
+        [size.get_length() if size.is_static else 1 for size in port.partial_shape]
+        for port in model.inputs
+    )
+    names = (input_names(port)[0] for port in model.inputs)
+    return [
+        list(placement.data_shapes.get(name, shape))
+        for name, shape in zip(names, smallest, strict=True)
+    ]
+
+
 def write_script(
-    model: str, devices: Sequence[str], partition: HeteroPartition, in_flight: str = ""
+    placement: Placement,
+    devices: Sequence[str],
+    partition: HeteroPartition,
+    shapes: Sequence[Sequence[int]],
+    in_flight: str,
 ) -> str:
     """The source of a program that compiles the exported model by OpenVINO alone."""
     virtual = [name for name, spec in partition.devices.items() if spec.virtual]
-    return SOURCE.format(
-        about=quote(f"Compile {safe_name(model)} on {', '.join(devices)} as planned."),
-        register=REGISTER.format(virtual=virtual) if virtual else "",
+    return scripts.MODEL.format(
+        about=quote(f"Compile {safe_name(placement.model)} on {', '.join(devices)} as planned."),
+        register=scripts.REGISTER.format(virtual=virtual) if virtual else "",
+        shapes=shapes,
         in_flight=in_flight,
         key=KEY,
         target=quote(partition.target),
@@ -176,82 +200,3 @@ def write_script(
 def quote(text: str) -> str:
     """A text as a literal: names come from files of others, and must not become code."""
     return json.dumps(text, ensure_ascii=False)
-
-
-REGISTER = """    for name in {virtual}:
-        if name not in core.available_devices:
-            core.register_plugin("openvino_intel_cpu_plugin", name)
-"""
-
-QUEUE = """
-
-def make_queue(core: ov.Core, requests: int = {requests}):
-    return ov.AsyncInferQueue(compile_model(core), requests)
-"""
-
-REQUESTS = """
-
-def make_requests(core: ov.Core, requests: int = {requests}):
-    compiled = compile_model(core)
-    return [compiled.create_infer_request() for _ in range(requests)]
-"""
-
-SOURCE = """{about}
-import json
-from pathlib import Path
-
-import openvino as ov
-
-
-def compile_model(core: ov.Core, path: Path = Path(__file__).with_name("model.xml")):
-{register}    model = core.read_model(path)
-    affinities = json.loads(model.get_rt_info({key}).astype(str))
-    for node in model.get_ops():
-        node.get_rt_info()["affinity"] = affinities[node.get_friendly_name()]
-    settings = (
-{properties}
-    )
-    return core.compile_model(model, {target}, settings)
-{in_flight}
-
-if __name__ == "__main__":
-    compiled = compile_model(ov.Core())
-    parts = compiled.get_property("HETERO_NUMBER_OF_SUBMODELS")
-    print(f"submodels: {{parts}}, on {{', '.join(compiled.get_property('EXECUTION_DEVICES'))}}")
-"""
-
-PHASES_SOURCE = '''{about}
-import runpy
-from pathlib import Path
-
-import openvino as ov
-
-
-class Request:
-    """Runs the first inference after ``reset_state`` in prefill/, those that follow in decode/."""
-
-    def __init__(self, core: ov.Core, folder: Path = Path(__file__).parent):
-        scripts = (runpy.run_path(str(folder / one / "run.py")) for one in ("prefill", "decode"))
-        models = [script["compile_model"](core) for script in scripts]
-        self.prefill, self.decode = (model.create_infer_request() for model in models)
-        self.current = None
-
-    def reset_state(self):
-        self.prefill.reset_state()
-        self.decode.reset_state()
-        self.current = None
-
-    def infer(self, inputs):
-        if self.current is self.prefill:
-            state = {{one.name: one.state for one in self.prefill.query_state()}}
-            for one in self.decode.query_state():
-                one.state = state[one.name]
-        self.current = self.prefill if self.current is None else self.decode
-        return self.current.infer(inputs)
-
-
-if __name__ == "__main__":
-    request = Request(ov.Core())
-    states = len(request.prefill.query_state())
-    print(f"{{states}} states are handed over after the prompt")
-'''

@@ -16,7 +16,7 @@ from placement_gym.backends.measured.timing_protocol import QUICK
 from placement_gym.backends.measured.tolerance import F32_TOLERANCE
 from placement_gym.backends.pipeline.stage import with_streams
 from placement_gym.base.arguments import check_objective
-from placement_gym.base.errors import warn_user
+from placement_gym.base.errors import UserError, warn_user
 from placement_gym.base.files import keep_if_possible, make_output_folder, safe_name, write_text
 from placement_gym.bench.run.row_schema import to_plain
 from placement_gym.deployment.candidates import Candidate
@@ -26,6 +26,7 @@ from placement_gym.deployment.memory import check_room, describe_fit, describe_u
 from placement_gym.deployment.phases import check_phases, report_phases
 from placement_gym.deployment.plan_rows import state_plan_verdict
 from placement_gym.deployment.selection import Selection, select
+from placement_gym.deployment.sweep import sweep as sweep_properties
 from placement_gym.hardware.devices import collect_cautions
 from placement_gym.models.shapes import Shapes
 from placement_gym.models.spec import ModelSpec
@@ -53,6 +54,7 @@ def plan(
     data_shapes: Shapes | None = None,
     tolerance: float | None = None,
     constraints: Any = None,
+    sweep: bool = False,
 ) -> Document:
     """Find the placement to deploy: solved on a profile, and measured before it is handed over.
 
@@ -73,6 +75,10 @@ def plan(
     tokens alone, and the fastest one for the prompt with the fastest one for the tokens, the state
     handed over between them, is measured alongside the best single placement. Both are compiled, so
     that devices hold the weights of both.
+    With ``sweep`` the plan, the best split and the best single device are then raced with other
+    OpenVINO properties of their devices: precision, threads, streams, performance hint. What beats
+    the plan by more than the noise, with outputs within ``tolerance``, becomes the plan, and the
+    placement's devices state it.
     ``out`` gets ``plan-MODEL.json``, the placement; ``plan-MODEL-costs.json``, the costs that it
     was solved for, which a view of it takes; ``plan-MODEL-report.json``; and a picture.
 
@@ -96,6 +102,7 @@ def plan(
         data_shapes: As for ``gym.make``.
         tolerance: As for ``gym.make``.
         constraints: As for ``gym.make``; single devices that they forbid are rows with an error.
+        sweep: Try other properties, too.
 
     Returns:
         ``model``, ``objective``, ``devices``, ``notes``, ``saved`` (what the file holds, in one
@@ -111,7 +118,8 @@ def plan(
         ``report_memory``. With ``export`` also ``exported``, the folder. With ``phases`` also
         ``phases``: ``verdict``, and where two placements were measured ``prefill`` and ``decode``,
         their labels, ``wins``, and ``files`` if they do; their row is ``"phases"``, with
-        ``handover_ms``, and ``plan`` is that row if they win.
+        ``handover_ms``, and ``plan`` is that row if they win. With ``sweep`` also ``sweep``:
+        ``verdict``, ``tolerance`` and ``rows``, whose ``speedup`` is over the plan.
 
     Raises:
         UserError: ``out`` cannot be written, the problem cannot be split or profiled, all devices
@@ -121,6 +129,8 @@ def plan(
     started = perf_counter()
     # Minutes of measuring follow: what can fail fails before.
     check_objective(objective)
+    if phases and sweep:
+        raise UserError("a sweep varies one placement: leave the sweep or phases out")
     folder = make_output_folder(out)
     if export is not None:
         make_output_folder(export)
@@ -140,11 +150,17 @@ def plan(
     with closing(backend), explain_interrupt(backend, quick=True):
         costs = load_or_measure(backend, refresh, quiet, quick=True)
         found = select(backend, costs, time_limit_s, phases, quiet)
-        notes += describe_tolerance(problem, backend.tolerance)
+        tolerance = backend.tolerance
+        notes += describe_tolerance(problem, tolerance)
+        tried = sweep_properties(backend, found, quiet) if sweep else None
     # A model may have a plan for each objective: neither overwrites the other.
     kind = "" if objective == "latency" else f"-{objective}"
     stem = folder / f"plan-{safe_name(problem.units.graph.model)}{kind}"
     document = make_document(problem, found, objective, notes, stem)
+    if tried:
+        document["sweep"] = to_plain(tried.report(tolerance))
+        problem, found = tried.apply(problem, found)
+        document["saved"] = tried.describe(problem) or document["saved"]
     document["wall_s"] = perf_counter() - started
     if phases:
         document["phases"] = report_phases(found.pair, found.chosen.label, stem)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -76,6 +77,20 @@ def test_the_script_runs_the_placement_without_this_package(model: str, tmp_path
     n_submodels, error = run_alone(tmp_path, load(model), "")
     assert n_submodels >= 3
     assert error < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("model", "scenario"),
+    [("tiny", None), pytest.param("gpt", "chat-8-6", marks=pytest.mark.slow)],
+)
+def test_the_script_infers_on_zeros_and_prints_a_latency(
+    model: str, scenario: str | None, tmp_path: Path
+) -> None:
+    _, script, _ = export_placement(thirds(model, scenario), tmp_path)
+    code = f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')"
+    submodels, latency = run_python(code, "-I").splitlines()
+    assert submodels.startswith("submodels: ")
+    assert re.fullmatch(r"median of 20 inferences on zeros: \d+\.\d\d ms", latency)
 
 
 @pytest.mark.slow
@@ -170,6 +185,8 @@ def test_decoder_of_two_placements_computes_the_same(tmp_path: Path) -> None:
     prefill = replace(decode, units=dict.fromkeys(decode.units, devices[1]))
     script, *_ = export_phases(prefill, decode, tmp_path)
     assert script == tmp_path / "run.py"
+    code = f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')"
+    assert "median of 20 prompts" in run_python(code, "-I")
     n_states, error = run_alone(tmp_path, load("gpt"), "chat-8-6", PHASES_PROGRAM)
     assert n_states == 8
     assert error < 1e-5

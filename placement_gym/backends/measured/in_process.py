@@ -156,6 +156,12 @@ class MeasuredBackend(MeasuringBackend):
         measure_s = perf_counter() - started
         return check_values(summarize(candidate.summarize(), race, 1, self.problem, measure_s))
 
+    def with_problem(self, problem: Problem) -> MeasuredBackend:
+        split = "auto" if self.alias else "hetero"
+        return MeasuredBackend(
+            self.core, self.model, problem, split, self.protocol, tolerance=self.tolerance
+        )
+
     def restart(self) -> None:
         """Drop the compiled reference; the process stays."""
         self.close()

@@ -224,6 +224,12 @@ class IsolatedBackend(MeasuringBackend):
         other.owns_engine, other._reference_ms = False, None
         return other
 
+    def with_problem(self, problem: Problem) -> IsolatedBackend:
+        old = self.engine
+        recipe = Recipe.of(problem, old.recipe.split, self.tolerance)
+        engine = EngineProcess(old.spec, recipe, old.timeout_s, old.module)
+        return IsolatedBackend(engine, problem, self.protocol)
+
     def restart(self) -> None:
         """End the process; the next request starts another."""
         self.engine.end()

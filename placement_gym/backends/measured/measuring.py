@@ -141,6 +141,10 @@ class MeasuringBackend(ABC):
             other.session = Session()
         return other
 
+    @abstractmethod
+    def with_problem(self, problem: Problem) -> MeasuringBackend:
+        """The same model and tolerance with other devices, in an engine of its own."""
+
     @property
     def objective(self) -> str:
         return self.protocol.objective

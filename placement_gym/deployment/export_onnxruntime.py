@@ -1,0 +1,265 @@
+"""A placement for ONNX Runtime: an ONNX file whose nodes name their device, and a script.
+
+ONNX Runtime reads the device of a node from its metadata, and session option
+``session.layer_assignment_settings`` says which execution provider serves the device.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from pprint import pformat
+from typing import TYPE_CHECKING, Any
+
+from placement_gym.base.errors import UserError
+from placement_gym.base.files import make_output_folder, safe_name, write_text
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.models.loading import load, match_built_in
+from placement_gym.models.shapes import Shapes
+from placement_gym.problem.placement import Placement
+
+if TYPE_CHECKING:
+    import onnx
+    import openvino as ov
+
+ANNOTATION = "layer_ann"
+MODEL, WEIGHTS, SCRIPT, PLANNED = "model.onnx", "model.onnx.data", "run.py", "assignment.json"
+
+
+def export_for_onnxruntime(
+    placement: Placement | str | Path,
+    out: str | Path,
+    model: Any = None,
+    shapes: Shapes | None = None,
+) -> list[Path]:
+    """Write what ONNX Runtime needs to run an ONNX model under a placement.
+
+    ``model.onnx`` (with ``model.onnx.data``) is the file with the device of each node as metadata
+    ``layer_ann``. ``assignment.json`` maps nodes to devices. ``run.py`` makes a session with it and
+    compares what the session recorded.
+
+    Args:
+        placement: A placement or its file.
+        out: The folder; files of these names in it are replaced.
+        model: The ``.onnx`` file that the placement was made for.
+        shapes: As for ``gym.make``.
+
+    Returns:
+        The model, the script and the devices of its nodes.
+
+    Raises:
+        PlacementMismatchError: The placement was made for another model.
+        UserError: The model is not an ONNX file, package ``onnx`` is absent, two GPUs are used,
+            or ``out`` cannot be written.
+    """
+    chosen = placement if isinstance(placement, Placement) else Placement.load(placement)
+    path = check_file(model)
+    targets = name_targets(chosen)
+    onnx = import_onnx()
+    loaded = load(path, shapes, chosen.data_shapes or None)
+    devices = find_devices(chosen, loaded)
+    annotated = onnx.load(path)
+    assignment = annotate(annotated, devices)
+    folder = make_output_folder(out)
+    (folder / WEIGHTS).unlink(missing_ok=True)  # or new weights would follow the old
+    onnx.save(annotated, folder / MODEL, save_as_external_data=True, location=WEIGHTS)
+    write_text(folder / PLANNED, json.dumps(assignment, indent=1) + "\n")
+    about = f"Run {safe_name(chosen.model)} by ONNX Runtime on {', '.join(targets)} as planned."
+    source = SCRIPT_SOURCE.format(
+        about=json.dumps(about, ensure_ascii=False), targets=pformat(targets, sort_dicts=False)
+    )
+    write_text(folder / SCRIPT, source)
+    return [folder / name for name in (MODEL, SCRIPT, PLANNED)]
+
+
+def check_file(model: Any) -> Path:
+    """The ONNX file of an argument.
+
+    Raises:
+        UserError: It is something else.
+    """
+    is_file = isinstance(model, (str, Path)) and not match_built_in(model)
+    if is_file and Path(model).suffix == ".onnx" and Path(model).is_file():
+        return Path(model)
+    raise UserError(
+        f"ONNX Runtime runs ONNX files, not {model!r:.200}: plan a file by "
+        "`plan --model my_model.onnx`, and name it here too (--model my_model.onnx)"
+    )
+
+
+def import_onnx() -> Any:
+    """Import package ``onnx``.
+
+    Raises:
+        UserError: It is not installed.
+    """
+    try:
+        import onnx
+    except ImportError as error:
+        raise UserError(
+            "ONNX files are written by package onnx: pip install 'placement-gym[onnxruntime]'"
+        ) from error
+    return onnx
+
+
+def name_targets(placement: Placement) -> dict[str, str]:
+    """Annotation -> ONNX Runtime's name of each device that has units.
+
+    Raises:
+        UserError: There are two GPUs, or two NPUs: a session has one execution provider of a type.
+    """
+    used = [one for one in placement.devices if one.name in set(placement.units.values())]
+    targets = {safe_name(one.name): name_target(one) for one in used}
+    others = [one.name for one in used if one.kind != "CPU"]
+    if len({one.split(".")[0] for one in others}) < len(others):
+        raise UserError(
+            f"a session of ONNX Runtime has one execution provider of a type, and {others} need "
+            "two: plan with one of them"
+        )
+    return targets
+
+
+def name_target(device: DeviceSpec) -> str:
+    """ONNX Runtime's name of a device: ``"gpu:1"`` is OpenVINO's ``"GPU.1"``.
+
+    ``"cpu"`` would also be any other execution provider that computes on the CPU.
+    """
+    if device.kind == "CPU":
+        return "CPUExecutionProvider"
+    number = device.name.partition(".")[2]
+    return device.kind.lower() + (f":{number}" if device.kind == "GPU" and number else "")
+
+
+def find_devices(placement: Placement, model: ov.Model) -> dict[str, str]:
+    """Device by ONNX output: OpenVINO keeps their names as those of tensors.
+
+    Raises:
+        PlacementMismatchError: The placement was made for another model.
+    """
+    from placement_gym.graph.extract import extract_spec
+
+    placement.check(extract_spec(model, placement.spec))
+    of_node = {
+        node: safe_name(placement.units[unit])
+        for unit, nodes in placement.members.items()
+        for node in nodes
+    }
+    return {
+        name: of_node[node.get_friendly_name()]
+        for node in model.get_ordered_ops()
+        if node.get_friendly_name() in of_node
+        for output in node.outputs()
+        for name in output.get_names()
+    }
+
+
+def annotate(model: onnx.ModelProto, devices: dict[str, str]) -> dict[str, str]:
+    """Write the device of each node into a model, in place, and name those without a name.
+
+    Nodes that OpenVINO has folded or fused go with what reads them, else with what they read.
+
+    Returns:
+        Node -> device.
+    """
+    nodes = list(model.graph.node)  # in topological order, as ONNX prescribes
+    on: dict[str, str] = dict(devices)
+    for node in reversed(nodes):
+        spread(on, node.output, node.input)
+    for node in nodes:
+        spread(on, node.input, node.output)
+    model.ir_version = max(model.ir_version, 10)  # the first whose nodes have metadata
+    assignment: dict[str, str] = {}
+    for node in nodes:
+        device = next((on[name] for name in node.output if name in on), None)
+        if device is None:
+            continue
+        if not node.name or node.name in assignment:
+            node.name = f"{node.name or node.op_type}/{node.output[0]}"
+        kept = [one for one in node.metadata_props if one.key != ANNOTATION]
+        del node.metadata_props[:]
+        node.metadata_props.extend(kept)
+        node.metadata_props.add(key=ANNOTATION, value=device)
+        assignment[node.name] = device
+    return assignment
+
+
+def spread(on: dict[str, str], near: Iterable[str], far: Iterable[str]) -> None:
+    """Give tensors of unknown device the first known one of others, in place."""
+    device = next((on[name] for name in near if name in on), None)
+    if device is not None:
+        for name in far:
+            on.setdefault(name, device)
+
+
+SCRIPT_SOURCE = '''{about}
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import onnxruntime as ort
+
+# The device of a node, and what serves it: "gpu", "gpu:1", "npu", or the name of an execution
+# provider, as in "CUDAExecutionProvider".
+TARGETS = {targets}
+INFERENCES = 20
+FOLDER = Path(__file__).parent
+
+
+def make_session(options=None, providers=None):
+    options = options or ort.SessionOptions()
+    rules = "; ".join(f"{{target}}(={{device}})" for device, target in TARGETS.items())
+    options.add_session_config_entry("session.layer_assignment_settings", rules)
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    if not options.has_providers():
+        providers = providers or ort.get_available_providers()
+    return ort.InferenceSession(FOLDER / "model.onnx", options, providers=providers)
+
+
+def read_recorded(session):
+    parts = session.get_provider_graph_assignment_info()
+    return {{node.name: part.ep_name for part in parts for node in part.get_nodes()}}
+
+
+def is_planned(device, provider):
+    target = TARGETS[device]
+    if target.split(":")[0] in ("gpu", "npu"):
+        return provider != "CPUExecutionProvider"
+    return provider == target
+
+
+def compare(session):
+    """Nodes that are where they were planned, and node -> provider of those that are not."""
+    planned = json.loads((FOLDER / "assignment.json").read_text())
+    recorded = {{name: one for name, one in read_recorded(session).items() if name in planned}}
+    strays = {{
+        name: one for name, one in recorded.items() if not is_planned(planned[name], one)
+    }}
+    return recorded.keys() - strays.keys(), strays
+
+
+def make_zeros(session):
+    types = {{"float": "float32", "double": "float64"}}
+    return {{
+        one.name: np.zeros(
+            [size if isinstance(size, int) else 1 for size in one.shape],
+            types.get(kind := one.type[len("tensor(") : -1], kind),
+        )
+        for one in session.get_inputs()
+    }}
+
+
+if __name__ == "__main__":
+    session = make_session()
+    kept, strays = compare(session)
+    print(f"{{len(kept)}} nodes are where they were planned, {{len(strays)}} are not")
+    for name, provider in strays.items():
+        print(f"  {{name}}: {{provider}}")
+    zeros, times_ms = make_zeros(session), []
+    for _ in range(1 + INFERENCES):
+        started = time.perf_counter()
+        session.run(None, zeros)
+        times_ms.append(1e3 * (time.perf_counter() - started))
+    print(f"median of {{INFERENCES}} inferences on zeros: {{np.median(times_ms[1:]):.2f}} ms")
+'''

@@ -1,0 +1,165 @@
+"""The programs that exports contain: they need OpenVINO alone."""
+
+REGISTER = """    for name in {virtual}:
+        if name not in core.available_devices:
+            core.register_plugin("openvino_intel_cpu_plugin", name)
+"""
+
+QUEUE = """
+
+def make_queue(core: ov.Core, requests: int = {requests}):
+    return ov.AsyncInferQueue(compile_model(core), requests)
+"""
+
+REQUESTS = """
+
+def make_requests(core: ov.Core, requests: int = {requests}):
+    compiled = compile_model(core)
+    return [compiled.create_infer_request() for _ in range(requests)]
+"""
+
+MODEL = """{about}
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import openvino as ov
+
+INFERENCES = 20
+SHAPES = {shapes}
+
+
+def compile_model(core: ov.Core, path: Path = Path(__file__).with_name("model.xml")):
+{register}    model = core.read_model(path)
+    affinities = json.loads(model.get_rt_info({key}).astype(str))
+    for node in model.get_ops():
+        node.get_rt_info()["affinity"] = affinities[node.get_friendly_name()]
+    settings = (
+{properties}
+    )
+    return core.compile_model(model, {target}, settings)
+{in_flight}
+
+def make_zeros(compiled: ov.CompiledModel):
+    types = (port.element_type.to_dtype() for port in compiled.inputs)
+    return [np.zeros(shape, dtype) for shape, dtype in zip(SHAPES, types)]
+
+
+def time_inferences(request: ov.InferRequest, inputs: list, inferences: int = INFERENCES):
+    times_ms = []
+    for _ in range(inferences):
+        request.reset_state()
+        started = time.perf_counter()
+        request.infer(inputs)
+        times_ms.append(1e3 * (time.perf_counter() - started))
+    return times_ms
+
+
+if __name__ == "__main__":
+    compiled = compile_model(ov.Core())
+    parts = compiled.get_property("HETERO_NUMBER_OF_SUBMODELS")
+    print(f"submodels: {{parts}}, on {{', '.join(compiled.get_property('EXECUTION_DEVICES'))}}")
+    _, *times_ms = time_inferences(
+        compiled.create_infer_request(), make_zeros(compiled), 1 + INFERENCES
+    )
+    print(f"median of {{INFERENCES}} inferences on zeros: {{np.median(times_ms):.2f}} ms")
+"""
+
+PHASES = '''{about}
+import runpy
+import time
+from pathlib import Path
+
+import numpy as np
+import openvino as ov
+
+INFERENCES = 20
+
+
+class Request:
+    """Runs the first inference after ``reset_state`` in prefill/, those that follow in decode/."""
+
+    def __init__(self, core: ov.Core, folder: Path = Path(__file__).parent):
+        scripts = [runpy.run_path(str(folder / one / "run.py")) for one in ("prefill", "decode")]
+        models = [script["compile_model"](core) for script in scripts]
+        self.zeros = scripts[0]["make_zeros"](models[0])
+        self.prefill, self.decode = (model.create_infer_request() for model in models)
+        self.current = None
+
+    def reset_state(self):
+        self.prefill.reset_state()
+        self.decode.reset_state()
+        self.current = None
+
+    def infer(self, inputs):
+        if self.current is self.prefill:
+            state = {{one.name: one.state for one in self.prefill.query_state()}}
+            for one in self.decode.query_state():
+                one.state = state[one.name]
+        self.current = self.prefill if self.current is None else self.decode
+        return self.current.infer(inputs)
+
+
+if __name__ == "__main__":
+    request = Request(ov.Core())
+    states = len(request.prefill.query_state())
+    print(f"{{states}} states are handed over after the prompt")
+    times_ms = []
+    for _ in range(1 + INFERENCES):
+        request.reset_state()
+        started = time.perf_counter()
+        request.infer(request.zeros)
+        times_ms.append(1e3 * (time.perf_counter() - started))
+    median_ms = np.median(times_ms[1:])
+    print(f"median of {{INFERENCES}} prompts of one token, zero: {{median_ms:.2f}} ms")
+'''
+
+UNION = """{about}
+import runpy
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import openvino as ov
+
+RATES = {rates}
+ROUNDS = 20
+
+
+def read_scripts(folder: Path = Path(__file__).parent):
+    return {{name: runpy.run_path(str(folder / name / "run.py")) for name in RATES}}
+
+
+def compile_models(core: ov.Core, folder: Path = Path(__file__).parent):
+    return {{
+        name: script["compile_model"](core, folder / name / "model.xml")
+        for name, script in read_scripts(folder).items()
+    }}
+
+
+def serve(script: dict, compiled: ov.CompiledModel, inferences: int, latencies_ms: list):
+    request, zeros = compiled.create_infer_request(), script["make_zeros"](compiled)
+    latencies_ms += script["time_inferences"](request, zeros, inferences)
+
+
+if __name__ == "__main__":
+    scripts, models = read_scripts(), compile_models(ov.Core())
+    times = {{name: [] for name in models}}
+    threads = [
+        threading.Thread(
+            target=serve, args=(scripts[name], models[name], ROUNDS * rate, times[name])
+        )
+        for name, rate in RATES.items()
+    ]
+    started = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    seconds = time.perf_counter() - started
+    for name, latencies_ms in times.items():
+        per_s, median_ms = len(latencies_ms) / seconds, float(np.median(latencies_ms))
+        print(f"{{name}}: {{per_s:.1f}} a second, median {{median_ms:.1f}} ms")
+"""

@@ -1,0 +1,152 @@
+"""OpenVINO properties of the best candidates, tried in one more race."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+from placement_gym.backends.measured.measuring import MeasuringBackend
+from placement_gym.backends.protocol import Measurement
+from placement_gym.bench.run.finalists import YES
+from placement_gym.deployment.candidates import Candidate
+from placement_gym.deployment.plan_rows import judge, measured_values
+from placement_gym.deployment.selection import Selection, measure_candidates
+from placement_gym.deployment.sweep_variants import (
+    Abilities,
+    Variant,
+    extend,
+    make_variants,
+    read_abilities,
+)
+from placement_gym.problem.placement import Placement, describe_saved
+from placement_gym.problem.problem import Problem
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What a sweep has shown.
+
+    Attributes:
+        verdict: One sentence that answers whether a property pays.
+        rows: Of the report, the fastest first; speed-ups are over the plan.
+        winner: The variant to hand over, if one wins.
+        measured: Its measurement.
+    """
+
+    verdict: str
+    rows: Sequence[dict[str, Any]] = ()
+    winner: Variant | None = None
+    measured: Measurement | None = None
+
+    def report(self, tolerance: float) -> dict[str, Any]:
+        """Return what the report says of it; the tolerance is that of outputs."""
+        plan = self.winner.candidate.label if self.winner else None
+        said = {"verdict": self.verdict, "plan": plan, "tolerance": tolerance}
+        return {**said, "rows": list(self.rows)}
+
+    def describe(self, problem: Problem) -> str:
+        """Describe what is saved, in one line; empty if nothing wins."""
+        if self.winner is None:
+            return ""
+        saved = describe_saved(Placement.of(problem, self.winner.base.assignment))
+        return f"{saved}, with {self.winner.name}; {self.verdict}"
+
+    def apply(self, problem: Problem, found: Selection) -> tuple[Problem, Selection]:
+        """Return the problem and the selection with the winner's devices, if there is one."""
+        if self.winner is None or self.measured is None:
+            return problem, found
+        base = self.winner.base
+        measured = {**found.measured, base.label: self.measured}
+        return (
+            replace(problem, devices=self.winner.devices),
+            replace(found, chosen=base, measured=measured),
+        )
+
+
+def sweep(
+    backend: MeasuringBackend,
+    found: Selection,
+    quiet: bool,
+    abilities: Sequence[Abilities] | None = None,
+) -> Sweep:
+    """Try properties of the plan, of the best split and of the best single device.
+
+    Outputs have to stay as near to those of the reference as the plan's had to: a lower precision
+    that exceeds the tolerance is a row with an error.
+
+    Args:
+        backend: What the plan was measured by.
+        found: The plan.
+        quiet: Show no progress.
+        abilities: Of each device; None asks OpenVINO.
+    """
+    problem, plan = backend.problem, found.chosen
+    abilities = abilities or read_abilities(problem.devices)
+    variants = make_variants(problem, list_bases(found), abilities, backend.protocol.in_flight)
+    if not variants:
+        return Sweep("The best candidates leave no property to try.")
+    extended, candidates = extend(problem, variants)
+    with closing(backend.with_problem(extended)) as swept:
+        measured, errors = measure_candidates(swept, [plan, *candidates], quiet)
+        rows = compare(plan, candidates, measured)
+        if not rows or judge(rows[0]) != YES:
+            return Sweep(state_verdict(rows, plan), rows + list_errors(errors))
+        # The fastest of several is partly luck: what counts is measured without rivals.
+        position = [one.label for one in candidates].index(rows[0]["label"])
+        winner = candidates[position]
+        first, again = swept.remeasure([plan.assignment, winner.assignment])
+    rows[:1] = compare(plan, [winner], {plan.label: first, winner.label: again})
+    verdict, listed = state_verdict(rows, plan), rows + list_errors(errors)
+    if judge(rows[0]) != YES:
+        return Sweep(verdict, listed)
+    return Sweep(verdict, listed, variants[position], again)
+
+
+def list_bases(found: Selection) -> list[Candidate]:
+    """The plan, the best split and the best single device, each once."""
+    by_label = {one.label: one for one in found.candidates}
+    ran = [row for row in found.rows if row["measured_ms"] is not None]
+    labels = [found.chosen.label]
+    for alone in (False, True):
+        labels += [row["label"] for row in ran if row["alone"] == alone][:1]
+    return [by_label[label] for label in dict.fromkeys(labels)]
+
+
+def compare(
+    plan: Candidate,
+    candidates: Sequence[Candidate],
+    measured: Mapping[str, Measurement],
+) -> list[dict[str, Any]]:
+    """The rows of candidates that ran, what wins first, then the fastest; relative to the plan."""
+    base = measured.get(plan.label)
+    if base is None:
+        return []
+    rows = [
+        {"label": one.label, "error": "", **measured_values(measured[one.label], base)}
+        for one in candidates
+        if one.label in measured
+    ]
+    return sorted(rows, key=lambda row: (judge(row) != YES, -row["speedup"]))
+
+
+def list_errors(errors: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The rows of candidates that did not run."""
+    return [
+        {"label": label, "error": error, **measured_values(None, None)}
+        for label, error in errors.items()
+    ]
+
+
+def state_verdict(rows: Sequence[Mapping[str, Any]], plan: Candidate) -> str:
+    """One sentence that answers whether a property pays."""
+    if not rows:
+        return f"No property that was tried runs as {plan.label} does."
+    best = rows[0]
+    ratio = f"{best['speedup']:.2f} ±{best['speedup'] * best['noise']:.2f} x"
+    if judge(best) == YES:
+        return f"{best['label']}: {ratio} {plan.label}."
+    return (
+        f"No property beats {plan.label} beyond the noise; the best, {best['label']}, is {ratio}."
+    )

@@ -1,0 +1,187 @@
+"""Sweeps: which properties are tried, and which become the plan's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import openvino as ov
+import pytest
+from fakes import CPU_GPU, FakeBackend, diamond_problem
+from testbed import known_model
+
+from placement_gym import DeviceSpec
+from placement_gym.backends.measured.timing_protocol import QUICK
+from placement_gym.backends.protocol import Measurement
+from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import UserError
+from placement_gym.cli.tables import sweep_lines
+from placement_gym.deployment.candidates import Candidate
+from placement_gym.deployment.compile import compile_model
+from placement_gym.deployment.plan import plan
+from placement_gym.deployment.plan_rows import make_rows
+from placement_gym.deployment.selection import Selection
+from placement_gym.deployment.sweep import sweep
+from placement_gym.deployment.sweep_variants import Abilities, list_changes
+from placement_gym.problem.placement import Placement
+from placement_gym.problem.problem import Problem
+
+ALL = Abilities(
+    frozenset(
+        ("INFERENCE_PRECISION_HINT", "INFERENCE_NUM_THREADS", "NUM_STREAMS", "PERFORMANCE_HINT")
+    ),
+    frozenset(("FP32", "FP16")),
+)
+NONE = Abilities(frozenset(), frozenset())
+GPU_LIKE = Abilities(ALL.settable - {"INFERENCE_NUM_THREADS"}, ALL.capabilities)
+ALONE, SPLIT = np.array([1, 1, 1, 1]), np.array([0, 1, 1, 1])
+CANDIDATES = [Candidate("GPU alone", ALONE, 10.0), Candidate("milp", SPLIT, 8.0)]
+
+
+def changes(spec: DeviceSpec, abilities: Abilities, streams: bool = False) -> list[str]:
+    return [name for name, _ in list_changes(spec, abilities, streams)]
+
+
+def test_only_what_a_device_can_do_and_does_not_state_is_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in ("deployment.sweep_variants", "backends.measured.throughput"):
+        monkeypatch.setattr(f"placement_gym.{module}.usable_cores", lambda: 8)
+    cpu, gpu = CPU_GPU
+    assert changes(cpu, ALL) == ["f16", "threads 4", "threads 2"]
+    assert changes(replace(cpu, threads=2, precision="bf16"), ALL) == []
+    assert changes(cpu, replace(ALL, settable=frozenset({"NUM_STREAMS"})), streams=True) == [
+        "streams 2", "streams 4", "streams 8",
+    ]  # fmt: skip
+    assert changes(gpu, GPU_LIKE) == ["f16", "hint LATENCY", "hint THROUGHPUT"]
+    stated = replace(gpu, properties={"PERFORMANCE_HINT": "LATENCY"})
+    assert changes(stated, GPU_LIKE) == ["f16"]
+    assert changes(gpu, NONE) == []
+
+
+class SweptBackend(FakeBackend):
+    """Devices whose settings change what a placement costs.
+
+    Args:
+        factors: What a device's ``f16`` or hint does to the latency.
+        refused: Precisions whose outputs differ too much.
+        again: Factor of latencies that are measured without rivals.
+    """
+
+    protocol = QUICK
+
+    def __init__(
+        self,
+        problem: Problem,
+        factors: Mapping[str, float],
+        refused: Sequence[str] = (),
+        again: float = 1.0,
+    ) -> None:
+        super().__init__(self.ms, problem)
+        self.factors, self.refused, self.again = factors, refused, again
+
+    def with_problem(self, problem: Problem) -> SweptBackend:
+        return SweptBackend(problem, self.factors, self.refused, self.again)
+
+    def settings(self, assignment: IntArray) -> set[str]:
+        used = [self.problem.devices[device] for device in set(assignment.tolist())]
+        hints = {str(one.properties["PERFORMANCE_HINT"]) for one in used if one.properties}
+        return hints | {one.precision for one in used}
+
+    def ms(self, assignment: IntArray) -> float:
+        alone = len({self.problem.device_names[device] for device in assignment}) == 1
+        factor = np.prod([self.factors.get(one, 1.0) for one in self.settings(assignment)])
+        return (10.0 if alone else 8.0) * float(factor)
+
+    def answer(self, assignment: IntArray) -> Measurement:
+        if self.settings(assignment) & set(self.refused):
+            return Measurement.failed("outputs differ from the reference by 3e-3", 10.0)
+        return replace(super().answer(assignment), noise=0.01)
+
+    def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
+        if any(self.settings(one) & set(self.refused) for one in assignments):
+            raise RuntimeError("outputs differ from the reference")
+        first, *others = super().remeasure(assignments)
+        if len(others) == 1:
+            others = [replace(others[0], latency_ms=others[0].latency_ms * self.again)]
+        return [first, *others]
+
+
+def planned(
+    factors: Mapping[str, float], refused: Sequence[str] = (), again: float = 1.0
+) -> tuple[SweptBackend, Selection]:
+    """A split that won, and the backend that measured it."""
+    backend = SweptBackend(diamond_problem(), factors, refused, again)
+    measured = {one.label: backend.answer(one.assignment) for one in CANDIDATES}
+    rows = make_rows(CANDIDATES, measured, {})
+    return backend, Selection(CANDIDATES, None, measured, rows, CANDIDATES[1])
+
+
+def test_a_property_that_wins_becomes_the_plans() -> None:
+    backend, found = planned({"f16": 0.5})
+    tried = sweep(backend, found, True, [NONE, GPU_LIKE])
+    assert tried.verdict == "milp, f16: 2.00 ±0.04 x milp."
+    assert [row["label"] for row in tried.rows[:2]] == ["milp, f16", "GPU alone, f16"]
+    problem, chosen = tried.apply(backend.problem, found)
+    assert [one.precision for one in problem.devices] == ["f32", "f16"]
+    assert chosen.chosen is CANDIDATES[1]
+    assert chosen.result.latency_ms == 4.0
+    placement = Placement.of(problem, chosen.chosen.assignment)
+    assert placement.devices[1].compile_properties() == {"INFERENCE_PRECISION_HINT": "f16"}
+    assert tried.describe(problem).startswith("Saved: a split, 1 of 4 units on CPU, with f16; ")
+
+
+def test_a_single_device_with_a_property_may_beat_the_split() -> None:
+    backend, found = planned({"THROUGHPUT": 0.5})
+    found = replace(found, candidates=CANDIDATES[:1], rows=found.rows[1:], chosen=CANDIDATES[0])
+    tried = sweep(backend, found, True, [NONE, GPU_LIKE])
+    problem, _ = tried.apply(backend.problem, found)
+    assert problem.devices[1].properties == {"PERFORMANCE_HINT": "THROUGHPUT"}
+
+
+@pytest.mark.parametrize("again", [1.0, 2.0])
+def test_without_a_win_beyond_the_noise_nothing_changes(again: float) -> None:
+    backend, found = planned({"f16": 0.985 if again == 1.0 else 0.5}, again=again)
+    tried = sweep(backend, found, True, [NONE, GPU_LIKE])
+    assert "No property beats milp beyond the noise; the best, milp, f16, is 1.0" in tried.verdict
+    assert tried.apply(backend.problem, found) == (backend.problem, found)
+    assert tried.describe(backend.problem) == ""
+
+
+def test_a_precision_beyond_the_tolerance_is_an_error_and_said() -> None:
+    backend, found = planned({"f16": 0.5}, refused=["f16"])
+    tried = sweep(backend, found, True, [NONE, GPU_LIKE])
+    failed = [row for row in tried.rows if row["error"]]
+    assert [row["label"] for row in failed] == ["milp, f16", "GPU alone, f16"]
+    assert "outputs differ" in failed[0]["error"]
+    assert tried.winner is None
+    shown = sweep_lines(tried.report(1e-4))
+    assert "No property beats milp" in str(shown[-1])
+
+
+def test_where_nothing_can_be_set_nothing_is_measured() -> None:
+    backend, found = planned({})
+    tried = sweep(backend, found, True, [NONE, NONE])
+    assert tried.verdict == "The best candidates leave no property to try."
+    assert not backend.calls_of("remeasure")
+
+
+def test_two_placements_are_not_swept(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="leave the sweep or phases out"):
+        plan("gpt", "cpu-testbed", out=tmp_path, phases=True, sweep=True)
+
+
+@pytest.mark.slow
+def test_a_plan_races_properties_and_compiles_with_them(tmp_path: Path) -> None:
+    document = plan("tiny", "cpu-testbed", "op", out=tmp_path, quiet=True, sweep=True)
+    swept = document["sweep"]
+    assert swept["tolerance"] == 1e-4
+    assert all(row["measured_ms"] for row in swept["rows"])
+    placement = Placement.load(document["file"])
+    compiled = compile_model(ov.Core(), known_model("tiny"), placement)
+    settings = {device.name: device.threads for device in placement.devices}
+    if swept["plan"]:
+        assert swept["plan"].endswith(f"threads {settings['CPU_FAST']}")
+    assert set(compiled.get_property("EXECUTION_DEVICES")) <= {*settings, "CPU_ALIAS1"}
