@@ -229,7 +229,7 @@ def draw_timeline(axes: Any, data: Mapping[str, Any]) -> None:
     axes.set_yticks(range(len(devices)), [one["name"] for one in devices])
     axes.set_ylim(len(devices) - 0.5, -0.5)
     axes.tick_params(length=0)
-    axes.set_xlabel("ms", loc="right", labelpad=-9)
+    axes.text(1.01, -0.16, "ms", transform=axes.transAxes, va="top")
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
 
