@@ -234,17 +234,21 @@ def draw_timeline(axes: Any, data: Mapping[str, Any]) -> None:
         axes.spines[side].set_visible(False)
 
 
+def save_picture(figure: Figure, name: str) -> None:
+    """Write a picture of few colours, which takes a third of the bytes."""
+    figure.set_dpi(150)
+    picture = Image.fromarray(render_pixels(figure)).quantize(64)
+    picture.save(FOLDER / f"{name}.png", optimize=True)
+
+
 def main() -> None:
     for name in sys.argv[1:] or ENTRIES:
         data = make_data(ENTRIES[name])
         text = json.dumps(data, separators=(",", ":"), allow_nan=False).encode()
         (FOLDER / f"{name}.json.gz").write_bytes(gzip.compress(text, 9, mtime=0))
-        figure = draw(data)
-        figure.set_dpi(150)
-        picture = Image.fromarray(render_pixels(figure)).quantize(64)
-        picture.save(FOLDER / f"{name}.png", optimize=True)
+        save_picture(draw(data), name)
         for one in data["placements"]:
-            print(f"{name}: {one['label']} {one['latency_ms']:.5g} ms, {one['result']}{one['error']}")
+            print(f"{name}: {one['label']} {one['latency_ms']:.4f} ms, {one['result']}")
 
 
 if __name__ == "__main__":
