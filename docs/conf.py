@@ -71,6 +71,13 @@ def leave_out_manual(
     lines[:] = "\n".join(lines).split("\n")
 
 
+def write_gallery(app: Sphinx, error: Exception | None) -> None:
+    """Write the pages to explore beside those of the site."""
+    if error is None and app.builder.format == "html":
+        gen_mds.write_gallery(Path(app.outdir))
+
+
 def setup(app: Sphinx) -> None:
     app.connect("source-read", read_source)
     app.connect("autodoc-process-docstring", leave_out_manual, priority=100)
+    app.connect("build-finished", write_gallery)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import inspect
+import json
 import os
 import re
 import runpy
@@ -34,11 +36,12 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 SAVED = ROOT / "tests" / "data" / "saved"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-GENERATED = dict(runpy.run_path(str(DOCS / "_scripts" / "gen_mds.py"))["generate_pages"]())
+GENERATOR = runpy.run_path(str(DOCS / "_scripts" / "gen_mds.py"))
+GENERATED = dict(GENERATOR["generate_pages"]())
 """Text of the pages that come from docstrings and READMEs."""
 PAGES = {
     str(path.relative_to(DOCS).with_suffix("")): path.read_text()
-    for folder in ("tutorial", "how_to", "explanation", "reference", ".")
+    for folder in ("tutorial", "how_to", "explanation", "reference", "gallery", ".")
     for path in sorted((DOCS / folder).glob("*.md"))
 } | {page: text for page, text in GENERATED.items() if page.startswith("environments/")}
 PAGES["agents/index"] = GENERATED["agents/index"]
@@ -227,6 +230,40 @@ def test_the_reference_has_every_public_name() -> None:
 
 def test_the_home_page_has_code_to_copy() -> None:
     assert {"python", "sh"} <= {language for language, _ in blocks("index")}
+
+
+def test_what_wins_where_has_the_numbers_of_the_pages_it_names() -> None:
+    _, _, table = PAGES["index"].partition("## What wins where")
+    rows = re.findall(r"^\| ([^|]+) \|(.*)\| \[\w+\]\((\S+)\) \|$", table, re.MULTILINE)
+    assert len(rows) >= 6
+    for _, cells, page in rows:
+        numbers = {word.rstrip(".") for word in re.findall(r"\.?\d[\d.,]*", cells)}
+        assert not numbers - set(re.findall(r"\.?\d[\d.,]*\d|\d", (DOCS / page).read_text()))
+
+
+def test_the_gallery_states_latencies_of_its_pages_and_small_pages(tmp_path: Path) -> None:
+    GENERATOR["write_gallery"](tmp_path)
+    figures = re.findall(r"\{figure\} (\S+)\.png\n:target: (\S+)\.html.*?\n\n(.*?)::::",
+                         PAGES["gallery/index"], re.DOTALL)  # fmt: skip
+    assert len(figures) == 10
+    for picture, target, caption in figures:
+        assert picture == target
+        assert (DOCS / "gallery" / f"{picture}.png").stat().st_size < 40_000
+        assert (tmp_path / "gallery" / f"{target}.html").stat().st_size < 1_000_000
+        data = json.loads(gzip.decompress((DOCS / f"gallery/{target}.json.gz").read_bytes()))
+        known = {one["latency_ms"]: one["result"] for one in data["placements"]}
+        for number in re.findall(r"\d+\.\d+", caption):
+            digits = len(number.partition(".")[2])
+            stated = {f"{ms:.{digits}f}" for ms in known}
+            assert number in stated or any(number in result for result in known.values())
+
+
+@pytest.mark.slow
+def test_the_gallery_is_what_its_script_makes_today() -> None:
+    script = runpy.run_path(str(DOCS / "gallery" / "make.py"))
+    for name in ("resnet", "inception"):
+        kept = json.loads(gzip.decompress((DOCS / f"gallery/{name}.json.gz").read_bytes()))
+        assert json.loads(json.dumps(script["make_data"](script["ENTRIES"][name]))) == kept
 
 
 @pytest.mark.parametrize("page", sorted((DOCS / "api").glob("*.md")), ids=lambda path: path.stem)

@@ -1,11 +1,14 @@
 """Writes the pages of environments and agents from docstrings and READMEs, as Gymnasium does.
 
-``docs/conf.py`` calls ``write_pages``; nothing that it writes is committed.
+``docs/conf.py`` calls ``write_pages``, and ``write_gallery`` when the site is built; nothing that
+they write is committed.
 """
 
 from __future__ import annotations
 
+import gzip
 import inspect
+import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +19,7 @@ from typing import Any, get_type_hints
 from agents.about import ABOUT, CHOICE, LEARNED, About
 from envs_registry import ENVS
 from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.view.page import render_page
 
 DOCS = Path(__file__).parent.parent
 ROOT = DOCS.parent
@@ -42,6 +46,14 @@ def write_pages() -> None:
         page.parent.mkdir(exist_ok=True)
         if not page.exists() or page.read_text() != text:
             page.write_text(text)
+
+
+def write_gallery(site: Path) -> None:
+    """Write the pages to explore, whose contents ``docs/gallery/make.py`` keeps, into a site."""
+    for kept in sorted((DOCS / "gallery").glob("*.json.gz")):
+        page = site / "gallery" / kept.name.replace(".json.gz", ".html")
+        page.parent.mkdir(exist_ok=True)
+        page.write_text(render_page(json.loads(gzip.decompress(kept.read_bytes()))))
 
 
 def generate_pages() -> Iterator[tuple[str, str]]:

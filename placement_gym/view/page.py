@@ -11,12 +11,14 @@ import re
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from placement_gym.base.arguments import PICTURES
 from placement_gym.base.errors import UserError
 from placement_gym.hardware.devices import collect_cautions
-from placement_gym.view.scene import Scene
+
+if TYPE_CHECKING:
+    from placement_gym.view.scene import Scene
 
 SCRIPTS = (
     "read", "state", "texts", "scene", "boxes", "graph", "hints", "timeline", "details", "search",
