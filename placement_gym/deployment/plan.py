@@ -119,7 +119,8 @@ def plan(
         ``phases``: ``verdict``, and where two placements were measured ``prefill`` and ``decode``,
         their labels, ``wins``, and ``files`` if they do; their row is ``"phases"``, with
         ``handover_ms``, and ``plan`` is that row if they win. With ``sweep`` also ``sweep``:
-        ``verdict``, ``tolerance`` and ``rows``, whose ``speedup`` is over the plan.
+        ``verdict``, ``plan`` (the row's label, None if none wins), ``tolerance`` and ``rows``,
+        whose ``speedup`` is over the plan.
 
     Raises:
         UserError: ``out`` cannot be written, the problem cannot be split or profiled, all devices

@@ -9,7 +9,7 @@ from typing import Any
 
 from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.protocol import Measurement
-from placement_gym.bench.run.finalists import YES
+from placement_gym.bench.run.finalists import UNDECIDED, YES
 from placement_gym.deployment.candidates import Candidate
 from placement_gym.deployment.plan_rows import judge, measured_values
 from placement_gym.deployment.selection import Selection, measure_candidates
@@ -147,6 +147,8 @@ def state_verdict(rows: Sequence[Mapping[str, Any]], plan: Candidate) -> str:
     ratio = f"{best['speedup']:.2f} ±{best['speedup'] * best['noise']:.2f} x"
     if judge(best) == YES:
         return f"{best['label']}: {ratio} {plan.label}."
+    if best["doubt"]:
+        return UNDECIDED.format(f"a property beats {plan.label}", best["doubt"])
     return (
         f"No property beats {plan.label} beyond the noise; the best, {best['label']}, is {ratio}."
     )

@@ -10,7 +10,7 @@ import numpy as np
 import openvino as ov
 import pytest
 from fakes import CPU_GPU, FakeBackend, diamond_problem
-from testbed import known_model
+from testbed import backend, known_model
 
 from placement_gym import DeviceSpec
 from placement_gym.backends.measured.timing_protocol import QUICK
@@ -171,6 +171,30 @@ def test_where_nothing_can_be_set_nothing_is_measured() -> None:
 def test_two_placements_are_not_swept(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="leave the sweep or phases out"):
         plan("gpt", "cpu-testbed", out=tmp_path, phases=True, sweep=True)
+
+
+def test_the_engine_races_devices_that_differ_by_a_property(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("placement_gym.deployment.sweep_variants.usable_cores", lambda: 2)
+    made = backend(ov.Core(), "tiny", final_compiles=2)
+    alone = Candidate("CPU_FAST alone", made.problem.single(1), 1.0)
+    first = Candidate("CPU alone", made.problem.single(0), 2.0)
+    measured = dict(
+        zip(
+            ("CPU_FAST alone", "CPU alone"),
+            made.remeasure([alone.assignment, first.assignment]),
+            strict=True,
+        )
+    )
+    found = Selection(
+        [alone, first], None, measured, make_rows([alone, first], measured, {}), alone
+    )
+    threads = Abilities(frozenset({"INFERENCE_NUM_THREADS"}), frozenset())
+    tried = sweep(made, found, True, [NONE, threads])
+    (row,) = tried.rows
+    assert (row["label"], row["error"]) == ("CPU_FAST alone, threads 1", "")
+    assert row["measured_ms"] > 0
 
 
 @pytest.mark.slow
