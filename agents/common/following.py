@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
@@ -59,6 +61,14 @@ class FollowingDevices:
         self.stay = logsigmoid(keep).masked_fill(~follows, FORBIDDEN)
         self.leave = logsigmoid(-keep).masked_fill(~follows, 0.0)
         self.leader, self.mask = leader, mask
+        self.window: Tensor | None = None
+        self.base: Tensor | None = None
+
+    @property
+    def decides(self) -> Tensor:
+        """(B, N) bool, the units that are drawn."""
+        mask = self.mask[self.row]
+        return mask if self.window is None else mask & self.window
 
     def get_actions(self, deterministic: bool = False) -> Tensor:
         """(B, N) sampled devices, or each unit's most likely one."""
@@ -75,6 +85,8 @@ class FollowingDevices:
         own = (drawn[..., None] >= reached).sum(dim=-1)
         # the first unit of a chain of followers chooses for all: pointers are doubled until there
         follows = torch.rand_like(drawn) < self.stay.exp()[self.row]
+        if self.window is not None and self.base is not None:
+            own, follows = torch.where(self.window, own, self.base), follows & self.window
         units = torch.arange(own.shape[1], device=own.device)
         chooser = torch.where(follows, self.leader[self.row], units)
         while (further := chooser.gather(1, chooser)).ne(chooser).any():
@@ -102,23 +114,38 @@ class FollowingDevices:
 
     def log_prob(self, actions: Tensor) -> Tensor:
         """(B,) log-probability of (B, N) devices."""
-        return (self.unit_log_prob(actions) * self.mask[self.row]).sum(dim=1)
+        return (self.unit_log_prob(actions) * self.decides).sum(dim=1)
 
     def permits(self, actions: Tensor) -> Tensor:
         """(B,) bool, whether the units are allowed their (B, N) devices."""
         permitted = self.unit_log_prob(actions) > FORBIDDEN / 2
-        return (permitted | ~self.mask[self.row]).all(dim=1)
+        return (permitted | ~self.decides).all(dim=1)
 
     def entropy(self) -> Tensor:
         """(B,) entropy of what is drawn: who follows, and the choice of those who do not."""
         of_choice = -(self.own.exp() * self.own).sum(dim=-1)
         of_following = -(self.stay.exp() * self.stay + self.leave.exp() * self.leave)
-        each = (of_following + self.leave.exp() * of_choice) * self.mask
-        return each.sum(dim=1)[self.row]
+        each = of_following + self.leave.exp() * of_choice
+        return (each[self.row] * self.decides).sum(dim=1)
 
     def conditioned_on(self, actions: Tensor) -> FollowingDevices:
         """Itself: its likelihood is that of whole placements."""
         return self
+
+    def within(self, window: Tensor, base: Tensor) -> FollowingDevices:
+        """The distribution of a window's units alone; the others keep their devices.
+
+        A unit of the window may follow one outside. The likelihood is that of the window's units,
+        given the others.
+
+        Args:
+            window: (k B, N) bool, k windows for each row.
+            base: (k B, N) devices.
+        """
+        part = copy(self)
+        part.row = self.row.repeat_interleave(len(window) // len(self.row))
+        part.window, part.base = window, base
+        return part
 
     def restricted_to(self, allowed: Tensor) -> FollowingDevices:
         """The distribution with only the devices that a (B, N, D) bool mask allows."""

@@ -59,6 +59,11 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
         follow = RunTable(self.n_slots, 1, smallest=1, step=FOLLOWING_STEP)
         self.keep = follow if self.options.groups else None
 
+    @property
+    def draws_groups(self) -> bool:
+        """See ``UnitPolicy``."""
+        return self.options.groups > 0
+
     def first_logits(self) -> Tensor:
         """(N, D) logits before learning.
 

@@ -14,8 +14,10 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from agents.common.distribution import DeviceDistribution, Likelihood, UnitLikelihood
+from agents.common.following import FollowingDevices
 from agents.common.graph_policy import GraphPolicy
 from agents.common.graphs import TensorDict
+from agents.common.redraw import WINDOW, Redraws
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
 from placement_gym.problem.decisions import DECISIONS, LEVELS, PLACEMENT_ALONE
@@ -60,6 +62,8 @@ class UnitPolicy(GraphPolicy):
     """True if the policy can imitate: each unit's device has a likelihood."""
     proposals: Sequence[IntArray] = ()
     """(n_units,) placements, as of heuristics, that take the place of the next sampled ones."""
+    redraws: Redraws | None = None
+    """How the placements of this rollout are drawn near the best so far; None draws whole ones."""
     joint: bool = False
     """True if the policy can decide priority and fusion, too."""
 
@@ -91,6 +95,11 @@ class UnitPolicy(GraphPolicy):
             greedy: Whether the decision is for deterministic prediction, not for a rollout.
         """
 
+    @property
+    def draws_groups(self) -> bool:
+        """True if groups are drawn with each placement, by ``FollowingDevices``."""
+        return False
+
     def clear_stale_caches(self) -> None:
         """Drop what was computed from other weights; called before a rollout or a prediction."""
 
@@ -112,6 +121,10 @@ class UnitPolicy(GraphPolicy):
         """(B, N) actions, (B, 1) values and (B,) log-probabilities."""
         self.clear_stale_caches()
         distribution, values = self.apply_masks(self.decide(obs, deterministic), action_masks)
+        if self.redraws is not None and not deterministic:
+            assert isinstance(distribution, FollowingDevices)
+            actions, window = self.redraws.draw(obs, distribution)
+            return actions, values, distribution.within(window, actions).log_prob(actions)
         actions = distribution.get_actions(deterministic)
         if not deterministic:
             actions = self.insert_proposals(distribution, actions, self.take_proposals(actions))
@@ -139,8 +152,14 @@ class UnitPolicy(GraphPolicy):
     def evaluate_actions(
         self, obs: Any, actions: Tensor, action_masks: Any = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """(B, 1) values, (B,) log-probabilities and (B,) entropies of (B, N) actions."""
+        """(B, 1) values, (B,) log-probabilities and (B,) entropies of (B, N) actions.
+
+        Where observations of a rollout have windows, they are those of the units in them.
+        """
         distribution, values = self.apply_masks(self.decide(obs), action_masks)
+        if WINDOW in obs:
+            assert isinstance(distribution, FollowingDevices)
+            distribution = distribution.within(obs[WINDOW].bool(), actions)
         likelihood = distribution.conditioned_on(actions)
         return values, likelihood.log_prob(actions), likelihood.entropy()
 

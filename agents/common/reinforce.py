@@ -27,8 +27,9 @@ from agents.common.elites import IMITATED, Elites
 from agents.common.graph_policy import GraphPolicy
 from agents.common.learner import OnPolicyLearner
 from agents.common.policy import UnitPolicy
+from agents.common.redraw import WINDOW, Redraws
 from agents.common.weights import Parts, check_rows
-from placement_gym.base.arguments import check_not_negative
+from placement_gym.base.arguments import check_integer, check_not_negative
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import UserError, unknown_name
 
@@ -64,11 +65,14 @@ class REINFORCE(OnPolicyLearner):
         max_grad_norm: Maximum norm of the gradient.
         imitate: Weight of imitating the best placements so far of each graph and step: of their
             negative log-likelihood, averaged over units; 0 imitates none.
+        redraw: Placements after which only a window of the best one so far is drawn anew, see
+            ``Redraws``; None always draws all units. Policies can that draw groups with each
+            placement: ``LogitsPolicy`` with ``groups``, and ``HSDAGPolicy``.
         kwargs: As for SB3's algorithms: ``policy_kwargs``, ``seed``, ``device``, ``verbose``,
             ``tensorboard_log`` and others.
 
     Raises:
-        ValueError: Unknown returns or baseline, or imitation by a policy that cannot imitate.
+        ValueError: Unknown returns or baseline, or imitation or redrawing by a policy that cannot.
     """
 
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {
@@ -93,6 +97,7 @@ class REINFORCE(OnPolicyLearner):
         ent_coef: float | Schedule = 0.0,
         max_grad_norm: float = 1.0,
         imitate: float = 0.0,
+        redraw: int | None = None,
         _init_setup_model: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -101,6 +106,8 @@ class REINFORCE(OnPolicyLearner):
         if baseline not in BASELINES:
             raise unknown_name("baseline", baseline, BASELINES)
         check_not_negative("imitate", imitate)
+        if redraw is not None:
+            check_integer("redraw", redraw, 0)
         super().__init__(
             policy,
             env,
@@ -117,6 +124,7 @@ class REINFORCE(OnPolicyLearner):
         self.returns, self.baseline = returns, baseline
         self.normalize_advantage, self.min_spread = normalize_advantage, min_spread
         self.imitate, self.elites = imitate, Elites(IMITATED)
+        self.redraw, self.redraws = redraw, Redraws()
         self.averages = MovingAverages(decay)
         if _init_setup_model:
             self._setup_model()
@@ -127,18 +135,44 @@ class REINFORCE(OnPolicyLearner):
         super()._setup_model()
         if self.imitate and not getattr(self.policy_class, "imitates", False):
             raise UserError("only per-unit policies imitate: give imitate=0.0 for this one")
+        if self.redraw is not None:
+            self.check_redraw()
+
+    def check_redraw(self) -> None:
+        """Raise unless the policy can redraw windows in this environment.
+
+        Raises:
+            UserError: It cannot.
+        """
+        if not getattr(self.policy, "draws_groups", False):
+            raise UserError(
+                "redraw needs a policy that draws groups with each placement: LogitsPolicy with "
+                "groups=30, or HSDAGPolicy with preset='rl'; or give redraw=None"
+            )
+        assert isinstance(self.observation_space, spaces.Dict)
+        if self.observation_space["step"].high[0] > 1:  # type: ignore[attr-defined]
+            raise UserError("redraw needs episodes of one placement: give horizon=1")
 
     def collect_rollouts(self, *args: Any, **kwargs: Any) -> bool:
-        """See SB3; the policy gets the progress of the training."""
+        """See SB3; the policy gets the progress of the training, and how it is to draw."""
         if isinstance(self.policy, UnitPolicy):
             self.policy.set_progress(self._current_progress_remaining)
+            due = self.redraw is not None and self.num_timesteps >= self.redraw
+            self.policy.redraws = self.redraws if due and not len(self.policy.proposals) else None
+            self.redraws.windows.clear()
         return super().collect_rollouts(*args, **kwargs)
 
+    def _update_info_buffer(self, infos: list[dict[str, Any]], dones: Any = None) -> None:
+        super()._update_info_buffer(infos, dones)
+        if self.redraw is not None:
+            self.redraws.remember(infos)
+
     def get_training_state(self) -> Parts:
-        """See ``OnPolicyLearner``: elites and moving averages."""
+        """See ``OnPolicyLearner``: elites, moving averages and best placements."""
         known = self.averages.known
         averages = {"key": np.array([*known]), "value": np.array([*known.values()])}
-        return {"elites": self.elites.get_state(), "averages": averages}
+        best = self.redraws.get_state()
+        return {"elites": self.elites.get_state(), "averages": averages, "best": best}
 
     def set_training_state(self, state: Parts) -> None:
         """See ``OnPolicyLearner``."""
@@ -146,6 +180,7 @@ class REINFORCE(OnPolicyLearner):
         check_rows(averages, {"key": (), "value": ()})
         n_actions = get_action_dim(self.action_space)
         self.elites.set_state(state.get("elites", {}), self.observation_space, n_actions)
+        self.redraws.set_state(state.get("best", {}), n_actions)
         keys, values = averages["key"].tolist(), averages["value"].tolist()
         self.averages.known = dict(zip(keys, values, strict=True))
         if isinstance(self.policy, UnitPolicy):
@@ -155,6 +190,7 @@ class REINFORCE(OnPolicyLearner):
         """See ``OnPolicyLearner``."""
         self.averages.known.clear()
         self.elites.best.clear()
+        self.redraws.best.clear()
 
     def train(self) -> None:
         """Update the policy on the rollout."""
@@ -170,6 +206,9 @@ class REINFORCE(OnPolicyLearner):
         if self.imitate:
             assert isinstance(buffer, DictRolloutBuffer)
             self.elites.remember(buffer, returns, keys)
+        if getattr(self.policy, "redraws", None) is not None:
+            assert isinstance(buffer.observations, dict)
+            buffer.observations[WINDOW] = np.stack(self.redraws.windows)
         # the gradient of log pi(a) * advantage, the entropy and, if wanted, imitation
         for _ in range(self.n_epochs):
             self.update_policy()

@@ -19,13 +19,15 @@ from placement_gym.envs.placement_env import placement_env
 
 EPISODE_LENGTH = 20
 """Placements per episode and rollout of the paper (3.1)."""
+RL: dict[str, Any] = {
+    "learning_rate": 1e-3,
+    "n_steps": 1,
+    "min_spread": 0.05,
+    "max_grad_norm": inf,
+}
 SETTINGS: dict[str, dict[str, Any]] = {
-    "rl": {
-        "learning_rate": 1e-3,
-        "n_steps": 1,
-        "min_spread": 0.05,
-        "max_grad_norm": inf,
-    },
+    "rl": RL,
+    "rl-redraw": {**RL, "n_steps": 4, "redraw": 100},
     "paper": {
         "learning_rate": 1e-4,
         "n_steps": EPISODE_LENGTH,
@@ -41,16 +43,19 @@ SETTINGS: dict[str, dict[str, Any]] = {
 over the rollout where ours is the mean: Adam's steps are the same."""
 ENVS: dict[str, dict[str, Any]] = {
     "rl": {"num_envs": 20},
+    "rl-redraw": {"num_envs": 5},
     "paper": {"horizon": EPISODE_LENGTH, "reward": "inverse_latency"},
 }
 """Arguments of ``PlacementVectorEnv``."""
 TRAINER: dict[str, Any] = {"learning_rate": 1e-3, "min_spread": 0.05, "max_grad_norm": 1.0}
 """Arguments of REINFORCE across problems."""
+ADAM = {"betas": (0.5, 0.999)}
 POLICIES: dict[str, dict[str, Any]] = {
-    "rl": {"optimizer_kwargs": {"betas": (0.5, 0.999)}},
-    "paper": {},
+    "rl": {"preset": "rl", "optimizer_kwargs": ADAM},
+    "rl-redraw": {"preset": "rl", "optimizer_kwargs": ADAM},
+    "paper": {"preset": "paper"},
 }
-"""Further arguments of ``HSDAGPolicy``."""
+"""Arguments of ``HSDAGPolicy``."""
 
 
 def make(
@@ -68,7 +73,8 @@ def make(
     Args:
         env: The environment to learn in.
         seed: Seed of all random numbers.
-        preset: ``"rl"`` or ``"paper"``; of policy, ``PlacementVectorEnv`` and REINFORCE.
+        preset: ``"rl"``, ``"rl-redraw"``, which after 100 placements draws windows of the best one
+            anew, or ``"paper"``; of policy, ``PlacementVectorEnv`` and REINFORCE.
         policy: Options of ``HSDAGPolicy`` that override the preset.
         envs: Arguments of ``PlacementVectorEnv`` that override the preset.
         begin_with: What is evaluated first: ``"nothing"``, ``"heuristics"`` or ``"search"``, see
@@ -86,7 +92,7 @@ def make(
     model = REINFORCE(
         HSDAGPolicy,
         vectorize(env, **ENVS[preset] | (envs or {})),
-        policy_kwargs={"preset": preset, "graphs": graphs, **POLICIES[preset] | (policy or {})},
+        policy_kwargs={"graphs": graphs, **POLICIES[preset] | (policy or {})},
         seed=seed,
         **{"device": "cpu", **SETTINGS[preset], **settings},
     )

@@ -71,6 +71,11 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
         )
         self.clear_caches()
 
+    @property
+    def draws_groups(self) -> bool:
+        """See ``UnitPolicy``."""
+        return self.options.groups > 0
+
     def clear_caches(self) -> None:
         """Drop groups and embeddings."""
         self.rollout = Rollout(self.networks, self.options, sampling=True)
