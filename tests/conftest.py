@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import openvino as ov
@@ -26,7 +26,7 @@ from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
 from placement_gym.hardware.devices import TESTBED
-from placement_gym.models import load
+from placement_gym.models import load, loading
 from placement_gym.models.spec import ModelSpec
 
 LONGEST_FILES = ("test_examples.py", "test_learners.py", "test_executors.py")
@@ -83,6 +83,16 @@ def own_profiles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("PLACEMENT_GYM_LOCK", str(tmp_path_factory.mktemp("lock") / "measure.lock"))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def models_built_once() -> Iterator[None]:
+    """Built-in models are clones of the first of their name, whose weights they share."""
+    build = loading.build
+    first = lru_cache(8)(lambda name: build(loading.match_built_in(name)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loading, "build", lambda match: first(match.string).clone())
         yield
 
 
