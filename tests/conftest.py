@@ -9,8 +9,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from functools import cache, lru_cache
+from contextlib import AbstractContextManager
+from functools import cache, lru_cache, partial
 from pathlib import Path
+from unittest import mock
 
 import openvino as ov
 import pytest
@@ -94,6 +96,16 @@ def models_built_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loading, "build", lambda match: first(match.string).clone())
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def pictures() -> Iterator[Callable[[], AbstractContextManager[object]]]:
+    """Runs leave out their pictures, which take longer than they do, but ``with pictures():``."""
+    from placement_gym.view.figures import style
+
+    drawing = partial(mock.patch.object, style, "draw_if_possible", style.draw_if_possible)
+    with mock.patch.object(style, "draw_if_possible", lambda draw, path: ""):
+        yield drawing
 
 
 @pytest.fixture(scope="session")
