@@ -104,7 +104,7 @@ def pictures() -> Iterator[Callable[[], AbstractContextManager[object]]]:
     from placement_gym.view.figures import style
 
     drawing = partial(mock.patch.object, style, "draw_if_possible", style.draw_if_possible)
-    with mock.patch.object(style, "draw_if_possible", lambda draw, path: ""):
+    with mock.patch.object(style, "draw_if_possible", return_value=""):
         yield drawing
 
 
