@@ -63,7 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
         process.wait()
 
 
-settings.register_profile("tests", deadline=None, max_examples=100)
+settings.register_profile("tests", deadline=None, max_examples=50)
 settings.load_profile("tests")
 
 
