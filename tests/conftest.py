@@ -9,8 +9,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from functools import cache
+from contextlib import AbstractContextManager
+from functools import cache, lru_cache, partial
 from pathlib import Path
+from unittest import mock
 
 import openvino as ov
 import pytest
@@ -26,7 +28,7 @@ from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
 from placement_gym.hardware.devices import TESTBED
-from placement_gym.models import load
+from placement_gym.models import load, loading
 from placement_gym.models.spec import ModelSpec
 
 LONGEST_FILES = ("test_examples.py", "test_learners.py", "test_executors.py")
@@ -61,7 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
         process.wait()
 
 
-settings.register_profile("tests", deadline=None, max_examples=100)
+settings.register_profile("tests", deadline=None, max_examples=50)
 settings.load_profile("tests")
 
 
@@ -84,6 +86,26 @@ def own_profiles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("PLACEMENT_GYM_LOCK", str(tmp_path_factory.mktemp("lock") / "measure.lock"))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def models_built_once() -> Iterator[None]:
+    """Built-in models are clones of the first of their name, whose weights they share."""
+    build = loading.build
+    first = lru_cache(8)(lambda name: build(loading.match_built_in(name)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loading, "build", lambda match: first(match.string).clone())
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def pictures() -> Iterator[Callable[[], AbstractContextManager[object]]]:
+    """Runs leave out their pictures, which take longer than they do, but ``with pictures():``."""
+    from placement_gym.view.figures import style
+
+    drawing = partial(mock.patch.object, style, "draw_if_possible", style.draw_if_possible)
+    with mock.patch.object(style, "draw_if_possible", return_value=""):
+        yield drawing
 
 
 @pytest.fixture(scope="session")

@@ -63,10 +63,10 @@ def env_of(policy: type[Any], **kwargs: Any) -> gym.Env[Any, Any]:
 
 
 def make(algorithm: type[Any], policy: type[Any], **options: Any) -> Any:
-    """A model whose rollouts have 16 steps, Post's 10."""
-    settings: dict[str, Any] = {"n_steps": 10 if algorithm is Post else 16, "seed": 0}
+    """A model whose rollouts have 8 steps, Post's 10."""
+    settings: dict[str, Any] = {"n_steps": 10 if algorithm is Post else 8, "seed": 0}
     if algorithm in (PPO, MaskablePPO, TRPO):
-        settings["batch_size"] = 16
+        settings["batch_size"] = 8
     if algorithm in (PPO, MaskablePPO):
         settings["n_epochs"] = 1
     kwargs = {**POLICIES[policy], **options}
@@ -76,7 +76,7 @@ def make(algorithm: type[Any], policy: type[Any], **options: Any) -> Any:
 def train(model: Any) -> bool:
     """Train for two rollouts or more; returns whether weights have changed."""
     before = weights(model)
-    model.learn(50)
+    model.learn(50 if isinstance(model, Post) else 16)
     assert torch.isfinite(weights(model)).all()
     return not torch.equal(weights(model), before)
 

@@ -100,7 +100,7 @@ def test_every_parameter_receives_a_gradient(algorithm: type[BaseAlgorithm], pre
     silent = {name for name, _ in model.policy.named_parameters()}
     for name, parameter in model.policy.named_parameters():
         parameter.register_hook(lambda g, name=name: silent.discard(name) if g.any() else None)
-    model.learn(600)
+    model.learn(300)
     assert not silent
 
 

@@ -237,7 +237,7 @@ def test_the_best_placement_is_the_one_that_was_evaluated(start: str) -> None:
 
 def test_a_policy_trained_on_other_graphs_answers_for_a_new_one() -> None:
     env = gym.make(SIMULATED, model="resnet", devices="cpu+igpu")
-    settings = {"train_on": ["tiny", "inception"], "evaluations": 128, "max_nodes": 80}
+    settings = {"train_on": ["tiny", "inception"], "evaluations": 64, "max_nodes": 80}
     agent = transferred(env, 0, **settings, n_steps=32, batch_size=64)
     observation, _ = env.reset()
     action, _ = agent.predict(observation, deterministic=True)

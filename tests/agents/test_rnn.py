@@ -57,7 +57,7 @@ def test_the_likelihoods_of_all_placements_sum_to_one() -> None:
 @pytest.mark.parametrize("segment", [2, 128])
 @torch.no_grad()
 def test_placements_are_sampled_as_often_as_their_likelihood(segment: int) -> None:
-    net, n = network(segment), 20_000
+    net, n = network(segment), 8_000
     net.place.weight.mul_(4.0)  # far from uniform
     drawn = sequence(net, (3,), n).get_actions()
     placements = every(3)
@@ -66,7 +66,7 @@ def test_placements_are_sampled_as_often_as_their_likelihood(segment: int) -> No
     )
     code = drawn @ torch.tensor([9, 3, 1])
     found = torch.bincount(code, minlength=27) / n
-    torch.testing.assert_close(found, expected, atol=0.015, rtol=0.0)
+    torch.testing.assert_close(found, expected, atol=0.02, rtol=0.0)
 
 
 @torch.no_grad()

@@ -59,14 +59,14 @@ def evaluated(name: str, parts: Sequence[int], seed: int = 0) -> IntArray:
 
 @ALL
 def test_the_same_seed_evaluates_the_same_placements(name: str) -> None:
-    first, second, other = (evaluated(name, [120], seed) for seed in (0, 0, 1))
+    first, second, other = (evaluated(name, [60], seed) for seed in (0, 0, 1))
     assert (first == second).all()
     assert (first != other).any()
 
 
 @ALL
 def test_learning_in_two_parts_goes_on_where_it_stopped(name: str) -> None:
-    assert (evaluated(name, [100, 100]) == evaluated(name, [200])).all()
+    assert (evaluated(name, [50, 50]) == evaluated(name, [100])).all()
 
 
 @pytest.mark.parametrize("name", ["hill-climb", "annealing", "genetic"])
@@ -76,14 +76,14 @@ def test_structured_searches_come_close_to_the_optimum(name: str) -> None:
     cut = minimum_cut(base.problem.units, base.cost_table()).assignment
     assert cut is not None
     optimum = base.backend.evaluate_ignoring_limits(cut)
-    found = made(name, env).learn(600)
+    found = made(name, env).learn(400)
     assert found.best_speedup >= 0.97 * optimum.speedup
 
 
 @ALL
 def test_limits_and_support_hold_in_what_is_predicted(name: str) -> None:
     env = environment(devices=["CPU", {"name": "GPU", "weight_share": 0.4}])
-    search = made(name, env).learn(300)
+    search = made(name, env).learn(150)
     assert placement_env(env).problem.infeasibility(search.assignment) == ""
     assert search.best_speedup > 1.0
 
@@ -152,7 +152,7 @@ def test_hill_climbing_never_takes_a_slower_placement() -> None:
 
 
 @pytest.mark.parametrize(
-    ("heat", "share", "tries"), [(1e-9, 0.0, 100), (0.5, np.exp(-2.0), 1_000), (1e9, 1.0, 100)]
+    ("heat", "share", "tries"), [(1e-9, 0.0, 40), (0.5, np.exp(-2.0), 250), (1e9, 1.0, 40)]
 )
 def test_annealing_accepts_slower_placements_as_metropolis_does(
     heat: float, share: float, tries: int
@@ -170,7 +170,7 @@ def test_annealing_accepts_slower_placements_as_metropolis_does(
         search.speedup = 1.0
         search.learn(1)
         accepted += search.speedup < 1.0
-    assert accepted / tries == pytest.approx(share, abs=0.04)
+    assert accepted / tries == pytest.approx(share, abs=0.06)
 
 
 def test_annealing_cools_down_over_its_horizon() -> None:

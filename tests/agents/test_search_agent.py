@@ -48,9 +48,7 @@ def test_equal_seeds_evaluate_the_same_placements() -> None:
 
 def test_a_larger_budget_continues_a_smaller_one() -> None:
     env = environment()
-    tried = {budget: evaluated(env, budget) for budget in (20, 50, 100)}
-    assert tried[100][:20] == tried[20]
-    assert tried[100][:50] == tried[50]
+    assert evaluated(env, 60)[:20] == evaluated(env, 20)
 
 
 def test_learning_in_parts_is_learning_at_once_and_never_worse() -> None:
@@ -71,8 +69,8 @@ def test_a_run_evaluates_as_many_placements_as_it_may(tmp_path: Path) -> None:
 
 def test_no_placement_is_evaluated_twice_and_none_is_infeasible() -> None:
     env = environment()
-    tried = evaluated(env, 100)
-    assert len({tuple(one) for one in tried}) == 100
+    tried = evaluated(env, 50)
+    assert len({tuple(one) for one in tried}) == 50
     problem = placement_env(env).problem
     assert not any(problem.infeasibility(np.array(one)) for one in tried)
 
@@ -136,7 +134,7 @@ class WrongProfile:
 
 def misled(seed: int) -> gym.Env[Any, Any]:
     """A profile whose times are wrong by a random factor for each operator and device."""
-    env = environment("inception", devices="hsdag-paper", schedule="serial")
+    env = environment("resnet", devices="hsdag-paper", schedule="serial")
     base = placement_env(env)
     true = base.backend
     costs = true.cost_table()

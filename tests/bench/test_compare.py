@@ -30,21 +30,9 @@ def compare(folder: Path, agents: Any = (), model: Any = "tiny", **kwargs: Any) 
     return placement_gym.compare(model, agents, **options)
 
 
-@pytest.fixture
-def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pictures take most of a small comparison's time."""
-    names = (
-        "results.draw_comparison",
-        "results.draw_best_so_far",
-        "placement.draw_placement",
-    )
-    for name in names:
-        monkeypatch.setattr(f"placement_gym.view.figures.{name}", lambda *_: None)
-    monkeypatch.setattr("placement_gym.view.figures.style.save", lambda *_: None)
-
-
-def test_compare_leaves_files_that_people_can_open(tmp_path: Path) -> None:
-    document = compare(tmp_path, None, budget=10)
+def test_compare_leaves_files_that_people_can_open(tmp_path: Path, pictures: Any) -> None:
+    with pictures():
+        document = compare(tmp_path, ["random", "window"], budget=10)
     rows = load_rows(tmp_path / "results.jsonl")
     assert rows == document["rows"]
     assert {row["label"] for row in rows} >= {"single-device CPU", "single-device GPU", "random"}
@@ -59,7 +47,6 @@ def test_compare_leaves_files_that_people_can_open(tmp_path: Path) -> None:
     json.dumps(document, allow_nan=False)
 
 
-@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize(("seeds", "run"), [((0, 1), [0, 0, 0, 1]), ((0, 0), [0, 0, 0])])
 def test_seeds_multiply_agents_once_but_not_single_devices(
     seeds: tuple[int, ...], run: list[int], tmp_path: Path
@@ -69,7 +56,6 @@ def test_seeds_multiply_agents_once_but_not_single_devices(
     assert [row["seed"] for row in rows] == run
 
 
-@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize(
     "wrong", [{"budget": 2.5}, {"budget": 0}, {"budget": True}, {"seeds": ()}, {"seeds": [0.5]}]
 )
@@ -81,7 +67,6 @@ def test_budgets_and_seeds_that_rows_cannot_hold_are_refused(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.usefixtures("no_pictures")
 def test_a_model_whose_path_is_not_utf_8_keeps_its_rows(plain_cnn: str, tmp_path: Path) -> None:
     strange = tmp_path / os.fsdecode(b"nets\xff")
     strange.mkdir()
@@ -147,7 +132,6 @@ def test_rows_of_something_that_has_changed_are_replaced(
     assert len(load_rows(tmp_path / "results.jsonl")) == 2
 
 
-@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("change", [{"host": ""}, {"versions": {"openvino": "2020.1"}}])
 def test_measured_rows_of_another_machine_are_replaced(
     change: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -164,7 +148,6 @@ def test_measured_rows_of_another_machine_are_replaced(
     }
 
 
-@pytest.mark.usefixtures("no_pictures")
 def test_published_rows_that_are_replaced_are_not_used(tmp_path: Path) -> None:
     old, other = compare(tmp_path)["rows"]
     (tmp_path / "results.jsonl").unlink()
@@ -220,18 +203,18 @@ def test_a_bound_is_shown_where_nothing_is_proven(tmp_path: Path) -> None:
 
 
 def test_pictures_that_cannot_be_drawn_cost_no_result(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pictures: Any
 ) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise MemoryError("too large to draw")
 
     monkeypatch.setattr("placement_gym.view.figures.placement.draw_placement", fail)
-    document = compare(tmp_path, ["window"])
+    with pictures():
+        document = compare(tmp_path, ["window"])
     assert all(row["latency_ms"] for row in document["rows"])
     assert any("too large to draw" in note for note in document["notes"])
 
 
-@pytest.mark.usefixtures("no_pictures")
 def test_every_label_has_files_of_its_own(tmp_path: Path) -> None:
     labels = ("a 1.5", "a 1 5", "a-1 5", "a 1-5", "a-1-5", "a--1 5", "a  1 5", "a_1_5", "-a-1-5")
     files = {
@@ -247,14 +230,12 @@ def test_every_label_has_files_of_its_own(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.usefixtures("no_pictures")
 def test_one_agent_under_two_labels_runs_once(tmp_path: Path) -> None:
     labels = [row["label"] for row in compare(tmp_path, ["random", RENAMED])["rows"]]
     assert labels[-2:] == ["random", "chance"]
     assert len(load_rows(tmp_path / "results.jsonl")) == 3
 
 
-@pytest.mark.usefixtures("no_pictures")
 def test_an_agent_in_memory_takes_no_name_of_another_one(tmp_path: Path) -> None:
     def heft(env: Any, seed: int) -> Greedy:
         return Greedy(env, seed)
@@ -287,7 +268,6 @@ def test_measured_latencies_are_shown_corrected_for_drift(tmp_path: Path) -> Non
     )
 
 
-@pytest.mark.usefixtures("no_pictures")
 def test_doubt_is_shown_beside_the_row_and_stated(tmp_path: Path) -> None:
     document = compare(tmp_path, ["window"])
     *others, window = document["rows"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -69,12 +70,16 @@ def test_share_of_slow_work_is_in_times_of_the_fastest_device() -> None:
 
 @pytest.mark.slow
 def test_the_command_writes_every_placement_and_a_picture(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    pictures: Any,
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     words = ["fidelity", "--model", "tiny", "--devices", "cpu-testbed", "--placements", "8"]
     words += ["--pictures", "svg"]
-    assert main([*words, "--out", str(tmp_path), "--json"]) == 0
+    with pictures():
+        assert main([*words, "--out", str(tmp_path), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document.pop("out") == str(tmp_path)
     assert len(document["rows"]) == 8

@@ -151,14 +151,16 @@ class Planned(NamedTuple):
     ],
     ids=["residual-onnx", "chain-ir"],
 )
-def planned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Planned:
+def planned(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, pictures: Any
+) -> Planned:
     """A network from outside the zoo, its file written by the test, planned and measured."""
     name, save, devices = request.param
     folder = tmp_path_factory.mktemp("plan")
     # Read once: OpenVINO's automatic names for parts of an ONNX model change with each reading.
     model = load(save(folder / name))
     said = io.StringIO()
-    with redirect_stderr(said):
+    with redirect_stderr(said), pictures():
         document = plan(model, devices, out=folder / "out", pictures="svg")
     return Planned(model, document, said.getvalue())
 

@@ -55,7 +55,7 @@ def model(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.mark.filterwarnings("ignore:.*Box observation space (min|max)imum value is")
-@pytest.mark.parametrize("options", [{"schedule": name} for name in PRESETS] + [{"noise": 0.1}])
+@pytest.mark.parametrize("options", [{"schedule": "exprimo"}, {"noise": 0.1}])
 def test_gymnasiums_and_stable_baselines_checks_pass(options: dict[str, Any], model: str) -> None:
     env = made(model=model, **options)
     check_env(env)

@@ -23,12 +23,6 @@ SIM = ["compare", "--env", "DevicePlacementSim-v0", "--model", "tiny", "--budget
 LIMITED = [*SIM, "--devices", "cpu-testbed-limited"]
 
 
-@pytest.fixture(autouse=True)
-def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    for draw in ("draw_runs", "draw_placements"):
-        monkeypatch.setattr(f"placement_gym.bench.report.comparison_files.{draw}", lambda *_: [])
-
-
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")

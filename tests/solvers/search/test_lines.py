@@ -49,7 +49,7 @@ def test_a_cross_takes_one_stretch_of_the_order(backend: SimulatedBackend) -> No
 def test_each_line_has_one_elite_the_best(backend: SimulatedBackend) -> None:
     search = search_of(backend)
     best: dict[float, float] = {}
-    for state, _ in islice(search.run(), 300):
+    for state, _ in islice(search.run(), 120):
         search.note(state)
         line, ms = float(state.numbers[LINE]), float(state.numbers[BEST])
         best[line] = min(best.get(line, np.inf), ms)
@@ -61,7 +61,7 @@ def test_each_line_has_one_elite_the_best(backend: SimulatedBackend) -> None:
 
 def test_chains_exceed_limits_but_their_best_never_does(backend: SimulatedBackend) -> None:
     exceeding = 0
-    for state, _ in islice(search_of(backend).run(), 300):
+    for state, _ in islice(search_of(backend).run(), 120):
         exceeding += state.numbers[OVER] > 0.0
         if state.numbers[BEST] < np.inf:
             assert backend.infeasibility(state.best.astype(np.int64)) == ""

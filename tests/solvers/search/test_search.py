@@ -72,7 +72,7 @@ def find_optimum_ms(backend: SimulatedBackend) -> float:
 @pytest.mark.parametrize(("schedule", "seed"), CASES)
 def test_it_finds_the_optimum_of_small_problems(schedule: str, seed: int) -> None:
     backend = drawn(schedule, seed)
-    assignment, latency_ms = find(backend, evaluations=100)
+    assignment, latency_ms = find(backend, evaluations=40)
     assert backend.infeasibility(assignment) == ""
     assert latency_ms == pytest.approx(backend.evaluate(assignment).latency_ms, rel=1e-9)
     assert latency_ms == pytest.approx(find_optimum_ms(backend), rel=1e-9)
@@ -81,7 +81,7 @@ def test_it_finds_the_optimum_of_small_problems(schedule: str, seed: int) -> Non
 @pytest.mark.parametrize(("schedule", "seed"), CASES)
 def test_it_finds_the_optimum_where_devices_share_memory(schedule: str, seed: int) -> None:
     backend = sharing(schedule, seed)
-    assignment, latency_ms = find(backend, evaluations=100)
+    assignment, latency_ms = find(backend, evaluations=40)
     assert backend.infeasibility(assignment) == ""
     assert latency_ms == pytest.approx(find_optimum_ms(backend), rel=1e-9)
 
@@ -89,7 +89,7 @@ def test_it_finds_the_optimum_where_devices_share_memory(schedule: str, seed: in
 @EVERY
 def test_whatever_it_proposes_keeps_limits_and_is_new(schedule: str) -> None:
     for backend in (drawn(schedule, 3), sharing(schedule, 5)):
-        proposed = propose(backend, 30)
+        proposed = propose(backend, 15)
         assert len({one.tobytes() for one in proposed}) == len(proposed) > 0
         assert [backend.infeasibility(one) for one in proposed] == [""] * len(proposed)
 
