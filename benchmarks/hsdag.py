@@ -1,22 +1,53 @@
-"""HSDAG's time for each placement; policy, Stable-Baselines3 and environment together.
+"""HSDAG's Table 2 on graphs of the size of its Table 1, and the time of a placement.
 
-    python benchmarks/hsdag.py --data DIR
+    python benchmarks/hsdag.py run --rows rows.jsonl        # runs what has no row yet
+    python benchmarks/hsdag.py tables --rows docs/results/hsdag-rows.jsonl.gz
+    python benchmarks/hsdag.py statistics
+    python benchmarks/hsdag.py speed --data DIR
 
-DIR holds the inputs of dnn-partitioning; without it the largest graph is left out.
+Devices are ``hsdag-paper``, whose single-device latencies are the published ones. Learned agents
+and annealing begin with random placements. DIR holds the inputs of dnn-partitioning; without it
+``speed`` leaves the largest graph out.
 """
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from time import process_time
 from typing import Any
 
+import numpy as np
 import torch
-from common import BERT_12, make_env, make_parser, print_table
+from common import BERT_12, Row, combine, make_env, make_parser, print_table, read_rows, run_missing
+from learning import POINTS, learn_in
 
+import agents
 from agents.common.reinforce import REINFORCE
 from agents.hsdag.agent import make
+from placement_gym.bench.study.spec import Study
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.solvers.cuts import minimum_cut
 
+TABLE_1 = {"inception-fp16": (728, 764), "resnet-fp16": (396, 411), "bert-8-fp16": (1009, 1071)}
+"""Nodes and edges that the paper states."""
+SMALLER, WHOLE = "colocated", "op"
+"""Units after the paper's co-location, and without coarsening."""
+HSDAG, RL, PLACETO, RNN = "HSDAG", "HSDAG, rl", "Placeto", "RNN-based"
+MULTISCALE, ANNEALING, OPTIMUM = "logits-multiscale", "annealing", "proven optimum"
+ARMS: dict[str, Callable[..., Any]] = {
+    HSDAG: partial(agents.make, "hsdag", preset="paper"),
+    RL: partial(agents.make, "hsdag"),
+    MULTISCALE: partial(agents.make, "logits-multiscale"),
+    ANNEALING: partial(agents.make, "annealing", start="random"),
+    PLACETO: partial(agents.make, "placeto", preset="paper"),
+    RNN: partial(agents.make, "rnn", preset="paper"),
+}
+SINGLE = {"CPU-only": 0, "GPU-only": 1, "OpenVINO-CPU": 0, "OpenVINO-GPU": 1}
+"""Number of the device; OpenVINO's own choices put the whole model on one, as ``hsdag-paper``
+supports all operators on both."""
 GRAPHS: dict[str, tuple[dict[str, Any], float]] = {
     "resnet": ({"model": "resnet"}, 40.0),
     "bert-8": ({"model": "bert-8"}, 105.0),
@@ -31,9 +62,193 @@ PLACEMENTS = 200
 
 def main() -> None:
     parser = make_parser(__doc__)
+    parser.add_argument("command", choices=("run", "tables", "statistics", "speed"))
+    parser.add_argument("--rows", type=Path, default=Path("hsdag.jsonl"), help="%(default)s")
+    parser.add_argument("--arms", default=";".join(ARMS), help="separated by ; (%(default)s)")
+    parser.add_argument("--granularity", default=SMALLER, choices=(SMALLER, WHOLE), help="of units")
+    parser.add_argument("--budget", type=int, default=2000, help="placements (%(default)s)")
+    parser.add_argument("--seeds", type=int, default=5, help="runs of each (%(default)s)")
     parser.add_argument("--data", type=Path, help="inputs of dnn-partitioning")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    commands[options.command](options)
+
+
+def load(model: str, granularity: str) -> DevicePlacementEnv:
+    """The environment of a model's raw graph: every node of its fp16 IR."""
+    return make_env(
+        model, devices="hsdag-paper", graph="raw", granularity=granularity, observe_graph=False
+    )
+
+
+def run_all(options: argparse.Namespace) -> None:
+    """Do the runs that the file lacks, seed by seed."""
+    jobs = combine(
+        seed=range(options.seeds),
+        model=TABLE_1,
+        granularity=[options.granularity],
+        arm=options.arms.split(";"),
+        budget=[options.budget],
+    )
+    run_missing(options.rows, jobs, run)
+
+
+def run(seed: int, model: str, granularity: str, arm: str, budget: int) -> Row:
+    """One run, with the latencies of the single devices and of the optimum."""
+    env = load(model, granularity)
+    row = learn_in(env, ARMS[arm], seed, budget)
+    print(f"{model}, {granularity}, {arm}, {seed}: {row['best_ms']}, {row['cpu_s']} s", flush=True)
+    return row | {"single_ms": find_single_ms(env), "optimum_ms": find_optimum_ms(env)}
+
+
+def find_single_ms(env: DevicePlacementEnv) -> list[float]:
+    """Latency of each device alone, in ms."""
+    return [float(one.latency_ms) for one in env.singles.measurements if one is not None]
+
+
+def find_optimum_ms(env: DevicePlacementEnv) -> float:
+    """Latency of the minimum cut, which is optimal on two devices without limits, in ms."""
+    found = minimum_cut(env.problem.units, env.cost_table())
+    return float(env.backend.evaluate(found.assignment).latency_ms)
+
+
+def print_statistics(options: argparse.Namespace) -> None:
+    """Print the sizes of the graphs, and what share of the twin's time weight converts take."""
+    lines = []
+    for model, (nodes, edges) in TABLE_1.items():
+        env = load(model, SMALLER)
+        graph, table = env.problem.units.graph, env.cost_table()
+        converts = np.array([kind == "Convert" for kind in graph.types])
+        share = 100.0 * table.operator_ms[converts].sum(axis=0) / table.operator_ms.sum(axis=0)
+        n_edges = graph.edge_index.shape[1]
+        lines.append(
+            {
+                "model": model,
+                "nodes": len(graph),
+                "published nodes": nodes,
+                "edges": n_edges,
+                "published edges": edges,
+                "edges a node": f"{n_edges / len(graph):.2f}",
+                "units": env.problem.n_units,
+                "converts, % of CPU's and GPU's time": " and ".join(f"{one:.0f}" for one in share),
+                "CPU, GPU, ms": ", ".join(f"{one:.4g}" for one in find_single_ms(env)),
+                "optimum, ms": f"{find_optimum_ms(env):.4g}",
+                "optimum without coarsening, ms": f"{find_optimum_ms(load(model, WHOLE)):.4g}",
+            }
+        )
+    print_table(lines)
+
+
+def print_tables(options: argparse.Namespace) -> None:
+    """Print gains beside the published ones, what is claimed, and each arm's learning."""
+    for granularity in (SMALLER, WHOLE):
+        rows = [
+            row
+            for row in read_rows(options.rows)
+            if (row["granularity"], row["budget"]) == (granularity, options.budget)
+        ]
+        if rows:
+            ours = collect(rows)
+            print_table(compare(ours), f"{granularity}: % shorter than CPU-only (ms)")
+            print_table(check_claims(ours), f"{granularity}: claims, %")
+            print_table(describe_arms(rows), f"{granularity}: ms, means over seeds")
+
+
+def collect(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
+    """Mean best latency in ms, by method and model."""
+    found: dict[str, dict[str, float]] = {name: {} for name in (*SINGLE, *ARMS, OPTIMUM)}
+    for row in rows:
+        for name, device in SINGLE.items():
+            found[name][row["model"]] = row["single_ms"][device]
+        found[OPTIMUM][row["model"]] = row["optimum_ms"]
+    for arm in ARMS:
+        for model in TABLE_1:
+            best = [
+                row["best_ms"][str(row["budget"])]
+                for row in rows
+                if (row["arm"], row["model"]) == (arm, model)
+            ]
+            if best:
+                found[arm][model] = float(np.mean(best))
+    return {name: values for name, values in found.items() if values}
+
+
+def read_published() -> dict[str, dict[str, float]]:
+    """Table 2 in ms, by method and model."""
+    known = Study.load("paper").published
+    return {
+        name: {f"{model}-fp16": ms for model, ms in values.items()}
+        for name, values in known.items()
+    }
+
+
+def gain(found: dict[str, dict[str, float]], method: str, model: str) -> float:
+    """How much shorter than on the CPU alone, in %; nan if it is not known."""
+    ms = found.get(method, {}).get(model, np.nan)
+    return 100.0 * (1.0 - ms / found["CPU-only"][model])
+
+
+def compare(ours: dict[str, dict[str, float]]) -> list[Row]:
+    """A line for each method: its published gain and ours on each model."""
+    published = read_published()
+    lines = []
+    for method in ours:
+        line: Row = {"method": method}
+        for model in TABLE_1:
+            for whose, found in (("published", published), ("ours", ours)):
+                ms = found.get(method, {}).get(model)
+                cell = f"{gain(found, method, model):.1f} ({ms:.4g})" if ms else "-"
+                line[f"{model.removesuffix('-fp16')}, {whose}"] = cell
+        lines.append(line)
+    return lines
+
+
+def check_claims(ours: dict[str, dict[str, float]]) -> list[Row]:
+    """The paper's figures, from its own table and from our runs."""
+    published = read_published()
+    methods = [name for name in ours if name not in (*SINGLE, PLACETO, RNN)]
+    sources = [("published", published, HSDAG), *((name, ours, name) for name in methods)]
+
+    def write(claim: str, value: Callable[[dict[str, dict[str, float]], str], float]) -> Row:
+        return {"claim": claim} | {name: f"{value(*source):.2f}" for name, *source in sources}
+
+    def over_single(model: str, found: dict[str, dict[str, float]], method: str) -> float:
+        best = min(found[name][model] for name in ("CPU-only", "GPU-only"))
+        return 100.0 * (1.0 - found[method][model] / best)
+
+    return [
+        write("over CPU-only, most", lambda *a: max(gain(*a, model) for model in TABLE_1)),
+        write(
+            "less Placeto's, most",
+            lambda found, method: max(
+                gain(found, method, model) - gain(found, PLACETO, model) for model in TABLE_1
+            ),
+        ),
+        write("GPU-only, most", lambda found, _: max(gain(found, "GPU-only", m) for m in TABLE_1)),
+        *(write(f"over best single, {m}", partial(over_single, m)) for m in TABLE_1),
+    ]
+
+
+def describe_arms(rows: Sequence[Row]) -> list[Row]:
+    """How far each arm is at some numbers of placements."""
+    lines = []
+    for model in TABLE_1:
+        for arm in ARMS:
+            mine = [row for row in rows if (row["model"], row["arm"]) == (model, arm)]
+            if not mine:
+                continue
+            line: Row = {"model": model, "units": mine[0]["units"], "arm": arm}
+            for n in (str(n) for n in POINTS if n <= mine[0]["budget"]):
+                best, mean = (np.mean([row[k][n] for row in mine]) for k in ("best_ms", "mean_ms"))
+                line[f"best / mean at {n}"] = f"{best:.4g} / {mean:.4g}"
+            line["greedy"] = f"{np.mean([row['greedy_ms'] for row in mine]):.4g}"
+            line["CPU s"] = f"{np.mean([row['cpu_s'] for row in mine]):.1f}"
+            lines.append(line | {"runs": len(mine)})
+    return lines
+
+
+def print_speed(options: argparse.Namespace) -> None:
+    """Print HSDAG's time for each placement: policy, Stable-Baselines3 and environment."""
     runs = []
     for name, (env_kwargs, published_ms) in GRAPHS.items():
         runs += [(name, env_kwargs, PAPER, published_ms), (name, env_kwargs, DEFAULT, None)]
@@ -66,6 +281,13 @@ def time_placement_ms(agent: REINFORCE) -> float:
     agent.learn(PLACEMENTS, reset_num_timesteps=False)
     return (process_time() - started) / PLACEMENTS * 1e3
 
+
+commands: dict[str, Callable[[argparse.Namespace], None]] = {
+    "run": run_all,
+    "tables": print_tables,
+    "statistics": print_statistics,
+    "speed": print_speed,
+}
 
 if __name__ == "__main__":
     main()
