@@ -1,13 +1,11 @@
-"""HSDAG's Table 2 on graphs of the size of its Table 1, and the time of a placement.
+"""HSDAG's Table 2 on graphs of the size of its Table 1.
 
     python benchmarks/hsdag.py run --rows rows.jsonl        # runs what has no row yet
     python benchmarks/hsdag.py tables --rows docs/results/hsdag-rows.jsonl.gz
     python benchmarks/hsdag.py statistics
-    python benchmarks/hsdag.py speed --data DIR
 
 Devices are ``hsdag-paper``, whose single-device latencies are the published ones. Learned agents
-and annealing begin with random placements. DIR holds the inputs of dnn-partitioning; without it
-``speed`` leaves the largest graph out.
+and annealing begin with random placements.
 """
 
 from __future__ import annotations
@@ -16,17 +14,14 @@ import argparse
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from time import process_time
 from typing import Any
 
 import numpy as np
 import torch
-from common import BERT_12, Row, combine, make_env, make_parser, print_table, read_rows, run_missing
+from common import Row, combine, make_env, make_parser, print_table, read_rows, run_missing
 from learning import POINTS, learn_in
 
 import agents
-from agents.common.reinforce import REINFORCE
-from agents.hsdag.agent import make
 from placement_gym.bench.study.spec import Study
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.solvers.cuts import minimum_cut
@@ -49,30 +44,19 @@ ARMS: dict[str, Callable[..., Any]] = {
 SINGLE = {"CPU-only": 0, "GPU-only": 1, "OpenVINO-CPU": 0, "OpenVINO-GPU": 1}
 """Number of the device; OpenVINO's own choices put the whole model on one, as ``hsdag-paper``
 supports all operators on both."""
-GRAPHS: dict[str, tuple[dict[str, Any], float]] = {
-    "resnet": ({"model": "resnet"}, 40.0),
-    "bert-8": ({"model": "bert-8"}, 105.0),
-    "resnet-fp16 raw": ({"model": "resnet-fp16", "graph": "raw"}, 40.0),
-    "bert-fp16 raw": ({"model": "bert-fp16", "graph": "raw"}, 105.0),
-}
-"""Environment, and ms a placement of the published code."""
-FORMS = {"paper's episodes": {"preset": "paper"}, "default": {}}
-PAPER, DEFAULT = FORMS
-PLACEMENTS = 200
 
 
 def main() -> None:
     parser = make_parser(__doc__)
-    parser.add_argument("command", choices=("run", "tables", "statistics", "speed"))
+    parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("--rows", type=Path, default=Path("hsdag.jsonl"), help="%(default)s")
     parser.add_argument("--arms", default=";".join(ARMS), help="separated by ; (%(default)s)")
     parser.add_argument("--granularity", default=SMALLER, choices=(SMALLER, WHOLE), help="of units")
     parser.add_argument("--budget", type=int, default=2000, help="placements (%(default)s)")
     parser.add_argument("--seeds", type=int, default=5, help="runs of each (%(default)s)")
-    parser.add_argument("--data", type=Path, help="inputs of dnn-partitioning")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    commands[options.command](options)
+    COMMANDS[options.command](options)
 
 
 def load(model: str, granularity: str) -> DevicePlacementEnv:
@@ -123,6 +107,7 @@ def print_statistics(options: argparse.Namespace) -> None:
             "without coarsening": load(model, WHOLE),
             "fp32": load(model.removesuffix("-fp16"), SMALLER),
             "folded": make_env(model, devices=DEVICES),
+            "folded, without coarsening": make_env(model, devices=DEVICES, granularity=WHOLE),
         }
         graph, table = env.problem.units.graph, env.cost_table()
         converts = np.array([kind == "Convert" for kind in graph.types])
@@ -139,7 +124,9 @@ def print_statistics(options: argparse.Namespace) -> None:
                 "units": env.problem.n_units,
                 "converts, % of CPU's and GPU's time": " and ".join(f"{one:.0f}" for one in share),
                 "CPU, GPU, ms": ", ".join(f"{one:.4g}" for one in find_single_ms(env)),
-                **{f"optimum, {name}": f"{find_optimum_ms(one):.4g}" for name, one in forms.items()},
+                **{
+                    f"optimum, {name}": f"{find_optimum_ms(one):.4g}" for name, one in forms.items()
+                },
             }
         )
     print_table(lines)
@@ -253,46 +240,10 @@ def describe_arms(rows: Sequence[Row]) -> list[Row]:
     return lines
 
 
-def print_speed(options: argparse.Namespace) -> None:
-    """Print HSDAG's time for each placement: policy, Stable-Baselines3 and environment."""
-    runs = []
-    for name, (env_kwargs, published_ms) in GRAPHS.items():
-        runs += [(name, env_kwargs, PAPER, published_ms), (name, env_kwargs, DEFAULT, None)]
-    if options.data is not None:
-        env_kwargs = {"model": options.data / BERT_12, "granularity": "op"}
-        runs.append(("bert_l-12", env_kwargs, DEFAULT, None))
-    print_table(time_form(*run) for run in runs)
-
-
-def time_form(
-    name: str, env_kwargs: dict[str, Any], form: str, published_ms: float | None
-) -> dict[str, object]:
-    """The line of a graph and a form of the agent."""
-    env = make_env(**env_kwargs)
-    ms = time_placement_ms(make(env, 0, **FORMS[form]))
-    return {
-        "graph": name,
-        "units": env.problem.n_units,
-        "form": form,
-        "ms a placement": f"{ms:.2f}",
-        "published code, ms": published_ms or "",
-        "ratio": f"{published_ms / ms:.0f}" if published_ms else "",
-    }
-
-
-def time_placement_ms(agent: REINFORCE) -> float:
-    """Time learning after a first update; returns ms of one core a placement."""
-    agent.learn(agent.n_steps * agent.n_envs)
-    started = process_time()
-    agent.learn(PLACEMENTS, reset_num_timesteps=False)
-    return (process_time() - started) / PLACEMENTS * 1e3
-
-
-commands: dict[str, Callable[[argparse.Namespace], None]] = {
+COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
     "run": run_all,
     "tables": print_tables,
     "statistics": print_statistics,
-    "speed": print_speed,
 }
 
 if __name__ == "__main__":

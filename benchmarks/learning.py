@@ -141,9 +141,7 @@ def learn(data: Path | None, seed: int, problem: str, agent: str, budget: int) -
     return row if agent != FLOOR else row | {"greedy_ms": None}
 
 
-def learn_in(
-    env: DevicePlacementEnv, make: Callable[..., Any], seed: int, budget: int
-) -> Row:
+def learn_in(env: DevicePlacementEnv, make: Callable[..., Any], seed: int, budget: int) -> Row:
     """Let the agent that ``make`` makes learn, and return how well it placed."""
     recorder, began_s = Recorder(env.backend, [budget]), process_time()
     with env.with_backend(recorder):

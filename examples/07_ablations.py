@@ -154,7 +154,9 @@ def draw(runs: list[dict], models: list[str], path: Path) -> None:
         for found, face, label in ((greedy, "white", "greedy"), (best, "C0", "best")):
             values = [values[k] for values in found.values()]
             panel.plot(values, position, "o", color="C0", mfc=face, label=label, clip_on=False)
-        panel.axvline(next(iter(single.values()))[k], color="C3", lw=1.0, label="best single device")
+        panel.axvline(
+            next(iter(single.values()))[k], color="C3", lw=1.0, label="best single device"
+        )
         panel.set_xscale("symlog", linthresh=LINEAR)
         panel.xaxis.set_major_formatter("{x:g}")
         panel.set(xlim=(0.0, None), ylim=(len(best) - 0.5, -0.5), title=model)
