@@ -154,7 +154,7 @@ def learn_in(env: DevicePlacementEnv, make: Callable[..., Any], seed: int, budge
     speedups = np.array(recorder.speedups[:budget])
     latencies = env.backend.reference_ms / np.where(speedups > 0.0, speedups, np.nan)
     at = np.unique(np.geomspace(20, len(latencies), 40).astype(int))
-    points = [n for n in POINTS if n <= len(latencies)]
+    points = sorted({*(n for n in POINTS if n <= len(latencies)), budget})
     return {
         "units": env.problem.n_units,
         "best_ms": {str(n): float(np.nanmin(latencies[:n])) for n in points},
