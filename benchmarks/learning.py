@@ -140,19 +140,24 @@ class Recorder(Meter):
 
 def learn(data: Path | None, seed: int, problem: str, agent: str, budget: int) -> Row:
     """Let an agent learn, and return how well it placed."""
-    env = load(data, problem)
+    row = learn_in(load(data, problem), AGENTS[agent], seed, budget)
+    return row if agent != FLOOR else row | {"greedy_ms": None}
+
+
+def learn_in(env: DevicePlacementEnv, make: Callable[..., Any], seed: int, budget: int) -> Row:
+    """Let the agent that ``make`` makes learn, and return how well it placed."""
     recorder, began_s = Recorder(env.backend, [budget]), process_time()
     with env.with_backend(recorder):
-        made = AGENTS[agent](env, seed=seed)
+        made = make(env, seed=seed)
         env.reset(seed=seed)
         with suppress(BudgetReached):
             made.learn(budget)
     cpu_s = process_time() - began_s
-    greedy = None if agent == FLOOR else float(play_episode(env, made)["latency_ms"])
+    greedy = float(play_episode(env, made)["latency_ms"])
     speedups = np.array(recorder.speedups[:budget])
     latencies = env.backend.reference_ms / np.where(speedups > 0.0, speedups, np.nan)
     at = np.unique(np.geomspace(20, len(latencies), 40).astype(int))
-    points = [n for n in POINTS if n <= len(latencies)]
+    points = sorted({*(n for n in POINTS if n <= len(latencies)), budget})
     return {
         "units": env.problem.n_units,
         "best_ms": {str(n): float(np.nanmin(latencies[:n])) for n in points},

@@ -1,8 +1,9 @@
 """The worth of each part of HSDAG: the paper's Table 3, and ablations that it lacks.
 
-HSDAG is its preset ``rl`` here. Every variant places each model with the same budget and seeds
-in the simulated environment. 0 is the best single device, 1 the proven optimum; the table shows
-medians over the seeds. Started again after a stop, it runs what is missing.
+HSDAG is its preset ``rl`` or ``paper``. Every variant places each model with the same budget and
+seeds in the simulated environment, and begins with random placements. A row is how far above the
+proven optimum a latency is, in %; the table shows medians over the seeds. Started again after a
+stop, it runs what is missing.
 """
 
 import argparse
@@ -21,45 +22,62 @@ from placement_gym.envs.observation import FEATURES
 from placement_gym.solvers.cuts import minimum_cut
 
 ENV = "DevicePlacementSim-v0"
-BLIND = {"features": [name for name in FEATURES if name != "cost"], "cost_weight": 0.0}
 STRUCTURE = ("in_degree", "out_degree", "fractal_dimension")
+PAPER = ("type", "shape", *STRUCTURE, "position")
 NO_COLOCATION = "without co-location"
 SMOKE = ("HSDAG", "without GNN", NO_COLOCATION)
-LOWEST = -0.25  # the left edge of the picture
+LINEAR = 0.1  # % above the optimum up to which the picture's axis is linear
 
 
-def variants(blind: bool) -> dict[str, dict]:
-    """Each variant's agent; a blind one does not observe the devices' times."""
-    base = BLIND if blind else {"features": list(FEATURES)}
+def variants(preset: str) -> dict[str, dict]:
+    """Each variant's agent."""
+    blocks = tuple(FEATURES) if preset == "rl" else PAPER
 
-    def hsdag(**settings) -> dict:
-        policy = {**base, **settings.pop("policy", {})}
-        return {"name": "hsdag", "kwargs": {"policy": policy, **settings}}
+    def hsdag(policy: dict | None = None, **settings) -> dict:
+        kwargs = {"preset": preset, **settings}
+        return {"name": "hsdag", "kwargs": kwargs | ({"policy": policy} if policy else {})}
 
-    def without(*blocks: str) -> dict:
-        features = [name for name in base["features"] if name not in blocks]
-        return hsdag(policy={"features": features})
+    def without(*left_out: str, **options) -> dict:
+        return hsdag({"features": [name for name in blocks if name not in left_out], **options})
 
     return {
         "HSDAG": hsdag(),
         "without output shape": without("shape"),
         "without node ID": without("position"),
         "without graph structure": without(*STRUCTURE),
-        "without grouping": hsdag(policy={"groups": 0, "depth": 0}),
-        "groups parsed": hsdag(policy={"groups": 0}),
-        "without table": hsdag(policy={"table": False}),
-        "without GNN": hsdag(policy={"layers": 0}),
-        "symmetrised GCN": hsdag(policy={"directed": False}),
-        "GAT": hsdag(policy={"conv": "gat"}),
-        "GIN": hsdag(policy={"conv": "gin"}),
+        "without grouping": hsdag({"groups": 0, "depth": 0}),
+        "without GNN": hsdag({"layers": 0}),
+        "GAT": hsdag({"conv": "gat"}),
+        "GIN": hsdag({"conv": "gin"}),
+        **(changes_of_rl if preset == "rl" else changes_of_paper)(hsdag, without),
+        NO_COLOCATION: hsdag(),
+        "random": {"name": "random"},
+        "random blocks": {"name": "random-blocks"},
+        "annealing": {"name": "annealing", "kwargs": {"start": "random"}},
+    }
+
+
+def changes_of_rl(hsdag, without) -> dict[str, dict]:
+    """Variants of the preset ``rl`` alone."""
+    return {
+        "symmetrised GCN": hsdag({"directed": False}),
+        "groups parsed": hsdag({"groups": 0}),
+        "without table": hsdag({"table": False}),
+        "without devices' times": without("cost", cost_weight=0.0),
         "with imitation": hsdag(imitate=10.0),
         "reward 1 / latency": hsdag(envs={"num_envs": 20, "reward": "inverse_latency"}),
         "reward -sqrt(latency)": hsdag(envs={"num_envs": 20, "reward": "neg_sqrt_latency"}),
-        NO_COLOCATION: hsdag(),
-        "paper": {"name": "hsdag", "kwargs": {"preset": "paper"}},
-        "random": {"name": "random"},
-        "random blocks": {"name": "random-blocks"},
-        "annealing": {"name": "annealing"},
+    }
+
+
+def changes_of_paper(hsdag, without) -> dict[str, dict]:
+    """Variants of the preset ``paper`` alone."""
+    return {
+        "directed GCN": hsdag({"directed": True}),
+        "with devices' times": hsdag({"features": [*PAPER, "cost"], "cost_weight": 2.0}),
+        "with a baseline": hsdag(baseline="per_step"),
+        "learning rate 1e-3": hsdag(learning_rate=1e-3),
+        "reward log(speed-up)": hsdag(envs={"horizon": 20, "reward": "log_speedup"}),
     }
 
 
@@ -76,8 +94,8 @@ def make_study(agents: dict[str, dict], granularity: str, options: argparse.Name
     )
 
 
-def gaps_closed(study: Study, rows: list[dict]) -> list[dict]:
-    """The rows of a study as variants with the gaps that they close."""
+def above_optimum(study: Study, rows: list[dict]) -> list[dict]:
+    """The rows of a study as variants, with how far above the optimum they are."""
     found = []
     references = {model: reference_latencies(study, model) for model in study.models}
     for row in rows:
@@ -85,8 +103,13 @@ def gaps_closed(study: Study, rows: list[dict]) -> list[dict]:
             raise SystemExit(f"{row['label']} on {row['model']}: {row['error']}")
         names = ("model", "seed", "budget", "latency_ms", "wall_s")
         run = {"variant": study.label(row), **{name: row[name] for name in names}}
-        for name, key in (("finalist", "latency_ms"), ("greedy", "greedy_latency_ms")):
-            run[name] = gap_closed(row[key], *references[row["model"]])
+        single_ms, optimum_ms = references[row["model"]]
+        for name, ms in (
+            ("best", row["latency_ms"]),
+            ("greedy", row["greedy_latency_ms"]),
+            ("single_device", single_ms),
+        ):
+            run[name] = np.inf if ms is None else 100.0 * (ms / optimum_ms - 1.0)
         found.append(run)
     return found
 
@@ -100,11 +123,6 @@ def reference_latencies(study: Study, model: str) -> tuple[float, float]:
     return info["best_single_ms"], info["latency_ms"]
 
 
-def gap_closed(latency_ms: float | None, single_ms: float, optimum_ms: float) -> float:
-    """0 for the best single device, 1 for the optimum; an infeasible placement counts as -1."""
-    return -1.0 if latency_ms is None else (single_ms - latency_ms) / (single_ms - optimum_ms)
-
-
 def medians(runs: list[dict], models: list[str], column: str) -> dict[str, list[float]]:
     """The medians of each variant over its seeds, one per model."""
     values = defaultdict(list)
@@ -115,32 +133,39 @@ def medians(runs: list[dict], models: list[str], column: str) -> dict[str, list[
 
 
 def make_table(runs: list[dict], models: list[str]) -> Table:
-    """Finalist, and greedy placement in brackets."""
-    table = Table("variant", *models, title="gap closed by the finalist (greedy placement)")
-    finalists, greedy = (medians(runs, models, name) for name in ("finalist", "greedy"))
-    for label, values in finalists.items():
+    """Best placement, and greedy placement in brackets."""
+    table = Table("variant", *models, title="% above the optimum, best (greedy)")
+    best, greedy = (medians(runs, models, name) for name in ("best", "greedy"))
+    for label, values in best.items():
         pairs = zip(values, greedy[label], strict=True)
-        table.add_row(label, *(f"{found:.2f} ({predicted:.2f})" for found, predicted in pairs))
+        table.add_row(label, *(f"{found:.1f} ({predicted:.1f})" for found, predicted in pairs))
     return table
 
 
 def draw(runs: list[dict], models: list[str], path: Path) -> None:
-    """Draw the gap that each variant's finalist closes, as bars; losses are left of 0."""
-    found = medians(runs, models, "finalist")
-    figure = Figure(figsize=(8, 9), layout="constrained")
-    axes = figure.subplots()
-    position, height = np.arange(len(found)), 0.8 / len(models)
-    for k, model in enumerate(models):
-        place = position + (k - (len(models) - 1) / 2) * height
-        axes.barh(place, [values[k] for values in found.values()], height, label=model)
-    for value in (0.0, 1.0):
-        axes.axvline(value, color="#333333", lw=1.0)
-    axes.set_yticks(position, list(found))
-    axes.set(xlim=(LOWEST, 1.03), ylim=(len(found) - 0.5, -0.5))
-    axes.set_xlabel("closed gap between the best single device (0) and the optimum (1)")
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside upper right", ncols=len(models), frameon=False)
-    figure.savefig(path, dpi=120)
+    """Draw a panel for each model, with the best and greedy placement of each variant."""
+    best, greedy, single = (
+        medians(runs, models, name) for name in ("best", "greedy", "single_device")
+    )
+    figure = Figure(figsize=(11, 0.6 + 0.3 * len(best)), layout="constrained")
+    panels = figure.subplots(1, len(models), sharey=True, squeeze=False)[0]
+    position = np.arange(len(best))
+    for k, (model, panel) in enumerate(zip(models, panels, strict=True)):
+        for found, face, label in ((greedy, "white", "greedy"), (best, "C0", "best")):
+            values = [values[k] for values in found.values()]
+            panel.plot(values, position, "o", color="C0", mfc=face, label=label, clip_on=False)
+        panel.axvline(
+            next(iter(single.values()))[k], color="C3", lw=1.0, label="best single device"
+        )
+        panel.set_xscale("symlog", linthresh=LINEAR)
+        panel.xaxis.set_major_formatter("{x:g}")
+        panel.set(xlim=(0.0, None), ylim=(len(best) - 0.5, -0.5), title=model)
+        panel.grid(axis="y", alpha=0.3)
+        panel.spines[["top", "right"]].set_visible(False)
+    panels[0].set_yticks(position, list(best))
+    figure.supxlabel("% above the proven optimum")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper right", ncols=3)
+    figure.savefig(path, dpi=110)
 
 
 def main() -> None:
@@ -149,11 +174,12 @@ def main() -> None:
     parser.add_argument("--devices", default="hsdag-paper", help="two unlimited devices")
     parser.add_argument("--budget", type=int, default=500, help="evaluations per run")
     parser.add_argument("--seeds", type=int, default=5, help="runs of each variant")
-    parser.add_argument("--blind", action="store_true", help="hide the devices' times")
+    parser.add_argument("--preset", default="rl", choices=("rl", "paper"), help="HSDAG's")
+    parser.add_argument("--workers", type=int, help="processes (one for each core)")
     parser.add_argument("--out", default="results/ablations", help="folder for the results")
     parser.add_argument("--smoke", action="store_true", help="a quick run on the toy model")
     options = parser.parse_args()
-    agents = variants(options.blind)
+    agents = variants(options.preset)
     if options.smoke:
         options.models, options.budget, options.seeds = "tiny", 20, 1
         agents = {label: agents[label] for label in SMOKE}
@@ -162,8 +188,8 @@ def main() -> None:
     by_granularity = {"op": {NO_COLOCATION: agents.pop(NO_COLOCATION)}, "colocated": agents}
     for granularity in ("colocated", "op"):
         study = make_study(by_granularity[granularity], granularity, options)
-        executor = "serial" if options.smoke else "auto"
-        runs += gaps_closed(study, run_study(study, out, executor))
+        executor = ("serial",) if options.smoke else ("auto", options.workers)
+        runs += above_optimum(study, run_study(study, out, *executor))
     runs.sort(key=lambda run: order.index(run["variant"]))
 
     with (out / "runs.csv").open("w", newline="") as file:

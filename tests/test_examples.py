@@ -22,7 +22,7 @@ PRINTED = {
     "04_your_own_agent": r"make +\d(.|\n)*random-blocks +\d(.|\n)*window +\d",
     "05_compare": r"openvino-hetero +\d(.|\n)*window +\d",
     "06_hsdag": r"\d+\.\d{3} x best single",
-    "07_ablations": r"gap closed by the finalist",
+    "07_ablations": r"% above the optimum, best \(greedy\)",
     "hsdag_single_file": r"the prediction is \d+\.\d{3} x best single",
     "08_published": r"published numbers and ours(.|\n)*Yao 2026",
     "09_twin_then_measured": r"milp(.|\n)*twin_then_measured(.|\n)*\| 0 \| 1 \| \d+ \|",
