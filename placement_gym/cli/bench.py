@@ -71,7 +71,7 @@ def add_run(command: Command) -> None:
         "FOLDER/results.jsonl.",
         "bench run paper --out results/paper --dry-run",
         "bench run my_study.yaml --out results/mine --workers 4",
-        "bench run placement-bench-1 --agents my_agent:make --trust --out results/mine",
+        "bench run placement-bench-1 --agents hsdag --out results/hsdag",
         failure="a run failed",
     )
     add_study(command)

@@ -134,7 +134,7 @@ class WrongProfile:
 
 def misled(seed: int) -> gym.Env[Any, Any]:
     """A profile whose times are wrong by a random factor for each operator and device."""
-    env = environment("resnet", devices="hsdag-paper", schedule="serial")
+    env = environment("inception", devices="hsdag-paper", schedule="serial")
     base = placement_env(env)
     true = base.backend
     costs = true.cost_table()
