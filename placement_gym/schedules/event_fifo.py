@@ -16,12 +16,14 @@ import numpy as np
 from numba import njit
 
 from placement_gym.base.arrays import FloatArray, UInt8
+from placement_gym.base.kernels import lazy
 from placement_gym.schedules.program import Channels, Program
 
 DEST, EDGE, OUTPUT = 0, 1, 2
 NOTHING = -1
 
 
+@lazy
 @njit(cache=True, nogil=True)
 def event_fifo(
     program: Program,
@@ -153,6 +155,7 @@ def event_fifo(
                 append(server, n_operators + r, begins + duration)
 
 
+@lazy
 @njit(cache=True, nogil=True)
 def event_fifo_batch(
     program: Program,

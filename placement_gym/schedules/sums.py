@@ -9,10 +9,12 @@ import numpy as np
 from numba import njit
 
 from placement_gym.base.arrays import FloatArray, IntArray, UInt8
+from placement_gym.base.kernels import lazy
 from placement_gym.schedules.list import LANES
 from placement_gym.schedules.program import Program
 
 
+@lazy
 @njit(cache=True, nogil=True)
 def serial(program: Program, placement: UInt8) -> float:
     """Sum of operator times and of transfers, one per tensor and destination, in ms.
@@ -42,6 +44,7 @@ def serial(program: Program, placement: UInt8) -> float:
     return total
 
 
+@lazy
 @njit(cache=True, nogil=True)
 def serial_batch(program: Program, placements: UInt8) -> FloatArray:
     """(k,) latencies of (n_units, k) uint8 placements, bitwise those of ``serial``.
@@ -87,6 +90,7 @@ def serial_batch(program: Program, placements: UInt8) -> FloatArray:
     return totals
 
 
+@lazy
 @njit(cache=True, nogil=True)
 def serial_starts(program: Program, placement: UInt8) -> FloatArray:
     """(n_operators,) start of each operator, after all transfers of earlier ones, in ms."""
@@ -107,6 +111,7 @@ def serial_starts(program: Program, placement: UInt8) -> FloatArray:
     return start
 
 
+@lazy
 @njit(cache=True, nogil=True)
 def load_schedule(program: Program, placement: UInt8) -> FloatArray:
     """(n_devices,) load of each device in ms: its operators and its transfers.
@@ -136,6 +141,7 @@ def load_schedule(program: Program, placement: UInt8) -> FloatArray:
     return load
 
 
+@lazy
 @njit(cache=True, nogil=True)
 def traffic(program: Program, placement: UInt8, size_bytes: IntArray) -> tuple[int, int]:
     """Number of transfers, one per tensor and other device that reads it, and their bytes.

@@ -144,7 +144,7 @@ class Chains:
             if not n_moved:
                 continue
             temperature = cold + (hot - cold) * (1.0 - k / n_moves) ** 2
-            allowance = draw_allowance.py_func(self.rng)
+            allowance = draw_allowance(self.rng)
             now, best = float(state.numbers[NOW]), float(state.numbers[BEST])
             cost = cost_ms(self.problem, self.simulator, state.place)
             if cost < np.inf and (now == np.inf or cost <= now * (1.0 + temperature * allowance)):
