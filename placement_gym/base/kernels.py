@@ -24,8 +24,8 @@ for a float, and compiles a function again for each type, and each constant, tha
 OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
 HIDDEN = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 """No code for calls from Python or C, which takes as long to compile as a small part."""
-PATIENCE_S = 100.0
-"""Python runs a lazy kernel for so long before it is compiled, which takes some times longer."""
+PATIENCE_S = 0.3
+"""CPU time for which Python runs a lazy kernel before it is compiled."""
 maker = njit(nogil=True, **HIDDEN)
 """Compiles a part of kernels that makes arrays, and is called."""
 
@@ -58,11 +58,12 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def lazy(compiled: Any) -> Any:
-    """Compile a kernel only once it has been called often; each call must be short.
+    """Compile a kernel only where it is called often; each call must be short.
 
-    A kernel takes seconds to compile, and one placement milliseconds in Python. So where the cache
-    on disk has no kernel yet, Python runs the function, with bitwise the same results, until that
-    has taken ``PATIENCE_S`` in all.
+    It takes a second to compile, and milliseconds in Python for one placement. So where the cache
+    on disk has no kernel yet, Python runs the function until that has taken ``PATIENCE_S`` in all.
+    Results must be the same bitwise: numbers of few bits are made ``signed`` before sums and
+    shifts, because NumPy keeps their type, and numba does not.
     """
     compile_for, spent_s = compiled._compile_for_args, 0.0
 
@@ -74,7 +75,7 @@ def lazy(compiled: Any) -> Any:
         return result
 
     def choose(*args: Any) -> Any:
-        """What numba calls with arguments of types that it has loaded no kernel for."""
+        """Choose what runs with arguments of types that numba has not loaded a kernel for."""
         wait = spent_s < PATIENCE_S and not compiled._cache._cache_file._load_index()
         return interpret if wait else compile_for(*args)
 

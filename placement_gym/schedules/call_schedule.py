@@ -6,11 +6,9 @@ import numpy as np
 from numba import njit
 
 from placement_gym.base.arrays import BoolArray, FloatArray, Int32, UInt8
-from placement_gym.base.kernels import lazy
 from placement_gym.schedules.program import Program
 
 
-@lazy
 @njit(cache=True, nogil=True)
 def call_schedule(
     program: Program, placement: UInt8, host: BoolArray
@@ -44,7 +42,6 @@ def call_schedule(
     return finish.max(), start, finish
 
 
-@lazy
 @njit(cache=True, nogil=True)
 def count_entries(program: Program, place: UInt8) -> Int32:
     """(n_operators,) maximum number of times that a path to each operator enters its device."""
@@ -67,7 +64,6 @@ def count_entries(program: Program, place: UInt8) -> Int32:
     return own
 
 
-@lazy
 @njit(cache=True, nogil=True)
 def count_changes(program: Program, place: UInt8) -> Int32:
     """(n_operators,) maximum number of device changes on a path to each operator."""
@@ -80,7 +76,6 @@ def count_changes(program: Program, place: UInt8) -> Int32:
     return level
 
 
-@lazy
 @njit(cache=True, nogil=True)
 def number_calls(place: UInt8, host: BoolArray, piece: Int32, n_devices: int) -> Int32:
     """(n_operators,) call of each operator, numbered by device, then ``piece``; -1 on a host."""
@@ -102,7 +97,6 @@ def number_calls(place: UInt8, host: BoolArray, piece: Int32, n_devices: int) ->
     return call
 
 
-@lazy
 @njit(cache=True, nogil=True)
 def run_calls(
     program: Program,
@@ -187,7 +181,6 @@ def run_calls(
     return done == np.count_nonzero(members)
 
 
-@lazy
 @njit(cache=True, nogil=True)
 def list_members(task: Int32, members: Int32) -> tuple[Int32, Int32]:
     """Operators by task: (n_tasks + 1,) offsets into the second array, (n_operators,)."""

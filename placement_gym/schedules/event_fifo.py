@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from placement_gym.base.arrays import FloatArray, UInt8
-from placement_gym.base.kernels import lazy
+from placement_gym.base.kernels import lazy, signed
 from placement_gym.schedules.program import Channels, Program
 
 DEST, EDGE, OUTPUT = 0, 1, 2
@@ -77,7 +77,7 @@ def event_fifo(
         next_ms[server] = min(next_ms[server], done)
 
     def begin(operator: int, now: float) -> None:
-        server = n_channels + place[operator]
+        server = n_channels + signed(place[operator])
         start[operator] = max(now, free[server])
         done = start[operator] + ms[operator, place[operator]]
         free[server] = done + op_gap_ms
@@ -155,7 +155,6 @@ def event_fifo(
                 append(server, n_operators + r, begins + duration)
 
 
-@lazy
 @njit(cache=True, nogil=True)
 def event_fifo_batch(
     program: Program,

@@ -9,12 +9,10 @@ import numpy as np
 from numba import njit
 
 from placement_gym.base.arrays import FloatArray, UInt8
-from placement_gym.base.kernels import lazy
 from placement_gym.schedules.event_fifo import EDGE, NOTHING, OUTPUT
 from placement_gym.schedules.program import Channels, Program
 
 
-@lazy
 @njit(cache=True, nogil=True)
 def event_heap(
     program: Program,

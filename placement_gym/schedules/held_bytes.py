@@ -6,11 +6,9 @@ import numpy as np
 from numba import njit
 
 from placement_gym.base.arrays import FloatArray, IntArray, UInt8
-from placement_gym.base.kernels import lazy
 from placement_gym.schedules.program import Program
 
 
-@lazy
 @njit(cache=True, nogil=True)
 def held_bytes(placements: UInt8, unit_bytes: FloatArray, n_devices: int) -> FloatArray:
     """(k, n_devices) bytes of weights on each device, for (k, n_units) uint8 placements."""

@@ -128,7 +128,6 @@ def list_makespan(
     return free.max()
 
 
-@lazy
 @njit(cache=True, nogil=True)
 def list_batch(
     program: Program, placements: UInt8, readings: Readings, sequence: UInt32, op_gap_ms: float

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.base.kernels import kernel, lazy, part, signed
+from placement_gym.base.kernels import kernel, part, signed
 from placement_gym.solvers.search.draws import draw
 from placement_gym.solvers.search.model import MOVES, OVER, SIMULATED, Layout, State
 
@@ -44,8 +44,7 @@ def move_unit(layout: Layout, state: State, n_moved: int, u: int, there: int) ->
     return n_moved + 1
 
 
-@lazy
-@kernel
+@part
 def keep_limits(
     kind_of_model: int,
     layout: Layout,
@@ -180,3 +179,7 @@ def undo(layout: Layout, state: State, n_moved: int) -> None:
     gained = layout.member[:, was] - layout.member[:, state.place[moved]]
     state.used[:] += (layout.size[moved] * gained).sum(axis=1)
     state.place[moved] = was
+
+
+keep_limits_kernel = kernel(keep_limits)
+"""For calls from Python."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.base.kernels import kernel, lazy, part, signed
+from placement_gym.base.kernels import kernel, part, signed
 from placement_gym.solvers.search.model import BLOCK, MOVES, N_CRITICAL, Layout, Model, State
 
 ROUNDING = 1.0 + 1e-9
@@ -103,7 +103,6 @@ def measure_tails(model: Model, state: State, last: int, reach: int) -> None:
                 return
 
 
-@lazy
 @kernel
 def estimate_list(model: Model, state: State) -> float:
     """Compute from the beginning what a placement costs, in ms; limits are ignored."""

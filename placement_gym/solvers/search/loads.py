@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.base.kernels import kernel, lazy, part, signed
+from placement_gym.base.kernels import kernel, part, signed
 from placement_gym.solvers.search.model import SERIAL, UPDATES, Layout, Model, State
 
 SQUARINGS = 5
@@ -75,7 +75,6 @@ def measure_loads(kind_of_model: int, load: FloatArray) -> tuple[float, float]:
     return largest * total, largest
 
 
-@lazy
 @kernel
 def estimate_loads(model: Model, state: State) -> float:
     """Compute from the beginning what a placement costs, in ms; limits are ignored."""

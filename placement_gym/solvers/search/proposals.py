@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.base.kernels import kernel, lazy, part, signed
+from placement_gym.base.kernels import kernel, part, signed
 from placement_gym.solvers.search.draws import draw, draw_length
 from placement_gym.solvers.search.ejections import move_unit
 from placement_gym.solvers.search.model import (
@@ -43,8 +43,7 @@ limits, on either side half of the time."""
 LARGEST_REGION = 512
 
 
-@lazy
-@kernel
+@part
 def propose(
     model: Model,
     layout: Layout,
@@ -173,3 +172,7 @@ def move_units(
                 n_moved = move_unit(layout, state, n_moved, signed(order[at]), here)
                 break
     return n_moved
+
+
+propose_kernel = kernel(propose)
+"""For calls from Python."""

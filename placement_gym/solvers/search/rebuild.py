@@ -23,8 +23,7 @@ NOISY = 0.7
 """Share of rebuilds in which devices have random tastes."""
 
 
-@lazy
-@kernel
+@part
 def rebuild(
     model: Model, layout: Layout, state: State, rng: np.random.Generator, begin: int, length: int
 ) -> int:
@@ -165,3 +164,7 @@ def hold(layout: Layout, used: FloatArray, u: int, here: int, sign: float) -> No
     """Count the bytes of a unit against the limits of its device, or no longer."""
     for g in range(len(used)):
         used[g] += sign * layout.size[u] * layout.member[g, here]
+
+
+rebuild_kernel = lazy(kernel(rebuild))
+"""For calls from Python."""
