@@ -6,7 +6,8 @@ import gc
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from time import thread_time
+from typing import Any, TypeVar
 
 import numpy as np
 from numba import njit
@@ -14,6 +15,7 @@ from numba.core import event
 
 from placement_gym.base.progress import show_waiting
 
+Function = TypeVar("Function", bound=Callable[..., Any])
 LOGGER = logging.getLogger(__name__)
 signed: Any = np.int64
 """Makes an index of an unsigned or constant number: numba takes the sum of signed and unsigned ones
@@ -22,12 +24,22 @@ for a float, and compiles a function again for each type, and each constant, tha
 OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
 HIDDEN = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 """No code for calls from Python or C, which takes as long to compile as a small part."""
-part = njit(**OPTIONS, **HIDDEN, forceinline=True)
-"""Compiles a part of kernels that makes no arrays. It is typed once, however many call it, and LLVM
-puts it in their place: a call would take longer than what it does, as every array is passed in
-seven words or more (and references to it would be counted, were it not for ``_nrt``)."""
+PATIENCE_S = 0.3
+"""CPU time for which Python runs a lazy kernel before it is compiled."""
 maker = njit(nogil=True, **HIDDEN)
 """Compiles a part of kernels that makes arrays, and is called."""
+
+
+def part(function: Function) -> Function:
+    """Compile a part of kernels that makes no arrays; in Python it stays the function that it is.
+
+    It is typed once, however many call it, and LLVM puts it in their place: a call would take
+    longer than what it does, as every array is passed in seven words or more (and references to it
+    would be counted, were it not for ``_nrt``).
+    """
+    compiled = njit(**OPTIONS, **HIDDEN, forceinline=True)(function)
+    vars(function).update(compiled=compiled, _numba_type_=compiled._numba_type_)
+    return function
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -42,6 +54,32 @@ def kernel(function: Callable[..., Any]) -> Any:
         folder = Path(function.__code__.co_filename).parent
         changed = [file.stat().st_mtime for file in sorted(folder.glob("*.py"))]
         index._source_stamp = index._source_stamp, changed
+    return compiled
+
+
+def lazy(compiled: Any) -> Any:
+    """Compile a kernel only where it is called often; each call must be short.
+
+    It takes a second to compile, and milliseconds in Python for one placement. So where the cache
+    on disk has no kernel yet, Python runs the function until that has taken ``PATIENCE_S`` in all.
+    Results must be the same bitwise: numbers of few bits are made ``signed`` before sums and
+    shifts, because NumPy keeps their type, and numba does not.
+    """
+    compile_for, spent_s = compiled._compile_for_args, 0.0
+
+    def interpret(*args: Any) -> Any:
+        nonlocal spent_s
+        began = thread_time()
+        result = compiled.py_func(*args)
+        spent_s += thread_time() - began
+        return result
+
+    def choose(*args: Any) -> Any:
+        """Choose what runs with arguments of types that numba has not loaded a kernel for."""
+        wait = spent_s < PATIENCE_S and not compiled._cache._cache_file._load_index()
+        return interpret if wait else compile_for(*args)
+
+    compiled._compile_for_args = choose
     return compiled
 
 

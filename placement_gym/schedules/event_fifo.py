@@ -16,12 +16,14 @@ import numpy as np
 from numba import njit
 
 from placement_gym.base.arrays import FloatArray, UInt8
+from placement_gym.base.kernels import lazy, signed
 from placement_gym.schedules.program import Channels, Program
 
 DEST, EDGE, OUTPUT = 0, 1, 2
 NOTHING = -1
 
 
+@lazy
 @njit(cache=True, nogil=True)
 def event_fifo(
     program: Program,
@@ -75,7 +77,7 @@ def event_fifo(
         next_ms[server] = min(next_ms[server], done)
 
     def begin(operator: int, now: float) -> None:
-        server = n_channels + place[operator]
+        server = n_channels + signed(place[operator])
         start[operator] = max(now, free[server])
         done = start[operator] + ms[operator, place[operator]]
         free[server] = done + op_gap_ms

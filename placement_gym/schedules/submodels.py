@@ -10,7 +10,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from placement_gym.base.arrays import IntArray, UInt8, UInt32
-from placement_gym.base.kernels import part, signed
+from placement_gym.base.kernels import lazy, part, signed
 from placement_gym.graph.operators import OpGraph
 from placement_gym.schedules.program import offsets, uint32
 
@@ -61,6 +61,7 @@ def first_operators(graph: OpGraph) -> IntArray:
     return np.unique(part, return_index=True)[1].astype(np.int64)
 
 
+@lazy
 @njit(cache=True, nogil=True)
 def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) -> IntArray:
     """(n_devices,) submodels on each device.

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import pytest
 
 from placement_gym.base import kernels
@@ -30,6 +31,10 @@ print(ask(40), ask.stats.cache_hits[ask.signatures[0]])
 """
 
 
+def double(x: int) -> int:
+    return 2 * x
+
+
 def test_a_kernel_is_compiled_again_if_a_part_in_another_file_changes(tmp_path: Path) -> None:
     def run(number: int) -> list[str]:
         (tmp_path / "parts.py").write_text(PART.format(number=number))
@@ -49,11 +54,25 @@ def test_a_kernel_is_compiled_again_if_a_part_in_another_file_changes(tmp_path: 
 
 
 def test_a_bar_says_that_a_kernel_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    def double(x: int) -> int:
-        return 2 * x
-
     said: list[str] = []
     monkeypatch.setattr(kernels, "show_waiting", said.append)
-    double.__module__ = "placement_gym.anything"
+    monkeypatch.setattr(double, "__module__", "placement_gym.anything")
     kernels.njit(double)(2)
     assert said == ["compiling, once on this machine", ""]
+
+
+def test_a_lazy_kernel_is_compiled_once_it_has_run_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "PATIENCE_S", 1e9)
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    first, second = (kernels.lazy(kernels.kernel(double)) for _ in range(2))
+    assert first(2) == 4
+    assert not first.signatures
+    monkeypatch.setattr(kernels, "PATIENCE_S", 0.0)
+    assert first(2) == 4
+    assert len(first.signatures) == 1
+    # what is on disk is there at once
+    monkeypatch.setattr(kernels, "PATIENCE_S", 1e9)
+    assert second(2) == 4
+    assert len(second.stats.cache_hits) == 1

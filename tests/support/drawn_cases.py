@@ -69,9 +69,9 @@ def draw_units(rng: RNG, graph: OpGraph) -> Units:
     return grouped(graph, np.unique(labels, return_inverse=True)[1])
 
 
-def draw_costs(rng: RNG, graph: OpGraph) -> CostTable:
-    """Costs on one to four devices: small whole numbers that tie, or any floats."""
-    d, ties = int(rng.integers(1, 5)), rng.random() < 2 / 3
+def draw_costs(rng: RNG, graph: OpGraph, most_devices: int = 4) -> CostTable:
+    """Costs on one or more devices: small whole numbers that tie, or any floats."""
+    d, ties = int(rng.integers(1, most_devices + 1)), rng.random() < 2 / 3
 
     def table(*shape: int) -> FloatArray:
         return rng.integers(0, 4, shape).astype(float) if ties else 10 * rng.random(shape)

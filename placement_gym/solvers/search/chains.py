@@ -13,7 +13,7 @@ from placement_gym.schedules.limits import cost_ms
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.search.anneal import anneal_list, anneal_sums
 from placement_gym.solvers.search.draws import draw_allowance
-from placement_gym.solvers.search.ejections import keep_limits, undo
+from placement_gym.solvers.search.ejections import keep_limits_kernel, undo
 from placement_gym.solvers.search.list_schedule import estimate_list
 from placement_gym.solvers.search.loads import estimate_loads
 from placement_gym.solvers.search.model import (
@@ -29,8 +29,8 @@ from placement_gym.solvers.search.model import (
     State,
     make_state,
 )
-from placement_gym.solvers.search.proposals import GAIN, N_KINDS, TRIES, propose
-from placement_gym.solvers.search.rebuild import rebuild
+from placement_gym.solvers.search.proposals import GAIN, N_KINDS, TRIES, propose_kernel
+from placement_gym.solvers.search.rebuild import rebuild_kernel
 
 COSTS = np.array([0.8, 0.9, 1.2, 1.0, 0.8, 2.5, 1.0])
 """Relative time of each kind of move."""
@@ -116,7 +116,7 @@ class Chains:
     def build(self, place: UInt8, price: float = 0.0) -> State:
         """A chain at a placement that is built one unit after another, or at the given one."""
         state = self.start(place, price)
-        if rebuild(self.model, self.layout, state, self.rng, 0, len(state.place)) == 0:
+        if rebuild_kernel(self.model, self.layout, state, self.rng, 0, len(state.place)) == 0:
             return self.start(place, price)
         return self.start(state.place, float(state.numbers[PRICE]))
 
@@ -139,12 +139,12 @@ class Chains:
         hot, cold = heat
         model, layout, shares = self.model, self.layout, self.kinds.cumulative
         for k in range(n_moves):
-            n_moved, kind, freed = propose(model, layout, state, self.rng, shares, counts)
-            n_moved, _ = keep_limits(model.kind, layout, state, self.rng, n_moved, freed)
+            n_moved, kind, freed = propose_kernel(model, layout, state, self.rng, shares, counts)
+            n_moved, _ = keep_limits_kernel(model.kind, layout, state, self.rng, n_moved, freed)
             if not n_moved:
                 continue
             temperature = cold + (hot - cold) * (1.0 - k / n_moves) ** 2
-            allowance = draw_allowance.py_func(self.rng)
+            allowance = draw_allowance(self.rng)
             now, best = float(state.numbers[NOW]), float(state.numbers[BEST])
             cost = cost_ms(self.problem, self.simulator, state.place)
             if cost < np.inf and (now == np.inf or cost <= now * (1.0 + temperature * allowance)):

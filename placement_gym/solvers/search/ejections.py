@@ -44,7 +44,7 @@ def move_unit(layout: Layout, state: State, n_moved: int, u: int, there: int) ->
     return n_moved + 1
 
 
-@kernel
+@part
 def keep_limits(
     kind_of_model: int,
     layout: Layout,
@@ -179,3 +179,7 @@ def undo(layout: Layout, state: State, n_moved: int) -> None:
     gained = layout.member[:, was] - layout.member[:, state.place[moved]]
     state.used[:] += (layout.size[moved] * gained).sum(axis=1)
     state.place[moved] = was
+
+
+keep_limits_kernel = kernel(keep_limits)
+"""For calls from Python."""

@@ -43,7 +43,7 @@ limits, on either side half of the time."""
 LARGEST_REGION = 512
 
 
-@kernel
+@part
 def propose(
     model: Model,
     layout: Layout,
@@ -172,3 +172,7 @@ def move_units(
                 n_moved = move_unit(layout, state, n_moved, signed(order[at]), here)
                 break
     return n_moved
+
+
+propose_kernel = kernel(propose)
+"""For calls from Python."""

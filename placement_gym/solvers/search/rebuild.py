@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.base.kernels import kernel, part, signed
+from placement_gym.base.kernels import kernel, lazy, part, signed
 from placement_gym.solvers.search.model import (
     BLOCK,
     LIST,
@@ -23,7 +23,7 @@ NOISY = 0.7
 """Share of rebuilds in which devices have random tastes."""
 
 
-@kernel
+@part
 def rebuild(
     model: Model, layout: Layout, state: State, rng: np.random.Generator, begin: int, length: int
 ) -> int:
@@ -164,3 +164,7 @@ def hold(layout: Layout, used: FloatArray, u: int, here: int, sign: float) -> No
     """Count the bytes of a unit against the limits of its device, or no longer."""
     for g in range(len(used)):
         used[g] += sign * layout.size[u] * layout.member[g, here]
+
+
+rebuild_kernel = lazy(kernel(rebuild))
+"""For calls from Python."""

@@ -5,11 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from by_hand import cost_table, grouped, ints, made_graph
-from drawn_cases import Case, cases, draw_case, draw_typed_graph, draw_units, generators
+from drawn_cases import (
+    Case,
+    cases,
+    draw_case,
+    draw_costs,
+    draw_graph,
+    draw_typed_graph,
+    draw_units,
+    generators,
+)
 from oracle import Oracle
 
 from placement_gym.graph.submodels import acyclic_submodels, submodel_devices
 from placement_gym.problem.costs.semantics import CHOICES, Semantics
+from placement_gym.schedules import simulator
 from placement_gym.schedules.event_fifo import event_fifo
 from placement_gym.schedules.list import list_schedule
 from placement_gym.schedules.simulator import Simulator
@@ -37,6 +47,31 @@ def test_loads_and_serial_latencies_are_the_oracles(schedule: str, rel: float) -
         kernel, oracle = kernel_and_oracle(case)
         expected = oracle.latency_ms(case.placement.tolist())
         assert kernel.latency_ms(case.placement) == pytest.approx(expected, rel=rel, abs=0.0), case
+
+
+def test_python_computes_bitwise_what_lazy_kernels_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also with so many devices that bits and channels exceed the numbers of few bits."""
+
+    def compute() -> str:
+        kernel = Simulator(units, costs, semantics)
+        schedule, submodels = kernel.schedule(placement), kernel.submodels(placement)
+        latency, traffic = kernel.latency_ms(placement), kernel.traffic(placement)
+        lists = [np.asarray(one).tolist() for one in (*schedule, submodels, latency, *traffic)]
+        return str(lists)
+
+    in_python = {n: one.py_func for n, one in vars(simulator).items() if hasattr(one, "py_func")}
+    semantics_of = Semantics("serial"), Semantics("load"), Semantics("list", contention="none")
+    contended = [Semantics(one, contention="link", order="fifo") for one in ("event", "list")]
+    for _, rng in generators(10):
+        units = draw_units(rng, draw_graph(rng, 60))
+        costs = draw_costs(rng, units.graph, most_devices=40)
+        placement = rng.integers(0, len(costs.devices), len(units), dtype=np.uint8)
+        for semantics in (*semantics_of, *contended):
+            expected = compute()
+            with monkeypatch.context() as patch:
+                for name, function in in_python.items():
+                    patch.setattr(simulator, name, function)
+                assert compute() == expected, (units, semantics)
 
 
 def test_schedules_of_calls_are_the_oracles() -> None:
