@@ -68,7 +68,7 @@ def __getattr__(name: str) -> Any:
 def make(name: str, env: Any, seed: int = 0, **options: Any) -> Any:
     """Make an agent with the settings that it is compared with.
 
-    ``placement-gym agents`` lists the names, ``placement-gym agents NAME`` the options of one.
+    ``placement-gym agents`` lists the names, ``placement-gym agents NAME`` the options of one::
 
         agent = agents.make("hsdag", env)                   # policy gradient, random starts
         agent = agents.make("hsdag", env, preset="paper")   # those of its publication
