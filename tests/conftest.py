@@ -22,7 +22,7 @@ from placement_gym import CostTable
 from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.kept_profiles import keep, profile_path
 from placement_gym.backends.measured.profile import measure_profile
-from placement_gym.backends.measured.timing_protocol import QUICK
+from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.base.processes.signal_stack import SignalStack
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.graph.extract import extract
@@ -111,7 +111,8 @@ def pictures() -> Iterator[Callable[[], AbstractContextManager[object]]]:
 @pytest.fixture(scope="session")
 def tiny_profile(own_profiles: None) -> CostTable:
     """A quick profile of the toy on the CPU test bed, kept as if it were a full one."""
-    backend = build_measured_backend(ModelSpec("tiny"), TESTBED, protocol=QUICK, isolate=False)
+    short = TimingProtocol(warmup=0, repeats=2, fit_placements=0, counter_inferences=2)
+    backend = build_measured_backend(ModelSpec("tiny"), TESTBED, protocol=short, isolate=False)
     costs = measure_profile(backend)
     keep(costs, profile_path(backend), "the profile")
     return costs

@@ -132,18 +132,18 @@ def test_a_killed_training_goes_on_from_its_last_checkpoint(tmp_path: Path) -> N
         pass
 
     def kill(local: dict[str, Any], _: dict[str, Any]) -> bool:
-        if local["self"].num_timesteps >= 100:
+        if local["self"].num_timesteps >= 50:
             raise KilledError
         return True
 
     path = tmp_path / "run.safetensors"
     with pytest.raises(KilledError):
-        hsdag(vectorize_toy()).learn(200, [Checkpoint(path, every=40), ConvertCallback(kill)])
+        hsdag(vectorize_toy()).learn(100, [Checkpoint(path, every=20), ConvertCallback(kill)])
     model = resume(hsdag(vectorize_toy()), path)
-    assert model.num_timesteps == 80
-    model.learn(120, Checkpoint(path, every=40), reset_num_timesteps=False)
+    assert model.num_timesteps == 40
+    model.learn(60, Checkpoint(path, every=20), reset_num_timesteps=False)
     whole = hsdag(vectorize_toy())
-    whole.learn(200, Checkpoint(tmp_path / "whole.safetensors", every=40))
+    whole.learn(100, Checkpoint(tmp_path / "whole.safetensors", every=20))
     assert torch.equal(weights(model), weights(whole))
 
 

@@ -42,14 +42,14 @@ def deepcopy_weights(model: Any) -> dict[str, torch.Tensor]:
 def test_an_agent_of_make_goes_on_where_steps_are_dear(name: str) -> None:
     env = dear_env()
     model = agents.make(name, make_twin(env), 0, **SMALL.get(name, {}))
-    model.learn(100)
+    model.learn(60)
     _ = env.singles
     before, learned = env.backend.evaluations, weights(model)
     model.set_env(env)
     assert torch.equal(weights(model), learned)
-    model.learn(100)
+    model.learn(60)
     # a rollout of Placeto is an episode of a step for each of seven units
-    assert env.backend.evaluations - before == (105 if name == "placeto" else 100)
+    assert env.backend.evaluations - before == (63 if name == "placeto" else 60)
     assert not torch.equal(weights(model), learned)
     assert env.action_space.contains(model.predict(env.reset()[0], deterministic=True)[0])
 

@@ -159,7 +159,7 @@ def test_placement_keeps_its_first_groups_until_the_rollout_ends() -> None:
 
 
 def table(env: Any) -> dict[str, Any]:
-    return {"graphs": env.get_attr("graph_table")[0]()}
+    return {"graphs": env.get_attr("graph_table")[0](), "hidden": 16, "decoder": 32}
 
 
 def test_prediction_is_repeatable_and_takes_no_random_numbers() -> None:

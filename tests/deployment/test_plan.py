@@ -19,6 +19,7 @@ from testbed import outputs, worst_relative
 
 from placement_gym.backends.measured import kept_profiles
 from placement_gym.backends.measured.isolated import IsolatedBackend
+from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.errors import EngineError, UserError
@@ -34,6 +35,7 @@ from placement_gym.models import load
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.placement import Placement
 
+SHORT = TimingProtocol(0, 2, final_repeats=2, final_compiles=2, fit_placements=0)
 ALONE, SPLIT = np.array([1, 1, 1, 1]), np.array([0, 1, 1, 1])
 
 
@@ -160,7 +162,9 @@ def planned(
     # Read once: OpenVINO's automatic names for parts of an ONNX model change with each reading.
     model = load(save(folder / name))
     said = io.StringIO()
-    with redirect_stderr(said), pictures():
+    with redirect_stderr(said), pictures(), pytest.MonkeyPatch.context() as patch:
+        for module in ("deployment.plan", "backends.measured.kept_profiles"):
+            patch.setattr(f"placement_gym.{module}.QUICK", SHORT)
         document = plan(model, devices, out=folder / "out", pictures="svg")
     return Planned(model, document, said.getvalue())
 

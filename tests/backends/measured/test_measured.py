@@ -117,7 +117,7 @@ def log_of_negative() -> ov.Model:
 
 
 def test_a_model_without_finite_outputs_is_refused() -> None:
-    env = gym.make("DevicePlacement-v0", model=log_of_negative(), devices="cpu-testbed", **QUICK)
+    env = make(log_of_negative())
     for _ in range(2):
         with pytest.raises(UserError, match=r"NaN or infinite.*attention mask"):
             env.reset()

@@ -56,10 +56,21 @@ def test_options_that_do_not_go_together_are_refused(
         run_study(study(**changes), tmp_path, quiet=True, **options)
 
 
-def test_processes_give_the_rows_of_a_serial_run(tmp_path: Path) -> None:
-    serial = run_study(study(), tmp_path / "serial", "serial", quiet=True)
-    parallel = run_study(study(), tmp_path / "parallel", "processes", workers=2, quiet=True)
+def test_processes_give_the_rows_of_a_serial_run_each_on_one_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    before, threads = dict(os.environ), torch.get_num_threads()
+    agents = [*VALUES["agents"], "failing_agent:tell_threads"]
+    both = study(models=["tiny", "synthetic-layered-16"], agents=agents, seeds=1)
+    serial = run_study(both, tmp_path / "serial", "serial", quiet=True)
+    parallel = run_study(both, tmp_path / "parallel", "processes", workers=2, quiet=True)
     assert timeless(serial) == timeless(parallel)
+    told = [row["error"] for row in serial if row["agent"] == "failing_agent:tell_threads"]
+    assert len(told) == 2
+    assert all("OMP_NUM_THREADS=1, torch 1" in one for one in told)
+    assert dict(os.environ) == before
+    assert torch.get_num_threads() == threads
 
 
 class Unreliable(Serial):
@@ -224,20 +235,6 @@ def wait_until(condition: Any, seconds: float = 60.0) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("executor", ["serial", "processes"])
-def test_every_executor_runs_one_thread_and_restores_its_process(
-    executor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    before, threads = dict(os.environ), torch.get_num_threads()
-    telling = study(models=["tiny"], agents=["failing_agent:tell_threads"], seeds=1)
-    options = {"workers": 1} if executor == "processes" else {}
-    (row,) = run_study(telling, tmp_path, executor, quiet=True, **options)
-    assert "OMP_NUM_THREADS=1, torch 1" in row["error"]
-    assert dict(os.environ) == before
-    assert torch.get_num_threads() == threads
-
-
 def test_interrupt_keeps_finished_rows_and_says_how_to_continue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,8 +243,8 @@ def test_interrupt_keeps_finished_rows_and_says_how_to_continue(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(runner, "run_all", interrupt_after_two)
-    with pytest.raises(KeyboardInterrupt, match=r"2 of 18 runs .* rerun the command to continue"):
-        run_study(study(), tmp_path, "serial", quiet=True)
+    with pytest.raises(KeyboardInterrupt, match=r"2 of 9 runs .* rerun the command to continue"):
+        run_study(study(models=["tiny"]), tmp_path, "serial", quiet=True)
     monkeypatch.undo()
     assert len(rows_file.load_runs(tmp_path)) == 2
-    assert len(run_study(study(), tmp_path, "serial", quiet=True)) == 18
+    assert len(run_study(study(models=["tiny"]), tmp_path, "serial", quiet=True)) == 9
