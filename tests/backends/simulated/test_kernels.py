@@ -17,6 +17,7 @@ from drawn_cases import (
 )
 from oracle import Oracle
 
+from placement_gym.base import kernels
 from placement_gym.graph.submodels import acyclic_submodels, submodel_devices
 from placement_gym.problem.costs.semantics import CHOICES, Semantics
 from placement_gym.schedules import simulator
@@ -109,7 +110,10 @@ def test_submodels_are_counted_as_the_graph_is_cut() -> None:
         assert kernel.submodels(placement).tolist() == expected.tolist(), (graph, on)
 
 
-def test_kernels_are_compiled_for_whole_numbers_and_floats_alike() -> None:
+def test_kernels_are_compiled_for_whole_numbers_and_floats_alike(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kernels, "PATIENCE_S", 0.0)
     graph = made_graph(2, [(0, [1])])
     units, costs = grouped(graph, ints([0, 1])), cost_table(graph, [[1, 1], [1, 1]], [1])
     for gap in (1, 1.0):
