@@ -23,6 +23,7 @@ from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.kept_profiles import keep, profile_path
 from placement_gym.backends.measured.profile import measure_profile
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
+from placement_gym.base import kernels
 from placement_gym.base.processes.signal_stack import SignalStack
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.graph.extract import extract
@@ -30,6 +31,8 @@ from placement_gym.graph.operators import OpGraph
 from placement_gym.hardware.devices import TESTBED
 from placement_gym.models import load, loading
 from placement_gym.models.spec import ModelSpec
+
+kernels.PATIENCE_S = 0.0  # tests are of compiled kernels
 
 LONGEST_FILES = ("test_examples.py", "test_learners.py", "test_executors.py")
 """They begin first."""

@@ -7,6 +7,7 @@ import sys
 import gymnasium as gym
 import numpy as np
 
+from placement_gym.base import kernels
 from placement_gym.problem.costs.semantics import Semantics
 
 SEARCHES = ("search", "hill-climb", "dp", "balance")
@@ -52,6 +53,7 @@ def compile_agent(name: str) -> None:
 
 
 if __name__ == "__main__":
+    kernels.PATIENCE_S = 0.0
     for name in sys.argv[1:]:
         if name in SEARCHES:
             compile_agent(name)
