@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from unittest import mock
@@ -21,8 +22,6 @@ from hypothesis import settings
 from placement_gym import CostTable
 from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.kept_profiles import keep, profile_path
-from placement_gym.backends.measured.profile import measure_profile
-from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.base import kernels
 from placement_gym.base.processes.signal_stack import SignalStack
 from placement_gym.bench.run.environment import BenchEnv
@@ -31,6 +30,7 @@ from placement_gym.graph.operators import OpGraph
 from placement_gym.hardware.devices import TESTBED
 from placement_gym.models import load, loading
 from placement_gym.models.spec import ModelSpec
+from placement_gym.problem.costs.analytic import analytic
 
 kernels.PATIENCE_S = 0.0  # tests are of compiled kernels
 
@@ -113,10 +113,9 @@ def pictures() -> Iterator[Callable[[], AbstractContextManager[object]]]:
 
 @pytest.fixture(scope="session")
 def tiny_profile(own_profiles: None) -> CostTable:
-    """A quick profile of the toy on the CPU test bed, kept as if it were a full one."""
-    short = TimingProtocol(warmup=0, repeats=2, fit_placements=0, counter_inferences=2)
-    backend = build_measured_backend(ModelSpec("tiny"), TESTBED, protocol=short, isolate=False)
-    costs = measure_profile(backend)
+    """Analytic costs of the toy on the CPU test bed, kept as if they were its profile."""
+    backend = build_measured_backend(ModelSpec("tiny"), TESTBED, isolate=False)
+    costs = replace(analytic(backend.problem.units.graph, TESTBED), source="profiled")
     keep(costs, profile_path(backend), "the profile")
     return costs
 

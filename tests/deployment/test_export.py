@@ -201,7 +201,7 @@ def test_compressed_weights_stay_compressed(tmp_path: Path) -> None:
 
 
 def test_affinities_name_every_node_and_no_alias(tmp_path: Path) -> None:
-    model, _, path = export_placement(thirds("bert-8"), tmp_path, split="alias")
+    model, _, path = export_placement(thirds("gpt"), tmp_path, split="alias")
     affinities = json.loads(path.read_text())
     assert set(affinities.values()) == {"CPU", "CPU_FAST"}
     read = ov.Core().read_model(model)

@@ -62,13 +62,12 @@ def test_processes_give_the_rows_of_a_serial_run_each_on_one_thread(
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     before, threads = dict(os.environ), torch.get_num_threads()
     agents = [*VALUES["agents"], "failing_agent:tell_threads"]
-    both = study(models=["tiny", "synthetic-layered-16"], agents=agents, seeds=1)
+    both = study(models=["tiny"], agents=agents, seeds=1)
     serial = run_study(both, tmp_path / "serial", "serial", quiet=True)
     parallel = run_study(both, tmp_path / "parallel", "processes", workers=2, quiet=True)
     assert timeless(serial) == timeless(parallel)
     told = [row["error"] for row in serial if row["agent"] == "failing_agent:tell_threads"]
-    assert len(told) == 2
-    assert all("OMP_NUM_THREADS=1, torch 1" in one for one in told)
+    assert ["OMP_NUM_THREADS=1, torch 1" in one for one in told] == [True]
     assert dict(os.environ) == before
     assert torch.get_num_threads() == threads
 
