@@ -11,10 +11,10 @@ import pytest
 from numpy.typing import NDArray
 from testbed import needs_two_cores
 
-import agents
 import placement_gym
 from placement_gym import Placement, UserError
 from placement_gym.models import load
+from placement_gym.solvers.fill import fill_in_order
 
 PLAIN = {"INFERENCE_PRECISION_HINT": "f32"}
 
@@ -53,14 +53,14 @@ def test_experts_leave_a_full_device_and_all_else_stays() -> None:
             scenario="chat-6-1",
         )
     )
-    problem, placed = env.problem, agents.make("fill-in-order", env, shares="fit").assignment
+    problem, placed = env.problem, fill_in_order(env.problem, env.cost_table(), "fit")
     elsewhere = [
         name for name, device in zip(problem.units.names, placed, strict=True) if not device
     ]
     assert elsewhere
     assert all("/expert" in name for name in elsewhere)
     assert 0.4 < problem.memory_bytes(placed)[1] / problem.total_bytes <= 0.5
-    assert env.backend.evaluate(placed).feasible
+    assert problem.infeasibility(placed) == ""
     model = load("moe-4")
     compiled = placement_gym.compile_model(ov.Core(), model, Placement.of(problem, placed))
     assert compiled.get_property("HETERO_NUMBER_OF_SUBMODELS") == problem.count_submodels(placed)
