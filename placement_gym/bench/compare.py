@@ -50,7 +50,7 @@ from placement_gym.bench.study.task import Task
 from placement_gym.hardware.devices import collect_cautions
 
 DEFAULT_ENV = "DevicePlacement-v0"
-SEARCH_AGENTS = ("random", "random-blocks", "prefix", "window")
+SEARCH_AGENTS = ("random-blocks", "prefix", "window")
 Document = dict[str, Any]
 
 
@@ -89,8 +89,7 @@ def compare(
     Args:
         model: As for ``gym.make``.
         agents: Names, ``"module:attribute"``, ``{"name", "kwargs", "label"}``, factories or objects
-            with ``predict``; None takes OpenVINO's own choice, random, random blocks, prefix and
-            window.
+            with ``predict``; None takes OpenVINO's own choice, random blocks, prefix and window.
         env_id: Id of the environment.
         devices: As for ``gym.make``; None on a machine with one device means the preset
             ``cpu-testbed-limited`` where latencies are measured: a split can win there.

@@ -47,8 +47,8 @@ def add_compare(command: Command) -> None:
         "--agents",
         type=parse_names,
         help="names separated by commas, or module:attribute; `placement-gym agents` lists them "
-        "(default: random, random-blocks, prefix, window and, where latencies are measured, "
-        "OpenVINO's own choice)",
+        "(default: random-blocks, prefix, window and, where latencies are measured, OpenVINO's own "
+        "choice)",
     )
     command.add_argument(
         "--budget",

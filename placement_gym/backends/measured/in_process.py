@@ -37,7 +37,7 @@ from placement_gym.backends.measured.throughput import (
     PipelineCompiler,
     time_stages,
 )
-from placement_gym.backends.measured.timing import Arm, Race, warm_up
+from placement_gym.backends.measured.timing import FEWEST, Arm, Race, warm_up
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.measured.tolerance import find_tolerance, measure_rounding
 from placement_gym.backends.pipeline.stage import compile_on
@@ -205,7 +205,9 @@ class MeasuredBackend(MeasuringBackend):
         """
         step = -1 if len(race.compilations) % 2 else 1
         arms = [self.compile_and_check(assignments[arm]) for arm in race.live[::step]][::step]
-        race.run(self.warm_up(arms[::step])[::step], self.protocol.final_repeats)
+        # a window is many requests: further ones say little beside another compilation
+        rounds = FEWEST if self.protocol.in_flight else self.protocol.final_repeats
+        race.run(self.warm_up(arms[::step])[::step], rounds)
         for number, arm in zip(race.live, arms, strict=True):
             compiled[number].append(arm.summarize())
 

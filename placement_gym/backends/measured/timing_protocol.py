@@ -18,7 +18,7 @@ class TimingProtocol:
         repeats: Largest number of counted inferences of candidate and reference, each.
         noise: Half-width of the uncertainty of a speed-up, as a fraction, that is good enough.
         racing: Whether a placement that is clearly slower than the best so far needs no more.
-        final_repeats: Inferences in each compilation of a finalist.
+        final_repeats: Inferences in each compilation of a finalist; windows are two.
         final_compiles: Largest number of compilations of a finalist.
         final_noise: As ``noise``, of finalists that are about as fast as what they are compared
             with.
