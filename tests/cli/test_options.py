@@ -102,7 +102,7 @@ def test_a_folder_is_not_named_as_a_file(text: str, refused: bool) -> None:
 def test_help_names_the_defaults_of_compare(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["compare", "--help"])
-    printed = " ".join(capsys.readouterr().out.split())
+    printed = " ".join(capsys.readouterr().out.split()).replace("- ", "-")
     assert f"(default: {compare.DEFAULT_ENV})" in printed
     assert ", ".join(compare.SEARCH_AGENTS) in printed
 
