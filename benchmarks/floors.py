@@ -91,6 +91,7 @@ PLACERS = (
     Placer("heft"),
     Placer("m-etf"),
     Placer("search"),
+    Placer("hsdag", kind=PLANNED),
 )
 
 

@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,17 @@ def name_of(path: Path) -> str:
 def test_links_lead_somewhere(path: Path) -> None:
     links = [link for link in LINK.findall(path.read_text()) if "://" not in link]
     assert not [link for link in links if not (path.parent / link).exists()]
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a checkout")
+def test_contributing_explains_every_file_of_the_top_level() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    _, _, table = (ROOT / "CONTRIBUTING.md").read_text().partition("## The top level")
+    first_cells = re.findall(r"^\|([^|]*)\|", table.partition("\n## ")[0], re.MULTILINE)
+    explained = {word.rstrip("/") for cell in first_cells for word in re.findall("`(.*?)`", cell)}
+    assert explained == {path.partition("/")[0] for path in listed.stdout.splitlines()}
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in STUDIES.glob("*.yaml")))

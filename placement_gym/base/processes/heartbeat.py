@@ -39,7 +39,9 @@ class Heartbeat:
 
     def touch(self, stage: str = "") -> None:
         """Give a sign of life as a stage begins."""
-        FORMAT.pack_into(self.memory, 0, monotonic(), self.count, stage.encode()[:MAX_STAGE_BYTES])
+        # One copy: pack_into writes zeros first, by which the last sign would be as old as the
+        # machine's start to a parent that reads at that moment.
+        self.memory[:] = FORMAT.pack(monotonic(), self.count, stage.encode()[:MAX_STAGE_BYTES])
 
     def touch_and_count(self, stage: str = "") -> None:
         """As ``touch``, and count one more."""

@@ -87,7 +87,7 @@ def describe_board(entries: Entries) -> list[Block]:
     )
     left_out: list[Block] = [Heading("Left out"), *map(Text, entries.left_out)]
     return [
-        Heading(study.about.removesuffix("."), 1),
+        Heading(f"Leader board: {study.about.removesuffix('.')}", 1),
         Text(first, "summary"),
         Table.of(lines),
         Text(LEGEND),

@@ -280,3 +280,21 @@ def test_an_interrupt_while_a_child_starts_leaves_none(monkeypatch: pytest.Monke
     with pytest.raises(KeyboardInterrupt):
         Child("child_module", {})
     assert started[0].returncode is not None
+
+
+def test_a_sign_is_never_read_half_written() -> None:
+    heartbeat = Heartbeat()
+    heartbeat.touch()
+    code = f"""
+from placement_gym.base.processes.heartbeat import Heartbeat
+heartbeat = Heartbeat({heartbeat.descriptor})
+for _ in range(100_000):
+    heartbeat.touch_and_count("a stage")
+"""
+    writer = subprocess.Popen([sys.executable, "-c", code], pass_fds=[heartbeat.descriptor])
+    oldest_s = 0.0
+    while writer.poll() is None:
+        oldest_s = max(oldest_s, heartbeat.read()[0])
+    assert heartbeat.read()[1] == 100_000
+    assert oldest_s < 60.0
+    heartbeat.close()
