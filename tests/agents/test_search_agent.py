@@ -10,16 +10,13 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-import agents
 from agents.search.anytime import TRUSTED, SearchAgent
 from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import PlacementGymWarning, UserError
-from placement_gym.bench.compare import compare
+from placement_gym.base.errors import UserError
 from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend
 from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.bench.study.spec import Study
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.problem.costs.semantics import PRESETS
 
