@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from placement_gym.base.errors import UserError, unknown_name, warn_user
+from placement_gym.base.errors import unknown_name
 
 if TYPE_CHECKING:
     from agents.common.weights import load_weights, save_weights
 
-__all__ = ["AGENTS", "forward", "load_weights", "make", "save_weights"]
+__all__ = ["AGENTS", "load_weights", "make", "save_weights"]
 AGENTS: dict[str, str] = {
     "single-device": "agents.static:single_device",
     "saved": "agents.static:saved",
@@ -55,8 +54,6 @@ AGENTS: dict[str, str] = {
     "gdp": "agents.gdp.agent:make",
     "doppler": "agents.doppler.agent:make",
 }
-FORMER = dict.fromkeys(("list-sampling", "multilevel", "neighbourhood", "sequential"), "search")
-"""Names of version 0.1.0 that make another agent for one release."""
 
 
 def __getattr__(name: str) -> Any:
@@ -85,29 +82,7 @@ def make(name: str, env: Any, seed: int = 0, **options: Any) -> Any:
     Raises:
         UserError: There is no such agent; the message suggests the nearest name.
     """
-    name = forward(name, options)
     if name not in AGENTS:
         raise unknown_name("agent", name, AGENTS)
     module, _, attribute = AGENTS[name].partition(":")
     return getattr(import_module(module), attribute)(env, seed, **options)
-
-
-def forward(name: str, options: Mapping[str, Any]) -> str:
-    """The name that an agent has now; warns if that is another one.
-
-    Args:
-        name: Any name.
-        options: Those that are given to the agent.
-
-    Raises:
-        UserError: Options are given to an agent that has been replaced.
-    """
-    if name not in FORMER:
-        return name
-    if options:
-        raise UserError(
-            f"agent {name!r} is now {FORMER[name]!r}, and takes no options by its old name, as "
-            f"{next(iter(options))!r}: `placement-gym agents {FORMER[name]}` lists its options now"
-        )
-    warn_user(f"agent {name!r} is now {FORMER[name]!r}: use that name, the old one will go")
-    return FORMER[name]

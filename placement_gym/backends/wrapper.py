@@ -80,7 +80,7 @@ class CachedBackend(BackendWrapper):
         return Batch.of(self.evaluate, assignments)
 
     def evaluate_ignoring_limits(self, assignment: IntArray) -> Measurement:
-        known = self.recall(assignment)
+        known = self.seen.get(assignment.tobytes())
         if known is not None:
             return replace(known, cached=True, compile_s=0.0, measure_s=0.0)
         return self.evaluate_anew(assignment)
@@ -88,13 +88,5 @@ class CachedBackend(BackendWrapper):
     def evaluate_anew(self, assignment: IntArray) -> Measurement:
         """As ``evaluate_ignoring_limits``, but never from memory; the new measurement is kept."""
         measurement = self.inner.evaluate_ignoring_limits(assignment)
-        self.remember(assignment, measurement)
-        return measurement
-
-    def recall(self, assignment: IntArray) -> Measurement | None:
-        """Return what is remembered of an assignment, limits ignored."""
-        return self.seen.get(assignment.tobytes())
-
-    def remember(self, assignment: IntArray, measurement: Measurement) -> None:
-        """Keep the measurement of an assignment."""
         self.seen[assignment.tobytes()] = measurement
+        return measurement

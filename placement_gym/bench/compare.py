@@ -30,7 +30,6 @@ from placement_gym.bench.run.agents import (
     AgentSpec,
     check_labels,
     check_objects,
-    list_specs,
 )
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs, to_portable
 from placement_gym.bench.run.provenance import host, versions
@@ -192,7 +191,8 @@ def choose_agents(bench_env: BenchEnv, agents: Sequence[Any] | None) -> list[Age
     """
     if agents is None:
         agents = [*(ENGINE_AGENTS if bench_env.measured else ()), *SEARCH_AGENTS]
-    chosen = [spec for spec in list_specs(agents) if spec.name != SINGLE_DEVICE]
+    specs = map(AgentSpec.of, agents)
+    chosen = [spec for spec in specs if spec.name != SINGLE_DEVICE]
     for spec in chosen:
         spec.check()
     check_labels(chosen)

@@ -125,9 +125,6 @@ def add_report(command: Command) -> None:
     )
     add_study(command)
     add_out(command, None, folder=RESULTS)
-    command.add_argument(
-        "--compare", metavar="FOLDER", help="compare with other results of the study"
-    )
     add_shared(command, "--pictures")
     command.add_argument(
         "--no-views", action="store_true", help="write no interactive pages of the placements"
@@ -242,7 +239,6 @@ def run_report(options: argparse.Namespace) -> int:
         options.quiet,
         pictures=options.pictures,
         views=not options.no_views,
-        other=options.compare,
     )
     paths = [str(path) for path in written]
     if not print_json(options, {"files": paths}):

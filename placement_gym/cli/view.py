@@ -50,16 +50,6 @@ def add_view(command: Command) -> None:
     command.add_argument(
         "--trace", metavar="FILE", help="also write the timelines as a trace for ui.perfetto.dev"
     )
-    command.add_argument(
-        "--node-data",
-        metavar="FILE",
-        help="also write each node's time and device as node data for Model Explorer",
-    )
-    command.add_argument(
-        "--graph",
-        metavar="FILE",
-        help="also write the graph for Model Explorer, which opens no file of OpenVINO",
-    )
     set_command(command, run_view, "nothing is kept; the same command writes the page")
 
 
@@ -68,16 +58,14 @@ def run_view(options: argparse.Namespace) -> int:
     from placement_gym.base.progress import progress_bar
     from placement_gym.bench.scenes import open_scene
     from placement_gym.view.data import make_view_data
-    from placement_gym.view.exports import make_graph, make_node_data, make_trace
     from placement_gym.view.page import check_picture_file, draw_shown, render_page
+    from placement_gym.view.trace import make_trace
 
     # All files are checked before the page is drawn, which may take minutes with a profile.
     out = check_output_file(name_output_file(options.out, "view.html"))
     others = {
         options.picture: "the placement as a picture",
         options.trace: "open it at https://ui.perfetto.dev or chrome://tracing",
-        options.node_data: "add it to the model in Model Explorer as per-node data",
-        options.graph: "open it in Model Explorer",
     }
     others.pop(None, None)
     for file in others:
@@ -99,10 +87,6 @@ def run_view(options: argparse.Namespace) -> int:
         write_text(out, render_page(data), follow=True)
         if options.trace:
             write_text(options.trace, json.dumps(make_trace(data)), follow=True)
-        if options.node_data:
-            write_text(options.node_data, json.dumps(make_node_data(scene, data)), follow=True)
-        if options.graph:
-            write_text(options.graph, json.dumps(make_graph(scene, data)), follow=True)
         if options.picture:
             draw_shown(scene, options.picture)
     if not print_json(options, {"file": str(out), "files": [str(out), *others]}):

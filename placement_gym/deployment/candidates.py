@@ -236,5 +236,4 @@ def limit_others(problem: Problem, device: int, limit_bytes: float) -> Problem:
 
 def move_least(twin: SimulatedBackend, problem: Problem, split: Candidate) -> IntArray:
     """The split, repaired to fit a problem: units with the least regret by the profile move."""
-    prices = RepairPrices.of(problem, twin.costs)
-    return repair(problem, split.assignment[None], prices.unit_ms, prices.links)[0]
+    return repair(problem, split.assignment[None], RepairPrices.of(problem, twin.costs))[0]

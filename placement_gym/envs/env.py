@@ -413,8 +413,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         if not self.backend.limits_weights:
             self.problem.check(assignments)
             return self.problem.where_supported(assignments)
-        prices = self.repair_prices
-        return repair(self.problem, assignments, prices.unit_ms, prices.links, keep)
+        return repair(self.problem, assignments, self.repair_prices, keep)
 
     @cached_property
     def repair_prices(self) -> RepairPrices:

@@ -61,10 +61,6 @@ class Scenario:
     def name(self) -> str:
         return f"chat-{self.prompt}-{self.decoded}"
 
-    @property
-    def n_inferences(self) -> int:
-        return 1 + self.decoded
-
     def steps(self) -> list[Step]:
         """Every inference, the prefill first."""
         return [Step(0, self.prompt), *(Step(past, 1) for past in self.pasts())]

@@ -56,8 +56,7 @@ def find_start(problem: Problem, costs: CostTable) -> IntArray:
         start = linear_pipeline(problem, costs)
     except UserError:
         start = fill_in_order(problem, costs)
-    prices = RepairPrices.of(problem, costs)
-    start = repair(problem, start[None], prices.unit_ms, prices.links)[0]
+    start = repair(problem, start[None], RepairPrices.of(problem, costs))[0]
     if error := problem.infeasibility(start):
         raise UserError(f"no split that fits the devices' memory and support was found: {error}")
     return start

@@ -63,7 +63,7 @@ class Solver:
 
     def __init__(self, program: Linear, unit_ms: float, whole: bool = True) -> None:
         self.program, self.unit_ms = program, unit_ms
-        self.whole = whole and program.has_integers
+        self.whole = whole and any(block.any() for block in program.whole)
         self.units = np.where(np.concatenate(program.timed), unit_ms, 1.0)
         self.highs = highspy.Highs()
         self.highs.silent()

@@ -132,10 +132,6 @@ class Linear:
         timed[rows[np.concatenate(self.timed)[columns]]] = True
         return timed
 
-    @property
-    def has_integers(self) -> bool:
-        return any(block.any() for block in self.whole)
-
 
 def broadcast_flat(values: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
     """Broadcast values to a shape and flatten them."""

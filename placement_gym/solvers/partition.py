@@ -52,8 +52,7 @@ def metis_partition(problem: Problem, costs: CostTable) -> IntArray:
         options=pymetis.Options(seed=SEED),
     )
     device = problem.where_supported(np.asarray(part, dtype=np.int64))
-    prices = RepairPrices.of(problem, costs)
-    return repair(problem, device[None], prices.unit_ms, prices.links)[0]
+    return repair(problem, device[None], RepairPrices.of(problem, costs))[0]
 
 
 def undirected_links(tasks: Tasks, n_devices: int) -> tuple[IntArray, IntArray, FloatArray]:

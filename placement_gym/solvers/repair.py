@@ -53,31 +53,24 @@ class Links:
         other = np.concatenate([reader, maker])[order]
         return cls(first.astype(np.int64), other, np.ascontiguousarray(ms))
 
-    @classmethod
-    def none(cls, problem: Problem) -> Links:
-        """No links: transfers are ignored."""
-        n_units, n_devices = problem.supported.shape
-        zeros = np.zeros(n_units + 1, dtype=np.int64)
-        return cls(zeros, zeros[:0], np.empty((0, n_devices, n_devices)))
-
 
 @dataclass(frozen=True, eq=False)
 class RepairPrices:
     """Costs that a repair minimises.
 
     Attributes:
-        unit_ms: (n_units, n_devices) time of each unit; None without a cost table.
+        unit_ms: (n_units, n_devices) time of each unit.
         links: What transfers cost.
     """
 
-    unit_ms: FloatArray | None
+    unit_ms: FloatArray
     links: Links
 
     @classmethod
     def of(cls, problem: Problem, costs: CostTable | None) -> RepairPrices:
         """By a cost table, or without one by the bytes that are moved between devices."""
         if costs is None:
-            return cls(None, Links.by_bytes(problem))
+            return cls(np.zeros(problem.supported.shape), Links.by_bytes(problem))
         return cls(costs.unit_ms(problem.units), Links.of(problem.units, costs))
 
     def total_ms(self, assignments: IntArray) -> FloatArray:
@@ -87,17 +80,14 @@ class RepairPrices:
         """
         from placement_gym.solvers.repair_kernel import price_batch
 
-        n_units, n_devices = len(self.links.first) - 1, self.links.ms.shape[1]
-        unit_ms = np.zeros((n_units, n_devices)) if self.unit_ms is None else self.unit_ms
         links = self.links
-        return price_batch(assignments, unit_ms, links.first, links.other, links.ms)
+        return price_batch(assignments, self.unit_ms, links.first, links.other, links.ms)
 
 
 def repair(
     problem: Problem,
     assignments: IntArray,
-    prices: FloatArray | None = None,
-    links: Links | None = None,
+    prices: RepairPrices,
     keep: BoolArray | None = None,
 ) -> IntArray:
     """Make placements feasible by moving units away from devices that hold too much.
@@ -115,8 +105,7 @@ def repair(
     Args:
         problem: Units, devices, support and memory limits.
         assignments: (k, n_units) placements.
-        prices: (n_units, n_devices) ms that each unit costs on each device; None takes zeros.
-        links: What transfers cost; None ignores them.
+        prices: What units cost on each device, and transfers.
         keep: (k, n_units) bool, units that leave only if all others cannot; None for none.
 
     Returns:
@@ -128,15 +117,13 @@ def repair(
     from placement_gym.solvers.repair_kernel import RepairTerms, repair_batch
 
     problem.check(assignments)
-    links = links or Links.none(problem)
-    # Without prices only support and bytes count.
-    price = np.zeros(problem.supported.shape) if prices is None else prices
+    links = prices.links
     terms = RepairTerms(
         problem.unit_bytes,
         problem.limits_bytes,
         problem.memory.owner,
         # An unsupported device is infinitely expensive, so that the kernel needs no other test.
-        np.ascontiguousarray(np.where(problem.supported, price, np.inf)),
+        np.ascontiguousarray(np.where(problem.supported, prices.unit_ms, np.inf)),
         links.first,
         links.other,
         links.ms,

@@ -44,8 +44,7 @@ def shortest_path(problem: Problem, costs: CostTable) -> IntArray:
     for unit in range(len(node_ms) - 1, 0, -1):
         device[unit - 1] = before[unit, device[unit]]
     device = problem.where_supported(device)
-    prices = RepairPrices.of(problem, costs)
-    return repair(problem, device[None], prices.unit_ms, prices.links)[0]
+    return repair(problem, device[None], RepairPrices.of(problem, costs))[0]
 
 
 def live_transfers_ms(tasks: Tasks) -> FloatArray:

@@ -1,4 +1,4 @@
-"""The agent ``search``: seeds, budgets, schedules, former names, and where it ends."""
+"""The agent ``search``: seeds, budgets, schedules, and where it ends."""
 
 from __future__ import annotations
 
@@ -10,21 +10,17 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-import agents
 from agents.search.anytime import TRUSTED, SearchAgent
 from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import PlacementGymWarning, UserError
-from placement_gym.bench.compare import compare
+from placement_gym.base.errors import UserError
 from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend
 from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.bench.study.spec import Study
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.problem.costs.semantics import PRESETS
 
 LIMITED = ["CPU", {"name": "GPU", "weight_share": 0.4}]
-FORMER = ("list-sampling", "multilevel", "neighbourhood", "sequential")
 
 
 def environment(model: str = "synthetic-layered-60", **kwargs: Any) -> gym.Env[Any, Any]:
@@ -167,35 +163,3 @@ def test_measured_searches_make_every_second_placement_a_move(
     monkeypatch.setattr(agent, "move", move)
     agent.learn(60)
     assert moved == list(range(TRUSTED + 1, 60, 2))
-
-
-@pytest.mark.parametrize("name", FORMER)
-def test_a_former_name_makes_it_with_a_warning(name: str) -> None:
-    env = environment("tiny", devices="cpu+igpu")
-    with pytest.warns(PlacementGymWarning, match=f"agent '{name}' is now 'search'"):
-        assert isinstance(agents.make(name, env), SearchAgent)
-    with pytest.raises(UserError, match=f"agent '{name}' is now 'search', and takes no options"):
-        agents.make(name, env, horizon=10)
-
-
-def test_former_names_are_one_agent_in_studies() -> None:
-    study = {"env": "DevicePlacementSim-v0", "models": ["tiny"], "budget": 2}
-    with pytest.warns(PlacementGymWarning, match="is now 'search'"):
-        specs = Study.of({**study, "agents": ["random", *FORMER, "search"]}).specs
-    assert [spec.name for spec in specs] == ["random", "search"]
-    with pytest.raises(UserError, match="takes no options by its old name, as 'checkpoint'"):
-        Study.of({**study, "agents": [{"name": "sequential", "kwargs": {"checkpoint": "none"}}]})
-
-
-def test_a_former_name_is_compared_as_search(tmp_path: Path) -> None:
-    with pytest.warns(PlacementGymWarning, match="agent 'multilevel' is now 'search'"):
-        document = compare(
-            env_id="DevicePlacementSim-v0",
-            model="tiny",
-            agents=["multilevel"],
-            budget=5,
-            seeds=[0],
-            out=tmp_path,
-            quiet=True,
-        )
-    assert {row["agent"] for row in document["rows"]} == {"single-device", "search"}

@@ -99,15 +99,6 @@ def test_an_inference_waits_for_the_turn_of_its_device() -> None:
     assert log == ["begin", "infer", "end"]
 
 
-def test_stages_say_what_they_are() -> None:
-    with pipeline("tiny", [0] * 3 + [1] * (N_TINY - 3), requests=2) as running:
-        running.submit(sample_inputs(known_model("tiny"))).result(TIMEOUT_S)
-        first, last = running.profile()
-    assert (first["stage"], last["stage"]) == ("stage 0 on CPU", "stage 1 on CPU_B")
-    assert first["runs"] == last["runs"] == 1
-    assert min(first["mean_ms"], last["mean_ms"]) > 0
-
-
 @pytest.mark.parametrize(
     ("inputs", "said"),
     [
@@ -119,10 +110,8 @@ def test_stages_say_what_they_are() -> None:
     ],
 )
 def test_wrong_inputs_are_refused_before_any_stage(inputs: Any, said: str) -> None:
-    with pipeline("tiny", [0] * N_TINY) as running:
-        with pytest.raises(UserError, match=said):
-            running.submit(inputs)
-        assert running.profile()[0]["runs"] == 0
+    with pipeline("tiny", [0] * N_TINY) as running, pytest.raises(UserError, match=said):
+        running.submit(inputs)
 
 
 def test_inputs_are_named_by_name_index_or_port() -> None:

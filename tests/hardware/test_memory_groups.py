@@ -99,7 +99,7 @@ def test_heuristics_keep_the_limits_of_pools(backend: SimulatedBackend) -> None:
     found = [solve(problem, costs) for solve in (heft, critical_path, m_etf, greedy_fill)]
     start = find_start(problem, costs)
     found += [start, balance_loads(problem, costs, start, n_moves=2_000)]
-    found += list(repair(problem, every_placement(problem)))
+    found += list(repair(problem, every_placement(problem), RepairPrices.of(problem, costs)))
     assert fits(problem, np.array(found)).all()
 
 
@@ -109,7 +109,7 @@ def test_a_repair_in_pools_is_that_of_the_slow_oracle(backend: SimulatedBackend)
     problem = backend.problem
     prices = RepairPrices.of(problem, backend.costs)
     slow, placements = SlowRepair(problem, prices), every_placement(problem)[::5]
-    repaired = repair(problem, placements, prices.unit_ms, prices.links)
+    repaired = repair(problem, placements, prices)
     assert (repaired == np.array([slow(one) for one in placements])).all()
 
 

@@ -48,26 +48,20 @@ def excess(problem: Problem, assignment: IntArray) -> float:
     return float(np.maximum(held - problem.limits_bytes, 0.0).sum())
 
 
-def fix(
-    problem: Problem, prices: RepairPrices, assignments: IntArray, **kwargs: object
-) -> IntArray:
-    return repair(problem, assignments, prices.unit_ms, prices.links, **kwargs)  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("seed", CASES)
 def test_a_repair_is_that_of_the_slow_oracle(seed: int) -> None:
     problem, prices, assignments = random_case(seed)
     keep = np.random.default_rng(seed).random(assignments.shape) < 0.3
     slow = SlowRepair(problem, prices)
-    assert fix(problem, prices, assignments).tolist() == [slow(a).tolist() for a in assignments]
+    assert repair(problem, assignments, prices).tolist() == [slow(a).tolist() for a in assignments]
     kept = [slow(a, k).tolist() for a, k in zip(assignments, keep, strict=True)]
-    assert fix(problem, prices, assignments, keep=keep).tolist() == kept
+    assert repair(problem, assignments, prices, keep).tolist() == kept
 
 
 @pytest.mark.parametrize("seed", CASES)
 def test_a_repair_helps_or_changes_nothing(seed: int) -> None:
     problem, prices, assignments = random_case(seed)
-    repaired = fix(problem, prices, assignments)
+    repaired = repair(problem, assignments, prices)
     slow = SlowRepair(problem, prices)
     for before, after in zip(assignments, repaired, strict=True):
         assert problem.unsupported(after) == ""
@@ -77,18 +71,18 @@ def test_a_repair_helps_or_changes_nothing(seed: int) -> None:
             assert excess(problem, after) <= excess(problem, before)
             if excess(problem, slow.refill(before)) == 0:
                 assert excess(problem, after) == 0
-    assert (fix(problem, prices, repaired) == repaired).all()
+    assert (repair(problem, repaired, prices) == repaired).all()
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_batch_is_repaired_as_its_members_are(seed: int) -> None:
     problem, prices, assignments = random_case(seed)
     before = assignments.copy()
-    together = fix(problem, prices, assignments)
-    alone = [fix(problem, prices, one[None])[0] for one in assignments]
+    together = repair(problem, assignments, prices)
+    alone = [repair(problem, one[None], prices)[0] for one in assignments]
     assert (together == np.stack(alone)).all()
     assert (assignments == before).all()
-    assert fix(problem, prices, assignments[:0]).shape == (0, problem.n_units)
+    assert repair(problem, assignments[:0], prices).shape == (0, problem.n_units)
 
 
 def chain_problem(limits: list[int], sizes: list[int]) -> Problem:
@@ -98,21 +92,27 @@ def chain_problem(limits: list[int], sizes: list[int]) -> Problem:
     return Problem(group(graph, "op"), devices, np.ones((len(sizes), len(limits)), dtype=bool))
 
 
+def unlinked(unit_ms: list[list[float]]) -> RepairPrices:
+    """Prices of units on two devices; transfers cost nothing."""
+    first = np.zeros(len(unit_ms) + 1, dtype=np.int64)
+    return RepairPrices(np.array(unit_ms), Links(first, first[:0], np.empty((0, 2, 2))))
+
+
 def test_the_end_of_a_run_leaves_and_not_its_middle() -> None:
     problem = chain_problem([300, 350], [100] * 6)
-    repaired = repair(problem, np.zeros((1, 6), dtype=np.int64), None, Links.by_bytes(problem))
+    repaired = repair(problem, np.zeros((1, 6), dtype=np.int64), RepairPrices.of(problem, None))
     assert repaired[0].tolist() in ([0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0])
 
 
 def test_the_unit_with_the_least_regret_a_byte_leaves() -> None:
     problem = chain_problem([250, 1000], [100, 100, 100])
-    prices = np.array([[0.0, 5.0], [0.0, 1.0], [0.0, 3.0]])
+    prices = unlinked([[0.0, 5.0], [0.0, 1.0], [0.0, 3.0]])
     assert repair(problem, np.zeros((1, 3), dtype=np.int64), prices)[0].tolist() == [0, 1, 0]
 
 
 def test_units_that_are_kept_leave_last() -> None:
     problem = chain_problem([250, 1000], [100, 100, 100])
-    prices = np.array([[0.0, 5.0], [0.0, 1.0], [0.0, 3.0]])
+    prices = unlinked([[0.0, 5.0], [0.0, 1.0], [0.0, 3.0]])
     keep = np.array([[False, True, False]])
     zeros = np.zeros((1, 3), dtype=np.int64)
     assert repair(problem, zeros, prices, keep=keep)[0].tolist() == [0, 0, 1]
@@ -121,19 +121,20 @@ def test_units_that_are_kept_leave_last() -> None:
 
 def test_units_without_bytes_stay() -> None:
     problem = chain_problem([100, 1000], [0, 300, 0])
-    repaired = repair(problem, np.zeros((1, 3), dtype=np.int64), np.array([[0.0, 1.0]] * 3))
+    repaired = repair(problem, np.zeros((1, 3), dtype=np.int64), unlinked([[0.0, 1.0]] * 3))
     assert repaired[0].tolist() == [0, 1, 0]
 
 
 def test_what_fits_nowhere_comes_back_with_less_overload() -> None:
     problem = chain_problem([100, 150], [100, 100, 100])
-    repaired = repair(problem, np.zeros((1, 3), dtype=np.int64))
+    repaired = repair(problem, np.zeros((1, 3), dtype=np.int64), unlinked([[0.0, 0.0]] * 3))
     assert excess(problem, repaired[0]) == 50.0
 
 
 def test_an_invalid_placement_is_refused() -> None:
+    problem = chain_problem([100, 100], [1, 1, 1])
     with pytest.raises(ValueError, match="3 device indices from 0 to 1"):
-        repair(chain_problem([100, 100], [1, 1, 1]), np.full((1, 3), 2))
+        repair(problem, np.full((1, 3), 2), RepairPrices.of(problem, None))
 
 
 def test_price_is_the_serial_sum_if_tensors_have_one_reader() -> None:

@@ -23,8 +23,7 @@ class SlowRepair:
     def __init__(self, problem: Problem, prices: RepairPrices) -> None:
         self.problem, self.links = problem, prices.links
         self.size, self.limit = problem.unit_bytes, problem.limits_bytes
-        ms = np.zeros(problem.supported.shape) if prices.unit_ms is None else prices.unit_ms
-        self.ms = np.where(problem.supported, ms, np.inf)
+        self.ms = np.where(problem.supported, prices.unit_ms, np.inf)
 
     def __call__(self, assignment: IntArray, keep: BoolArray | None = None) -> IntArray:
         keep = np.zeros(len(assignment), dtype=bool) if keep is None else keep

@@ -14,7 +14,6 @@ from typing import IO
 
 from filelock import FileLock, Timeout
 
-from placement_gym.backends.failures import EngineFailureError, Kind
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.base.errors import EngineError
 
@@ -26,8 +25,6 @@ DEFAULT_PATH = (
 ) / "placement_gym.measure.lock"
 """The same for every process of the machine, whatever its TMPDIR."""
 SILENT_S = 1.0
-STOPPED_S = 5.0
-"""Seconds after which a holder that is stopped loses the lock."""
 LONGEST_S = 1800.0
 """Seconds for which one measurement may hold the lock before those that wait give up."""
 MAX_COMMAND = 120
@@ -58,22 +55,16 @@ def measurement_lock(reporter: Reporter | None = None) -> Iterator[None]:
     Raises:
         EngineError: One holder did not free it in ``LONGEST_S``; the message names it. Or the
             file cannot be opened.
-        EngineFailureError: This process was stopped for so long that another one took the lock.
     """
     lock = FileLock(lock_path(), mode=0o666, is_singleton=True)
     nested = lock.is_locked
     wait_for(lock, reporter or Reporter())
-    held = identify(lock_path())
     try:
         if not nested:
             write_note(f"{os.getpid()} {describe_command(sys.argv)}")
         yield
-        if identify(lock_path()) != held:
-            raise EngineFailureError(
-                Kind.TRANSIENT, "stopped while measuring, and another process measures now"
-            )
     finally:
-        if not nested and identify(lock_path()) == held:
+        if not nested:
             write_note("")
         lock.release()
 
@@ -93,13 +84,13 @@ def describe_command(arguments: Sequence[str]) -> str:
 
 
 def wait_for(lock: FileLock, reporter: Reporter) -> None:
-    """Acquire the lock, from a stopped holder too.
+    """Acquire the lock.
 
     Raises:
         EngineError: One holder did not free it in ``LONGEST_S``, or the file cannot be opened.
     """
     began = since = monotonic()
-    turn, announced, stopped_since = "", False, float("inf")
+    turn, announced = "", False
     # Waiting in slices: the heartbeat shows that this process lives, and a change of holders is
     # noticed.
     while True:
@@ -126,14 +117,6 @@ def wait_for(lock: FileLock, reporter: Reporter) -> None:
         # The limit is for one holder, not for a queue of many.
         if turn != (turn := identify_turn()):
             since = monotonic()
-        # A stopped process would keep the lock for ever, and does not measure: after a while it is
-        # passed.
-        stopped_since = min(stopped_since, monotonic()) if is_stopped(holder()) else float("inf")
-        if monotonic() - stopped_since >= STOPPED_S:
-            reporter.print_message(
-                f"{describe_holder()} is stopped: measuring without waiting for it"
-            )
-            take_over()
         if monotonic() - since > LONGEST_S:
             reporter.wait("")
             raise EngineError(
@@ -142,32 +125,12 @@ def wait_for(lock: FileLock, reporter: Reporter) -> None:
             )
 
 
-def identify(path: Path) -> tuple[int, int] | None:
-    """Device and inode of a file, or None if there is none."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
 def identify_turn() -> str:
     """Changes whenever another measurement begins to hold the lock."""
     try:
         return f"{note_path().stat().st_mtime_ns}"
     except OSError:
         return ""
-
-
-def take_over() -> None:
-    """Replace the file of a lock whose holder is stopped; it notices when it goes on.
-
-    Whoever waits takes the new one. Another user's file in a shared folder cannot be replaced.
-    """
-    with suppress(OSError), FileLock(f"{lock_path()}.replacing", mode=0o666).acquire(timeout=1.0):
-        if is_stopped(holder()):
-            lock_path().unlink()
-            write_note("")
 
 
 def write_note(text: str) -> None:
@@ -205,11 +168,6 @@ def read_note() -> tuple[int, str]:
         return 0, ""
 
 
-def holder() -> int:
-    """Process number of the holder, or 0 if it is not known."""
-    return read_note()[0]
-
-
 def describe_holder() -> str:
     """``process 123 (placement-gym plan)``, or ``another process`` without a valid note."""
     process, command = read_note()
@@ -228,12 +186,3 @@ def is_alive(process: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     return process > 0
-
-
-def is_stopped(process: int) -> bool:
-    """Return whether a process is stopped by a signal or debugger; False where that is unknown."""
-    try:
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return False
-    return fields[0] in ("T", "t")

@@ -117,22 +117,6 @@ class StageExecutor:
             for future in pending:
                 future.cancel()
 
-    def profile(self) -> list[dict[str, Any]]:
-        """Of each stage ``stage``, ``device``, ``runs`` and ``mean_ms``: the slowest sets the pace.
-
-        Stages of one device share it: its pace is the sum of theirs. A device of several streams
-        runs as many inferences at a time, each of which takes ``mean_ms``.
-        """
-        return [
-            {
-                "stage": stage.name,
-                "device": stage.device,
-                "runs": stage.runs,
-                "mean_ms": 1e3 * stage.busy_s / stage.runs if stage.runs else 0.0,
-            }
-            for stage in self.stages
-        ]
-
     def shutdown(self, wait: bool = True, cancel_futures: bool = False) -> None:
         """Take no more requests; threads end when those in flight have.
 

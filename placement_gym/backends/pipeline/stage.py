@@ -46,8 +46,7 @@ class Stage:
         requests: (n_slots,) one for each request of the pipeline that may be in flight.
         workers: Inferences that may run at a time.
         turn: Held during an inference where the device has several stages.
-        runs: Inferences so far.
-        busy_s: Seconds that they took, with handing over what earlier stages computed.
+        busy_s: Seconds that inferences took so far, with handing over what earlier stages computed.
         processor_s: Seconds of processor time of the threads that submitted them.
     """
 
@@ -59,7 +58,6 @@ class Stage:
     requests: list[ov.InferRequest]
     workers: int = 1
     turn: AbstractContextManager[Any] = field(default_factory=nullcontext)
-    runs: int = 0
     busy_s: float = 0.0
     processor_s: float = 0.0
     lock: Lock = field(default_factory=Lock)
@@ -77,7 +75,6 @@ class Stage:
             seconds += perf_counter() - started
         processor_s += thread_time()
         with self.lock:
-            self.runs += 1
             self.busy_s += seconds
             self.processor_s += processor_s
 

@@ -48,12 +48,8 @@ class Fusion:
     @cached_property
     def tensor_of_reading(self) -> UInt32:
         """(n_readings,) tensor of each of the program's readings."""
-        return uint32(np.repeat(np.arange(len(self.program.source)), self.n_moving))
-
-    @property
-    def n_moving(self) -> IntArray:
-        """(n_tensors,) readers of each tensor in the program."""
-        return np.diff(self.program.first_reader).astype(np.int64)
+        n_readers = np.diff(self.program.first_reader).astype(np.int64)
+        return uint32(np.repeat(np.arange(len(n_readers)), n_readers))
 
     def fuse(self, place: UInt8, chosen: UInt8) -> FusedProgram:
         """Fuse along the chosen edges where that is possible, see ``group_operators``.

@@ -27,7 +27,6 @@ from placement_gym.bench.report.plots import (
 )
 from placement_gym.bench.report.problems import describe_roles, list_problems, report_problem
 from placement_gym.bench.report.scores import StudyResults
-from placement_gym.bench.report.side_by_side import compare_folders
 from placement_gym.bench.report.wording import GAP, INFEASIBLE, explain_failure
 from placement_gym.bench.run.environment import BenchEnvs, is_measured
 from placement_gym.bench.run.rows import Json, load_runs
@@ -56,7 +55,6 @@ def report_study(
     *,
     pictures: str = "png",
     views: bool = True,
-    other: str | Path | None = None,
 ) -> tuple[Path, Path]:
     """Write ``report.md`` and ``report.html`` of the results that a study has so far.
 
@@ -67,13 +65,12 @@ def report_study(
         quiet: Show no progress.
         pictures: Kind of the pictures next to the Markdown: ``"png"``, ``"svg"`` or ``"pdf"``.
         views: Write interactive pages of the placements into the folder ``views``.
-        other: Folder of results to compare with.
 
     Returns:
         Both files.
 
     Raises:
-        UserError: There are no results of this study, or none to compare with.
+        UserError: There are no results of this study.
     """
     folder, tasks = Path(folder), study.tasks()
     order = {task.key: place for place, task in enumerate(tasks)}
@@ -98,8 +95,6 @@ def report_study(
         progress.update(steps, description="tables and pictures")
         # The answer comes first, then the problems, then what failed.
         blocks = report_overview(study, results, len(order), command)
-        if other is not None:
-            blocks += compare_folders(results, study, other)
         blocks += [
             Heading("Problems"),
             list_problems(results),

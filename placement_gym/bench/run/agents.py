@@ -7,7 +7,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -99,17 +99,6 @@ class AgentSpec:
             raise UserError(f"an agent is {{name, kwargs, label}}: {error}") from error
         return cls(fields.name, fields.kwargs or {}, alias=fields.label or "")
 
-    def forward(self) -> AgentSpec:
-        """The same agent by its name now, with a warning; itself if that is its name.
-
-        Raises:
-            UserError: It was replaced, and has options of its own.
-        """
-        if self.factory is not None or ":" in self.name:
-            return self
-        name = str(load_bundled("agents:forward")(self.name, self.make_kwargs))
-        return self if name == self.name else replace(self, name=name)
-
     def load(self) -> Any:
         """Import the factory of the agent, or the agent itself.
 
@@ -163,23 +152,6 @@ class AgentSpec:
 def is_agent(agent: Any) -> bool:
     """Return whether something is an agent and not the factory of one."""
     return hasattr(agent, "predict") and not isinstance(agent, type)
-
-
-def list_specs(agents: Sequence[Any]) -> list[AgentSpec]:
-    """The agents of a study or comparison; those that have become one agent are there once.
-
-    Raises:
-        UserError: A mapping has other keys, or an agent that was replaced has options.
-    """
-    specs: list[AgentSpec] = []
-    forwarded: list[AgentSpec] = []
-    for given in map(AgentSpec.of, agents):
-        spec = given.forward()
-        if spec in forwarded or (spec is not given and spec in specs):
-            continue
-        specs.append(spec)
-        forwarded += [] if spec is given else [spec]
-    return specs
 
 
 def check_labels(agents: Sequence[AgentSpec]) -> None:

@@ -14,7 +14,7 @@ from placement_gym.base.files import is_path, list_neighbours, read_bytes, write
 from placement_gym.base.schemas.reading import check
 from placement_gym.base.schemas.studies import StudyFields, parse_yaml
 from placement_gym.base.texts import join_words
-from placement_gym.bench.run.agents import AgentSpec, check_labels, list_specs
+from placement_gym.bench.run.agents import AgentSpec, check_labels
 from placement_gym.bench.run.row_schema import to_plain
 from placement_gym.bench.study.task import VARIABLE, Task
 
@@ -137,7 +137,7 @@ class Study:
             raise UserError(
                 f"a study names its agents, as in 'module:attribute', not {objects[0]!r:.200}"
             )
-        return list_specs(self.agents)
+        return [AgentSpec.of(agent) for agent in self.agents]
 
     @property
     def variables(self) -> dict[str, str]:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -204,32 +203,6 @@ def test_the_lock_is_free_again_when_its_holder_dies(capfd: pytest.CaptureFixtur
         with measurement_lock():
             pass
     assert WAITING_FOR not in capfd.readouterr().err
-
-
-@pytest.mark.slow
-def test_stopped_holder_loses_the_lock_and_notices(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(lock, "STOPPED_S", 0.0)
-    with child() as holder:
-        assert read_line(holder, "stdout") == "entered\n"
-        os.kill(holder.pid, signal.SIGSTOP)
-        with measurement_lock():
-            assert f"process {os.getpid()}" in lock.describe_holder()
-            os.kill(holder.pid, signal.SIGCONT)
-            _, error = holder.communicate("\n", timeout=60)
-            assert "another process measures now" in error.splitlines()[-1]
-            assert f"process {os.getpid()}" in lock.describe_holder()
-    assert f"process {holder.pid} (-c) is stopped" in capfd.readouterr().err
-    assert lock.describe_holder() == "another process"
-
-
-def test_working_holder_keeps_the_lock() -> None:
-    with child() as holder:
-        assert read_line(holder, "stdout") == "entered\n"
-        before = lock.identify(lock.lock_path())
-        lock.take_over()
-        assert lock.identify(lock.lock_path()) == before
 
 
 def test_a_holder_that_never_ends_is_named_by_those_that_give_up(

@@ -128,32 +128,6 @@ def test_pictures_beside_the_markdown_are_vectors_if_asked(folder: Path, tmp_pat
     assert not (tmp_path / "views").exists()
 
 
-@pytest.mark.usefixtures("no_pictures")
-def test_two_folders_are_set_side_by_side(folder: Path, tmp_path: Path) -> None:
-    rows = read_rows(folder)
-    for row in rows:
-        if row["agent"] == "annealing":
-            row["latency_ms"] *= 1.25
-            row["speedup"] /= 1.25
-            row["speedup_vs_best_single"] /= 1.25
-    here = write_rows(tmp_path / "here", read_rows(folder))
-    there = write_rows(tmp_path / "there", rows)
-    text = report_study(REPORTED, here, views=False, other=there)[0].read_text()
-    part = text.split("## Compared with")[1].split("\n## ")[0]
-    assert "| annealing | 2 | 1.2500 | 2 | 0 | 0 | 0 | 0 |" in part
-    assert "| min-cut | 2 | 1.0000 | 0 | 2 | 0 | 0 | 0 |" in part
-    assert "| failing_agent:make | 0 | - | 0 | 0 | 0 | 2 | 2 |" in part
-    agents = [
-        one if one != "min-cut" else {"name": one, "label": "a cut"} for one in REPORTED.agents
-    ]
-    renamed = replace(REPORTED, agents=agents)
-    text = report_study(renamed, here, views=False, other=there)[0].read_text()
-    part = text.split("## Compared with")[1].split("\n## ")[0]
-    assert "| a cut | 2 | 1.0000 | 0 | 2 | 0 | 0 | 0 |" in part
-    with pytest.raises(UserError, match="no results to compare"):
-        report_study(REPORTED, here, views=False, other=tmp_path)
-
-
 def test_a_report_needs_results(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="run it first"):
         report_study(REPORTED, tmp_path)

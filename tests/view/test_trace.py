@@ -1,4 +1,4 @@
-"""What other viewers read of a placement."""
+"""The timeline that other viewers read, and the files of the command ``view``."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.problem.placement import Placement
 from placement_gym.view.data import make_view_data
-from placement_gym.view.exports import find_layer, make_graph, make_node_data, make_trace, separate
 from placement_gym.view.scene import Scene, Shown
+from placement_gym.view.trace import make_trace, separate
 
 
 @pytest.fixture
@@ -71,63 +71,19 @@ def test_bars_that_overlap_are_in_several_lanes() -> None:
     assert separate(columns, [2, 1, 0]) == [[0, 2], [1]]
 
 
-def test_node_data_has_a_time_and_the_colour_of_its_device(scene: Scene) -> None:
-    data = make_view_data(scene)
-    results = make_node_data(scene, data)["results"]
-    assert set(results) == {"a", "b", "c", "d"}
-    assert [one["value"] for one in results.values()] == [4.0, 4.0, 3.0, 5.0]
-    colours = [device["colour"] for device in data["devices"]]
-    assert [one["bgColor"] for one in results.values()] == [colours[i] for i in (0, 0, 1, 1)]
-
-
-def test_times_of_all_nodes_add_up_to_those_of_the_units() -> None:
-    simulated = build_simulated_problem(ModelSpec("tiny", "colocated"))
-    backend = SimulatedBackend(simulated.problem, simulated.costs)
-    scene = Scene(backend, (Shown("first", simulated.problem.single(0)),))
-    data = make_view_data(scene)
-    results = make_node_data(scene, data)["results"]
-    assert sum(one["value"] for one in results.values()) == pytest.approx(
-        sum(data["units"]["ms"][0])
-    )
-    assert len(results) > simulated.problem.n_units
-
-
 def test_the_command_writes_what_is_asked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     problem = build_simulated_problem(ModelSpec("tiny", "op"), "cpu+dgpu").problem
     Placement.of(problem, np.arange(problem.n_units) % 2).save(tmp_path / "p.json")
-    files = {name: str(tmp_path / name) for name in ("t.json", "n.json", "p.svg", "v.html")}
+    files = {name: str(tmp_path / name) for name in ("t.json", "p.svg", "v.html")}
     view = ["view", str(tmp_path / "p.json"), "--out", files["v.html"]]
-    more = ["--trace", files["t.json"], "--node-data", files["n.json"], "--picture", files["p.svg"]]
+    more = ["--trace", files["t.json"], "--picture", files["p.svg"]]
     assert main([*view, *more]) == 0
     assert "ui.perfetto.dev" in capsys.readouterr().out
     block = Path(files["v.html"]).read_text().split('type="application/gzip">')[1]
     assert len(unpack(block.split("</script>")[0])["units"]["name"]) == problem.n_units
     assert json.loads(Path(files["t.json"]).read_text())["traceEvents"]
-    assert json.loads(Path(files["n.json"]).read_text())["results"]
     assert "<svg" in Path(files["p.svg"]).read_text()[:2000]
     assert main([*view, "--picture", str(tmp_path / "p.gif")]) == 2
     assert ".svg" in capsys.readouterr().err
-
-
-def test_model_explorer_graph_matches_its_node_data(
-    scene: Scene,
-) -> None:
-    data = make_view_data(scene)
-    (graph,) = make_graph(scene, data)["graphs"]
-    read = {
-        node["id"]: [edge["sourceNodeId"] for edge in node["incomingEdges"]]
-        for node in graph["nodes"]
-    }
-    assert read == {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"]}
-    assert set(read) <= set(make_node_data(scene, data)["results"])
-    about = {pair["key"]: pair["value"] for pair in graph["nodes"][2]["attrs"]}
-    assert about["device"] == "GPU"
-    assert about["ms of the unit on GPU"] == "3"
-
-
-def test_a_layer_of_model_explorer_is_the_path_of_a_module() -> None:
-    assert find_layer("__module.encoder.layer.0/aten::linear/MatMul") == "encoder/layer/0"
-    assert find_layer("/features/conv.1/Conv") == "features/conv/1"
-    assert find_layer("op7") == ""
