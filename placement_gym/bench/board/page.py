@@ -78,9 +78,11 @@ def describe_board(entries: Entries) -> list[Block]:
     first = f"{lines[0]['agent']} leads with {lines[0][ALL]}." if lines else "No entry is complete."
     problems = [
         {"problem": results.names[problem], "class": classify(results, problem)}
-        | {name: cell for name, cell in describe_problem(results, problem).items() if name != "role"}
+        | describe_problem(results, problem)
         for problem in results.problems
     ]
+    for line in problems:
+        del line["role"]  # agents may have been trained or chosen on any of them
     about = (
         f"{len(problems)} problems, seeds {', '.join(map(str, study.all_seeds))}, "
         f"{study.budget} evaluations a run; identity {entries.identity}."
