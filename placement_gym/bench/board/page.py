@@ -82,7 +82,7 @@ def describe_board(entries: Entries) -> list[Block]:
         for problem in results.problems
     ]
     for line in problems:
-        del line["role"]  # agents may have been trained or chosen on any of them
+        del line["role"]  # a set has none
     about = (
         f"{len(problems)} problems, seeds {', '.join(map(str, study.all_seeds))}, "
         f"{study.budget} evaluations a run; identity {entries.identity}."
