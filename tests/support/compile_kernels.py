@@ -27,11 +27,13 @@ def compile_schedule(schedule: str) -> None:
 
 def compile_bounds() -> None:
     from placement_gym.solvers.beams.beam import Beam
+    from placement_gym.solvers.beams.block_prices import bound_by_blocks
 
     env = gym.make("placement_gym:DevicePlacementSim-v0", model="tiny", schedule="list")
     backend = env.unwrapped.backend  # type: ignore[attr-defined]
-    semantics = Semantics("list", contention="none")
-    Beam(backend.problem, backend.costs, semantics, np.inf).search(4, np.inf, np.inf)
+    terms = backend.problem, backend.costs, Semantics("list", contention="none")
+    Beam(*terms, np.inf).search(4, np.inf, np.inf)
+    bound_by_blocks(*terms)
 
 
 def compile_agent(name: str) -> None:

@@ -23,11 +23,11 @@ ALL, LIMITED, GENERATED, BUILT_IN = "score", "limited memory", "generated graphs
 LEGEND = (
     "A score is the best known latency divided by that of a run; 1 is the best known. Columns of "
     "scores have the mean over problems, of the median of each problem's runs, where a failed run "
-    "counts 0, with a 95 % interval by stratified bootstrap; trivial problems are in none. A row "
-    "counts only if replaying its placement gives its latency. Evaluations and seconds are those "
-    "of a median run; seconds depend on the entrant's machine, and with the commit of this package "
-    "they are what rows say. An agent counts if it has a valid row of each problem and seed. "
-    f"Infeas.: {INFEASIBLE}."
+    "counts 0; the interval is of 95 %, by stratified bootstrap. Trivial problems are left out. A "
+    "row counts only if replaying its placement gives its latency, and an agent only if it has "
+    "such a row of each problem and seed. Evaluations and seconds are those of a median run; "
+    "seconds depend on the entrant's machine, and with the commit of this package they are what "
+    f"rows say. Infeas.: {INFEASIBLE}."
 )
 ENTER = "Anyone can enter: run an agent on the set, publish its rows, and open a pull request."
 STEPS = (
@@ -81,6 +81,8 @@ def describe_board(entries: Entries) -> list[Block]:
         | describe_problem(results, problem)
         for problem in results.problems
     ]
+    for line in problems:
+        del line["role"]  # a set has none
     about = (
         f"{len(problems)} problems, seeds {', '.join(map(str, study.all_seeds))}, "
         f"{study.budget} evaluations a run; identity {entries.identity}."
@@ -115,7 +117,7 @@ def rank_entries(results: StudyResults) -> list[dict[str, str]]:
     return [
         {
             "agent": agent,
-            **{name: format_score(part, agent) for name, part in parts.items()},
+            **{name: format_score(part, agent, name == ALL) for name, part in parts.items()},
             **summarize_effort(parts[ALL].rows_of(agent)),
             "commit": ", ".join(sorted({name_source(row) for row in results.rows_of(agent)})),
         }
@@ -123,9 +125,12 @@ def rank_entries(results: StudyResults) -> list[dict[str, str]]:
     ]
 
 
-def format_score(results: StudyResults, agent: str) -> str:
-    """The mean over problems of the median score, with its interval."""
-    return format_estimate(bootstrap(mean_of_medians, results.scores(agent)))
+def format_score(results: StudyResults, agent: str, interval: bool) -> str:
+    """The mean over problems of the median score, with its interval or without."""
+    scores = results.scores(agent)
+    if interval:
+        return format_estimate(bootstrap(mean_of_medians, scores))
+    return f"{mean_of_medians(scores):.3f}"
 
 
 def classify(results: StudyResults, problem: str) -> str:

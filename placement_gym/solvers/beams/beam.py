@@ -19,6 +19,7 @@ from placement_gym.problem.costs.semantics import Semantics
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.schedules.simulator import Simulator
+from placement_gym.solvers.beams.expansion import Prices
 from placement_gym.solvers.beams.frontier import Frontier, find_tiny, list_order
 from placement_gym.solvers.beams.growth import Grower, is_narrow
 from placement_gym.solvers.beams.potentials import Potentials
@@ -73,8 +74,8 @@ class Beam:
 
     def find_grower(self, end: float) -> Grower | None:
         """Make the search; None if too many tasks are live at a time, or the time is up before."""
-        problem, frontier = self.problem, self.frontier
-        if not is_narrow(frontier, len(problem.devices)) or len(self.tasks) > MAX_TASKS:
+        problem, frontier, d = self.problem, self.frontier, len(self.problem.devices)
+        if not is_narrow(frontier, d) or len(self.tasks) > MAX_TASKS:
             return None
         cuts, sets, self.bound_ms = find_prices(problem, self.tasks, end)
         if not sets:
@@ -82,6 +83,7 @@ class Beam:
         return Grower(
             frontier,
             Potentials.of(problem, frontier, cuts, sets),
+            Prices(np.zeros(frontier.ms.shape), np.zeros(d), closes=False),
             problem.limits_bytes,
             previous_alike(interchangeable_devices(problem, self.costs, self.tasks.transfer_ms)),
             self.ordered,
