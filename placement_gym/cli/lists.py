@@ -185,7 +185,7 @@ def run_agents(options: argparse.Namespace) -> int:
             ]
         )
         for row in rows:
-            table.add_row(row["name"], row["kind"], row["line"], ", ".join(row["settings"]))
+            table.add_row(row["name"], row["kind"], row["line"], " ".join(row["settings"]))
         end = "Your own is module:make_agent. A solver reads the environment's cost table."
         return Group(
             table,
