@@ -55,6 +55,7 @@ POLICIES: dict[str, dict[str, Any]] = {
         "coarse": True,
         "hidden": 64,
         "decoder": 128,
+        "table": True,
     },
     "paper": {},
 }
