@@ -27,7 +27,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 """Arguments of the algorithm. The papers state none of them."""
 POLICIES: dict[str, dict[str, Any]] = {
-    "rl": {"segment": 256, "memory": 256, "table": True},
+    "rl": {"segment": 256, "memory": 256},
     "paper": {"features": PAPER_FEATURES, "devices": False},
 }
 """Arguments of ``GOPolicy``."""

@@ -17,7 +17,6 @@ from agents.common.graph_policy import make_perceptron
 from agents.common.graphs import GraphBatch, TensorDict
 from agents.common.policy import Decision, UnitPolicy
 from agents.common.pyg import global_mean_pool
-from agents.common.tables import Tables
 from agents.gdp.networks import (
     UNIT_COLUMNS,
     DeviceHead,
@@ -71,8 +70,6 @@ class GOOptions:
         memory: Units before a segment that it reads, at least one.
         recompute: Whether the backward pass computes activations of the attention again, so that
             those of a few segments are kept at a time. False is faster, and takes more memory.
-        table: Whether the logits of each graph in ``graphs`` have a table as a further term, see
-            ``agents.common.tables``.
     """
 
     features: Sequence[str] = OWN_FEATURES
@@ -84,7 +81,6 @@ class GOOptions:
     segment: int = 512
     memory: int = 512
     recompute: bool = True
-    table: bool = False
 
     def __post_init__(self) -> None:
         for name in ("heads", "segment", "memory"):
@@ -120,15 +116,13 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
         self.network = GONetwork(self.n_devices, self.options, further)
         hidden = self.options.hidden
         self.critic = make_perceptron(hidden, CRITIC_HIDDEN, 1) if self.has_critic else None
-        known = (self.table or {}) if self.options.table else {}
-        self.tables = Tables(known, self.n_slots, self.n_devices)
 
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
         """See ``UnitPolicy.decide``."""
         graphs, row = self.graphs.batch(observation)
         *_, h, context = self.read(graphs)
         values = self.compute_values(context)[row]
-        logits = self.tables.correct(graphs.pad(self.network.head(h, graphs)), graphs.ids)
+        logits = graphs.pad(self.network.head(h, graphs))
         devices = UnitCategorical(logits, graphs.node_mask, None, graphs.allowed_slots, row)
         if self.network.stages is None:
             return Decision(devices, values)

@@ -55,7 +55,6 @@ POLICIES: dict[str, dict[str, Any]] = {
         "coarse": True,
         "hidden": 64,
         "decoder": 128,
-        "table": True,
     },
     "paper": {},
 }

@@ -14,7 +14,6 @@ from agents.common.distribution import DeviceDistribution, PlacementMemory, Unit
 from agents.common.graph_policy import make_perceptron
 from agents.common.graphs import GraphBatch, TensorDict
 from agents.common.policy import Decision, UnitPolicy
-from agents.common.tables import Tables
 from agents.common.unit_device_features import DevicePreferences, describe_units_on_devices
 from agents.rnn.grouping import GroupedDevices, Grouper, describe_groups
 from agents.rnn.networks import AutoregressiveDevices, Seq2Seq, UnitFeatures
@@ -32,7 +31,7 @@ RUN_WEIGHT, MAX_DISTANCE = 2.0, 4.0
 class RNNOptions:
     """Options of ``RNNPolicy`` and ``HDPPolicy``; saved models name them.
 
-    ``devices``, ``coarse`` and ``table`` are not of the papers.
+    ``devices`` and ``coarse`` are not of the papers.
 
     Attributes:
         features: Names of blocks in ``placement_gym.envs.observation.FEATURES``.
@@ -44,8 +43,6 @@ class RNNOptions:
             preference for faster ones, see ``agents.common.unit_device_features``.
         coarse: Whether runs of units are placed together, long ones at first, see ``places``.
         cost_weight: Initial weight of the preference for faster devices, with ``devices``.
-        table: Whether the logits of each graph in ``graphs`` have a table as a further term, see
-            ``agents.common.tables``.
     """
 
     features: Sequence[str] = PAPER_FEATURES
@@ -56,7 +53,6 @@ class RNNOptions:
     devices: bool = False
     coarse: bool = False
     cost_weight: float = 2.0
-    table: bool = False
 
 
 class RNNPolicy(UnitPolicy, ActorCriticPolicy):
@@ -87,8 +83,6 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
         self.critic = (
             make_perceptron(self.units.width, CRITIC_HIDDEN, 1) if self.has_critic else None
         )
-        known = (self.table or {}) if self.options.table else {}
-        self.tables = Tables(known, self.n_slots, self.n_devices)
         if self.options.coarse:
             self.register_buffer("remaining", torch.zeros(()))
 
@@ -148,14 +142,11 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
         return RunDevices(devices, runs.take(row))
 
     def compute_prior(self, graphs: GraphBatch) -> Tensor | None:
-        """(G, N, D) preferences of units for devices, if devices are seen, and tables."""
-        if self.preferences is None and not len(self.tables):
+        """(G, N, D) preferences of units for devices, if devices are seen."""
+        if self.preferences is None:
             return None
-        prior = graphs.x.new_zeros(*graphs.node_mask.shape, self.n_devices)
-        if self.preferences is not None:
-            features, unit_ms = describe_units_on_devices(graphs), graphs.device_tables.unit_ms
-            prior = graphs.pad(self.preferences(features, unit_ms))
-        return self.tables.correct(prior, graphs.ids)
+        features, unit_ms = describe_units_on_devices(graphs), graphs.device_tables.unit_ms
+        return graphs.pad(self.preferences(features, unit_ms))
 
     def compute_values(self, units: Tensor, graphs: GraphBatch) -> Tensor:
         """(G, 1) expected returns, zero without a critic."""

@@ -16,9 +16,6 @@ from agents.common.weights import save_weights
 
 SMALL: dict[str, dict[str, Any]] = {
     "hsdag": {"hidden": 8},
-    "rnn": {"hidden": 8, "decoder": 8},
-    "hdp": {"hidden": 8, "decoder": 8},
-    "gdp": {"hidden": 8, "layers": 1, "rounds": 1},
     "placeto": {"hidden": 2, "rounds": 1},
 }
 
