@@ -82,6 +82,7 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
                 f"DevicePlacementPerUnitSim-v0 without use_sde, not actions {action_space}"
             )
         self.n_devices = int(action_space.n)
+        (self.n_slots,) = observation_space["node_mask"].shape or (0,)
         super().__init__(observation_space, action_space, lr_schedule, **options)
 
     def build(self) -> None:
@@ -93,9 +94,8 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
             n_static, self.n_devices, options.hidden, options.rounds, self.has_critic
         )
         self.structures: Recent[int, Structure] = Recent()
-        n_units = self.observation_space["node_mask"].shape[0]
         known = (self.table or {}) if options.table else {}
-        self.tables = Tables(known, n_units, self.n_devices)
+        self.tables = Tables(known, self.n_slots, self.n_devices)
 
     def forward(
         self, obs: Any, deterministic: bool = False, action_masks: Any = None
@@ -141,9 +141,9 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
             current = states["current_unit"][:, 0].long()
             x = make_inputs(structure, states, current, self.n_devices)
             summary = self.networks.summarize(x, structure, current)
-            none = torch.zeros(1, len(observation["node_mask"][0]), self.n_devices, device=device)
-            of_units = self.tables.correct(none, [graph_id])[0]
-            found = self.networks.placer(summary) + of_units[current]
+            nothing = torch.zeros(1, self.n_slots, self.n_devices, device=device)
+            of_graph = self.tables.correct(nothing, [graph_id])[0]
+            found = self.networks.placer(summary) + of_graph[current]
             logits = logits.index_copy(0, rows, found)
             if self.networks.critic is not None:
                 values = values.index_copy(0, rows, self.networks.critic(summary))

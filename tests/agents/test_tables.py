@@ -46,7 +46,7 @@ def test_tables_learn_one_graph_and_weights_go_to_another_without(
 def test_graphs_without_tables_keep_their_logits() -> None:
     tables, logits = Tables([7], n_units=5, n_devices=2), torch.randn(2, 5, 2)
     with torch.no_grad():
-        tables["7"]["own"].values += 1.0  # type: ignore[index]
+        tables["7"]["own"].values += 1.0
     known, other = tables.correct(logits, [7, 8])
     assert (known > logits[0]).all()
     assert (other == logits[1]).all()
