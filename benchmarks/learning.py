@@ -58,6 +58,8 @@ DRAWN = 2000
 RECENT = 100
 """Placements that a mean is of."""
 FLOOR = "annealing"
+PUBLISHED = ("rnn", "hdp", "gdp", "placeto")
+"""Published systems whose curves are not drawn."""
 SLOW = ("hsdag paper", "ppo")
 """Agents that are run on the small problems alone."""
 
@@ -70,7 +72,7 @@ def make_ppo(env: DevicePlacementEnv, seed: int) -> PPO:
 AGENTS: dict[str, Callable[..., Any]] = {
     **{
         name: partial(agents.make, name)
-        for name in ("logits", "logits-multiscale", "logits-groups", "hsdag", "post")
+        for name in ("logits", "logits-multiscale", "logits-groups", "hsdag", "post", *PUBLISHED)
     },
     "hsdag rl-redraw": partial(agents.make, "hsdag", preset="rl-redraw"),
     FLOOR: partial(agents.make, FLOOR, start="random"),
@@ -236,7 +238,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     rows = [row for row in rows if row["budget"] == DRAWN]
     problems = group_by(rows, "problem")
     figure, panels = pyplot.subplots(3, 3, figsize=(11, 9), sharex=True, layout="constrained")
-    names = [agent for (agent,) in group_by(rows, "agent")]
+    names = [agent for (agent,) in group_by(rows, "agent") if agent not in PUBLISHED]
     for (problem,), panel in zip(problems, panels.flat, strict=False):
         mine = problems[problem,]
         least = min(min(row["best_ms"].values()) for row in mine)

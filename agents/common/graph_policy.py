@@ -49,7 +49,7 @@ class GraphPolicy:
     Options: ClassVar[type[Any]]
     graphs: Graphs
     optimizer: torch.optim.Optimizer
-    of_one_graph: tuple[str, ...] = ()
+    of_one_graph: tuple[str, ...] = ("tables.",)
     """Beginnings of the names of weights that hold for one graph alone."""
     masks: Any = None
     """``action_masks`` of the prediction that is being made."""

@@ -12,15 +12,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from agents.common.encoder import Conv, Encoder
-from agents.common.following import FOLLOWING_STEP, first_keep
+from agents.common.following import first_keep
 from agents.common.graph_policy import make_perceptron
 from agents.common.graphs import MIN_COST, GraphBatch
 from agents.common.pyg import scatter
-from agents.common.runs import RunTable
 from placement_gym.envs.observation import FEATURES
-
-TABLE_STEP = 100.0
-"""Steps of tables, relative to those of weights."""
 
 
 @dataclass(frozen=True)
@@ -217,17 +213,3 @@ class Networks(nn.Module):
         keep = first_keep(n_units, self.groups) + self.score_edges(z, edges)
         values = self.compute_values(scatter(z, graphs.batch, reduce="mean"))
         return graphs.pad(own), graphs.pad(keep[:, None])[..., 0], values
-
-
-class Correction(nn.Module):
-    """What the logits of one graph have beside the networks' output, at every resolution.
-
-    Args:
-        n_units: Number of units, padding included.
-        n_devices: Number of devices.
-    """
-
-    def __init__(self, n_units: int, n_devices: int) -> None:
-        super().__init__()
-        self.own = RunTable(n_units, n_devices, smallest=1, step=TABLE_STEP)
-        self.keep = RunTable(n_units, 1, smallest=1, step=TABLE_STEP * FOLLOWING_STEP)

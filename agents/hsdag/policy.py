@@ -7,13 +7,14 @@ from typing import Any
 
 import torch
 from stable_baselines3.common.policies import ActorCriticPolicy
-from torch import Tensor, nn
+from torch import Tensor
 
 from agents.common.distribution import UnitCategorical
 from agents.common.following import FollowingDevices
 from agents.common.graphs import GraphBatch, TensorDict
 from agents.common.policy import Decision, UnitPolicy
-from agents.hsdag.networks import Correction, HSDAGOptions, Networks
+from agents.common.tables import Tables
+from agents.hsdag.networks import HSDAGOptions, Networks
 from agents.hsdag.rollout import Rollout
 from placement_gym.base.arguments import check_integer
 from placement_gym.base.errors import unknown_name
@@ -52,7 +53,6 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
 
     Options = HSDAGOptions
     options: HSDAGOptions
-    of_one_graph = ("tables.",)
     rollout: Rollout
     greedy: Rollout
 
@@ -66,9 +66,7 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
         check_integer("groups", self.options.groups, 0)
         self.networks = Networks(self.options, self.n_devices, self.has_critic)
         graphs = (self.table or {}) if self.options.table and self.options.groups else {}
-        self.tables = nn.ModuleDict(
-            {str(graph_id): Correction(self.n_slots, self.n_devices) for graph_id in graphs}
-        )
+        self.tables = Tables(graphs, self.n_slots, self.n_devices, following=True)
         self.clear_caches()
 
     @property
@@ -106,16 +104,8 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
     def draw_groups(self, graphs: GraphBatch, z: Tensor, row: Tensor) -> Decision:
         """Steps 3 and 4 where groups are drawn: units follow their producers, or choose."""
         own, keep, values = self.networks.choose(z, graphs)
-        of_own, of_keep = zip(*map(self.correct, graphs.ids), strict=True)
-        own, keep = own + torch.stack(of_own), keep + torch.stack(of_keep)
+        own = self.tables.correct(own, graphs.ids)
+        keep = self.tables.correct(keep[..., None], graphs.ids, "keep")[..., 0]
         mask, allowed = graphs.node_mask, graphs.allowed_slots
         devices = FollowingDevices(own, keep, graphs.leader_slots, mask, allowed, row)
         return Decision(devices, values[row])
-
-    def correct(self, graph_id: int) -> tuple[Tensor, Tensor]:
-        """(N, D) and (N,) further terms of the logits of a graph; zeros if it has no table."""
-        if str(graph_id) not in self.tables:
-            nothing = torch.zeros(self.n_slots, self.n_devices, device=self.device)
-            return nothing, nothing[:, 0]
-        table: Any = self.tables[str(graph_id)]
-        return table.own(), table.keep()[:, 0]

@@ -117,7 +117,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 """Arguments of REINFORCE; a rollout is an episode. Deviations of ``"paper"``: advantages are
 scaled, and the baseline of a step is a moving average, not the mean of the last ten episodes."""
-POLICIES: dict[str, dict[str, Any]] = {"rl": {"devices": True}, "paper": {}}
+POLICIES: dict[str, dict[str, Any]] = {"rl": {"devices": True, "table": True}, "paper": {}}
 """Arguments of ``PlacetoPolicy``."""
 
 

@@ -182,20 +182,6 @@ def test_scores_decide_who_follows_and_tables_correct_one_graph() -> None:
     assert not set(policy.tables) & {str(graph_id) for graph_id in other}
 
 
-def test_weights_go_to_another_graph_without_its_table(tmp_path: Path) -> None:
-    agent = make(gym.make(SIMULATED, model="resnet"), 0, policy={"hidden": 8})
-    agent.learn(100)
-    save_weights(agent, tmp_path / "weights.safetensors")
-    options = {"policy": {"hidden": 8}, "weights": tmp_path / "weights.safetensors"}
-    same, other = (
-        make(gym.make(SIMULATED, model=name), 1, **options) for name in ("resnet", "cnn")
-    )
-    torch.testing.assert_close(same.policy.state_dict(), agent.policy.state_dict())
-    scorer = agent.policy.networks.scorer[-1].weight
-    torch.testing.assert_close(other.policy.networks.scorer[-1].weight, scorer)
-    assert not any(one.any() for name, one in other.policy.state_dict().items() if "table" in name)
-
-
 def test_weights_of_many_problems_begin_a_new_one_with_an_empty_table(tmp_path: Path) -> None:
     trainer = make_trainer(problems=2, episodes=2, policy={"hidden": 8})
     before = [one.clone() for one in trainer.policy.parameters()]
