@@ -52,6 +52,14 @@ class Optimum:
     prices: FloatArray | None = None
 
 
+class QuietHighs(highspy.Highs):
+    """HiGHS that prints nothing; otherwise version 1.16 prints its name as an instance is made."""
+
+    def enableCallbacks(self) -> None:  # noqa: N802  the first method that its constructor calls
+        self.silent()
+        super().enableCallbacks()
+
+
 class Solver:
     """Solves a program, to which rows may be added.
 
@@ -65,8 +73,7 @@ class Solver:
         self.program, self.unit_ms = program, unit_ms
         self.whole = whole and any(block.any() for block in program.whole)
         self.units = np.where(np.concatenate(program.timed), unit_ms, 1.0)
-        self.highs = highspy.Highs()
-        self.highs.silent()
+        self.highs = QuietHighs()
         self.highs.setOptionValue("mip_rel_gap", GAP)
         self.highs.passModel(self.to_highs())
         self.passed = program.n_rows, len(program.rows), len(program.low)

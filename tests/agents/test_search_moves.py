@@ -101,10 +101,10 @@ def test_heuristics_are_distinct_and_fit_where_they_are_repaired(repaired: bool)
 
 def test_quick_starts_leave_the_program_out() -> None:
     env = environment()
-    quick, full = propose_starts(env, "quick"), propose_starts(env)
-    assert quick is not None
-    assert full is not None
-    assert len(quick) == len(full) - 1
+    assert propose_starts(env, "quick") is not None
+    assert "milp" not in env.starts.values()
+    assert propose_starts(env) is not None
+    assert "milp" in env.starts.values()
     assert propose_starts(env, "random") is None
 
 
