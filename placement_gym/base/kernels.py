@@ -37,7 +37,16 @@ def part(function: Function) -> Function:
     longer than what it does, as every array is passed in seven words or more (and references to it
     would be counted, were it not for ``_nrt``).
     """
-    compiled = njit(**OPTIONS, **HIDDEN, forceinline=True)(function)
+    return compile_within(function, forceinline=True)
+
+
+def called(function: Function) -> Function:
+    """Compile a part that is long, and stays a function of its own."""
+    return compile_within(function, forceinline=False)
+
+
+def compile_within(function: Function, forceinline: bool) -> Function:
+    compiled = njit(**OPTIONS, **HIDDEN, forceinline=forceinline)(function)
     vars(function).update(compiled=compiled, _numba_type_=compiled._numba_type_)
     return function
 
