@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numba import njit
 from numba.core import event
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 
 from placement_gym.base.progress import show_waiting
 
@@ -30,6 +32,34 @@ maker = njit(nogil=True, **HIDDEN)
 """Compiles a part of kernels that makes arrays, and is called."""
 
 
+class PartLibrary(JITCodeLibrary):
+    """The code of a part: kernels link it, and only then it is optimised and made machine code."""
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """There is no function that Python could call."""
+        return 0
+
+    @property
+    def codegen(self) -> PartLibrary:
+        return self
+
+    def set_env(self, name: str, environment: Any) -> None:
+        """Parts raise no errors, so that they need no environment."""
+
+
+class PartCompiler(Compiler):
+    """Compiles parts to libraries of their own kind."""
+
+    def __init__(self, typing: Any, target: Any, library: Any, *rest: Any) -> None:
+        super().__init__(typing, target, PartLibrary(target.codegen(), "part"), *rest)
+
+
 def part(function: Function) -> Function:
     """Compile a part of kernels that makes no arrays; in Python it stays the function that it is.
 
@@ -46,7 +76,7 @@ def called(function: Function) -> Function:
 
 
 def compile_within(function: Function, forceinline: bool) -> Function:
-    compiled = njit(**OPTIONS, **HIDDEN, forceinline=forceinline)(function)
+    compiled = njit(**OPTIONS, **HIDDEN, forceinline=forceinline, pipeline_class=PartCompiler)(function)
     vars(function).update(compiled=compiled, _numba_type_=compiled._numba_type_)
     return function
 
