@@ -26,8 +26,9 @@ for a float, and compiles a function again for each type, and each constant, tha
 OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
 HIDDEN = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 """No code for calls from Python or C, which takes as long to compile as a small part."""
-PATIENCE_S = 0.3
-"""CPU time for which Python runs a lazy kernel before it is compiled."""
+PATIENCE_S = 2.0
+"""CPU time for which Python runs a lazy kernel before it is compiled, about as long as that takes: so
+whatever it is used for takes at most twice as long as with the better of the two."""
 maker = njit(nogil=True, **HIDDEN)
 """Compiles a part of kernels that makes arrays, and is called."""
 
@@ -99,7 +100,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 def lazy(compiled: Any) -> Any:
     """Compile a kernel only where it is called often; each call must be short.
 
-    It takes a second to compile, and milliseconds in Python for one placement. So where the cache
+    It takes seconds to compile, and milliseconds in Python for one placement. So where the cache
     on disk has no kernel yet, Python runs the function until that has taken ``PATIENCE_S`` in all.
     Results must be the same bitwise: numbers of few bits are made ``signed`` before sums and
     shifts, because NumPy keeps their type, and numba does not.
