@@ -26,9 +26,9 @@ for a float, and compiles a function again for each type, and each constant, tha
 OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
 HIDDEN = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 """No code for calls from Python or C, which takes as long to compile as a small part."""
-PATIENCE_S = 2.0
-"""CPU time for which Python runs a lazy kernel before it is compiled, about as long as that takes: so
-whatever it is used for takes at most twice as long as with the better of the two."""
+PATIENCE_S = 1.5
+"""CPU time for which Python runs a lazy kernel before it is compiled: about as long as that takes, so
+that no use takes more than twice as long as with the better of the two."""
 maker = njit(nogil=True, **HIDDEN)
 """Compiles a part of kernels that makes arrays, and is called."""
 

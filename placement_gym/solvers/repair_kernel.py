@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.base.kernels import lazy, maker, part, signed
+from placement_gym.base.kernels import maker, part, signed
 
 RUN_SHARE = 0.1
 """A run moves as a whole only if that frees at least this share of its device's excess. So only few
@@ -308,7 +308,6 @@ def cut_run(
     return (end - count, end, held) if part == 2 else (begin, begin + count, held)
 
 
-@lazy
 @njit(cache=True, nogil=True)
 def price_batch(
     placements: IntArray,
