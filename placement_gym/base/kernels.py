@@ -23,18 +23,21 @@ signed: Any = np.int64
 """Makes an index of an unsigned or constant number: numba takes the sum of signed and unsigned ones
 for a float, and compiles a function again for each type, and each constant, that it is called with.
 """
-OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
-HIDDEN = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+HIDDEN: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 """No code for calls from Python or C, which takes as long to compile as a small part."""
 PATIENCE_S = 1.5
-"""CPU time for which Python runs a lazy kernel before it is compiled: about as long as that takes, so
-that no use takes more than twice as long as with the better of the two."""
+"""CPU time for which Python runs a lazy kernel before it is compiled: about as long as that takes,
+so that no use takes more than twice as long as with the better of the two."""
 maker = njit(nogil=True, **HIDDEN)
 """Compiles a part of kernels that makes arrays, and is called."""
 
 
 class PartLibrary(JITCodeLibrary):
-    """The code of a part: kernels link it, and only then it is optimised and made machine code."""
+    """The code of a part, which is optimised and becomes machine code in the kernels that use it.
+
+    numba would do both for every part as well, and Python never calls one.
+    """
 
     def _optimize_final_module(self) -> None:
         pass
@@ -43,7 +46,7 @@ class PartLibrary(JITCodeLibrary):
         self._finalized = True
 
     def get_pointer_to_function(self, name: str) -> int:
-        """There is no function that Python could call."""
+        """There is no machine code."""
         return 0
 
     @property
@@ -51,11 +54,11 @@ class PartLibrary(JITCodeLibrary):
         return self
 
     def set_env(self, name: str, environment: Any) -> None:
-        """Parts raise no errors, so that they need no environment."""
+        """Parts make no Python objects, for which numba keeps an environment."""
 
 
 class PartCompiler(Compiler):
-    """Compiles parts to libraries of their own kind."""
+    """Compiles to a ``PartLibrary``."""
 
     def __init__(self, typing: Any, target: Any, library: Any, *rest: Any) -> None:
         super().__init__(typing, target, PartLibrary(target.codegen(), "part"), *rest)
@@ -64,20 +67,20 @@ class PartCompiler(Compiler):
 def part(function: Function) -> Function:
     """Compile a part of kernels that makes no arrays; in Python it stays the function that it is.
 
-    It is typed once, however many call it, and LLVM puts it in their place: a call would take
-    longer than what it does, as every array is passed in seven words or more (and references to it
-    would be counted, were it not for ``_nrt``).
+    It is typed once, however many call it, and LLVM puts it in their place, as a call would take
+    longer than what it does.
     """
-    return compile_within(function, forceinline=True)
+    return compile_part(function, forceinline=True)
 
 
-def called(function: Function) -> Function:
-    """Compile a part that is long, and stays a function of its own."""
-    return compile_within(function, forceinline=False)
+def long_part(function: Function) -> Function:
+    """Compile a part that takes longer than a call: LLVM need not optimise it at each of them."""
+    return compile_part(function, forceinline=False)
 
 
-def compile_within(function: Function, forceinline: bool) -> Function:
-    compiled = njit(**OPTIONS, **HIDDEN, forceinline=forceinline, pipeline_class=PartCompiler)(function)
+def compile_part(function: Function, forceinline: bool) -> Function:
+    options = OPTIONS | HIDDEN | {"pipeline_class": PartCompiler, "forceinline": forceinline}
+    compiled = njit(**options)(function)
     vars(function).update(compiled=compiled, _numba_type_=compiled._numba_type_)
     return function
 

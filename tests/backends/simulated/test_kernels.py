@@ -117,7 +117,7 @@ def test_submodels_are_counted_as_the_graph_is_cut() -> None:
 
 def test_stages_of_unions_are_counted_as_these_are_cut() -> None:
     members = Member("a"), Member("b", 2), Member("c", 3)
-    for size, rng in generators(200):
+    for size, rng in generators(100):
         graph, n_devices = draw_typed_graph(rng, 6 * size), int(rng.integers(1, 5))
         joined = graph.edge_index, input_owners(graph, np.arange(len(graph)))
         part = label_components(np.concatenate(joined, axis=1), len(graph)) % 3
