@@ -12,7 +12,7 @@ from numba.core.imputils import lower_getattr_generic
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.extending import NativeValue, models, register_model, typeof_impl, unbox
 
-Tuple = TypeVar("Tuple", bound=type)
+Tuple = TypeVar("Tuple", bound=type[Any])
 WORD = ir.IntType(64)
 WORDS = ir.LiteralStructType([WORD]).as_pointer()
 """No array's data have this type, so that a block is known by it among a function's arguments."""
@@ -27,7 +27,7 @@ def by_reference(kind: Tuple) -> Tuple:
 
     @typeof_impl.register(kind)
     def find_type(values: Any, context: Any) -> Block:
-        fields = zip(kind._fields, (typeof_impl(one, context) for one in values), strict=True)
+        fields = zip(values._fields, (typeof_impl(one, context) for one in values), strict=True)
         return Block(kind.__name__, tuple(fields))
 
     return kind

@@ -73,7 +73,8 @@ def count_stages(
     changes = np.zeros(n, np.int32)
     begin, order = np.empty(level.max() + 3, np.uint32), np.empty(n, np.uint32)
     sort_by_level(level, begin, order)
-    for i in order:
+    for k in range(n):
+        i = order[k]
         if cyclic[model[i]]:
             for e in range(flow.first[i], flow.first[i + 1]):
                 producer = flow.producers[e]
