@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numba import njit
 from numba.core import event
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 
 from placement_gym.base.progress import show_waiting
 
@@ -21,23 +23,64 @@ signed: Any = np.int64
 """Makes an index of an unsigned or constant number: numba takes the sum of signed and unsigned ones
 for a float, and compiles a function again for each type, and each constant, that it is called with.
 """
-OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
-HIDDEN = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+HIDDEN: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 """No code for calls from Python or C, which takes as long to compile as a small part."""
-PATIENCE_S = 0.3
-"""CPU time for which Python runs a lazy kernel before it is compiled."""
+PATIENCE_S = 1.5
+"""CPU time for which Python runs a lazy kernel before it is compiled: about as long as that takes,
+so that no use takes more than twice as long as with the better of the two."""
 maker = njit(nogil=True, **HIDDEN)
 """Compiles a part of kernels that makes arrays, and is called."""
+
+
+class PartLibrary(JITCodeLibrary):
+    """The code of a part, which is optimised and becomes machine code in the kernels that use it.
+
+    numba would do both for every part as well, and Python never calls one.
+    """
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """There is no machine code."""
+        return 0
+
+    @property
+    def codegen(self) -> PartLibrary:
+        return self
+
+    def set_env(self, name: str, environment: Any) -> None:
+        """Parts make no Python objects, for which numba keeps an environment."""
+
+
+class PartCompiler(Compiler):
+    """Compiles to a ``PartLibrary``."""
+
+    def __init__(self, typing: Any, target: Any, library: Any, *rest: Any) -> None:
+        super().__init__(typing, target, PartLibrary(target.codegen(), "part"), *rest)
 
 
 def part(function: Function) -> Function:
     """Compile a part of kernels that makes no arrays; in Python it stays the function that it is.
 
-    It is typed once, however many call it, and LLVM puts it in their place: a call would take
-    longer than what it does, as every array is passed in seven words or more (and references to it
-    would be counted, were it not for ``_nrt``).
+    It is typed once, however many call it, and LLVM puts it in their place, as a call would take
+    longer than what it does.
     """
-    compiled = njit(**OPTIONS, **HIDDEN, forceinline=True)(function)
+    return compile_part(function, forceinline=True)
+
+
+def long_part(function: Function) -> Function:
+    """Compile a part that takes longer than a call: LLVM need not optimise it at each of them."""
+    return compile_part(function, forceinline=False)
+
+
+def compile_part(function: Function, forceinline: bool) -> Function:
+    options = OPTIONS | HIDDEN | {"pipeline_class": PartCompiler, "forceinline": forceinline}
+    compiled = njit(**options)(function)
     vars(function).update(compiled=compiled, _numba_type_=compiled._numba_type_)
     return function
 
@@ -60,7 +103,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 def lazy(compiled: Any) -> Any:
     """Compile a kernel only where it is called often; each call must be short.
 
-    It takes a second to compile, and milliseconds in Python for one placement. So where the cache
+    It takes seconds to compile, and milliseconds in Python for one placement. So where the cache
     on disk has no kernel yet, Python runs the function until that has taken ``PATIENCE_S`` in all.
     Results must be the same bitwise: numbers of few bits are made ``signed`` before sums and
     shifts, because NumPy keeps their type, and numba does not.

@@ -173,8 +173,7 @@ def pipeline_stages(graph: OpGraph, devices: IntArray) -> IntArray:
     source, target = graph.edge_index
     flow = graph.edge_index[:, ~(graph.follows[source] | graph.follows[target])]
     edges = distinct_edges(submodels[flow])
-    model = np.empty_like(on)
-    model[submodels] = graph.model_of
+    model = submodel_devices(graph, graph.model_of, submodels)
     label = number_columns(model, on)
     # Devices that data goes back and forth between make a cycle: several stages of that model then.
     loop = label_components(distinct_edges(label[edges]), int(label.max()) + 1, strong=True)
@@ -191,26 +190,24 @@ def number_columns(*rows: IntArray) -> IntArray:
     return number.astype(np.int64).ravel()
 
 
-def count_stages(graph: OpGraph, devices: IntArray, n_devices: int) -> IntArray:
-    """(n_devices,) inferences of stages on each device in a request, or a round of a union."""
-    stages = pipeline_stages(graph, devices)
-    rates = np.empty(int(stages.max()) + 1)
-    rates[stages] = graph.rates[graph.model_of]
-    on = submodel_devices(graph, devices, stages)
-    return np.bincount(on, rates, n_devices).astype(np.int64)
-
-
 def number_topologically(edges: IntArray, label: IntArray) -> IntArray:
     """(n,) labels renumbered from 0 such that no edge between labels descends.
 
     Args:
         edges: (2, n_edges) of an acyclic graph of labels.
-        label: (n,) labels.
+        label: (n,) labels, numbered from 0 without gaps.
     """
-    rank = dict.fromkeys(label.tolist(), 0)
-    for _ in rank:
-        for source, target in edges.T.tolist():
-            rank[target] = max(rank[target], rank[source] + 1)
-    order = sorted(rank, key=lambda one: (rank[one], one))
-    position = {one: index for index, one in enumerate(order)}
-    return np.array([position[one] for one in label.tolist()], dtype=np.int64)
+    consumers: list[list[int]] = [[] for _ in range(int(label.max()) + 1)]
+    waiting, rank = [0] * len(consumers), [0] * len(consumers)
+    for source, target in edges.T.tolist():
+        consumers[source].append(target)
+        waiting[target] += 1
+    ready = [one for one, producers in enumerate(waiting) if not producers]
+    # the longest path to each; a label is added once all its producers are final
+    for one in ready:
+        for target in consumers[one]:
+            rank[target] = max(rank[target], rank[one] + 1)
+            waiting[target] -= 1
+            if not waiting[target]:
+                ready.append(target)
+    return np.argsort(np.argsort(rank, kind="stable"))[label]

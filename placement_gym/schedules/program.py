@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray, Int32, IntArray, UInt32
-from placement_gym.graph.operators import Tensors
-from placement_gym.graph.units import Units
+from placement_gym.graph.operators import OpGraph, Tensors
+from placement_gym.graph.units import Units, label_components
 from placement_gym.problem.costs.table import CostTable
 
 
@@ -82,6 +82,48 @@ class Readings(NamedTuple):
         made = np.repeat(np.arange(len(program.source)), np.diff(program.first_reader))
         tensor = uint32(made[np.argsort(program.readers, kind="stable")])
         return cls(offsets(program.inputs), tensor, program.source[tensor])
+
+
+class Flow(NamedTuple):
+    """The edges that determine submodels: those between operators that do not follow.
+
+    Attributes:
+        leaders: (n_leaders,) uint32 operators other than Constants, Parameters and Results; if
+            there are none, the first operator of each connected part.
+        first: (n_operators + 1,) uint32, where each operator's producers begin.
+        producers: (n_edges,) uint32.
+        first_input: (n_parameters + 1,) uint32, where each Parameter's readers begin.
+        input_readers: (n_inputs,) uint32.
+    """
+
+    leaders: UInt32
+    first: UInt32
+    producers: UInt32
+    first_input: UInt32
+    input_readers: UInt32
+
+    @classmethod
+    def of(cls, graph: OpGraph) -> Flow:
+        follows = graph.follows
+        source, target = graph.edge_index
+        kept = ~(follows[source] | follows[target])
+        source, target = source[kept], target[kept]
+        order = np.argsort(target, kind="stable")
+        leaders = np.flatnonzero(~follows) if not follows.all() else first_operators(graph)
+        readers = [reader for parameter in graph.inputs for reader in parameter]
+        return cls(
+            leaders=uint32(leaders),
+            first=offsets(np.bincount(target, minlength=len(graph))),
+            producers=uint32(source[order]),
+            first_input=offsets(np.array([len(p) for p in graph.inputs], dtype=np.int64)),
+            input_readers=uint32(np.array(readers, dtype=np.int64)),
+        )
+
+
+def first_operators(graph: OpGraph) -> IntArray:
+    """The first operator of every connected part of the graph."""
+    part = label_components(graph.edge_index, len(graph))
+    return np.unique(part, return_index=True)[1].astype(np.int64)
 
 
 class Channels(NamedTuple):

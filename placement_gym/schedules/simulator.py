@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray, IntArray, UInt8, UInt32
-from placement_gym.graph.submodels import count_stages, join_operators
+from placement_gym.graph.submodels import join_operators
 from placement_gym.graph.units import Units
 from placement_gym.problem.costs.semantics import CHOICES, Semantics
 from placement_gym.problem.costs.table import CostTable
@@ -16,8 +16,15 @@ from placement_gym.schedules.event_fifo import event_fifo, event_fifo_batch
 from placement_gym.schedules.event_heap import event_heap
 from placement_gym.schedules.held_bytes import peak_bytes
 from placement_gym.schedules.list import list_batch, list_makespan, list_schedule
-from placement_gym.schedules.program import Channels, Program, Readings, uint32, upward_rank
-from placement_gym.schedules.submodels import Flow, count_submodels
+from placement_gym.schedules.program import (
+    Channels,
+    Flow,
+    Program,
+    Readings,
+    uint32,
+    upward_rank,
+)
+from placement_gym.schedules.submodels import count_stages, count_submodels
 from placement_gym.schedules.sums import load_schedule, serial, serial_batch, serial_starts, traffic
 
 MAX_LANE_DEVICES = 3
@@ -48,13 +55,13 @@ class Simulator:
         self.gaps_ms = float(semantics.op_gap_ms), float(semantics.link_gap_ms)
 
     @cached_property
-    def flow(self) -> tuple[Flow, UInt32]:
-        """The edges that determine submodels, and the unit of each of their operators."""
+    def flow(self) -> tuple[Flow, UInt32, IntArray]:
+        """The edges that determine submodels, and the unit and the model of their operators."""
         graph = self.units.graph
         if not graph.states:
-            return Flow.of(graph), self.program.unit
+            return Flow.of(graph), self.program.unit, graph.model_of
         joined, _, first = join_operators(graph)
-        return Flow.of(joined), self.program.unit[first]
+        return Flow.of(joined), self.program.unit[first], graph.model_of[first]
 
     @cached_property
     def readings(self) -> Readings:
@@ -99,8 +106,7 @@ class Simulator:
         loads = load_schedule(self.program, placement)
         if not self.counts_submodels:
             return loads
-        on = placement[self.program.unit].astype(np.int64)
-        return loads + count_stages(self.units.graph, on, len(loads)) * self.costs.submodel_ms
+        return loads + self.stages(placement) * self.costs.submodel_ms
 
     def latency_and_submodels(self, placement: UInt8) -> tuple[float, IntArray]:
         """The latency, and (n_devices,) submodels on each device."""
@@ -171,8 +177,13 @@ class Simulator:
 
     def submodels(self, placement: UInt8) -> IntArray:
         """(n_devices,) submodels on each device."""
-        flow, unit = self.flow
+        flow, unit, _ = self.flow
         return count_submodels(flow, unit, placement, self.program.ms.shape[1])
+
+    def stages(self, placement: UInt8) -> IntArray:
+        """(n_devices,) inferences of stages on each device in a request, or a round of a union."""
+        n_devices, rates = self.program.ms.shape[1], self.units.graph.rates
+        return count_stages(*self.flow, rates, placement, n_devices)
 
     def traffic(self, placement: UInt8) -> tuple[int, int]:
         """Number of transfers between devices, and the bytes that they move."""

@@ -1,64 +1,15 @@
-"""Fast counts of submodels, equal to those of ``graph.submodels.acyclic_submodels``."""
+"""Fast counts of submodels and stages, equal to those of ``graph.submodels``."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import njit
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
-from placement_gym.base.arrays import IntArray, UInt8, UInt32
+from placement_gym.base.arrays import Int32, IntArray, UInt8, UInt32
 from placement_gym.base.kernels import lazy, part, signed
-from placement_gym.graph.operators import OpGraph
-from placement_gym.schedules.program import offsets, uint32
+from placement_gym.schedules.program import Flow
 
 NO_OWNER = -1
-
-
-class Flow(NamedTuple):
-    """The edges that determine submodels: those between operators that do not follow.
-
-    Attributes:
-        leaders: (n_leaders,) uint32 operators other than Constants, Parameters and Results; if
-            there are none, the first operator of each connected part.
-        first: (n_operators + 1,) uint32, where each operator's producers begin.
-        producers: (n_edges,) uint32.
-        first_input: (n_parameters + 1,) uint32, where each Parameter's readers begin.
-        input_readers: (n_inputs,) uint32.
-    """
-
-    leaders: UInt32
-    first: UInt32
-    producers: UInt32
-    first_input: UInt32
-    input_readers: UInt32
-
-    @classmethod
-    def of(cls, graph: OpGraph) -> Flow:
-        follows = graph.follows
-        source, target = graph.edge_index
-        kept = ~(follows[source] | follows[target])
-        source, target = source[kept], target[kept]
-        order = np.argsort(target, kind="stable")
-        leaders = np.flatnonzero(~follows) if not follows.all() else first_operators(graph)
-        readers = [reader for parameter in graph.inputs for reader in parameter]
-        return cls(
-            leaders=uint32(leaders),
-            first=offsets(np.bincount(target, minlength=len(graph))),
-            producers=uint32(source[order]),
-            first_input=offsets(np.array([len(p) for p in graph.inputs], dtype=np.int64)),
-            input_readers=uint32(np.array(readers, dtype=np.int64)),
-        )
-
-
-def first_operators(graph: OpGraph) -> IntArray:
-    """The first operator of every connected part of the graph."""
-    n, (source, target) = len(graph), graph.edge_index
-    matrix = coo_array((np.ones(len(source), dtype=np.uint8), (source, target)), (n, n))
-    part = connected_components(matrix, directed=False)[1]
-    return np.unique(part, return_index=True)[1].astype(np.int64)
 
 
 @lazy
@@ -66,16 +17,93 @@ def first_operators(graph: OpGraph) -> IntArray:
 def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) -> IntArray:
     """(n_devices,) submodels on each device.
 
-    Components are disjoint-set trees over ``root``. From the highest level down, each is moved to
-    its latest possible level if it then joins a consumer; consumers have moved before.
-
     Args:
         flow: Edges of the operator graph.
         unit: (n_operators,) uint32, the unit of each operator.
         placement: (n_units,) uint8.
         n_devices: Number of devices.
     """
-    first, producers, leaders = flow.first, flow.producers, flow.leaders
+    root, place, _ = find_submodels(flow, unit, placement)
+    counts, seen = np.zeros(n_devices, np.int64), np.zeros(len(unit), np.bool_)
+    for i in flow.leaders:
+        if not seen[root[i]]:
+            seen[root[i]] = True
+            counts[place[i]] += 1
+    return counts
+
+
+@lazy
+@njit(cache=True, nogil=True)
+def count_stages(
+    flow: Flow, unit: UInt32, model: IntArray, rates: IntArray, placement: UInt8, n_devices: int
+) -> IntArray:
+    """(n_devices,) inferences of stages on each device in a request, or a round of a union.
+
+    The stages are those of ``graph.submodels.pipeline_stages``.
+
+    Args:
+        flow: As for ``count_submodels``.
+        unit: As for ``count_submodels``.
+        model: (n_operators,) the model of a union that each operator belongs to.
+        rates: (n_models,) inferences of each model in a round.
+        placement: As for ``count_submodels``.
+        n_devices: Number of devices.
+    """
+    root, place, level = find_submodels(flow, unit, placement)
+    n, n_models = len(unit), len(rates)
+
+    # Devices that data goes back and forth between make a cycle: several stages of that model then.
+    # Devices as bits: those that each one's data reaches, at first directly, then by way of others.
+    reached = np.zeros((n_models, n_devices), np.int64)
+    for i in range(n):
+        for e in range(flow.first[i], flow.first[i + 1]):
+            here = place[flow.producers[e]]
+            reached[model[i], here] |= signed(here != place[i]) << place[i]
+    cyclic = np.zeros(n_models, np.bool_)
+    for m in range(n_models):
+        for via in range(n_devices):
+            for here in range(n_devices):
+                if reached[m, here] >> via & 1:
+                    reached[m, here] |= reached[m, via]
+        for here in range(n_devices):
+            cyclic[m] |= reached[m, here] >> here & 1
+
+    # Then the submodels of a device are one stage for each number of device changes before them.
+    # Edges between submodels raise the level, so that producers are final in this order.
+    changes = np.zeros(n, np.int32)
+    begin, order = np.empty(level.max() + 3, np.uint32), np.empty(n, np.uint32)
+    sort_by_level(level, begin, order)
+    for k in range(n):
+        i = order[k]
+        if cyclic[model[i]]:
+            for e in range(flow.first[i], flow.first[i + 1]):
+                producer = flow.producers[e]
+                before = changes[root[producer]] + (place[producer] != place[i])
+                if root[producer] != root[i]:
+                    changes[root[i]] = max(changes[root[i]], before)
+
+    counts = np.zeros(n_devices, np.int64)
+    seen = np.zeros((n_models, level.max() + 1, n_devices), np.bool_)
+    for i in flow.leaders:
+        if not seen[model[i], changes[root[i]], place[i]]:
+            seen[model[i], changes[root[i]], place[i]] = True
+            counts[place[i]] += rates[model[i]]
+    return counts
+
+
+@lazy
+@njit(cache=True, nogil=True)
+def find_submodels(flow: Flow, unit: UInt32, placement: UInt8) -> tuple[UInt32, UInt8, Int32]:
+    """Find the submodel of each operator that does not follow.
+
+    Components are disjoint-set trees over ``root``. From the highest level down, each is moved to
+    its latest possible level if it then joins a consumer; consumers have moved before.
+
+    Returns:
+        (n_operators,) the operator that stands for each one's submodel; (n_operators,) devices;
+        and (n_operators,) levels, which every edge between two submodels raises.
+    """
+    first, producers = flow.first, flow.producers
     first_input, input_readers = flow.first_input, flow.input_readers
     n = len(unit)
     place, root = np.empty(n, np.uint8), np.empty(n, np.uint32)
@@ -95,21 +123,11 @@ def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) 
             if place[producer] == place[i] and level[producer] == level[i]:
                 root[find(root, signed(i))] = find(root, signed(producer))
 
-    # Operators sorted by level, by counting: the next loop visits levels from the top.
-    begin = np.empty(n_levels + 1, np.uint32)
-    for lowest in range(n_levels + 1):
-        begin[lowest] = 0
+    # The next loop visits levels from the top.
     for i in range(n):
         root[i] = find(root, signed(i))
-        begin[level[i] + 1] += 1
-    for lowest in range(n_levels):
-        begin[lowest + 1] += begin[lowest]
-    position, order = np.empty(n_levels, np.uint32), np.empty(n, np.uint32)
-    for lowest in range(n_levels):
-        position[lowest] = begin[lowest]
-    for i in range(n):
-        order[position[level[i]]] = i
-        position[level[i]] += 1
+    begin, order = np.empty(n_levels + 2, np.uint32), np.empty(n, np.uint32)
+    sort_by_level(level, begin, order)
 
     # A component need not run as early as it can. At its latest level it may meet a consumer on its
     # device, which saves a submodel; consumers move first, so that theirs is final.
@@ -153,18 +171,31 @@ def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) 
             if place[reader] == place[owner] and level[reader] == level[owner]:
                 root[find(root, signed(reader))] = find(root, signed(owner))
 
-    # What follows (Constants, Parameters and Results) makes no submodel of its own.
-    counts, seen = np.empty(n_devices, np.int64), np.empty(n, np.uint8)
-    for device in range(n_devices):
-        counts[device] = 0
     for i in range(n):
-        seen[i] = False
-    for i in leaders:
-        top = find(root, signed(i))
-        if not seen[top]:
-            seen[top] = True
-            counts[place[i]] += 1
-    return counts
+        root[i] = find(root, signed(i))
+    return root, place, level
+
+
+@part
+def sort_by_level(level: Int32, begin: UInt32, order: UInt32) -> None:
+    """Sort operators by level, by counting.
+
+    Args:
+        level: (n_operators,) int32.
+        begin: (n_levels + 2,) gets where each level begins, and where the last one ends.
+        order: (n_operators,) gets operators.
+    """
+    # Counts are two places on. Then each number but the first is where the level before begins, and
+    # moves on to where it ends, which is where the next one begins.
+    for at in range(len(begin)):
+        begin[at] = 0
+    for i in range(len(level)):
+        begin[level[i] + 2] += 1
+    for at in range(1, len(begin)):
+        begin[at] += begin[at - 1]
+    for i in range(len(level)):
+        order[begin[level[i] + 1]] = i
+        begin[level[i] + 1] += 1
 
 
 @part

@@ -6,11 +6,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import numba
+import numpy as np
 import pytest
 
 from placement_gym.base import kernels
+from placement_gym.base.blocks import by_reference
 
 PART = """
 from placement_gym.base.kernels import part
@@ -33,6 +36,42 @@ print(ask(40), ask.stats.cache_hits[ask.signatures[0]])
 
 def double(x: int) -> int:
     return 2 * x
+
+
+@by_reference
+class Weights(NamedTuple):
+    names: np.ndarray
+    factor: float
+    table: np.ndarray
+    signed: bool
+    shift: int
+
+
+@kernels.part
+def weigh(weights: Weights, i: int) -> float:
+    return float(weights.table[i, weights.names[i]]) * weights.factor + weights.shift
+
+
+@kernels.long_part
+def weigh_all(weights: Weights, totals: np.ndarray) -> None:
+    for i in range(len(weights.names)):
+        totals[i] = -weigh(weights, i) if weights.signed else weigh(weights, i)
+
+
+@kernels.kernel
+def weigh_twice(weights: Weights, totals: np.ndarray) -> int:
+    for _ in range(2):
+        weigh_all(weights, totals)
+    return weights.table.shape[1] + len(weights.names)
+
+
+def test_kernels_take_tuples_of_arrays_by_reference() -> None:
+    names, table = np.array([2, 0], np.uint32), np.arange(6.0).reshape(2, 3)
+    for signed in (False, True):
+        totals, weights = np.zeros(2), Weights(names, 0.5, table, signed, 7)
+        assert weigh_twice(weights, totals) == 3 + 2
+        assert totals.tolist() == [(1 - 2 * signed) * (one / 2 + 7) for one in (2, 3)]
+    assert len(weigh_twice.signatures) == 1
 
 
 def test_a_kernel_is_compiled_again_if_a_part_in_another_file_changes(tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ from by_hand import draw_made, made_graph
 from graphs import chain, op_graph, op_graphs
 from hypothesis import given
 from hypothesis import strategies as st
+from oracle import count_stages
 
 from placement_gym.base.arrays import IntArray
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.submodels import (
     acyclic_submodels,
-    count_stages,
     pipeline_stages,
     separating_colours,
     submodel_devices,

@@ -9,11 +9,12 @@ import numpy as np
 import openvino as ov
 import pytest
 from foreign_models import make_encoder
+from oracle import count_stages
 
 from placement_gym import UserError
 from placement_gym.backends.measured.outputs import sample_inputs
 from placement_gym.graph.extract import extract
-from placement_gym.graph.submodels import count_stages, pipeline_stages
+from placement_gym.graph.submodels import pipeline_stages
 from placement_gym.models import load
 from placement_gym.models.spec import ModelSpec
 from placement_gym.models.union import Member, list_members, split_union

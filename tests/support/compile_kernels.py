@@ -23,6 +23,7 @@ def compile_schedule(schedule: str) -> None:
     backend.evaluate(assignment)
     backend.evaluate_batch(np.stack([assignment, assignment]))
     backend.start_ms(assignment)
+    backend.simulator.stages(assignment.astype(np.uint8))
 
 
 def compile_bounds() -> None:

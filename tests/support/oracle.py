@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from placement_gym import CostTable
-from placement_gym.graph.operators import FOLLOWERS
-from placement_gym.graph.submodels import acyclic_submodels, count_stages, submodel_devices
+from placement_gym.base.arrays import IntArray
+from placement_gym.graph.operators import FOLLOWERS, OpGraph
+from placement_gym.graph.submodels import acyclic_submodels, pipeline_stages, submodel_devices
 from placement_gym.graph.units import Units
 from placement_gym.problem.costs.semantics import Semantics
 
@@ -354,3 +355,11 @@ class EventRun(Run):
             if ready and self.device_free[device] <= now:
                 self.begin(heappop(ready)[1], now)
                 self.add_event(self.device_free[device], self.n_channels + device, -1, [])
+
+
+def count_stages(graph: OpGraph, devices: IntArray, n_devices: int) -> IntArray:
+    """(n_devices,) inferences of stages on each device in a request, or a round of a union."""
+    stages = pipeline_stages(graph, devices)
+    rates = submodel_devices(graph, graph.rates[graph.model_of], stages)
+    on = submodel_devices(graph, devices, stages)
+    return np.bincount(on, rates, n_devices).astype(np.int64)

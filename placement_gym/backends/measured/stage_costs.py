@@ -14,9 +14,10 @@ import numpy as np
 
 from placement_gym.backends.measured.profile import holds_model
 from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.graph.submodels import count_stages
+from placement_gym.problem.costs.semantics import parse_schedule
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
+from placement_gym.schedules.simulator import Simulator
 
 if TYPE_CHECKING:
     from placement_gym.backends.measured.measuring import MeasuringBackend
@@ -66,12 +67,12 @@ def measure_stage_costs(
     problem = backend.problem
     whole = [device for device in range(len(problem.devices)) if holds_model(problem, device)]
     first, *others = [device for device in whole if problem.runs_all[device]]
+    simulator = Simulator(problem.units, costs, parse_schedule("serial", "throughput"))
     found = np.full(len(problem.devices), np.nan)
     weights = np.ones_like(costs.operator_ms)
 
     def count(assignment: IntArray) -> IntArray:
-        on = assignment[problem.units.of_operator]
-        return count_stages(problem.units.graph, on, len(problem.devices))
+        return simulator.stages(assignment.astype(np.uint8))
 
     for other in others:
         halves = cut_in_half(problem, costs, first, other)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.base.kernels import kernel, part, signed
+from placement_gym.base.kernels import kernel, long_part, part, signed
 from placement_gym.solvers.search.draws import draw_allowance
 from placement_gym.solvers.search.ejections import keep_limits, put_back
 from placement_gym.solvers.search.list_schedule import (
@@ -123,7 +123,7 @@ def anneal_sums(
             move_loads(model, layout, state, n_moved)
 
 
-@part
+@long_part
 def move_loads(model: Model, layout: Layout, state: State, n_moved: int) -> None:
     """Let the operators of moved units follow them, and sums or loads with these."""
     # the loads of before go, and those of now come: a loop, so that one call is compiled

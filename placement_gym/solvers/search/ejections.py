@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.base.kernels import kernel, part, signed
+from placement_gym.base.kernels import kernel, long_part, part, signed
 from placement_gym.solvers.search.draws import draw
 from placement_gym.solvers.search.model import MOVES, OVER, SIMULATED, Layout, State
 
@@ -44,7 +44,7 @@ def move_unit(layout: Layout, state: State, n_moved: int, u: int, there: int) ->
     return n_moved + 1
 
 
-@part
+@long_part
 def keep_limits(
     kind_of_model: int,
     layout: Layout,
@@ -83,7 +83,7 @@ def keep_limits(
     return n_moved, over
 
 
-@part
+@long_part
 def make_room(
     layout: Layout,
     state: State,

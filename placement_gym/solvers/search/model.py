@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from placement_gym.base.arrays import BoolArray, FloatArray, Int32, IntArray, UInt8, UInt32
+from placement_gym.base.blocks import by_reference
 from placement_gym.problem.problem import Problem
 from placement_gym.schedules.program import uint32
 from placement_gym.schedules.simulator import Simulator
@@ -17,6 +18,7 @@ LIST, SERIAL, LOAD, SIMULATED = range(4)
 or by the simulator from the beginning."""
 
 
+@by_reference
 class Model(NamedTuple):
     """Operators by position: in the order in which a list schedule runs them, or topologically.
 
@@ -124,6 +126,7 @@ def compute_tails(least_ms: FloatArray, maker: IntArray, reader: IntArray) -> Fl
     return np.array(tails)
 
 
+@by_reference
 class Layout(NamedTuple):
     """Links between units, the devices where they may be, and limits.
 
@@ -207,6 +210,7 @@ class Layout(NamedTuple):
         )
 
 
+@by_reference
 class State(NamedTuple):
     """A placement in the course of a search, and what its estimate is made of.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.base.kernels import kernel, part, signed
+from placement_gym.base.kernels import kernel, long_part, part, signed
 from placement_gym.solvers.search.draws import draw, draw_length
 from placement_gym.solvers.search.ejections import move_unit
 from placement_gym.solvers.search.model import (
@@ -43,7 +43,7 @@ limits, on either side half of the time."""
 LARGEST_REGION = 512
 
 
-@part
+@long_part
 def propose(
     model: Model,
     layout: Layout,
@@ -127,7 +127,7 @@ def choose_stretch(layout: Layout, rng: np.random.Generator, u: int) -> tuple[in
     return min(max(at - draw(rng, length), 0), n_units - length), length
 
 
-@part
+@long_part
 def move_units(
     layout: Layout, state: State, rng: np.random.Generator, kind: int, u: int, there: int
 ) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.base.kernels import kernel, lazy, part, signed
+from placement_gym.base.kernels import kernel, lazy, long_part, part, signed
 from placement_gym.solvers.search.model import (
     BLOCK,
     LIST,
@@ -23,7 +23,7 @@ NOISY = 0.7
 """Share of rebuilds in which devices have random tastes."""
 
 
-@part
+@long_part
 def rebuild(
     model: Model, layout: Layout, state: State, rng: np.random.Generator, begin: int, length: int
 ) -> int:

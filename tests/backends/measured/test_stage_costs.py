@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fakes import diamond_costs, diamond_problem
+from oracle import count_stages
 
 from placement_gym.backends.measured import kept_profiles
 from placement_gym.backends.measured.kept_profiles import load_or_measure
@@ -23,7 +24,6 @@ from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import PlacementGymWarning
-from placement_gym.graph.submodels import count_stages
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem.costs.semantics import parse_schedule
 from placement_gym.problem.costs.table import CostTable

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from by_hand import cost_table, grouped, ints, made_graph
@@ -15,10 +17,12 @@ from drawn_cases import (
     draw_units,
     generators,
 )
-from oracle import Oracle
+from oracle import Oracle, count_stages
 
 from placement_gym.base import kernels
-from placement_gym.graph.submodels import acyclic_submodels, submodel_devices
+from placement_gym.graph.submodels import acyclic_submodels, input_owners, submodel_devices
+from placement_gym.graph.units import label_components
+from placement_gym.models.union import Member
 from placement_gym.problem.costs.semantics import CHOICES, Semantics
 from placement_gym.schedules import simulator
 from placement_gym.schedules.event_fifo import event_fifo
@@ -55,9 +59,10 @@ def test_python_computes_bitwise_what_lazy_kernels_do(monkeypatch: pytest.Monkey
 
     def compute() -> str:
         kernel = Simulator(units, costs, semantics)
-        schedule, submodels = kernel.schedule(placement), kernel.submodels(placement)
-        latency, traffic = kernel.latency_ms(placement), kernel.traffic(placement)
-        lists = [np.asarray(one).tolist() for one in (*schedule, submodels, latency, *traffic)]
+        schedule, traffic = kernel.schedule(placement), kernel.traffic(placement)
+        counts = kernel.submodels(placement), kernel.stages(placement)
+        numbers = *schedule, *counts, kernel.latency_ms(placement), *traffic
+        lists = [np.asarray(one).tolist() for one in numbers]
         return str(lists)
 
     in_python = {n: one.py_func for n, one in vars(simulator).items() if hasattr(one, "py_func")}
@@ -108,6 +113,22 @@ def test_submodels_are_counted_as_the_graph_is_cut() -> None:
         ones = np.ones((len(graph), n_devices)), np.ones(len(graph.tensors.source))
         kernel = Simulator(units, cost_table(graph, *ones), Semantics())
         assert kernel.submodels(placement).tolist() == expected.tolist(), (graph, on)
+
+
+def test_stages_of_unions_are_counted_as_these_are_cut() -> None:
+    members = Member("a"), Member("b", 2), Member("c", 3)
+    for size, rng in generators(100):
+        graph, n_devices = draw_typed_graph(rng, 6 * size), int(rng.integers(1, 5))
+        joined = graph.edge_index, input_owners(graph, np.arange(len(graph)))
+        part = label_components(np.concatenate(joined, axis=1), len(graph)) % 3
+        pairs = zip(part.tolist(), graph.names, strict=True)
+        names = tuple(f"{members[number].name}/{name}" for number, name in pairs)
+        units = draw_units(rng, replace(graph, names=names, models=members))
+        placement = rng.integers(0, n_devices, len(units), dtype=np.uint8)
+        ones = np.ones((len(graph), n_devices)), np.ones(len(graph.tensors.source))
+        kernel = Simulator(units, cost_table(units.graph, *ones), Semantics())
+        expected = count_stages(units.graph, placement[units.of_operator].astype(int), n_devices)
+        assert kernel.stages(placement).tolist() == expected.tolist(), (graph, placement)
 
 
 def test_kernels_are_compiled_for_whole_numbers_and_floats_alike(
