@@ -58,7 +58,7 @@ DRAWN = 2000
 RECENT = 100
 """Placements that a mean is of."""
 FLOOR = "annealing"
-PUBLISHED = ("rnn", "hdp", "gdp", "placeto")
+PUBLISHED = ("rnn", "gdp", "placeto")
 """Published systems whose curves are not drawn."""
 SLOW = ("hsdag paper", "ppo")
 """Agents that are run on the small problems alone."""
