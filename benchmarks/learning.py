@@ -58,10 +58,8 @@ DRAWN = 2000
 RECENT = 100
 """Placements that a mean is of."""
 FLOOR = "annealing"
-PUBLISHED = ("rnn", "gdp", "placeto")
+PUBLISHED = ("rnn", "gdp", "hdp", "placeto")
 """Published systems whose curves are not drawn."""
-SLOW = ("hsdag paper", "ppo")
-"""Agents that are run on the small problems alone."""
 
 
 def make_ppo(env: DevicePlacementEnv, seed: int) -> PPO:
@@ -103,13 +101,13 @@ def main() -> None:
 
 def list_jobs(options: argparse.Namespace) -> list[Row]:
     """Fields of the runs that are wanted."""
-    jobs = combine(
+    choices = combine(
         seed=range(options.seeds),
         problem=(*SMALL, *(LIMITED if options.data else ())),
         agent=options.agents.split(","),
         budget=[options.budget],
     )
-    return [job for job in jobs if job["problem"] in SMALL or job["agent"] not in SLOW]
+    return list(choices)
 
 
 def load(data: Path | None, problem: str) -> DevicePlacementEnv:

@@ -32,7 +32,7 @@ class Tables(nn.ModuleDict):
             own = {"own": RunTable(n_units, n_devices, smallest=1, step=TABLE_STEP)}
             step = TABLE_STEP * FOLLOWING_STEP
             keep = {"keep": RunTable(n_units, 1, smallest=1, step=step)} if following else {}
-            self[str(graph_id)] = nn.ModuleDict({**own, **keep})
+            self[str(graph_id)] = nn.ModuleDict(own | keep)
 
     def correct(self, logits: Tensor, ids: Sequence[int], name: str = "own") -> Tensor:
         """(G, N, F) logits of G graphs with the terms of those that have tables.

@@ -51,6 +51,7 @@ class PartLibrary(JITCodeLibrary):
 
     @property
     def codegen(self) -> PartLibrary:
+        """Itself, as numba uses it only to call ``set_env``."""
         return self
 
     def set_env(self, name: str, environment: Any) -> None:

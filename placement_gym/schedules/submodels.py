@@ -53,20 +53,21 @@ def count_stages(
     n, n_models = len(unit), len(rates)
 
     # Devices that data goes back and forth between make a cycle: several stages of that model then.
-    # Devices as bits: those that each one's data reaches, at first directly, then by way of others.
-    reached = np.zeros((n_models, n_devices), np.int64)
+    # Each device's data reaches others at first directly, then by way of others.
+    reaches = np.zeros((n_models, n_devices, n_devices), np.bool_)
     for i in range(n):
         for e in range(flow.first[i], flow.first[i + 1]):
             here = place[flow.producers[e]]
-            reached[model[i], here] |= signed(here != place[i]) << place[i]
+            reaches[model[i], here, place[i]] |= here != place[i]
     cyclic = np.zeros(n_models, np.bool_)
     for m in range(n_models):
         for via in range(n_devices):
             for here in range(n_devices):
-                if reached[m, here] >> via & 1:
-                    reached[m, here] |= reached[m, via]
+                if reaches[m, here, via]:
+                    for there in range(n_devices):
+                        reaches[m, here, there] |= reaches[m, via, there]
         for here in range(n_devices):
-            cyclic[m] |= reached[m, here] >> here & 1
+            cyclic[m] |= reaches[m, here, here]
 
     # Then the submodels of a device are one stage for each number of device changes before them.
     # Edges between submodels raise the level, so that producers are final in this order.

@@ -20,6 +20,7 @@ from drawn_cases import (
 from oracle import Oracle, count_stages
 
 from placement_gym.base import kernels
+from placement_gym.base.arrays import MAX_DEVICES
 from placement_gym.graph.submodels import acyclic_submodels, input_owners, submodel_devices
 from placement_gym.graph.units import label_components
 from placement_gym.models.union import Member
@@ -118,7 +119,8 @@ def test_submodels_are_counted_as_the_graph_is_cut() -> None:
 def test_stages_of_unions_are_counted_as_these_are_cut() -> None:
     members = Member("a"), Member("b", 2), Member("c", 3)
     for size, rng in generators(100):
-        graph, n_devices = draw_typed_graph(rng, 6 * size), int(rng.integers(1, 5))
+        graph = draw_typed_graph(rng, 6 * size)
+        n_devices = int(rng.choice([1, 2, 3, 4, MAX_DEVICES]))
         joined = graph.edge_index, input_owners(graph, np.arange(len(graph)))
         part = label_components(np.concatenate(joined, axis=1), len(graph)) % 3
         pairs = zip(part.tolist(), graph.names, strict=True)
