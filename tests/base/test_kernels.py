@@ -66,11 +66,11 @@ def weigh_twice(weights: Weights, totals: np.ndarray) -> int:
 
 
 def test_kernels_take_tuples_of_arrays_by_reference() -> None:
-    names, table = np.array([2, 0], np.uint32), np.arange(6.0).reshape(2, 3)
+    names, table = np.array([2, 0], np.uint32), np.arange(12.0).reshape(2, 6)[:, ::2]
     for signed in (False, True):
         totals, weights = np.zeros(2), Weights(names, 0.5, table, signed, 7)
         assert weigh_twice(weights, totals) == 3 + 2
-        assert totals.tolist() == [(1 - 2 * signed) * (one / 2 + 7) for one in (2, 3)]
+        assert totals.tolist() == [(1 - 2 * signed) * (one / 2 + 7) for one in (4, 6)]
     assert len(weigh_twice.signatures) == 1
 
 
