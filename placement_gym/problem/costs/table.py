@@ -149,7 +149,7 @@ class CostTable:
         """
         hosts: BoolArray = partners & self.host
         first = hosts & (hosts.cumsum(axis=1) == 1)
-        partners = np.where(hosts.any(axis=1)[:, None], first, partners)
+        partners = np.where(hosts.any(axis=1, keepdims=True), first, partners)
         share = np.where(self.host, 1.0, 0.5)
         part = np.where(partners, share * self.transfer_ms, np.inf).min(axis=2)
         return np.where(np.isfinite(part) & ~self.host, part, 0.0)

@@ -18,10 +18,11 @@ import numpy as np
 
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import UserError
+from placement_gym.graph.operators import BACKWARD
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.pipelines.contiguous import NO_SPLIT, ROUNDING, Split, SplitSearch
-from placement_gym.solvers.pipelines.forward import Forward
+from placement_gym.solvers.pipelines.forward import Forward, merge_leaves
 from placement_gym.solvers.pipelines.ideal_stages import sum_units
 from placement_gym.solvers.pipelines.ideals import Ideals, enumerate_ideals, enumerate_prefixes
 
@@ -64,6 +65,10 @@ def clustered_pipeline(
         UserError: As for ``exact_pipeline``.
     """
     forward = Forward.of(problem.units)
+    if not linear and not problem.binding and BACKWARD not in problem.units.graph.types:
+        # What a leaf makes is read by its neighbour alone, also across clusters, unless a backward
+        # operator reads it, too.
+        forward, _ = merge_leaves(forward, problem, costs)
     ideals = enumerate_prefixes(forward.depth_first()) if linear else enumerate_ideals(forward)
     best = NO_SPLIT
     for bound_ms, home in sorted_regions(problem, costs, cluster, forward, ideals):

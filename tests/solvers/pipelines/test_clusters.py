@@ -109,6 +109,20 @@ def test_no_pipeline_of_clusters_has_a_smaller_load(axis: str, seed: int) -> Non
     assert problem.infeasibility(found.device) == ""
 
 
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        draw_backend(51, 6, "BBBB", training=True, idle=0.7),
+        draw_backend(35, 6, "ABBB", limited=True, idle=0.5),
+    ],
+    ids=["backward readers", "limits"],
+)
+def test_leaves_join_only_where_nothing_is_lost(drawn: SimulatedBackend) -> None:
+    backend = SimulatedBackend(drawn.problem, slow_links(drawn.costs, PAIRS, 3.0), THROUGHPUT)
+    found = clustered_pipeline(backend.problem, backend.costs, PAIRS)
+    assert found.load_ms == pytest.approx(least_by_links_ms(backend, PAIRS))
+
+
 def test_three_clusters_equal_brute_force() -> None:
     cluster = ints([0, 1, 1, 2])
     for seed in range(3):
