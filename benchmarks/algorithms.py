@@ -57,7 +57,8 @@ from placement_gym.solvers.pipelines.pipeline import (
 from placement_gym.solvers.programs.max_load import max_load
 from placement_gym.solvers.solution import Solution
 
-FEW_IDEALS = 8_000
+FEW_IDEALS, FEW_CUTS = 8_000, 1_000
+"""Ideals up to which variants are exact, and clusters, where each needs a dynamic programme."""
 SYNC_MS = 1e3 / 12e9
 """Of a byte of weights between copies of a stage that is trained, at 12 GB/s."""
 IN_CLUSTERS, SLOWER = 6, 4.0
@@ -181,7 +182,7 @@ def split_clusters(backend: SimulatedBackend, _: float, aware: bool) -> Row:
     cluster = (np.cumsum(~costs.host) > IN_CLUSTERS // 2).astype(np.int64)
     apart = cluster[:, None] != cluster
     slow = replace(costs, link_ms_per_size=costs.link_ms_per_size * np.where(apart, SLOWER, 1.0))
-    linear = is_wide(problem, costs)
+    linear = is_wide(problem, costs, FEW_CUTS)
     if aware:
         return {"ms": clustered_pipeline(problem, slow, cluster, linear).load_ms, "linear": linear}
     found = narrow(SplitSearch(problem, costs), find_linear if linear else find_exact)
@@ -196,11 +197,11 @@ def split_clusters(backend: SimulatedBackend, _: float, aware: bool) -> Row:
     return {"ms": min(loads), "linear": linear}
 
 
-def is_wide(problem: Problem, costs: CostTable) -> bool:
+def is_wide(problem: Problem, costs: CostTable, few: int = FEW_IDEALS) -> bool:
     """Whether there are so many ideals that variants are split along one order."""
     try:
         merged, _ = merge_leaves(Forward.of(problem.units), problem, costs)
-        enumerate_ideals(merged, FEW_IDEALS)
+        enumerate_ideals(merged, few)
     except TooManyIdealsError:
         return True
     return False

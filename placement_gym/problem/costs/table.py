@@ -147,12 +147,15 @@ class CostTable:
         Args:
             partners: (n_devices, n_devices) bool, which others a device sends to, or receives from.
         """
-        hosts: BoolArray = partners & self.host
-        first = hosts & (hosts.cumsum(axis=1) == 1)
-        partners = np.where(hosts.any(axis=1, keepdims=True), first, partners)
-        share = np.where(self.host, 1.0, 0.5)
-        part = np.where(partners, share * self.transfer_ms, np.inf).min(axis=2)
-        return np.where(np.isfinite(part) & ~self.host, part, 0.0)
+        part = np.zeros((len(self.transfer_size), len(self.devices)))
+        for device in np.flatnonzero(~self.host & partners.any(axis=1)):
+            among = np.flatnonzero(partners[device])
+            hosts = among[self.host[among]]
+            if len(hosts):
+                part[:, device] = self.transfer_ms[:, device, hosts[0]]
+            else:
+                part[:, device] = self.transfer_ms[:, device, among].min(axis=1) / 2
+        return part
 
     def unit_ms(self, units: Units) -> FloatArray:
         """(n_units, n_devices) time of each unit: the sum of its operators."""

@@ -69,8 +69,23 @@ def clustered_pipeline(
         # What a leaf makes is read by its neighbour alone, also across clusters, unless a backward
         # operator reads it, too.
         forward, _ = merge_leaves(forward, problem, costs)
-    ideals = enumerate_prefixes(forward.depth_first()) if linear else enumerate_ideals(forward)
-    best = NO_SPLIT
+    best = improve(problem, costs, cluster, forward, enumerate_prefixes(forward.depth_first()))
+    if not linear:
+        best = improve(problem, costs, cluster, forward, enumerate_ideals(forward), best)
+    if not np.isfinite(best.load_ms):
+        raise UserError("no contiguous split fits the clusters' memory and support")
+    return best
+
+
+def improve(
+    problem: Problem,
+    costs: CostTable,
+    cluster: IntArray,
+    forward: Forward,
+    ideals: Ideals,
+    best: Split = NO_SPLIT,
+) -> Split:
+    """The best split between ideals if it is better than one that is known, or that."""
     for bound_ms, home in sorted_regions(problem, costs, cluster, forward, ideals):
         if bound_ms >= best.load_ms:
             break
@@ -82,8 +97,6 @@ def clustered_pipeline(
             search = SplitSearch(part, regional, most_ms=best.load_ms * (1.0 + ROUNDING))
             found = search.best(forward, ideals, problem.unit_bytes, best.load_ms)
             best = min(best, found, key=lambda split: split.load_ms)
-    if not np.isfinite(best.load_ms):
-        raise UserError("no contiguous split fits the clusters' memory and support")
     return best
 
 
