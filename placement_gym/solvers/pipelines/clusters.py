@@ -48,8 +48,9 @@ def clustered_pipeline(
     """The best contiguous split that takes the devices cluster by cluster.
 
     A device pays for a tensor that it reads by the link to the cluster that makes it, and once for
-    one that it makes, by the slowest link that this takes. Time grows with the number of ideals to
-    the power of the number of clusters, times that of the dynamic programme.
+    one that it makes, by the slowest link that this takes. Every cut between clusters that a bound
+    does not rule out is one more run of the dynamic programme; cuts are as many as ideals, to the
+    power of the number of clusters less one.
 
     Args:
         problem: Units, devices, support and memory limits.
