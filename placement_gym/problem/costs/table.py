@@ -137,13 +137,25 @@ class CostTable:
 
         Where no device is a host, half of the cheapest transfer to another device.
         """
-        if self.host.any():
-            to_host = self.transfer_ms[:, :, int(self.host.argmax())].copy()
-            to_host[:, self.host] = 0.0
-            return to_host
-        apart = np.where(np.eye(len(self.devices), dtype=bool), np.inf, self.transfer_ms)
-        cheapest = apart.min(axis=2)
-        return np.where(np.isfinite(cheapest), cheapest / 2, 0.0)
+        return self.end_ms(~np.eye(len(self.devices), dtype=bool))
+
+    def end_ms(self, partners: BoolArray) -> FloatArray:
+        """(n_tensors, n_devices) part of a device in a transfer between it and its partners.
+
+        All of a transfer to the first host among them; without one, half of the cheapest.
+
+        Args:
+            partners: (n_devices, n_devices) bool, which others a device sends to, or receives from.
+        """
+        part = np.zeros((len(self.transfer_size), len(self.devices)))
+        for device in np.flatnonzero(~self.host & partners.any(axis=1)):
+            among = np.flatnonzero(partners[device])
+            hosts = among[self.host[among]]
+            if len(hosts):
+                part[:, device] = self.transfer_ms[:, device, hosts[0]]
+            else:
+                part[:, device] = self.transfer_ms[:, device, among].min(axis=1) / 2
+        return part
 
     def unit_ms(self, units: Units) -> FloatArray:
         """(n_units, n_devices) time of each unit: the sum of its operators."""
