@@ -276,18 +276,13 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     lines: dict[str, list[tuple[float, float, str]]] = {}
     for (arm,), mine in group_by(find_shared(list_runs(rows)), "arm").items():
         group, _, label = arm.partition(", ")
-        seconds = average(mine, "cpu_s")
-        lines.setdefault(group, []).append((seconds, average(mine, "score"), label))
+        mean_s = average(mine, "cpu_s")
+        lines.setdefault(group, []).append((mean_s, average(mine, "score"), label))
         for training in group_by(mine, "training_seed").values():
-            panel.plot(seconds, average(training, "score"), "_", color=f"C{len(lines) - 1}")
+            panel.plot(mean_s, average(training, "score"), "_", color=f"C{len(lines) - 1}")
     for number, (group, points) in enumerate(lines.items()):
-        panel.plot(
-            *zip(*((x, y) for x, y, _ in points), strict=True),
-            "o-",
-            color=f"C{number}",
-            label=group,
-            lw=1.5,
-        )
+        seconds, scores, _ = zip(*points, strict=True)
+        panel.plot(seconds, scores, "o-", color=f"C{number}", label=group, lw=1.5)
         for x, y, label in points:
             panel.annotate(label, (x, y), (4, 4), textcoords="offset points", size=7)
     panel.set(xscale="log", xlabel="CPU seconds a graph", ylabel="score: best known / latency")

@@ -74,7 +74,7 @@ class Rehearsal:
     ) -> IntArray:
         """(N,) or (B, N) final devices for observations of all units at once."""
         actions = np.zeros(observation["placement"].shape, dtype=np.int64)
-        rows = actions.reshape(-1, actions.shape[-1])
+        rows = np.atleast_2d(actions)
         n_units = self.observer.problem.n_units
         rows[:, :n_units] = self.play(policy, deterministic, len(rows))
         return actions
