@@ -69,7 +69,6 @@ WAYS = {
         "gdp", GO, 0, 100, adapting={"n_epochs": 1}, settings={"learning_rate": 1e-3}
     ),
     "Placeto": Way("placeto", PLACETO, 60, largest=128),
-    "Placeto foresighted": Way("placeto", PLACETO, 60, largest=128, settings={"gamma": 0.99}),
 }
 
 
