@@ -262,10 +262,13 @@ def average(runs: Sequence[Row], key: str) -> float:
 
 
 def find_shared(runs: Sequence[Row]) -> list[Row]:
-    """The runs on problems that every training of every network has placed."""
-    trainings = group_by(runs, "network", "training_seed").values()
-    shared = set.intersection(*({run["problem"] for run in mine} for mine in trainings))
-    return [run for run in runs if run["problem"] in shared]
+    """The runs on problems that all trainings of networks with several have placed."""
+    several = {run["network"] for run in runs if run["training_seed"]}
+    trainings = group_by(
+        (run for run in runs if run["network"] in several), "network", "training_seed"
+    )
+    placed = [{run["problem"] for run in mine} for mine in trainings.values()]
+    return [run for run in runs if all(run["problem"] in problems for problems in placed)]
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
@@ -275,7 +278,8 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     figure, panel = pyplot.subplots(figsize=(9, 5.5), layout="constrained")
     lines: dict[str, list[tuple[float, float, str]]] = {}
     for (arm,), mine in group_by(find_shared(list_runs(rows)), "arm").items():
-        group, _, label = arm.partition(", ")
+        name, _, label = arm.partition(", ")
+        group = f"{name} ({len({run['problem'] for run in mine})} problems)"
         mean_s = average(mine, "cpu_s")
         lines.setdefault(group, []).append((mean_s, average(mine, "score"), label))
         for training in group_by(mine, "training_seed").values():
