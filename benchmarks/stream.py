@@ -272,25 +272,29 @@ def find_shared(runs: Sequence[Row]) -> list[Row]:
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
-    """Draw the mean score of each arm against its mean seconds, and dashes for each training."""
+    """Draw the mean score of each arm against its mean seconds, and a dash for each training.
+
+    Seconds are those of the first training, as others were timed at another time.
+    """
     from matplotlib import pyplot
 
     figure, panel = pyplot.subplots(figsize=(9, 5.5), layout="constrained")
     lines: dict[str, list[tuple[float, float, str]]] = {}
     for (arm,), mine in group_by(find_shared(list_runs(rows)), "arm").items():
         name, _, label = arm.partition(", ")
-        group = f"{name} ({len({run['problem'] for run in mine})} problems)"
-        mean_s = average(mine, "cpu_s")
+        group = f"{name} ({len({run['problem'] for run in mine})})"
+        mean_s = average([run for run in mine if not run["training_seed"]], "cpu_s")
         lines.setdefault(group, []).append((mean_s, average(mine, "score"), label))
         for training in group_by(mine, "training_seed").values():
             panel.plot(mean_s, average(training, "score"), "_", color=f"C{len(lines) - 1}")
     for number, (group, points) in enumerate(lines.items()):
         seconds, scores, _ = zip(*points, strict=True)
         panel.plot(seconds, scores, "o-", color=f"C{number}", label=group, lw=1.5)
+        beside = (4, -10 if number % 2 else 4)
         for x, y, label in points:
-            panel.annotate(label, (x, y), (4, 4), textcoords="offset points", size=7)
+            panel.annotate(label, (x, y), beside, textcoords="offset points", size=7)
     panel.set(xscale="log", xlabel="CPU seconds a graph", ylabel="score: best known / latency")
-    panel.legend(loc="lower right", fontsize=8)
+    panel.legend(loc="lower right", fontsize=8, title="problems in brackets", title_fontsize=8)
     figure.savefig(path, dpi=110)
 
 
