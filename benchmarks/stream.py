@@ -290,9 +290,10 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     for number, (group, points) in enumerate(lines.items()):
         seconds, scores, _ = zip(*points, strict=True)
         panel.plot(seconds, scores, "o-", color=f"C{number}", label=group, lw=1.5)
-        beside = (4, -10 if number % 2 else 4)
+        beside = (4, 4 if number % 6 else -10)
         for x, y, label in points:
             panel.annotate(label, (x, y), beside, textcoords="offset points", size=7)
+    panel.margins(x=0.08)
     panel.set(xscale="log", xlabel="CPU seconds a graph", ylabel="score: best known / latency")
     panel.legend(loc="lower right", fontsize=8, title="problems in brackets", title_fontsize=8)
     figure.savefig(path, dpi=110)
