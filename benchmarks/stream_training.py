@@ -17,13 +17,14 @@ from stream_problems import MAX_UNITS, SIZES, draw_problem
 from agents.common.weights import load_weights, save_weights
 from agents.gdp.agent import make_trainer as make_go
 from agents.hsdag.agent import make_trainer as make_hsdag
+from agents.placeto.agent import make_trainer as make_placeto
 from placement_gym.base.arrays import IntArray
 from placement_gym.envs.simulated_env import SimulatedEnv
 from placement_gym.solvers.search import search
 
-TRAINERS = {"gdp": make_go, "hsdag": make_hsdag}
+TRAINERS = {"gdp": make_go, "hsdag": make_hsdag, "placeto": make_placeto}
 PROBLEMS, EPISODES = 8, 8
-"""Of an update, and placements of each."""
+"""Of an update, and placements of each; Placeto's are a part of an episode."""
 TEACHING, EPOCHS = 6, 4
 """Evaluations of the search that labels a problem; how often each problem is imitated."""
 Lesson = tuple[dict[str, Any], IntArray]
@@ -40,7 +41,7 @@ class Way:
         updates: Of the policy gradient.
         lessons: Batches of problems that are labelled by a search and imitated before.
         after: The way whose network it begins with; none begins with a random one.
-        largest: Units of the largest graph.
+        largest: Units of the largest graph that it trains on.
         settings: Arguments of the trainer.
         adapting: Arguments of the agent where it goes on learning on one problem.
     """
@@ -57,6 +58,7 @@ class Way:
 
 GO = {"hidden": 64, "layers": 1, "segment": 256, "memory": 256, "recompute": False}
 HSDAG = {"devices": True, "hidden": 64}
+PLACETO = {"devices": True}
 SLOW = {"learning_rate": 3e-4}
 WAYS = {
     "HSDAG": Way("hsdag", HSDAG, 250),
@@ -66,19 +68,20 @@ WAYS = {
     "GO imitating": Way(
         "gdp", GO, 0, 100, adapting={"n_epochs": 1}, settings={"learning_rate": 1e-3}
     ),
+    "Placeto": Way("placeto", PLACETO, 60, largest=128),
 }
 
 
-def find_file(folder: Path, name: str) -> Path:
+def find_file(folder: Path, name: str, seed: int) -> Path:
     """The file of a network, which is trained if there is none."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name.replace(' ', '-')}.safetensors"
+    path = folder / f"{name.replace(' ', '-')}-{seed}.safetensors"
     if not path.exists():
-        train(WAYS[name], folder, path)
+        train(WAYS[name], folder, path, seed)
     return path
 
 
-def train(way: Way, folder: Path, path: Path, seed: int = 0) -> None:
+def train(way: Way, folder: Path, path: Path, seed: int) -> None:
     """Train a network on problems of the split ``train``, and write it."""
     draw, began_s = partial(draw_problem, largest=way.largest), process_time()
     trainer: Any = TRAINERS[way.agent](
@@ -86,14 +89,14 @@ def train(way: Way, folder: Path, path: Path, seed: int = 0) -> None:
         PROBLEMS,
         EPISODES,
         policy=dict(way.policy),
-        envs={"draw": draw, **SIZES},
+        envs={"draw": draw, **SIZES, "max_nodes": way.largest},
         **way.settings,
     )
     if way.after:
-        load_weights(trainer, find_file(folder, way.after))
+        load_weights(trainer, find_file(folder, way.after, seed))
     if way.lessons:
         imitate(trainer, way.lessons)
-    trainer.learn(way.updates * PROBLEMS * EPISODES)
+    trainer.learn(way.updates * trainer.n_steps * trainer.n_envs)
     seconds = round(process_time() - began_s)
     save_weights(trainer, path, {"way": path.stem, "seed": seed, "cpu_s": seconds})
     print(f"{path.stem}: {seconds} CPU s", flush=True)

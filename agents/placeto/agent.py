@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 from numpy.typing import NDArray
 
 from agents.common.reinforce import REINFORCE
 from agents.common.weights import load_weights
-from agents.placeto.episodes import FromBest, Rehearsal
+from agents.placeto.episodes import FromBest, Rehearsal, make_training_episodes
 from agents.placeto.policy import PlacetoPolicy
 from agents.search.starts import NOTHING
 from placement_gym.base.errors import UserError, unknown_name
@@ -46,10 +45,7 @@ class Placeto(REINFORCE):
         if "current_unit" in observation:
             return super().predict(observation, state, episode_start, deterministic)
         rehearsal = self.find_rehearsal(observation["graph_id"])
-        actions = np.zeros(observation["placement"].shape, dtype=np.int64)
-        for row in actions.reshape(-1, actions.shape[-1]):
-            row[: rehearsal.observer.problem.n_units] = rehearsal.play(self, deterministic)
-        return actions, state
+        return rehearsal.place(self, observation, deterministic), state
 
     def find_rehearsal(self, graph_id: NDArray[Any]) -> Rehearsal:
         """Find the episode of a graph.
@@ -119,6 +115,15 @@ SETTINGS: dict[str, dict[str, Any]] = {
 scaled, and the baseline of a step is a moving average, not the mean of the last ten episodes."""
 POLICIES: dict[str, dict[str, Any]] = {"rl": {"devices": True, "table": True}, "paper": {}}
 """Arguments of ``PlacetoPolicy``."""
+TRAINER: dict[str, Any] = {
+    "learning_rate": 1e-3,
+    "n_steps": 32,
+    "batch_size": 512,
+    "gamma": 0.9,
+    "ent_coef": 0.01,
+    "max_grad_norm": 1.25,
+}
+"""Arguments of REINFORCE across problems; an update sees a part of an episode."""
 
 
 def make(
@@ -168,6 +173,40 @@ def make(
     if weights is not None:
         load_weights(model, weights, Path(__file__).parent)
     return model
+
+
+def make_trainer(
+    seed: int = 0,
+    problems: int = 8,
+    episodes: int = 8,
+    policy: dict[str, Any] | None = None,
+    envs: dict[str, Any] | None = None,
+    **settings: Any,
+) -> REINFORCE:
+    """Make REINFORCE on problems of the split ``train``; ``learn`` then draws them.
+
+    A step of ``learn`` places one unit, and is compared with the same step of the other episodes
+    of its problem. The network goes to ``make`` or ``ZeroShot`` with the same ``max_devices``.
+
+    Args:
+        seed: Of weights and problems.
+        problems: That are placed at the same time.
+        episodes: Of each problem at the same time, at least two.
+        policy: Arguments of ``PlacetoPolicy`` in addition to ``devices=True``.
+        envs: Arguments of ``SampledProblemEnv``, as ``draw``.
+        settings: Arguments of ``REINFORCE`` that override ``TRAINER``.
+
+    Raises:
+        UserError: There are fewer episodes.
+    """
+    return REINFORCE(
+        PlacetoPolicy,
+        make_training_episodes(problems, episodes, **envs or {}),
+        seed=seed,
+        device="cpu",
+        policy_kwargs={"devices": True, **(policy or {})},
+        **TRAINER | settings,
+    )
 
 
 def without_graph(env: DevicePlacementEnv, **sizes: Any) -> DevicePlacementEnv:

@@ -1,19 +1,25 @@
-"""Episodes of one unit per step: where they begin, and how one is played without evaluations."""
+"""Episodes of one unit per step: where they begin, how they are played without evaluations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+from stable_baselines3.common.vec_env import DummyVecEnv
 
+from agents.common.sampled_env import SampledProblemEnv
 from agents.search.starts import propose_first
+from placement_gym.base.arguments import check_integer
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.episode import Policy
 from placement_gym.envs.measured_env import MeasuredEnv
-from placement_gym.envs.observation import Observer
+from placement_gym.envs.observation import Observation, Observer
 from placement_gym.envs.wrappers import PerUnit, observe_unit
 
 
@@ -63,20 +69,88 @@ class Rehearsal:
         known = None if isinstance(env, MeasuredEnv) else env.backend.start_ms
         return cls(env.observer, known, start)
 
-    def play(self, policy: Policy, deterministic: bool) -> IntArray:
-        """(n_units,) final devices of an episode.
+    def place(
+        self, policy: Policy, observation: dict[str, NDArray[Any]], deterministic: bool
+    ) -> IntArray:
+        """(N,) or (B, N) final devices for observations of all units at once."""
+        actions = np.zeros(observation["placement"].shape, dtype=np.int64)
+        rows = np.atleast_2d(actions)
+        n_units = self.observer.problem.n_units
+        rows[:, :n_units] = self.play(policy, deterministic, len(rows))
+        return actions
+
+    def play(self, policy: Policy, deterministic: bool, episodes: int = 1) -> IntArray:
+        """(episodes, n_units) final devices of episodes that are played side by side.
 
         Args:
             policy: A policy for observations of ``PerUnit``.
             deterministic: Passed to the policy.
+            episodes: How many.
         """
         problem = self.observer.problem
         start = problem.single(problem.reference_device) if self.start is None else self.start
-        placed = start.copy()
+        placed = np.tile(start, (episodes, 1))
         for unit in range(problem.n_units):
-            known = None if self.start_ms is None else self.start_ms(placed)
-            observation = observe_unit(self.observer, placed, unit, known)
-            device: Any = policy.predict(observation, deterministic=deterministic)[0]
-            present = int(device) < len(problem.devices)
-            placed[unit] = device if present else problem.reference_device
+            seen = [self.observe(one, unit) for one in placed]
+            batch = {key: np.stack([one[key] for one in seen]) for key in seen[0]}
+            devices: Any = policy.predict(batch, deterministic=deterministic)[0]
+            present = devices < len(problem.devices)
+            placed[:, unit] = np.where(present, devices, problem.reference_device)
         return placed
+
+    def observe(self, placement: IntArray, unit: int) -> Observation:
+        """The observation before a unit of a placement is placed."""
+        known = None if self.start_ms is None else self.start_ms(placement)
+        return observe_unit(self.observer, placement, unit, known)
+
+
+class SampledUnitsEnv(SampledProblemEnv):
+    """``SampledProblemEnv`` of one unit per step, with the observations and rewards of ``PerUnit``.
+
+    Args:
+        member: Number among the environments of a vector environment, neighbours all, that draw the
+            same problems at the same time, so that their steps can be compared.
+        kwargs: Arguments of ``SampledProblemEnv``.
+    """
+
+    def __init__(self, member: int = 0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.member, self.units = member, PerUnit(self.env)
+        self.observation_space = self.units.observation_space
+        self.action_space = self.units.action_space
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """See ``SampledProblemEnv``; SB3 seeds neighbours with successive numbers."""
+        super().reset(seed=None if seed is None else seed - self.member)
+        self.units = PerUnit(self.env)
+        observation, info = self.units.reset(options=options)
+        return observation, self.extend(info)
+
+    def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Place the current unit; see ``PerUnit``."""
+        observation, reward, terminated, truncated, info = self.units.step(action)
+        return observation, reward, terminated, truncated, self.extend(info)
+
+    def action_masks(self) -> Any:
+        """See ``PerUnit.action_masks``."""
+        return self.units.action_masks()
+
+
+def make_training_episodes(problems: int, episodes: int, **kwargs: Any) -> DummyVecEnv:
+    """Make environments to train in across problems of the split ``train``, with repair.
+
+    Args:
+        problems: That are placed at the same time.
+        episodes: Of each problem at the same time, at least two.
+        kwargs: Further arguments of ``SampledProblemEnv``.
+
+    Raises:
+        UserError: There are fewer episodes: a step would have no other to be compared with.
+    """
+    check_integer("episodes", episodes, 2)
+    members = [
+        partial(SampledUnitsEnv, member, repair=True, **kwargs) for member in range(episodes)
+    ]
+    return DummyVecEnv(members * problems)  # type: ignore[arg-type]

@@ -55,9 +55,11 @@ class ZeroShot:
         episode_start: Any = None,
         deterministic: bool = False,
     ) -> tuple[NDArray[Any], Any]:
-        """The current unit's device, or all units' devices."""
-        assignment = self.rehearsal.play(self.policy, deterministic)
-        return FixedPlacement(assignment).predict(observation, state)
+        """The current unit's device, or the devices of (N,) or (B, N) units."""
+        if "current_unit" in observation:
+            (assignment,) = self.rehearsal.play(self.policy, deterministic)
+            return FixedPlacement(assignment).predict(observation, state)
+        return self.rehearsal.place(self.policy, observation, deterministic), state
 
 
 def make(

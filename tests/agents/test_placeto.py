@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -15,12 +16,17 @@ from stable_baselines3.common.callbacks import ConvertCallback
 from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import DummyVecEnv
 from torch import Tensor
+from torch.nn.utils import parameters_to_vector
 
 from agents.common.callbacks import BestPlacementCallback
+from agents.common.weights import save_weights
 from agents.placeto import PlacetoPolicy
-from agents.placeto.agent import entropy, make, rate
+from agents.placeto.agent import entropy, make, make_trainer, rate
+from agents.placeto.episodes import make_training_episodes
 from agents.placeto.networks import Embedding, Perceptrons, find_relations
+from agents.placeto.transfer import ZeroShot
 from agents.placeto.transfer import make as transferred
+from placement_gym.base.errors import UserError
 from placement_gym.bench.run.budget import BudgetedBackend
 from placement_gym.envs.episode import play_episode
 from placement_gym.envs.observation import FEATURES
@@ -268,3 +274,45 @@ def test_transfer_refuses_a_model_that_was_trained_on() -> None:
     env = gym.make(SIMULATED, model="tiny")
     with pytest.raises(ValueError, match="leave it out"):
         transferred(env, 0, train_on=["tiny"])
+
+
+def test_episodes_of_a_problem_are_compared_step_by_step() -> None:
+    envs = make_training_episodes(2, 3)
+    envs.seed(4)
+    ids = [envs.reset()["graph_id"].ravel()]
+    units = envs.get_attr("units")[0].base.problem.n_units
+    for _ in range(units):
+        observation, *_ = envs.step(np.zeros(6, dtype=np.int64))
+    ids.append(observation["graph_id"].ravel())
+    for first, *others in ids[0].reshape(2, 3).tolist() + ids[1].reshape(2, 3)[:1].tolist():
+        assert others == [first, first]
+    assert ids[0][0] != ids[0][3]
+    assert ids[0][0] != ids[1][0]
+
+
+def test_a_training_without_episodes_to_compare_is_refused() -> None:
+    with pytest.raises(UserError, match="episodes"):
+        make_trainer(problems=1, episodes=1)
+
+
+def test_weights_of_many_problems_place_another_at_once(tmp_path: Path) -> None:
+    trainer = make_trainer(problems=2, episodes=2, policy={"hidden": 4}, n_steps=8)
+    before = parameters_to_vector(trainer.policy.parameters()).clone()
+    trainer.learn(32)
+    after = parameters_to_vector(trainer.policy.parameters())
+    assert torch.isfinite(after).all()
+    assert not torch.equal(before, after)
+    save_weights(trainer, file := tmp_path / "weights.safetensors", {})
+    sizes = {"max_devices": 5, "max_nodes": 80, "max_edges": 120, "observe_graph": False}
+    resnet, tiny = (simulated(model, **sizes) for model in ("resnet", "tiny"))
+    agent = make(resnet, 0, policy={"hidden": 4}, weights=file)
+    trained = trainer.policy.networks.state_dict()
+    torch.testing.assert_close(agent.policy.networks.state_dict(), trained)
+    seen, _ = tiny.reset()
+    many = {key: np.stack([value] * 20) for key, value in seen.items()}
+    actions, _ = ZeroShot(agent.policy, tiny).predict(many)
+    assert tiny.action_space.contains(actions[0])
+    assert len(np.unique(actions, axis=0)) > 1
+    agent.learn(1)
+    adapted = parameters_to_vector(agent.policy.networks.parameters())
+    assert not torch.equal(adapted, parameters_to_vector(trainer.policy.networks.parameters()))
