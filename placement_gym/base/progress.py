@@ -56,6 +56,10 @@ class ProgressWithHeader(Progress):
         # A table takes 8 ms, ten times a second too much beside a measurement.
         super().__init__(*columns, refresh_per_second=10 if above is None else 1, **options)
 
+    def stop(self) -> None:
+        if not self.disable:  # rich before 14.3 ends a disabled bar with an empty line
+            super().stop()
+
     def get_renderables(self) -> Iterable[RenderableType]:
         if self.above is not None:
             yield self.above

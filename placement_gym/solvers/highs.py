@@ -222,8 +222,8 @@ class CuttingPlaneSolver:
     def limit(self, rows: IntArray, high: FloatArray) -> None:
         """Change upper limits of rows without times, in the solver and not in the program."""
         self.limits = rows, high
-        low = np.full(len(rows), -np.inf)
-        self.solver.highs.changeRowsBounds(len(rows), rows.astype(np.int32), low, high)
+        for row, most in zip(rows.tolist(), high.tolist(), strict=True):
+            self.solver.highs.changeRowBounds(row, -np.inf, most)
 
     def minimize(self, time_limit_s: float) -> Optimum:
         """Minimise the objective of the program as it is now."""

@@ -202,7 +202,9 @@ def test_a_plan_races_properties_and_compiles_with_them(tmp_path: Path) -> None:
     document = plan("tiny", "cpu-testbed", "op", out=tmp_path, quiet=True, sweep=True)
     swept = document["sweep"]
     assert swept["tolerance"] == 1e-4
-    assert all(row["measured_ms"] for row in swept["rows"])
+    # Processors that are fast in lower precisions try these too, which the tolerance may refuse.
+    of_f32 = [row for row in swept["rows"] if not row["label"].endswith((", f16", ", bf16"))]
+    assert all(row["measured_ms"] for row in of_f32)
     placement = Placement.load(document["file"])
     compiled = compile_model(ov.Core(), known_model("tiny"), placement)
     settings = {device.name: device.threads for device in placement.devices}
