@@ -22,10 +22,8 @@ LIBRARY = "glibc.cpu.hwcaps=-AVX2,-FMA"
 
 def list_features() -> tuple[list[str], list[str]]:
     """Levels of vector instructions that NumPy can switch off here, and those it lacks."""
-    from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
-
-    usable = [name for name in __cpu_dispatch__ if __cpu_features__.get(name)]
-    return usable, [name for name in __cpu_dispatch__ if name not in usable]
+    levels = np.show_config(mode="dicts")["SIMD Extensions"]
+    return levels.get("found", []), levels.get("not found", [])
 
 
 def start_script(disabled: list[str], libc: str = "") -> subprocess.Popen[str]:

@@ -226,7 +226,9 @@ def fit_costs(
     for row in relative[np.count_nonzero(design[:, :n_devices], axis=1) == 1, :n_devices]:
         device = int(row.argmax())
         lowest[device] = max(lowest[device], LEAST_ALONE / row[device])
-    solution = lsq_linear(relative, np.ones(len(pairs)), bounds=(lowest, np.inf)).x
+    found = lsq_linear(relative, np.ones(len(pairs)), bounds=(lowest, np.inf))
+    # The solver stays inside its bounds, by as little as 5e-324.
+    solution = np.where(found.active_mask < 0, lowest, found.x)
     ends = np.cumsum([n_devices, len(links), len(links)])
     scale, fixed, per_mb, (submodel_ms,) = np.split(solution, ends)
     whole = operator_ms.sum(axis=0) * scale

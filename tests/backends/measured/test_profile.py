@@ -130,6 +130,14 @@ def test_a_transfer_never_costs_less_than_its_floor() -> None:
     assert costs.link_ms[0, 1] == pytest.approx(profile.MIN_TRANSFER_MS)
 
 
+def test_submodels_that_seem_to_save_time_cost_nothing() -> None:
+    problem = build_simulated_problem(ModelSpec("tiny"), "cpu+dgpu").problem
+    operator_ms = np.ones((len(problem.units.graph), 2))
+    placements, found = follow_the_model(problem, operator_ms, submodel_ms=-SUBMODEL_MS)
+    costs = profile.fit_costs(problem, operator_ms, placements, found)
+    assert costs.submodel_ms.tolist() == [0.0, 0.0]
+
+
 def test_model_shorter_than_its_transfers_still_takes_time(
     inception: tuple[Problem, np.ndarray],
 ) -> None:
