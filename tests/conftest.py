@@ -36,7 +36,7 @@ from placement_gym.problem.costs.analytic import analytic
 
 kernels.PATIENCE_S = 0.0  # tests are of compiled kernels
 
-LONGEST_FILES = ("test_examples.py", "test_learners.py", "test_executors.py")
+LONGEST_FILES = ("test_learners.py", "test_isolated.py", "test_executors.py")
 """They begin first."""
 
 

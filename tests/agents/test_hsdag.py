@@ -60,7 +60,10 @@ def learner(
     )
 
 
-@pytest.mark.parametrize("algorithm", [PPO, A2C, REINFORCE, MaskablePPO])
+@pytest.mark.parametrize(
+    "algorithm",
+    [PPO, REINFORCE, *(pytest.param(kind, marks=pytest.mark.slow) for kind in (A2C, MaskablePPO))],
+)
 def test_rough_costs_lead_near_the_toys_optimum(algorithm: type[BaseAlgorithm]) -> None:
     model = learner(algorithm)
     model.learn(2_000)

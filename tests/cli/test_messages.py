@@ -113,7 +113,6 @@ REMEDIES = [
     ("view empty.json", "empty.json is not a placement file"),
     ("compare SIM --out empty.json", "--out: is a folder here, and 'empty.json' looks like a file"),
     ("compare SIM --out empty", "'empty': it is a file; name a folder"),
-    ("compare -m my_model.xml", "OpenVINO cannot read my_model.xml: Unable to read"),
     ("plan -m my_model.xml -d cpu-testbed", "OpenVINO cannot read my_model.xml: Unable to read"),
 ]
 """What is typed, and the heart of what is printed."""
