@@ -42,7 +42,7 @@ def compile_agent(name: str) -> None:
 
     env = gym.make(
         "placement_gym:DevicePlacementSim-v0",
-        model="synthetic-layered-40",
+        model="synthetic-layered-16",
         devices=list(LIMITED),
         schedule="tarnawski-throughput" if name in ("dp", "balance") else BY_RANK,
         repair=True,
