@@ -5,6 +5,7 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch, which small graphs slow down else
 
 import ctypes
+import gc
 import signal
 import subprocess
 import sys
@@ -45,6 +46,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not item.nodeid.split("::")[0].endswith(LONGEST_FILES))
 
 
+def pytest_collection_finish() -> None:
+    """Have collections of garbage leave out what is imported, which stays."""
+    gc.freeze()
+
+
 SCHEDULES = (
     ("search", "dp", "serial", "list", "exprimo", "placeto"),
     (
@@ -68,7 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
         process.wait()
 
 
-settings.register_profile("tests", deadline=None, max_examples=50)
+settings.register_profile("tests", deadline=None, max_examples=25)
 settings.load_profile("tests")
 
 
