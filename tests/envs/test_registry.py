@@ -215,7 +215,7 @@ def test_the_prefixed_id_works_in_a_spawned_worker() -> None:
     np.testing.assert_array_equal(start["latency_ms"], last["final_info"]["latency_ms"])
 
 
-@pytest.mark.parametrize("env_id", IDS)
+@pytest.mark.parametrize("env_id", ["DevicePlacement-v0", "DevicePlacementPerUnitSim-v0"])
 def test_every_render_mode_renders(
     make: Make, env_id: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
