@@ -5,6 +5,7 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch, which small graphs slow down else
 
 import ctypes
+import gc
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import pytest
 from hypothesis import settings
 
 from placement_gym import CostTable
+from placement_gym.backends.measured import assembly
 from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.kept_profiles import keep, profile_path
 from placement_gym.base import kernels
@@ -27,6 +29,7 @@ from placement_gym.base.processes.signal_stack import SignalStack
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
+from placement_gym.graph.units import Units
 from placement_gym.hardware.devices import TESTBED
 from placement_gym.models import load, loading
 from placement_gym.models.spec import ModelSpec
@@ -34,13 +37,18 @@ from placement_gym.problem.costs.analytic import analytic
 
 kernels.PATIENCE_S = 0.0  # tests are of compiled kernels
 
-LONGEST_FILES = ("test_examples.py", "test_learners.py", "test_executors.py")
+LONGEST_FILES = ("test_learners.py", "test_isolated.py", "test_executors.py")
 """They begin first."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files that take longest, so that no worker waits for the other at the end."""
     items.sort(key=lambda item: not item.nodeid.split("::")[0].endswith(LONGEST_FILES))
+
+
+def pytest_collection_finish() -> None:
+    """Have collections of garbage leave out what is imported, which stays."""
+    gc.freeze()
 
 
 SCHEDULES = (
@@ -66,7 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
         process.wait()
 
 
-settings.register_profile("tests", deadline=None, max_examples=50)
+settings.register_profile("tests", deadline=None, max_examples=25)
 settings.load_profile("tests")
 
 
@@ -98,6 +106,20 @@ def models_built_once() -> Iterator[None]:
     first = lru_cache(8)(lambda name: build(loading.match_built_in(name)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loading, "build", lambda match: first(match.string).clone())
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def units_grouped_once() -> Iterator[None]:
+    """Units of built-in models are made once; the fused ones anew, as a process inspects those."""
+    group_model = assembly.group_model
+    once = lru_cache(32)(group_model)
+
+    def group(spec: ModelSpec) -> Units:
+        built_in = isinstance(spec.model, str) and loading.match_built_in(spec.model)
+        return once(spec) if built_in and not spec.fused else group_model(spec)
+
+    with mock.patch.object(assembly, "group_model", group):
         yield
 
 

@@ -57,14 +57,10 @@ def blocks(path: Path, language: str) -> list[str]:
     return [code for name, code in BLOCK.findall(path.read_text()) if name == language]
 
 
-def name_of(path: Path) -> str:
-    return str(path.relative_to(ROOT))
-
-
-@pytest.mark.parametrize("path", [*DOCUMENTS, *NOTEBOOKS], ids=name_of)
-def test_links_lead_somewhere(path: Path) -> None:
-    links = [link for link in LINK.findall(path.read_text()) if "://" not in link]
-    assert not [link for link in links if not (path.parent / link).exists()]
+def test_links_lead_somewhere() -> None:
+    for path in (*DOCUMENTS, *NOTEBOOKS):
+        links = [link for link in LINK.findall(path.read_text()) if "://" not in link]
+        assert not [link for link in links if not (path.parent / link).exists()], path
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a checkout")
@@ -119,13 +115,17 @@ def cells(path: Path) -> list[str]:
     return ["".join(code) for code in lines]
 
 
-@pytest.mark.parametrize("path", [*EXAMPLES, *NOTEBOOKS, *WITH_CODE], ids=name_of)
-def test_examples_and_documents_import_public_names_only(path: Path) -> None:
+def codes(path: Path) -> list[str]:
+    """The Python of a module, notebook or document."""
     if path.suffix == ".ipynb":
-        codes = cells(path)
-    else:
-        codes = [path.read_text()] if path.suffix == ".py" else blocks(path, "python")
-    assert not [name for code in codes for name in imports(code) if not is_public(name)]
+        return cells(path)
+    return [path.read_text()] if path.suffix == ".py" else blocks(path, "python")
+
+
+def test_examples_and_documents_import_public_names_only() -> None:
+    for path in (*EXAMPLES, *NOTEBOOKS, *WITH_CODE):
+        named = [name for code in codes(path) for name in imports(code)]
+        assert not [name for name in named if not is_public(name)], path
 
 
 @pytest.mark.parametrize(
@@ -175,14 +175,11 @@ def commands(path: Path) -> list[str]:
     return [shlex.join(line[1:]) for line in words if line and line[0].endswith("placement-gym")]
 
 
-@pytest.mark.parametrize(
-    ("path", "command"),
-    [(path, command) for path in WITH_CODE for command in commands(path)],
-    ids=str,
-)
-def test_documented_commands_can_be_typed(path: Path, command: str) -> None:
-    options = make_parser().parse_args(shlex.split(command))
-    assert callable(options.run)
+def test_documented_commands_can_be_typed() -> None:
+    for path in WITH_CODE:
+        for command in commands(path):
+            options = make_parser().parse_args(shlex.split(command))
+            assert callable(options.run), (path, command)
 
 
 def test_the_documented_agent_finds_what_it_looks_for(tmp_path: Path) -> None:

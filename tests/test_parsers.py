@@ -239,7 +239,7 @@ def test_ten_thousand_changed_files_are_read_or_refused(checkpoint: bytes, tmp_p
     [
         ("study.yaml", SMALL_STUDY + b"env_kwargs: &a {b: *a}", "JSON cannot hold it: Circular"),
         ("study.yaml", b"[" * 2_000, "too many levels"),
-        ("study.yaml", b"- " * 50_000, "too many levels"),
+        ("study.yaml", b"- " * 5_000, "too many levels"),
         ("study.yaml", b"x" * 2_000_000, "more than 1048576 bytes"),
         ("study.yaml", SMALL_STUDY + b"seeds: 4000000000", "runs"),
         ("study.yaml", b"env: E\nmodels: [a]\nagents: [b]\nbudget: 1e40", "budget"),

@@ -46,8 +46,9 @@ def sample(model: Any, k: int = 6) -> tuple[Any, torch.Tensor, StagedLikelihood]
     return seen, actions, distribution.conditioned_on(actions)
 
 
-@pytest.mark.parametrize("decisions", SETS, ids="+".join)
-@pytest.mark.parametrize("algorithm", ["ppo", "reinforce"])
+@pytest.mark.parametrize(
+    ("decisions", "algorithm"), [*((one, "ppo") for one in SETS), (DECISIONS, "reinforce")]
+)
 def test_it_learns_and_predicts_whatever_is_decided(
     decisions: tuple[str, ...], algorithm: str
 ) -> None:

@@ -60,7 +60,10 @@ def learner(
     )
 
 
-@pytest.mark.parametrize("algorithm", [PPO, A2C, REINFORCE, MaskablePPO])
+@pytest.mark.parametrize(
+    "algorithm",
+    [PPO, REINFORCE, *(pytest.param(kind, marks=pytest.mark.slow) for kind in (A2C, MaskablePPO))],
+)
 def test_rough_costs_lead_near_the_toys_optimum(algorithm: type[BaseAlgorithm]) -> None:
     model = learner(algorithm)
     model.learn(2_000)
@@ -82,7 +85,13 @@ def test_learning_without_rough_costs_leads_near_the_optimum(
     "algorithm",
     [PPO, *(pytest.param(kind, marks=pytest.mark.slow) for kind in (A2C, REINFORCE, MaskablePPO))],
 )
-@pytest.mark.parametrize("options", [{"preset": "paper"}, {"cost_weight": 0.0, "table": False}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"preset": "paper"},
+        pytest.param({"cost_weight": 0.0, "table": False}, marks=pytest.mark.slow),
+    ],
+)
 def test_the_reward_rises_without_rough_costs(
     algorithm: type[BaseAlgorithm], options: dict[str, Any]
 ) -> None:

@@ -45,12 +45,12 @@ POLICIES: dict[str, Any] = {
 }
 LEARNERS = [(name, algorithm) for name in NAMES[:-1] for algorithm in (REINFORCE, PPO)]
 LEARNERS.append(("post", Post))
-SLOW = [*product(("placeto", "hdp"), (REINFORCE, PPO)), ("rnn", PPO), ("gdp", PPO)]
+SLOW = [*product(("placeto", "hdp", "rnn"), (REINFORCE, PPO)), ("gdp", PPO)]
 """Learners that need many steps."""
 QUICK_OR_SLOW = [
     pytest.param(*one, marks=pytest.mark.slow if one in SLOW else ()) for one in LEARNERS
 ]
-FEW_STEPS = 600
+FEW_STEPS = 300
 SMALL: dict[str, dict[str, Any]] = {
     "hsdag": {"hidden": 32},
     "rnn": {"hidden": 32, "decoder": 64, "attention": 16},
@@ -114,7 +114,7 @@ class Trained(NamedTuple):
 
     Attributes:
         model: The model.
-        first_return: Mean return of the first 500 steps.
+        first_return: Mean return of the first few steps.
         last_return: Mean return of the last 100 episodes.
         silent: Names of the parameters that never received a gradient.
     """
@@ -134,7 +134,7 @@ def trained(name: str, algorithm: type[BaseAlgorithm], steps: int) -> Trained:
     returns: list[float] = []
 
     def record(*_: Any) -> bool:
-        if model.num_timesteps >= 500 and not returns:
+        if model.num_timesteps >= FEW_STEPS and not returns:
             returns.append(mean_return(model))
         return True
 

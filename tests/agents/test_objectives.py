@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from agents import AGENTS, make
-from agents.about import ABOUT, LEARNED, SEARCH, describe_goal
+from agents.about import ABOUT, LEARNED, SEARCH, SOLVER, describe_goal
 from placement_gym.base.arguments import LATENCY, THROUGHPUT
 from placement_gym.base.arrays import BoolArray, IntArray
 from placement_gym.base.errors import UserError
@@ -31,7 +31,7 @@ GOALS: dict[str, dict[str, Any]] = {
 }
 """Objectives and schedules: arguments of the environment by name."""
 FEW = ("serial", "throughput")
-"""Where agents that take seconds are tried in the quick suite."""
+"""Where agents that only read latencies are tried in the quick suite; solvers have models."""
 OPTIONS: dict[str, dict[str, Any]] = {
     "placeto-transfer": {"train_on": ["synthetic-layered-16"], "evaluations": 64, "batch_size": 64},
     "hdp": {"policy": {"hidden": 16, "decoder": 16}},
@@ -86,8 +86,7 @@ def run(name: str, goal: str, tmp_path: Path) -> Row:
 def cases() -> list[Any]:
     found = []
     for name, goal in product(AGENTS, GOALS):
-        seconds = name == "search" or ABOUT[name].kind == LEARNED
-        slow = name in SLOW or (seconds and goal not in FEW)
+        slow = name in SLOW or (ABOUT[name].kind != SOLVER and goal not in FEW)
         found.append(pytest.param(name, goal, marks=[pytest.mark.slow] if slow else []))
     return found
 

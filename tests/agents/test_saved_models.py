@@ -48,21 +48,20 @@ def load(model: Any, path: Path, **kwargs: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", LEARNERS)
-def test_made_model_predicts_after_load_without_an_environment(name: str, tmp_path: Path) -> None:
+def test_a_loaded_model_predicts_and_goes_on_in_a_plain_environment(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
     model = trained(name)
     assert isinstance(model, LEARNERS[name][0])
+    assert not list((tmp_path / "temporary").iterdir())
     model.save(tmp_path / "model.zip")
     loaded = load(model, tmp_path / "model.zip")
     observation, _ = plain().reset()
     expected = model.predict(observation, deterministic=True)[0]
     np.testing.assert_array_equal(loaded.predict(observation, deterministic=True)[0], expected)
     assert play_episode(plain(), loaded)["feasible"]
-
-
-@pytest.mark.parametrize("name", LEARNERS)
-def test_a_model_of_make_goes_on_in_a_plain_environment(name: str, tmp_path: Path) -> None:
-    model = trained(name)
-    model.save(tmp_path / "model.zip")
     loaded = load(model, tmp_path / "model.zip", env=plain())
     assert loaded.n_envs == model.n_envs
     loaded.learn(60)
@@ -93,7 +92,8 @@ def test_loaded_placeto_starts_from_the_best_of_its_training(tmp_path: Path) -> 
 def test_measured_placeto_predicts_after_load_without_measuring(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    env = gym.make("placement_gym:DevicePlacement-v0", model="tiny", devices="cpu-testbed")
+    options = {"model": "tiny", "devices": "cpu-testbed", "isolate": False}
+    env = gym.make("placement_gym:DevicePlacement-v0", **options)
     model = placeto.make(env, 0, preset="paper")
     expected = model.predict(env.reset()[0], deterministic=True)[0]
     model.save(tmp_path / "model.zip")
@@ -102,15 +102,6 @@ def test_measured_placeto_predicts_after_load_without_measuring(
     monkeypatch.delattr(MeasuredEnv, "__init__")
     loaded = placeto.Placeto.load(tmp_path / "model.zip")
     np.testing.assert_array_equal(loaded.predict(observation, deterministic=True)[0], expected)
-
-
-@pytest.mark.parametrize("name", LEARNERS)
-def test_learning_leaves_no_folder_behind(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    trained(name)
-    assert not list(tmp_path.iterdir())
 
 
 def test_logging_is_written_and_printed_where_it_is_asked_for(

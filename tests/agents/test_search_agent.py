@@ -84,7 +84,7 @@ def test_it_ends_and_says_so_when_it_finds_nothing_new(bench_env: BenchEnv) -> N
 def test_under_every_schedule_its_model_is_the_backends(preset: str) -> None:
     objective = "throughput" if preset == "tarnawski-throughput" else "latency"
     env = environment("synthetic-layered-24", schedule=preset, objective=objective)
-    agent = SearchAgent(env, 0).learn(20)
+    agent = SearchAgent(env, 0).learn(8)
     found = placement_env(env).backend.evaluate(agent.assignment)
     assert found.feasible
     assert found.latency_ms == pytest.approx(agent.search.best.ms, rel=1e-9)
@@ -143,12 +143,12 @@ def misled(seed: int) -> gym.Env[Any, Any]:
 def test_measured_moves_correct_a_wrong_profile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def reach(trusted: int) -> list[float]:
+    def reach(trusted: int) -> float:
         monkeypatch.setattr("agents.search.anytime.TRUSTED", trusted)
-        return [SearchAgent(misled(seed), seed).learn(60).best_speedup for seed in range(2)]
+        return SearchAgent(misled(0), 0).learn(60).best_speedup
 
     corrected, trusting = reach(TRUSTED), reach(10**9)
-    assert np.mean(corrected) > 1.02 * np.mean(trusting)
+    assert corrected > 1.02 * trusting
 
 
 def test_measured_searches_make_every_second_placement_a_move(

@@ -37,7 +37,10 @@ NEAR = [
     ),
     ("compare SIM --set costs=analytc", "did you mean 'analytic'?"),
     ("compare -m synthetic-layered--500", "did you mean 'synthetic-layered-1000'?"),
-    ("plan -m models -d cpu-testbed", "'models' is a folder: name a file in it; did you mean"),
+    (
+        "compare --env DevicePlacementSim-v0 -m models",
+        "'models' is a folder: name a file in it; did you mean",
+    ),
     ("bench run misspelt_model.yaml --out o", "no model 'tinny'; did you mean 'tiny'?"),
     ("bench run misspelt_key.yaml --out o", "'bugdet' is not known among"),
     ("bench run misspelt_option.yaml --out o", "an option of agent 'saved' cannot be 'fil'; did"),
@@ -68,7 +71,10 @@ REMEDIES = [
     ("compare SIM --out=", "--out: must name a folder, as in results"),
     ("compare SIM -d none.json", "devices is an empty list: name one or more, as in CPU,GPU"),
     ("compare SIM --agents gone:make", "No module named 'gone' in this folder or among installed"),
-    ("plan -m empty.onnx -d cpu-testbed", "'empty.onnx' is empty: write or export it again"),
+    (
+        "compare --env DevicePlacementSim-v0 -m empty.onnx",
+        "'empty.onnx' is empty: write or export it again",
+    ),
     ("plan -m  -d cpu-testbed", "no model ''"),
     ("bench run twice.yaml --out o", "not valid YAML: duplicate key 'budget' (line 5)"),
     ("bench run seeds.yaml --out o", "a list of whole numbers, not -1"),
@@ -113,7 +119,6 @@ REMEDIES = [
     ("view empty.json", "empty.json is not a placement file"),
     ("compare SIM --out empty.json", "--out: is a folder here, and 'empty.json' looks like a file"),
     ("compare SIM --out empty", "'empty': it is a file; name a folder"),
-    ("compare -m my_model.xml", "OpenVINO cannot read my_model.xml: Unable to read"),
     ("plan -m my_model.xml -d cpu-testbed", "OpenVINO cannot read my_model.xml: Unable to read"),
 ]
 """What is typed, and the heart of what is printed."""

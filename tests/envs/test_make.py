@@ -23,6 +23,12 @@ from placement_gym.envs.keywords import check_kwargs
 from placement_gym.graph.extract import extract
 from placement_gym.models import load
 
+HERE: dict[str, dict[str, Any]] = {
+    "DevicePlacementSim-v0": {},
+    "DevicePlacement-v0": {"isolate": False},
+}
+"""Arguments with which environments start no process."""
+
 
 @pytest.mark.parametrize(
     ("env_id", "argument", "remedy"),
@@ -46,8 +52,8 @@ from placement_gym.models import load
             {"devices": [{"name": "CPU", "memory_bytes": 10**400}]},
             "memory_bytes .* at most .* out of range",
         ),
-        ("DevicePlacement-v0", {"split": "half"}, "alias"),
-        ("DevicePlacement-v0", {"split": "heteros"}, "did you mean 'hetero'"),
+        ("DevicePlacement-v0", {"split": "half", "isolate": False}, "alias"),
+        ("DevicePlacement-v0", {"split": "heteros", "isolate": False}, "did you mean 'hetero'"),
         ("DevicePlacement-v0", {"repeats": 1}, "repeats must be an integer of at least 2"),
         ("DevicePlacement-v0", {"repeats": 2.5}, "repeats must be an integer"),
         ("DevicePlacement-v0", {"warmup": -1}, "warmup must be an integer of at least 0"),
@@ -66,10 +72,10 @@ def pass_input_on() -> ov.Model:
     return ov.Model([ops.result(given)], [given], "empty")
 
 
-@pytest.mark.parametrize("env_id", ["DevicePlacementSim-v0", "DevicePlacement-v0"])
+@pytest.mark.parametrize("env_id", HERE)
 def test_a_model_without_operators_is_refused(env_id: str) -> None:
     with pytest.raises(UserError, match="has no operators: nothing to place"):
-        gym.make(env_id, model=ov.Model([], [], "empty"), devices="cpu-testbed")
+        gym.make(env_id, model=ov.Model([], [], "empty"), devices="cpu-testbed", **HERE[env_id])
     with pytest.raises(UserError, match="nothing to place"):
         gym.make("DevicePlacementSim-v0", model=pass_input_on())
 
@@ -201,11 +207,11 @@ def test_an_unknown_id_is_a_users_error(env_id: str) -> None:
         check_kwargs(env_id, {})
 
 
-@pytest.mark.parametrize("env_id", ["DevicePlacementSim-v0", "DevicePlacement-v0"])
+@pytest.mark.parametrize("env_id", HERE)
 def test_a_chain_that_collapses_to_one_unit_can_be_placed(env_id: str) -> None:
     inputs = ops.parameter((1, 8), np.float32, name="inputs")
     chain = ov.Model([ops.result(ops.tanh(ops.relu(inputs)))], [inputs], "chain")
-    env = gym.make(env_id, model=chain, devices="cpu-testbed")
+    env = gym.make(env_id, model=chain, devices="cpu-testbed", **HERE[env_id])
     observation, _ = env.reset()
     assert env.observation_space.contains(observation)
     assert env.step(np.array([1]))[4]["feasible"]
@@ -249,9 +255,10 @@ def test_the_reference_is_the_first_device_listed() -> None:
 
 
 @pytest.mark.parametrize("view", ["folded", "raw"])
-@pytest.mark.parametrize("env_id", ["DevicePlacementSim-v0", "DevicePlacement-v0"])
+@pytest.mark.parametrize("env_id", HERE)
 def test_placement_states_the_view_of_its_environment(env_id: str, view: str) -> None:
-    env = placement_env(gym.make(env_id, model="tiny", devices="cpu-testbed", graph=view))
+    options = {"model": "tiny", "devices": "cpu-testbed", "graph": view, **HERE[env_id]}
+    env = placement_env(gym.make(env_id, **options))
     placement = env.placement()
     assert placement.graph == view
     assert len(placement.operator_devices(extract(load("tiny"), placement.graph)))
@@ -259,7 +266,7 @@ def test_placement_states_the_view_of_its_environment(env_id: str, view: str) ->
 
 @pytest.mark.parametrize(("objective", "samples"), [("latency", 6), ("throughput", 4)])
 def test_a_step_takes_so_many_samples_at_most(objective: str, samples: int) -> None:
-    options = {"model": "tiny", "devices": "cpu-testbed", "objective": objective}
+    options = {"model": "tiny", "devices": "cpu-testbed", "objective": objective, "isolate": False}
     env = placement_env(gym.make("DevicePlacement-v0", **options))
     backend: Any = env.backend
     assert backend.inner.protocol.repeats == samples

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from graphs import chain, op_graph
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from placement_gym.graph.layout import lay_out
@@ -12,7 +12,6 @@ from placement_gym.graph.layout import lay_out
 EDGES = st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11)), max_size=30)
 
 
-@settings(max_examples=30)
 @given(EDGES)
 def test_layers_rise_along_edges_and_units_stay_apart(pairs: list[tuple[int, int]]) -> None:
     graph = op_graph(12, [(a, b) for a, b in pairs if a < b])

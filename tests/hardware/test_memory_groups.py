@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from by_hand import cost_table, every_placement, made_graph
 from fakes import diamond_backend, diamond_costs, diamond_problem
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from slow_repair import SlowRepair
 
@@ -81,7 +81,6 @@ def backends(draw: st.DrawFn) -> SimulatedBackend:
     return SimulatedBackend(problem, costs)
 
 
-@settings(max_examples=40, deadline=None)
 @given(backends())
 def test_what_fits_is_what_an_oracle_counts(backend: SimulatedBackend) -> None:
     problem, placements = backend.problem, every_placement(backend.problem)
@@ -92,7 +91,6 @@ def test_what_fits_is_what_an_oracle_counts(backend: SimulatedBackend) -> None:
         assert backend.evaluate(placements[one]).feasible == expected[one]
 
 
-@settings(max_examples=40, deadline=None)
 @given(backends())
 def test_heuristics_keep_the_limits_of_pools(backend: SimulatedBackend) -> None:
     problem, costs = backend.problem, backend.costs
@@ -103,7 +101,6 @@ def test_heuristics_keep_the_limits_of_pools(backend: SimulatedBackend) -> None:
     assert fits(problem, np.array(found)).all()
 
 
-@settings(max_examples=40, deadline=None)
 @given(backends())
 def test_a_repair_in_pools_is_that_of_the_slow_oracle(backend: SimulatedBackend) -> None:
     problem = backend.problem
@@ -113,7 +110,6 @@ def test_a_repair_in_pools_is_that_of_the_slow_oracle(backend: SimulatedBackend)
     assert (repaired == np.array([slow(one) for one in placements])).all()
 
 
-@settings(max_examples=25, deadline=None)
 @given(backends())
 def test_programs_find_the_optimum_within_pools(backend: SimulatedBackend) -> None:
     problem, costs, placements = backend.problem, backend.costs, every_placement(backend.problem)

@@ -73,7 +73,7 @@ def test_tiny_has_about_a_dozen_operators(graph_of: Callable[[str, str], OpGraph
     assert 10 <= len(graph_of("tiny", "folded")) <= 14
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", ["tiny", "resnet", "vit-1"])
 def test_weights_are_equal_between_builds(built: Built, name: str) -> None:
     again = constants(prepare(build(match_built_in(name))))
     first = constants(built(name))

@@ -232,7 +232,7 @@ def test_applied_placement_runs_split_and_computes_the_same(
 @pytest.mark.parametrize("pattern", ["constant", "computed"])
 def test_values_shared_by_both_devices_are_computed_on_each(core: ov.Core, pattern: str) -> None:
     rng = np.random.default_rng(0)
-    for _ in range(8):
+    for _ in range(4):
         model = load(shared_values(pattern))
         expected = answer(core, model, "CPU")
         problem = problem_on(extract(model))

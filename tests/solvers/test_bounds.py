@@ -51,7 +51,7 @@ def in_units(backend: SimulatedBackend, rng: np.random.Generator) -> SimulatedBa
 
 
 @pytest.mark.parametrize("name", sorted(PRESETS))
-@pytest.mark.parametrize("seed", [*range(4), *range(12, 16)])
+@pytest.mark.parametrize("seed", [0, 1, 2, 12, 13])
 def test_no_placement_is_below_the_bound(name: str, seed: int) -> None:
     drawn = random_backend(seed)
     if seed >= 12:

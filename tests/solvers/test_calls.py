@@ -173,7 +173,7 @@ def test_a_second_call_by_hand() -> None:
 
 
 @pytest.mark.parametrize("whole", [False, True])
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(10))
 def test_program_finds_the_fastest_of_one_call_each(seed: int, whole: bool) -> None:
     backend = random_backend(seed, whole)
     problem = backend.problem

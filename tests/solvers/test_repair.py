@@ -15,7 +15,7 @@ from placement_gym.graph.units import group
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.repair import Links, RepairPrices, repair
 
-CASES = range(60)
+CASES = range(30)
 
 
 def random_case(seed: int, slack: float | None = None) -> tuple[Problem, RepairPrices, IntArray]:
@@ -74,7 +74,7 @@ def test_a_repair_helps_or_changes_nothing(seed: int) -> None:
     assert (repair(problem, repaired, prices) == repaired).all()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(10))
 def test_a_batch_is_repaired_as_its_members_are(seed: int) -> None:
     problem, prices, assignments = random_case(seed)
     before = assignments.copy()

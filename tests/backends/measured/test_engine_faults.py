@@ -69,10 +69,6 @@ def test_two_crashes_make_a_placement_infeasible_for_good(
     faults: Path,
 ) -> None:
     backend = faulty()
-    other = [1 - device for device in CHESSBOARD]
-    # an engine that really crashes once, as it may, is a second crash of one placement
-    once = [evaluate_with(backend, faults, ["segv"], one) for one in (other, CHESSBOARD)]
-    assert "" in [found.error for found in once]
     found = evaluate_with(backend, faults, ["segv", "kill"], CHESSBOARD)
     assert found.error.startswith("the engine's process: killed by SIG")
     assert found.latency_ms == pytest.approx(10 * found.reference_ms)

@@ -93,6 +93,22 @@ def test_a_file_that_openvino_cannot_read_is_told_as_such(tmp_path: Path) -> Non
         build(path)
 
 
+def test_process_that_cannot_start_is_retried(
+    shared: IsolatedBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **options: Any) -> None:
+        raise ChildNotStartedError("it cannot start: Resource temporarily unavailable")
+
+    pauses: list[float] = []
+    monkeypatch.setattr(measuring, "sleep", pauses.append)
+    monkeypatch.setattr(isolated, "Child", refuse)
+    assert shared.engine.child is None
+    with pytest.raises(EngineError, match="temporarily unavailable"):
+        shared.evaluate(assignment(CHESSBOARD))
+    assert len(pauses) == 4
+    assert not shared.session.failures
+
+
 def test_a_measurement_in_another_process_is_a_measurement(shared: IsolatedBackend) -> None:
     found = shared.evaluate(assignment(CHESSBOARD))
     alone = shared.evaluate(shared.problem.single(0))
@@ -119,22 +135,6 @@ def test_finalists_are_measured_in_a_process_of_their_own(shared: IsolatedBacken
     assert pid_of(shared) == before
     shared.close()
     assert shared.evaluate(assignment(CHESSBOARD)).feasible
-
-
-def test_process_that_cannot_start_is_retried(
-    shared: IsolatedBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: Any, **options: Any) -> None:
-        raise ChildNotStartedError("it cannot start: Resource temporarily unavailable")
-
-    pauses: list[float] = []
-    monkeypatch.setattr(measuring, "sleep", pauses.append)
-    monkeypatch.setattr(isolated, "Child", refuse)
-    shared.close()
-    with pytest.raises(EngineError, match="temporarily unavailable"):
-        shared.evaluate(assignment(CHESSBOARD))
-    assert len(pauses) == 4
-    assert not shared.session.failures
 
 
 def test_the_other_questions_are_answered_there_too(shared: IsolatedBackend) -> None:

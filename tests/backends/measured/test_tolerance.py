@@ -155,7 +155,7 @@ def test_a_quantised_model_is_profiled_on_devices_in_f32(granularity: str) -> No
 def test_every_split_of_a_quantised_model_in_f32_is_feasible() -> None:
     env = make("cnn-int8")
     n, rng = env.problem.n_units, np.random.default_rng(0)
-    for _ in range(3):
+    for _ in range(2):
         env.reset()
         info = env.step(rng.integers(0, 2, n))[4]
         assert info["error"] == ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
+from pathlib import Path
 from textwrap import dedent
 from threading import Event, Semaphore
 from typing import Any
@@ -17,6 +18,7 @@ from placement_gym.backends.pipeline.executor import StageExecutor
 from placement_gym.backends.pipeline.stage import Stage
 
 TIMEOUT_S = 10.0
+SAVED = Path(__file__).parents[2] / "data" / "saved"
 
 
 class Tensor:
@@ -261,16 +263,13 @@ def test_a_dropped_executor_ends_its_threads(gate: Semaphore) -> None:
 
 
 def test_a_program_may_end_with_requests_in_flight() -> None:
-    code = """
+    code = f"""
         import numpy as np, openvino as ov, placement_gym
-        from placement_gym.models import load
-        import gymnasium as gym
-        env = gym.make("placement_gym:DevicePlacementSim-v0", model="tiny", devices="cpu-testbed")
-        problem = env.unwrapped.problem
-        placed = placement_gym.Placement.of(problem, np.arange(problem.n_units) % 2)
-        pipeline = placement_gym.Pipeline(ov.Core(), load("tiny"), placed)
-        shape = load("tiny").inputs[0].shape
-        futures = [pipeline.submit(np.zeros(list(shape), np.float32)) for _ in range(3)]
+        model = placement_gym.load_model({str(SAVED / "small.xml")!r})
+        placed = placement_gym.Placement.load({str(SAVED / "small-placement.json")!r})
+        pipeline = placement_gym.Pipeline(ov.Core(), model, placed)
+        shape = list(model.inputs[0].shape)
+        futures = [pipeline.submit(np.zeros(shape, np.float32)) for _ in range(3)]
         print("end")
     """
     assert run_python(dedent(code), "-W", "ignore").strip() == "end"

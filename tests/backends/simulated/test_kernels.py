@@ -82,7 +82,7 @@ def test_python_computes_bitwise_what_lazy_kernels_do(monkeypatch: pytest.Monkey
 
 
 def test_schedules_of_calls_are_the_oracles() -> None:
-    for case in cases(150, "calls"):
+    for case in cases(100, "calls"):
         kernel, oracle = kernel_and_oracle(case)
         latency, start, finish = oracle.schedule(case.placement.tolist())
         found = kernel.schedule(case.placement)
@@ -104,7 +104,7 @@ def test_a_batch_is_bitwise_its_single_placements(schedule: str) -> None:
 
 
 def test_submodels_are_counted_as_the_graph_is_cut() -> None:
-    for size, rng in generators(200):
+    for size, rng in generators(100):
         graph, n_devices = draw_typed_graph(rng, 4 * size), int(rng.integers(1, 5))
         units = draw_units(rng, graph)
         placement = rng.integers(0, n_devices, len(units), dtype=np.uint8)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from placement_gym.backends.measured.isolated import IsolatedBackend
+from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.single_devices import SingleDeviceResults
 from placement_gym.bench.run.agent_run import run_agent
@@ -22,10 +22,9 @@ from placement_gym.models.spec import ModelSpec
 
 @pytest.fixture
 def measured_env(tmp_path: Path) -> BenchEnv:
-    """The toy on the CPU test bed."""
-    return BenchEnv.make(
-        "DevicePlacement-v0", {"model": "tiny", "devices": "cpu-testbed"}, tmp_path
-    )
+    """The toy on the CPU test bed, in this process."""
+    kwargs = {"model": "tiny", "devices": "cpu-testbed", "isolate": False}
+    return BenchEnv.make("DevicePlacement-v0", kwargs, tmp_path)
 
 
 def measurement(speedup: float, noise: float = 0.0) -> Measurement:
@@ -129,7 +128,9 @@ def test_measured_finalists_come_from_a_new_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_failing_new_process_is_an_error_row_with_a_placement(measured_env: BenchEnv) -> None:
+def test_failing_new_process_is_an_error_row_with_a_placement(tmp_path: Path) -> None:
+    kwargs = {"model": "tiny", "devices": "cpu-testbed"}
+    measured_env = BenchEnv.make("DevicePlacement-v0", kwargs, tmp_path)
     measured_env.env.reset()  # the process of the search has the model
     measured_env.base.backend.inner.engine.spec = ModelSpec("gone.xml")
     row, placement = run_agent(measured_env, AgentSpec("single-device"), seed=0, budget=2)
@@ -147,11 +148,11 @@ def test_a_winner_is_measured_once_more_and_that_counts(
     single, mixed = problem.single(0), np.arange(problem.n_units) % 2
     found = iter([first, measurement(1.05, 0.01)])
 
-    def remeasure(_: IsolatedBackend, assignments: list[Any]) -> list[Measurement]:
+    def remeasure(_: MeasuredBackend, assignments: list[Any]) -> list[Measurement]:
         split = next(found)
         return [split if len(set(one.tolist())) > 1 else measurement(1.0) for one in assignments]
 
-    monkeypatch.setattr(IsolatedBackend, "remeasure", remeasure)
+    monkeypatch.setattr(MeasuredBackend, "remeasure", remeasure)
     monkeypatch.setattr(BenchEnv, "best_single", 0)
     finalist = choose_finalist(measured_env, [mixed])
     assert finalist.speedup_vs_best_single == pytest.approx(1.05)
@@ -169,11 +170,11 @@ def test_lucky_rival_of_an_earlier_run_is_measured_again(
     first, rival = np.arange(problem.n_units) % 2, 1 - np.arange(problem.n_units) % 2
     script = {first.tobytes(): iter([1.3, 1.01]), rival.tobytes(): iter([1.25, 1.02])}
 
-    def remeasure(_: IsolatedBackend, assignments: list[Any]) -> list[Measurement]:
+    def remeasure(_: MeasuredBackend, assignments: list[Any]) -> list[Measurement]:
         found = [next(script.get(one.tobytes(), iter([1.0]))) for one in assignments]
         return [replace(measurement(one, 0.005), doubt=doubt) for one in found]
 
-    monkeypatch.setattr(IsolatedBackend, "remeasure", remeasure)
+    monkeypatch.setattr(MeasuredBackend, "remeasure", remeasure)
     monkeypatch.setattr(BenchEnv, "best_single", 0)
     assert choose_finalist(measured_env, [first, rival]).speedup_vs_best_single == pytest.approx(
         1.01
@@ -193,11 +194,11 @@ def test_reference_is_measured_with_the_first_finalists_only(
     }
     measured: list[list[bytes]] = []
 
-    def remeasure(_: IsolatedBackend, assignments: list[Any]) -> list[Measurement]:
+    def remeasure(_: MeasuredBackend, assignments: list[Any]) -> list[Measurement]:
         measured.append([one.tobytes() for one in assignments])
         return [measurement(speedups[key]) for key in measured[-1]]
 
-    monkeypatch.setattr(IsolatedBackend, "remeasure", remeasure)
+    monkeypatch.setattr(MeasuredBackend, "remeasure", remeasure)
     monkeypatch.setattr(BenchEnv, "best_single", 1)
     assert choose_finalist(measured_env, [single]).speedup == 2.0
     assert choose_finalist(measured_env, [mixed]).speedup == pytest.approx(1.6)

@@ -17,7 +17,7 @@ LISTS = OVERLAPPING[:2]
 
 
 @pytest.mark.parametrize("semantics", OVERLAPPING)
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_no_placement_is_below_the_bound(seed: int, semantics: Semantics) -> None:
     backend = drawn(seed, semantics)
     if seed % 4 > 1:
@@ -29,7 +29,7 @@ def test_no_placement_is_below_the_bound(seed: int, semantics: Semantics) -> Non
 
 
 @pytest.mark.parametrize("semantics", LISTS)
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(15))
 def test_wide_beam_proves_the_fastest_placement_of_a_list(seed: int, semantics: Semantics) -> None:
     backend = drawn(seed, semantics)
     found = solve_by_beams(backend, widths=(10_000,))
@@ -54,7 +54,7 @@ def test_without_time_there_is_a_bound_still() -> None:
 
 
 @pytest.mark.parametrize("merged", [1e-3, 0.05])
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(15))
 def test_merged_placements_keep_the_bound_below_all(seed: int, merged: float) -> None:
     backend = drawn(seed, LISTS[seed % 2])
     least = find_least_ms(backend)
@@ -64,7 +64,7 @@ def test_merged_placements_keep_the_bound_below_all(seed: int, merged: float) ->
         assert 0.5 * least <= found.bound_ms <= least * EXACT
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(12))
 def test_merged_placements_of_diamonds_keep_the_bound_below_all(seed: int) -> None:
     backend = diamonds(seed)
     least = find_least_ms(backend)

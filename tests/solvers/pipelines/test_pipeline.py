@@ -108,7 +108,7 @@ def cut_off(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.usefixtures("cut_off")
 @pytest.mark.parametrize("axis", AXES)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [1, 3, 5])
 def test_no_pipeline_has_a_smaller_largest_load(axis: str, seed: int) -> None:
     backend = draw_backend(seed, n=1 + seed, idle=0.2, **AXES[axis])
     problem, costs = backend.problem, backend.costs

@@ -24,7 +24,7 @@ from placement_gym.solvers.programs.grouped_load import (
 LOAD = PRESETS["tarnawski-throughput"]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(20))
 def test_every_division_into_groups_lies_below_all_loads(seed: int) -> None:
     backend = draw_alike(seed)
     problem, costs = backend.problem, backend.costs
@@ -41,7 +41,7 @@ def test_every_division_into_groups_lies_below_all_loads(seed: int) -> None:
         groups = split_largest(groups)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(20))
 def test_the_load_of_the_placement_is_the_proven_one(seed: int) -> None:
     backend = draw_alike(seed) if seed % 2 else random_backend(seed)
     backend = SimulatedBackend(backend.problem, backend.costs, LOAD)
