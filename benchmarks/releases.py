@@ -30,9 +30,7 @@ INPUTS = (
     "OperatorGraphs/bert_l-12_inference",
     "OperatorGraphs/resnet50_inference",
 )
-REMOVED = ("list-sampling", "multilevel")
-"""Agents of earlier releases, in whose place there is ``search``."""
-AGENTS = ("heft", "hill-climb", "annealing", "genetic", *REMOVED, "search")
+AGENTS = ("heft", "hill-climb", "annealing", "genetic", "search")
 SEEDS, BUDGET = 10, 100
 ABOUT = f"""# Releases
 
@@ -42,9 +40,8 @@ How far the placements of each release are above the best known latency, in perc
 accelerators that hold 30 % of the memory each, with units of one node and list schedules in order
 of priority. Lower is better; 0.0 is the best known value of the package, and what is below it has
 found a faster placement, which the package does not know yet. A cell is *failed* if one of its
-runs found no placement that fits, and its row has no mean. `search` takes the place of
-`{"` and `".join(REMOVED)}` in later versions. Learned agents are not here, because their
-runs take minutes; [published agents](published.md) has them.
+runs found no placement that fits, and its row has no mean. Learned agents are not here, because
+their runs take minutes; [published agents](published.md) has them.
 
 `PYTHONPATH=CHECKOUT python benchmarks/releases.py --run COMMIT` adds a release, where CHECKOUT is
 its source; without `--run` the command writes this page from all [rows](releases.jsonl).
