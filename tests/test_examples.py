@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+QUICK = ("01_first_steps",)
 FOLDER = Path(__file__).parent.parent / "examples"
 EXAMPLES = sorted(FOLDER.glob("*.py"))
 NOTEBOOK = FOLDER / "10_leader_board.ipynb"
@@ -33,8 +34,13 @@ def test_examples_are_numbered_without_a_gap() -> None:
     assert [int(path.name[:2]) for path in NUMBERED] == list(range(1, len(NUMBERED) + 1))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=() if path.stem in QUICK else pytest.mark.slow)
+        for path in EXAMPLES
+    ],
+)
 def test_the_example_runs(path: Path, tmp_path: Path) -> None:
     command = [sys.executable, str(path), "--smoke"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
