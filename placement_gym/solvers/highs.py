@@ -22,6 +22,9 @@ from placement_gym.solvers.linear import (
 
 GAP = 1e-6
 FEASIBLE = 2
+SPARSIFY = 1 << 14
+"""The rule of HiGHS's presolve with which versions 1.10 to 1.15 hold a program of BERT's operators,
+which has a placement, to be infeasible."""
 ROUNDS = 10
 """Maximum number of units that are tried for one program."""
 NOTHING_FEASIBLE = (
@@ -75,6 +78,7 @@ class Solver:
         self.units = np.where(np.concatenate(program.timed), unit_ms, 1.0)
         self.highs = QuietHighs()
         self.highs.setOptionValue("mip_rel_gap", GAP)
+        self.highs.setOptionValue("presolve_rule_off", SPARSIFY)
         self.highs.passModel(self.to_highs())
         self.passed = program.n_rows, len(program.rows), len(program.low)
 

@@ -66,8 +66,8 @@ def update_values(
     """Take better placements from the rows of a folder into the best known values.
 
     A placement counts only if the simulator computes the latency that its row states, in an
-    environment that is made again from the row. A new problem also gets a lower bound, whose
-    solver may find a better placement still.
+    environment that is made again from the row. A new problem, or one whose bound a placement
+    refutes, also gets a lower bound, whose solver may find a better placement still.
 
     Args:
         results: Folder of result rows.
@@ -125,10 +125,11 @@ def update_problem(candidates: Sequence[Claim], envs: BenchEnvs, time_limit_s: f
     chosen, note = confirm_first(candidates, backend, before.latency_ms if before else math.inf)
     if chosen is None:
         return Change(problem, before, before, note)
-    if before is None:
-        after = raise_bound(make_value(chosen, backend), backend, time_limit_s)
+    after = make_value(chosen, backend)
+    if before is None or before.bound_ms > after.latency_ms * (1 + TOLERANCE):
+        after = raise_bound(after, backend, time_limit_s)
     else:
-        after = replace(make_value(chosen, backend), bound_ms=before.bound_ms)
+        after = replace(after, bound_ms=before.bound_ms)
     return Change(problem, before, after, note)
 
 

@@ -31,6 +31,11 @@ def envs(built: Callable[[str], ov.Model]) -> Iterator[BenchEnvs]:
         yield opened
 
 
+def test_no_value_is_below_its_bound() -> None:
+    exact = 1 + 1e-9
+    assert not [one.name for one in SHIPPED if not 0 <= one.bound_ms <= one.latency_ms * exact]
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -43,7 +48,6 @@ def test_every_value_is_what_its_placement_takes(value: BestKnown, envs: BenchEn
     assert identify(backend) == value.identity
     assert evaluate_ms(backend, value.assignment) == pytest.approx(value.latency_ms, rel=1e-9)
     assert find_best_single_ms(backend) == pytest.approx(value.best_single_ms, rel=1e-9)
-    assert 0 <= value.bound_ms <= value.latency_ms * (1 + 1e-9)
     assert find_best_known(value.identity) == value
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from by_hand import find_least_ms
 from overlapping import OVERLAPPING, drawn
+from published import DATA
 
+from placement_gym import placement_env
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.problem.costs.semantics import Semantics
 from placement_gym.solvers.highs import CuttingPlaneSolver
@@ -36,3 +39,16 @@ def test_no_placement_is_below_the_bounds(seed: int, semantics: Semantics) -> No
     assert 0.0 < divided <= whole.bound_ms * EXACT
     assert whole.bound_ms <= least * EXACT
     assert np.isinf(least) or whole.assignment is not None
+
+
+def test_the_solver_does_not_miss_a_placement() -> None:
+    """With its rule "sparsify" HiGHS finds none, and the bound was above a latency of 486.73 ms."""
+    problem = {
+        "model": str(DATA / "latency-inputs/OperatorGraphs/bert_l-3_inference.json"),
+        "devices": "1cpu+2acc@0.3",
+        "granularity": "op",
+        "schedule": {"preset": "list", "order": "priority"},
+    }
+    env = placement_env(gym.make("DevicePlacementSim-v0", **problem, observe_graph=False))
+    limits = {"time_limit_s": 2.0, "upper_ms": 511.0}
+    assert solve(env.problem, env.cost_table(), **limits).bound_ms < 486.729
