@@ -88,3 +88,14 @@ def test_unit_is_a_power_of_two_with_an_accurate_optimum(about_ms: float) -> Non
 def test_the_solver_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     QuietHighs()
     assert capfd.readouterr().out == ""
+
+
+def test_limits_of_rows_change_in_the_solver_alone() -> None:
+    program = Linear(about_ms=3.0)
+    x = program.variables(2, cost=[1.0, 2.0])
+    program.require((x[None], 1.0), rows=1, low=3.0, high=np.inf)
+    program.require((x[:1, None], 1.0), rows=1, high=10.0)
+    solver = CuttingPlaneSolver(program)
+    solver.limit(np.array([1]), np.array([1.0]))
+    assert solver.minimize(1.0).bound == pytest.approx(1.0 + 2 * 2.0)
+    assert CuttingPlaneSolver(program).minimize(1.0).bound == pytest.approx(3.0)

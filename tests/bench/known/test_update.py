@@ -143,6 +143,17 @@ def test_a_better_placement_keeps_the_bound(ran: tuple[Json, Json], values: Path
     assert better.bound_ms == pytest.approx(known.bound_ms * 0.9)
 
 
+@pytest.mark.usefixtures("bound_alone")
+def test_a_better_placement_refutes_a_bound(ran: tuple[Json, Json], values: Path) -> None:
+    slow, fast = ran
+    update([slow], values)
+    (known,) = load_values(values)
+    replace(known, bound_ms=known.latency_ms).save(values)
+    update([fast], values)
+    (better,) = load_values(values)
+    assert (better.latency_ms, better.bound_ms) == (fast["latency_ms"], 0.1)
+
+
 def test_there_must_be_placements(values: Path, ran: tuple[Json, Json]) -> None:
     with pytest.raises(UserError, match="no results"):
         update([ran[1] | {"costs_fingerprint": None}], values)
