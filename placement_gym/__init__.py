@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from placement_gym.bench.report.comparison import comparison_table
     from placement_gym.bench.report.scores import StudyResults
     from placement_gym.bench.report.study import report_study
-    from placement_gym.bench.study.replay import validate
+    from placement_gym.bench.study.row_checks import validate
     from placement_gym.bench.study.runner import run_study
     from placement_gym.bench.study.spec import Study
     from placement_gym.deployment.compile import (
@@ -112,7 +112,7 @@ SOURCES = {
     "report_study": "bench.report.study",
     "run_study": "bench.study.runner",
     "split_placement": "deployment.several",
-    "validate": "bench.study.replay",
+    "validate": "bench.study.row_checks",
     "write_board": "bench.board.page",
 }
 """Name -> module of the package, with ``:attribute`` where that is another name."""

@@ -137,12 +137,28 @@ def add_report(command: Command) -> None:
 def add_validate(command: Command) -> None:
     describe(
         command,
-        "Make the environment of every row again and evaluate its placement: simulated latencies "
-        "must be the same, measured ones agree within noise.",
+        "Make the environment of every row again and evaluate its placement: simulated numbers "
+        "must be the same, measured speed-ups agree within noise. Rows may be a stranger's: files "
+        "and environment variables are those that STUDY names, and other rows have built-in or "
+        "generated models.",
         "bench validate --out results/paper",
+        "bench validate memory-limited --out results/memory-limited",
         failure="a row is not valid",
     )
+    command.add_argument(
+        "study",
+        nargs="?",
+        metavar="STUDY",
+        help="the study of the rows, if its models are files: a YAML file, or the name of one that "
+        "comes with the package",
+    )
     add_out(command, None, folder=RESULTS)
+    command.add_argument(
+        "--timeout",
+        type=positive_seconds,
+        metavar="SECONDS",
+        help="end the replay of a row of no STUDY after this long, as not valid (default: 600)",
+    )
     set_command(
         command, run_validate, "the results in {out}/ are kept; rerun the command to start again"
     )
@@ -248,14 +264,18 @@ def run_report(options: argparse.Namespace) -> int:
 
 def run_validate(options: argparse.Namespace) -> int:
     from placement_gym.base.texts import make_printable
-    from placement_gym.bench.study.replay import validate
+    from placement_gym.bench.study.row_checks import REPLAY_TIMEOUT_S, validate
+    from placement_gym.bench.study.spec import Study
 
+    study = Study.load(options.study) if options.study else None
+    timeout_s = options.timeout or REPLAY_TIMEOUT_S
     rows, wrong = 0, list[dict[str, str]]()
-    for verdict in validate(options.out, options.quiet):
+    for verdict in validate(options.out, options.quiet, study, timeout_s):
         rows += 1
         if verdict.error:
             wrong.append({"run": verdict.label, "key": verdict.key, "error": verdict.error})
-            line = f"{verdict.label} ({verdict.key}): {verdict.error}"
+            key = f" ({verdict.key})" if verdict.key else ""
+            line = f"{verdict.label}{key}: {verdict.error}"
             print(make_printable(line), file=output_of(options), flush=True)
     if not print_json(options, {"rows": rows, "wrong": wrong}):
         print(f"{rows - len(wrong)} of {rows} rows are valid")
