@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -56,7 +56,7 @@ class Entry:
     @property
     def reasons(self) -> list[str]:
         """Sentences for the page, with the folder and the entry."""
-        return shorten_list([f"{self.folder}: {error}" for error in self.errors])
+        return explain(self.folder, self.errors)
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def read_entries(study: Study, folders: Sequence[Path]) -> tuple[list[Entry], li
     damaged: list[str] = []
     for folder in {folder.resolve(): folder for folder in folders}.values():
         rows, lines = read_runs(folder)
-        damaged += shorten_list([f"{folder}: {line}" for line in lines])
+        damaged += explain(folder, lines)
         mine: dict[str, Entry] = {}
         for row in (row for row in rows if name_slot(Task.of_row(row)) in runs):
             agent = AgentSpec(row["agent"], row["kwargs"])
@@ -192,7 +192,8 @@ def digest_set(study: Study, identities: Sequence[ProblemIdentity | None]) -> st
     return digest(json.dumps([keys, study.all_seeds, study.budget]))
 
 
-def shorten_list(sentences: list[str]) -> list[str]:
-    """The first few sentences, and how many more there are."""
-    more = len(sentences) - MAX_REASONS
-    return [*sentences[:MAX_REASONS], *([f"and {more} more of these"] if more > 0 else [])]
+def explain(folder: Path, errors: Sequence[str]) -> list[str]:
+    """The first few errors of a folder's rows as sentences, and how many more there are."""
+    more = len(errors) - MAX_REASONS
+    shown = [*errors[:MAX_REASONS], *([f"and {more} more of these"] if more > 0 else [])]
+    return [f"{folder}: {error}" for error in shown]

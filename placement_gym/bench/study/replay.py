@@ -8,7 +8,7 @@ from typing import Any
 from placement_gym.base.errors import raise_interrupt
 from placement_gym.bench.run.agent_run import describe_error
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
-from placement_gym.bench.run.finalists import Finalist, compare_with_best_single
+from placement_gym.bench.run.finalists import LEAST_GAIN, Finalist, compare_with_best_single
 from placement_gym.bench.run.remeasuring import choose_finalist
 from placement_gym.bench.run.rows import ROUNDING, Json
 from placement_gym.bench.study.task import Task
@@ -59,9 +59,13 @@ def replay_row(row: Json, task: Task, envs: BenchEnvs) -> str:
 
 def find_changes(row: Json, origin: Json) -> str:
     """Say that a row was made from another model, other costs or devices; empty if it was not."""
-    meant = {"model_fingerprint": "model", "costs_fingerprint": "costs", "devices": "devices"}
+    meant = {
+        "model_fingerprint": "model is",
+        "costs_fingerprint": "costs are",
+        "devices": "devices are",
+    }
     changed = [what for name, what in meant.items() if row[name] != origin[name]]
-    return f"not of this problem: its {' and '.join(changed)} have changed" if changed else ""
+    return f"its {changed[0]} not, or no longer, as its problem says" if changed else ""
 
 
 def simulate_again(
@@ -77,8 +81,9 @@ def simulate_again(
         "noise": again.noise,
         "n_submodels": measurement.n_submodels,
         "n_submodels_expected": measurement.n_submodels_expected,
-        "beats_best_single": again.beats_best_single,
     }
+    if abs(again.speedup_vs_best_single - 1.0) >= LEAST_GAIN:
+        now["beats_best_single"] = again.beats_best_single
     if row["greedy_latency_ms"] is not None and not task.env_kwargs.get("noise"):
         reference_ms = measurement.latency_ms * again.speedup
         now["greedy_speedup"] = reference_ms / row["greedy_latency_ms"]
