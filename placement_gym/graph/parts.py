@@ -46,7 +46,7 @@ def separate_parts(model: ov.Model, graph: OpGraph, parts: IntArray) -> dict[str
     unplaced = sorted({node.get_friendly_name() for node in model.get_ops()} - set(owner))
     if unplaced:
         raise CompileError(f"the placement has no device for {unplaced}")
-    Separator(frozenset(graph.names), owner).apply(model)
+    Separator(model, frozenset(graph.names), owner).apply()
     return owner
 
 
@@ -54,17 +54,20 @@ class Separator:
     """Rewires readers to static values of their own part, and keeps the copies made so far.
 
     Args:
+        model: The model to rewire, in place.
         operators: Names of the nodes that are placed; all others belong to these.
         owner: Part by node name; new nodes are added.
     """
 
-    def __init__(self, operators: frozenset[str], owner: dict[str, int]) -> None:
+    def __init__(self, model: ov.Model, operators: frozenset[str], owner: dict[str, int]) -> None:
+        self.model = model
         self.operators = operators
         self.owner = owner
+        self.clones: dict[int, dict[str, ov.Node]] = {}
         self.copies: dict[tuple[str, int], ov.Node] = {}
 
-    def apply(self, model: ov.Model) -> None:
-        for node in model.get_ordered_ops():
+    def apply(self) -> None:
+        for node in self.model.get_ordered_ops():
             if self.is_static(node):
                 continue
             for port in node.inputs():
@@ -97,15 +100,27 @@ class Separator:
         return all(self.is_known(port.get_source_output().get_node()) for port in node.inputs())
 
     def copy(self, node: ov.Node, part: int) -> ov.Node:
+        """The node itself in its own part, else one of a clone of the model.
+
+        Only OpenVINO's clone has the operator set, the attributes and the bodies of each node.
+        """
         key = (node.get_friendly_name(), part)
-        if self.owner[key[0]] == part:
-            for port in node.inputs():
-                port.replace_source_output(self.own_output(port.get_source_output(), part))
-            return node
-        if key not in self.copies:
-            inputs = [self.own_output(port.get_source_output(), part) for port in node.inputs()]
-            self.add(duplicate(node, inputs), key)
-        return self.copies[key]
+        if key in self.copies:
+            return self.copies[key]
+        own = node
+        if self.owner[key[0]] != part:
+            own = self.clone(part)[key[0]]
+            self.add(own, key)
+        for port, copied in zip(node.inputs(), own.inputs(), strict=True):
+            copied.replace_source_output(self.own_output(port.get_source_output(), part))
+        return own
+
+    def clone(self, part: int) -> dict[str, ov.Node]:
+        """Nodes by name that a part may take; the values of constants are shared."""
+        if part not in self.clones:
+            nodes = self.model.clone().get_ordered_ops()
+            self.clones[part] = {node.get_friendly_name(): node for node in nodes}
+        return self.clones[part]
 
     def fold(self, output: ov.Output, part: int) -> ov.Output:
         from openvino import op
@@ -120,16 +135,6 @@ class Separator:
         node.set_friendly_name(f"{name}/submodel{part}")
         self.owner[node.get_friendly_name()] = part
         self.copies[key] = node
-
-
-def duplicate(node: ov.Node, inputs: list[ov.Output]) -> ov.Node:
-    """A node of the same type and attributes on other inputs."""
-    from openvino import op
-    from openvino.utils.node_factory import NodeFactory
-
-    if node.get_type_name() == "Constant":
-        return op.Constant(node.get_tensor_view(), shared_memory=False)
-    return NodeFactory().create(node.get_type_name(), inputs, node.get_attributes())
 
 
 def evaluate_static(output: ov.Output) -> ov.Tensor:
