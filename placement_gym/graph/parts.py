@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import CompileError, EngineError
+from placement_gym.base.errors import CompileError
 from placement_gym.graph.operators import OpGraph
 
 if TYPE_CHECKING:
@@ -88,7 +88,9 @@ class Separator:
             return output
         integral = output.get_element_type().is_integral_number()
         if node.get_type_name() != "Constant" and integral and self.is_known(node):
-            return self.fold(output, part)
+            folded = self.fold(output, part)
+            if folded is not None:
+                return folded
         return self.copy(node, part).output(output.get_index())
 
     def is_known(self, node: ov.Node) -> bool:
@@ -122,12 +124,16 @@ class Separator:
             self.clones[part] = {node.get_friendly_name(): node for node in nodes}
         return self.clones[part]
 
-    def fold(self, output: ov.Output, part: int) -> ov.Output:
+    def fold(self, output: ov.Output, part: int) -> ov.Output | None:
+        """A constant of the output's value, or None where OpenVINO cannot compute it."""
         from openvino import op
 
         name = f"{output.get_node().get_friendly_name()}/{output.get_index()}"
         if (name, part) not in self.copies:
-            self.add(op.Constant(evaluate_static(output), shared_memory=False), (name, part))
+            value = evaluate_static(output)
+            if value is None:
+                return None
+            self.add(op.Constant(value, shared_memory=False), (name, part))
         return self.copies[name, part].output(0)
 
     def add(self, node: ov.Node, key: tuple[str, int]) -> None:
@@ -137,12 +143,8 @@ class Separator:
         self.copies[key] = node
 
 
-def evaluate_static(output: ov.Output) -> ov.Tensor:
-    """The value of a static output.
-
-    Raises:
-        RuntimeError: OpenVINO has no reference implementation of an operator in the chain.
-    """
+def evaluate_static(output: ov.Output) -> ov.Tensor | None:
+    """The value of a static output; None if OpenVINO lacks a reference implementation for it."""
     node = output.get_node()
     if node.get_type_name() == "Constant":
         return node.get_tensor_view()
@@ -150,11 +152,10 @@ def evaluate_static(output: ov.Output) -> ov.Tensor:
         inputs = [empty_tensor(node.input(0).get_source_output())]
     else:
         inputs = [evaluate_static(port.get_source_output()) for port in node.inputs()]
+    if any(value is None for value in inputs):
+        return None
     outputs = [empty_tensor(port) for port in node.outputs()]
-    if not node.evaluate(outputs, inputs):
-        raise EngineError(f"cannot evaluate {node.get_friendly_name()!r} ({node.get_type_name()})")
-    result: ov.Tensor = outputs[output.get_index()]
-    return result
+    return outputs[output.get_index()] if node.evaluate(outputs, inputs) else None
 
 
 def empty_tensor(port: ov.Output) -> ov.Tensor:
