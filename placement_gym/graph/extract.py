@@ -229,8 +229,9 @@ def find_outputs(model: ov.Model, index: Mapping[str, int]) -> tuple[int, ...]:
 def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
     """Fold static values, Parameters, Results and rounding into the operators that compute.
 
-    A static value with several readers counts as a member of the first one. It makes no edge, as
-    each reader gets its own copy when a placement is applied. So does one that rounds an
+    A static value with several readers counts as a member of the first one, and its bytes for each:
+    every submodel gets a copy when a placement is applied, and within one a device still lays it
+    out anew for operators of different types. It makes no edge. So does one that rounds an
     activation, and all readers of what it rounds then read the activation itself.
 
     Args:
@@ -241,7 +242,7 @@ def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
     static = static_nodes(raw)
     rounds = rounding_nodes(raw, static)
     owners = operator_owners(raw, static, rounds)
-    # What remains gets new numbers; a folded node's bytes count at its first owner.
+    # What remains gets new numbers; a folded node is a member of its first owner.
     kept = np.array([owner == (node,) for node, owner in enumerate(owners)])
     number = np.cumsum(kept) - 1
     label = np.array([number[owner[0]] for owner in owners], dtype=np.int64)
@@ -255,6 +256,9 @@ def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
     members: list[list[str]] = [[] for _ in kept_nodes]
     for node, name in enumerate(raw.names):
         members[label[node]].append(name)
+    weights = np.zeros(len(kept_nodes), dtype=np.int64)
+    for owner, held in zip(owners, raw.weight_bytes.tolist(), strict=True):
+        weights[number[list(owner)]] += held
     # Readings of static values make no edge: each reader gets a copy when a placement is applied.
     tensor, reader = fan_out(*raw.tensors.readings(), owners)
     flowing = kept[raw.tensors.source[tensor]]
@@ -267,7 +271,7 @@ def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
         shapes=tuple(raw.shapes[node] for node in kept_nodes),
         element_types=tuple(raw.element_types[node] for node in kept_nodes),
         members=tuple(tuple(names) for names in members),
-        weight_bytes=np.bincount(label, raw.weight_bytes, len(kept_nodes)).astype(np.int64),
+        weight_bytes=weights,
         flops=raw.flops[kept],
         edge_index=distinct_edges(np.stack([label[raw.tensors.source[tensor]], reader])),
         tensors=tensors,
@@ -279,11 +283,6 @@ def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
         state_bytes=None
         if raw.state_bytes is None
         else np.bincount(label, raw.state_bytes, len(kept_nodes)).astype(np.int64),
-        copied=tuple(
-            (tuple(sorted({int(number[owner]) for owner in owners[node]})), held)
-            for node, held in enumerate(raw.weight_bytes.tolist())
-            if held and len(owners[node]) > 1
-        ),
         integers=reads_rounded(raw, static, rounds)[kept],
         outputs=tuple(sorted({int(label[node]) for node in raw.outputs})),
         bodies={int(number[node]): inside for node, inside in raw.bodies.items() if kept[node]},

@@ -108,7 +108,8 @@ class OpGraph:
         shapes: (n,) shape of the first output.
         element_types: (n,) element type of the first output, as in ``"f32"``.
         members: (n,) names of the IR nodes that each operator represents, its own included.
-        weight_bytes: (n,) bytes of constants that the operator holds, and of state.
+        weight_bytes: (n,) bytes of constants that the operator holds, and of state. A constant
+            that several operators read counts for each of them.
         flops: (n,) floating-point operations of one inference, or of the scenario.
         edge_index: (2, n_edges) distinct producer and consumer pairs.
         tensors: Tensors that operators read from each other.
@@ -121,9 +122,6 @@ class OpGraph:
         phases: Pairs of a number of inferences and the graph of one such inference, which
             together are the scenario.
         state_bytes: (n,) bytes of ``weight_bytes`` that are state; None without state.
-        copied: Constants that several operators read: those operators, and the constant's bytes.
-            ``weight_bytes`` counts it once, for the first of them; each submodel that reads it
-            gets a copy.
         data_shapes: Input name -> the sizes that it is measured with, of inputs with dynamic
             dimensions of a model without state. Shapes, ``flops`` and the sizes of tensors are
             those that follow.
@@ -151,7 +149,6 @@ class OpGraph:
     scenario: str = ""
     phases: tuple[tuple[float, OpGraph], ...] = ()
     state_bytes: IntArray | None = None
-    copied: tuple[tuple[tuple[int, ...], int], ...] = ()
     data_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     integers: BoolArray | None = None
     outputs: tuple[int, ...] = ()
@@ -250,8 +247,9 @@ class OpGraph:
         scenario = [self.scenario] if self.scenario else []
         measured = [f"{name}{list(sizes)}" for name, sizes in sorted(self.data_shapes.items())]
         rated = [f"{name}:{rate}" for name, rate in self.models if rate > 1]
+        # Names in bodies may come from a counter, and differ each time that a file is read.
         inside = [
-            f"{names[operator]}:{body.runs}x{body.graph.fingerprint()}"
+            f"{names[operator]}:{body.runs}x{sorted(body.graph.types)}{body.graph.flops.sum()}"
             for operator, bodies in sorted(self.bodies.items())
             for body in bodies
         ]
