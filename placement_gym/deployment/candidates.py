@@ -188,7 +188,9 @@ def add_variants(twin: SimulatedBackend, candidates: Sequence[Candidate]) -> lis
     modest = [one for one in splits if not reported.infeasibility(one.assignment)]
     best = {one.label: one for one in (*alone[:1], *splits[:1], *modest[:1])}.values()
     variants = [variant for one in best for variant in vary(twin, one)]
-    fitting_splits = [one for one in variants if np.ptp(one[1]) and not problem.infeasibility(one[1])]
+    fitting_splits = [
+        one for one in variants if np.ptp(one[1]) and not problem.infeasibility(one[1])
+    ]
     return collect(twin, fitting_splits, candidates)
 
 

@@ -10,23 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 from by_hand import cost_table, made_graph
-from fakes import FakeBackend
 from rich.console import Console
 from testbed import build_here
 
 from placement_gym.backends.measured.hetero import HeteroPartition, set_affinities
-from placement_gym.backends.measured.timing_protocol import QUICK
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.errors import UserError
 from placement_gym.cli.tables import memory_tables
-from placement_gym.deployment.candidates import Candidate, propose_candidates
+from placement_gym.deployment.candidates import propose_candidates
 from placement_gym.deployment.memory import (
     check_room,
     count_held,
     describe_fit,
     report_memory,
 )
-from placement_gym.deployment.selection import measure_candidates
 from placement_gym.graph.extract import extract
 from placement_gym.graph.units import group
 from placement_gym.hardware.device_requests import resolve_devices
