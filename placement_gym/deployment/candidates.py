@@ -17,9 +17,7 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
 from placement_gym.deployment.memory import (
-    charge_copies,
     count_held,
-    explain_excess,
     weigh_units,
     within_reported,
 )
@@ -79,9 +77,6 @@ def propose_candidates(
     solved = serial_program(problem, costs, time_limit_s)
     if solved.assignment is not None:
         named.append(("milp", solved.assignment))
-        if explain_excess(problem, solved.assignment):
-            counted = serial_program(charge_copies(problem), costs, time_limit_s).assignment
-            named += [] if counted is None else [("milp, copies counted", counted)]
     named += propose_by_search(twin)
     if reported is not problem and reported.binding:
         modest = serial_program(reported, costs, time_limit_s).assignment
@@ -96,7 +91,7 @@ def propose_candidates(
     for label, placements in (("prefix", prefixes(problem)), ("window", windows(problem))):
         latency_ms, feasible = twin.evaluate_batch_exactly(placements)
         order = np.argsort(latency_ms, kind="stable")
-        fit = (i for i in order if feasible[i] and not explain_excess(problem, placements[i]))
+        fit = (i for i in order if feasible[i])
         named += [(label, placements[i]) for i in islice(fit, 1)]
     return collect(twin, named), solved.bound_ms
 
@@ -114,7 +109,7 @@ def propose_by_search(twin: SimulatedBackend) -> list[tuple[str, IntArray]]:
     """The placement of ``solvers.search``, if memory allows it; a second or two of work."""
     problem = twin.problem
     found = search(problem, twin.costs, twin.semantics, evaluations=SEARCHED)
-    excess = twin.infeasibility(found.assignment) or explain_excess(problem, found.assignment)
+    excess = twin.infeasibility(found.assignment)
     return [] if excess else [("search", found.assignment)]
 
 
@@ -184,22 +179,19 @@ def add_variants(twin: SimulatedBackend, candidates: Sequence[Candidate]) -> lis
     """
     problem = twin.problem
     fitting = sorted(
-        (one for one in candidates if fits(problem, one.assignment)),
+        (one for one in candidates if not problem.infeasibility(one.assignment)),
         key=lambda one: one.predicted_ms,
     )
     alone = [one for one in fitting if one.alone]
     splits = [one for one in fitting if not one.alone]
     reported = within_reported(problem)
-    modest = [one for one in splits if fits(reported, one.assignment)]
+    modest = [one for one in splits if not reported.infeasibility(one.assignment)]
     best = {one.label: one for one in (*alone[:1], *splits[:1], *modest[:1])}.values()
     variants = [variant for one in best for variant in vary(twin, one)]
-    fitting_splits = [one for one in variants if np.ptp(one[1]) and fits(problem, one[1])]
+    fitting_splits = [
+        one for one in variants if np.ptp(one[1]) and not problem.infeasibility(one[1])
+    ]
     return collect(twin, fitting_splits, candidates)
-
-
-def fits(problem: Problem, assignment: IntArray) -> bool:
-    """Return whether a placement respects support and limits, copies of weights included."""
-    return not (problem.infeasibility(assignment) or explain_excess(problem, assignment))
 
 
 def vary(twin: SimulatedBackend, split: Candidate) -> list[tuple[str, IntArray]]:

@@ -18,7 +18,6 @@ from placement_gym.base.arrays import FloatArray
 from placement_gym.base.errors import UserError
 from placement_gym.bench.run.finalists import UNDECIDED, WITHIN_NOISE, YES
 from placement_gym.deployment.candidates import Candidate, collect
-from placement_gym.deployment.memory import explain_excess
 from placement_gym.deployment.plan_rows import judge, make_rows
 from placement_gym.models.scenario import Scenario
 from placement_gym.problem.costs.table import CostTable
@@ -177,7 +176,9 @@ def choose_pair(
         (prefill, decode)
         for prefill, decode in product(ran, ran)
         if prefill is decode
-        or not explain_excess(problem, np.stack([prefill.assignment, decode.assignment]))
+        or not problem.over_limit(
+            problem.memory_bytes(prefill.assignment) + problem.memory_bytes(decode.assignment)
+        )
     ]
     if not fitting:
         return None

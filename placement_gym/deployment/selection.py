@@ -18,7 +18,6 @@ from placement_gym.deployment.candidates import (
     propose_candidates,
     propose_pipelines,
 )
-from placement_gym.deployment.memory import explain_excess
 from placement_gym.deployment.phases import Phased, add_phase_candidates, measure_phases
 from placement_gym.deployment.plan_rows import choose, find_contender, make_rows
 from placement_gym.problem.costs.semantics import parse_schedule
@@ -110,11 +109,7 @@ def measure_candidates(
     Returns:
         Label -> measurement of the candidates that ran, and label -> error of the others.
     """
-    errors = {
-        c.label: backend.infeasibility(c.assignment)
-        or explain_excess(backend.problem, c.assignment)
-        for c in candidates
-    }
+    errors = {c.label: backend.infeasibility(c.assignment) for c in candidates}
     allowed = [candidate for candidate in candidates if not errors[candidate.label]]
     allowed.sort(key=lambda candidate: (not candidate.alone, candidate.predicted_ms))
     said, n_rounds = f"measuring {len(allowed)} candidates", backend.protocol.final_compiles
