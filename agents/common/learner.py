@@ -22,6 +22,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from agents.common.vec_env import PlacementVecEnv, vectorize
 from agents.common.weights import Parts, explain_mismatch
 from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.placement_env import find_placement_env
 
 SMALL_GRAPH = 5_000
 """Units below which one thread was measured to be faster than several."""
@@ -138,8 +139,7 @@ class OnPolicyLearner(OnPolicyAlgorithm):
         """Find the placement environment that it is trained in, the first of several."""
         if self.env is None or not isinstance(self.observation_space, spaces.Dict):
             return None
-        found = self.env.get_attr("unwrapped")[0]
-        return found if isinstance(found, DevicePlacementEnv) else None
+        return find_placement_env(self.env.get_attr("unwrapped")[0])
 
     def get_training_state(self) -> Parts:
         """Return what a checkpoint keeps in addition to weights and optimizer, by part and name."""

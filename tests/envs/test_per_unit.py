@@ -10,13 +10,13 @@ import pytest
 from fakes import FakeBackend, diamond_backend, diamond_problem
 
 from placement_gym import DevicePlacementEnv, UserError
-from placement_gym.envs.wrappers import PerUnit
+from placement_gym.envs.per_unit import PerUnitEnv
 
 N_UNITS = 4
 
 
-def per_unit(backend: Any = None, inner: dict[str, Any] | None = None, **kwargs: Any) -> PerUnit:
-    return PerUnit(DevicePlacementEnv(backend or diamond_backend(), **(inner or {})), **kwargs)
+def per_unit(backend: Any = None, inner: dict[str, Any] | None = None, **kwargs: Any) -> PerUnitEnv:
+    return PerUnitEnv(DevicePlacementEnv(backend or diamond_backend(), **(inner or {})), **kwargs)
 
 
 def play_episode(
