@@ -23,6 +23,7 @@ from agents.common.vec_env import PlacementVecEnv, vectorize
 from agents.common.weights import Parts, explain_mismatch
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.placement_env import find_placement_env
+from placement_gym.envs.sizes import check_sizes, read_sizes
 
 SMALL_GRAPH = 5_000
 """Units below which one thread was measured to be faster than several."""
@@ -68,11 +69,15 @@ class OnPolicyLearner(OnPolicyAlgorithm):
             kwargs: As for SB3.
 
         Raises:
-            UserError: Its weights do not fit, as after a change of features.
+            UserError: Its weights do not fit, as after a change of features; or the environment
+                has other sizes.
         """
-        if env is not None and not isinstance(env, VecEnv):
+        if env is not None:
             known: Any = load_from_zip_file(path, custom_objects=kwargs.get("custom_objects"))[0]
-            env = cls.fit_env(env, known)
+            env = env if isinstance(env, VecEnv) else cls.fit_env(env, known)
+            check_sizes(
+                read_sizes(known["observation_space"]), read_sizes(env.observation_space)
+            )
         with explain_mismatch(path):
             return super().load(path, env, **kwargs)
 
@@ -106,12 +111,16 @@ class OnPolicyLearner(OnPolicyAlgorithm):
         It then also has the reward of the training. A vector environment may have another size, as
         a smaller one where placements are dear. Weights and optimizer stay; what is known of
         returns is forgotten, as they are the former environment's.
+
+        Raises:
+            UserError: The environment has other sizes than that of the training.
         """
         fitting: Any = env
         if not isinstance(env, VecEnv):
             fitting = self.fit_env(env, vars(self))
             if isinstance(fitting, PlacementVecEnv) and isinstance(self.env, PlacementVecEnv):
                 fitting.envs.reward = self.env.envs.reward
+        check_sizes(read_sizes(self.observation_space), read_sizes(fitting.observation_space))
         if isinstance(fitting, VecEnv) and fitting.num_envs != self.n_envs:
             self.resize_rollouts(fitting.num_envs)
         super().set_env(fitting, force_reset)

@@ -13,7 +13,7 @@ from placement_gym.base.arrays import BoolArray, FloatArray, IntArray, UInt8
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs import rewards
 from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.episode import PLACEMENT
+from placement_gym.envs.episode import PLACEMENT, warn_finished
 from placement_gym.envs.observation import Observation, Observer
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.decisions import check_placement_alone
@@ -139,14 +139,17 @@ class PerUnitEnv(gym.Env[Observation, np.int64]):
         return problem.single(problem.reference_device)
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Place the current unit.
+        """Place the current unit; after the last one nothing is placed.
 
         Raises:
             ValueError: The action is not a device index.
         """
+        if self.current == self.problem.n_units:
+            warn_finished()
+            return self.observe(), 0.0, True, False, self.base.get_info()
         self.move_current(action)
         done = self.current == self.problem.n_units
-        reward = self.compute_reward(done)
+        reward = self.reward_step(done)
         if self.base.render_mode == "human":
             self.base.render()
         return self.observe(), reward, done, False, self.base.get_info()
@@ -162,7 +165,7 @@ class PerUnitEnv(gym.Env[Observation, np.int64]):
         self.assignment[self.current] = self.base.layout.where_present(given)
         self.current += 1
 
-    def compute_reward(self, done: bool) -> float:
+    def reward_step(self, done: bool) -> float:
         """Evaluate the placement if this step has a reward, and keep it if it is the fastest."""
         if self.final_only and not done:
             return 0.0
@@ -187,12 +190,15 @@ class PerUnitEnv(gym.Env[Observation, np.int64]):
         """(n_devices,) bool, the devices that run the current unit and have room for it.
 
         Units that this episode has placed take memory, others none. Where no device has room, the
-        one with the most is left.
+        one with the most is left. Room counts where the backend limits weights.
         """
         unit = min(self.current, self.problem.n_units - 1)
-        visited = np.arange(self.problem.n_units) < self.current
-        fits = free_memory_mask(self.problem, self.assignment, visited, unit)
-        return np.pad(fits, (0, int(self.action_space.n) - len(fits)))
+        masks: BoolArray = self.base.observer.device_masks[unit].copy()
+        if self.backend.limits_weights:
+            visited = np.arange(self.problem.n_units) < self.current
+            fits = free_memory_mask(self.problem, self.assignment, visited, unit)
+            masks[: len(fits)] = fits
+        return masks
 
     @property
     def problem(self) -> Problem:
