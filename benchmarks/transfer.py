@@ -48,8 +48,8 @@ from agents.placeto.agent import make as make_placeto
 from agents.placeto.transfer import train_policy
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
-from placement_gym.envs.simulated_env import SimulatedEnv
 from placement_gym.envs.per_unit import PerUnitEnv
+from placement_gym.envs.simulated_env import SimulatedEnv
 from placement_gym.graph.families.problems import HELD_OUT, SEEDS, SampledProblem, make_problem
 from placement_gym.solvers.list_scheduling import heft
 

@@ -75,9 +75,7 @@ class OnPolicyLearner(OnPolicyAlgorithm):
         if env is not None:
             known: Any = load_from_zip_file(path, custom_objects=kwargs.get("custom_objects"))[0]
             env = env if isinstance(env, VecEnv) else cls.fit_env(env, known)
-            check_sizes(
-                read_sizes(known["observation_space"]), read_sizes(env.observation_space)
-            )
+            check_sizes(read_sizes(known["observation_space"]), read_sizes(env.observation_space))
         with explain_mismatch(path):
             return super().load(path, env, **kwargs)
 

@@ -105,7 +105,7 @@ class Rehearsal:
 
 
 class SampledUnitsEnv(SampledProblemEnv):
-    """``SampledProblemEnv`` of one unit per step, with the observations and rewards of ``PerUnitEnv``.
+    """``SampledProblemEnv`` of one unit per step; observes and rewards as ``PerUnitEnv``.
 
     Args:
         member: Number among the environments of a vector environment, neighbours all, that draw the

@@ -20,8 +20,8 @@ from agents.placeto.episodes import Rehearsal
 from agents.placeto.policy import PlacetoPolicy
 from placement_gym.base.errors import UserError
 from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.placement_env import placement_env
 from placement_gym.envs.per_unit import PerUnitEnv
+from placement_gym.envs.placement_env import placement_env
 
 MAX_POLICIES = 8
 SETTINGS: dict[str, Any] = {

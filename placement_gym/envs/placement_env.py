@@ -12,7 +12,7 @@ from placement_gym.problem.decisions import check_placement_alone
 
 
 def find_placement_env(env: gym.Env[Any, Any]) -> DevicePlacementEnv | None:
-    """Find the environment that evaluates placements, inside any wrappers; None if there is none."""
+    """Find the environment that evaluates whole placements; None if there is none."""
     inner = env.unwrapped
     if isinstance(inner, PerUnitEnv):
         return inner.base

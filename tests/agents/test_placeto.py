@@ -30,8 +30,8 @@ from placement_gym.base.errors import UserError
 from placement_gym.bench.run.budget import BudgetedBackend
 from placement_gym.envs.episode import play_episode
 from placement_gym.envs.observation import FEATURES
-from placement_gym.envs.placement_env import placement_env
 from placement_gym.envs.per_unit import PerUnitEnv
+from placement_gym.envs.placement_env import placement_env
 
 PER_UNIT = "placement_gym:DevicePlacementPerUnitSim-v0"
 

@@ -248,7 +248,9 @@ def test_placement_env_is_the_environment_that_evaluates() -> None:
     assert set(base.placement().units.values()) == {"GPU"}
 
 
-@pytest.mark.parametrize("make", [lambda: DevicePlacementEnv(diamond_backend()), lambda: per_unit()])
+@pytest.mark.parametrize(
+    "make", [lambda: DevicePlacementEnv(diamond_backend()), lambda: per_unit()]
+)
 def test_a_step_after_the_end_of_an_episode_warns(make: Any) -> None:
     env = make()
     action = 1 if isinstance(env, PerUnitEnv) else [1] * N_UNITS
