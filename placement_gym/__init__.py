@@ -1,7 +1,7 @@
 """Device placement of neural networks as a Gymnasium environment, measured with OpenVINO.
 
 Everything in ``__all__`` is public; so are the modules of ``solvers``, and ``observation``,
-``measured_env``, ``simulated_env``, ``wrappers`` and ``vector`` of ``envs``. Names are imported
+``measured_env``, ``simulated_env``, ``per_unit`` and ``vector`` of ``envs``. Names are imported
 when they are first used, so that ``import placement_gym`` stays quick; it registers the
 environments.
 """
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from placement_gym.envs.env import DevicePlacementEnv
     from placement_gym.envs.episode import play_episode
     from placement_gym.envs.placement_env import placement_env
+    from placement_gym.envs.placing import place
     from placement_gym.envs.twin import make_twin
     from placement_gym.hardware.devices import DeviceSpec
     from placement_gym.models import load as load_model
@@ -71,6 +72,7 @@ __all__ = [
     "fidelity",
     "load_model",
     "make_twin",
+    "place",
     "placement_env",
     "plan",
     "play_episode",
@@ -106,6 +108,7 @@ SOURCES = {
     "fidelity": "deployment.fidelity",
     "load_model": "models:load",
     "make_twin": "envs.twin",
+    "place": "envs.placing",
     "placement_env": "envs.placement_env",
     "plan": "deployment.plan",
     "play_episode": "envs.episode",

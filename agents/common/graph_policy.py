@@ -19,6 +19,7 @@ from agents.common.distribution import UnitCategorical
 from agents.common.graph_data import Graphs
 from agents.common.weights import explain_mismatch
 from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.envs.sizes import check_sizes, read_sizes
 
 GraphTable = Mapping[int, Mapping[str, Any]]
 GIVEN_BY_ALGORITHMS = ("self", "observation_space", "action_space", "lr_schedule", "use_sde")
@@ -138,7 +139,7 @@ class GraphPolicy:
         """See SB3; keys that are not in the policy's observation space are ignored.
 
         Raises:
-            UserError: A key is missing.
+            UserError: A key is missing, or a size is another.
         """
         missing = sorted(set(self.observation_space.spaces) - set(observation))
         if missing:
@@ -151,6 +152,7 @@ class GraphPolicy:
             )
             raise UserError(f"the policy was made for observations with {missing}: {remedy}")
         known = {key: observation[key] for key in self.observation_space.spaces}
+        check_sizes(read_sizes(self.observation_space), read_sizes(known))
         return super().obs_to_tensor(known)  # type: ignore[misc]
 
     def explain_trpo_refusal(self, distribution: Any) -> str:

@@ -22,6 +22,8 @@ from stable_baselines3.common.vec_env import VecEnv
 from agents.common.vec_env import PlacementVecEnv, vectorize
 from agents.common.weights import Parts, explain_mismatch
 from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.placement_env import find_placement_env
+from placement_gym.envs.sizes import check_sizes, read_sizes
 
 SMALL_GRAPH = 5_000
 """Units below which one thread was measured to be faster than several."""
@@ -67,11 +69,13 @@ class OnPolicyLearner(OnPolicyAlgorithm):
             kwargs: As for SB3.
 
         Raises:
-            UserError: Its weights do not fit, as after a change of features.
+            UserError: Its weights do not fit, as after a change of features; or the environment
+                has other sizes.
         """
-        if env is not None and not isinstance(env, VecEnv):
+        if env is not None:
             known: Any = load_from_zip_file(path, custom_objects=kwargs.get("custom_objects"))[0]
-            env = cls.fit_env(env, known)
+            env = env if isinstance(env, VecEnv) else cls.fit_env(env, known)
+            check_sizes(read_sizes(known["observation_space"]), read_sizes(env.observation_space))
         with explain_mismatch(path):
             return super().load(path, env, **kwargs)
 
@@ -105,12 +109,16 @@ class OnPolicyLearner(OnPolicyAlgorithm):
         It then also has the reward of the training. A vector environment may have another size, as
         a smaller one where placements are dear. Weights and optimizer stay; what is known of
         returns is forgotten, as they are the former environment's.
+
+        Raises:
+            UserError: The environment has other sizes than that of the training.
         """
         fitting: Any = env
         if not isinstance(env, VecEnv):
             fitting = self.fit_env(env, vars(self))
             if isinstance(fitting, PlacementVecEnv) and isinstance(self.env, PlacementVecEnv):
                 fitting.envs.reward = self.env.envs.reward
+        check_sizes(read_sizes(self.observation_space), read_sizes(fitting.observation_space))
         if isinstance(fitting, VecEnv) and fitting.num_envs != self.n_envs:
             self.resize_rollouts(fitting.num_envs)
         super().set_env(fitting, force_reset)
@@ -138,8 +146,7 @@ class OnPolicyLearner(OnPolicyAlgorithm):
         """Find the placement environment that it is trained in, the first of several."""
         if self.env is None or not isinstance(self.observation_space, spaces.Dict):
             return None
-        found = self.env.get_attr("unwrapped")[0]
-        return found if isinstance(found, DevicePlacementEnv) else None
+        return find_placement_env(self.env.get_attr("unwrapped")[0])
 
     def get_training_state(self) -> Parts:
         """Return what a checkpoint keeps in addition to weights and optimizer, by part and name."""

@@ -17,8 +17,8 @@ from agents.placeto.policy import PlacetoPolicy
 from agents.search.starts import NOTHING
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.envs.placement_env import placement_env
-from placement_gym.envs.wrappers import PerUnit
 
 FIRST_RATE, LAST_RATE = 1e-3, 1e-4
 
@@ -217,7 +217,7 @@ def without_graph(env: DevicePlacementEnv, **sizes: Any) -> DevicePlacementEnv:
     return base
 
 
-def place_units(env: gym.Env[Any, Any], begin_with: str) -> PerUnit:
+def place_units(env: gym.Env[Any, Any], begin_with: str) -> PerUnitEnv:
     """Make an environment of one unit per step, without the graph, that begins in this way.
 
     With ``"nothing"`` the setting of an environment that places one unit per step is kept.
@@ -225,5 +225,5 @@ def place_units(env: gym.Env[Any, Any], begin_with: str) -> PerUnit:
     base = without_graph(placement_env(env))
     if begin_with != NOTHING:
         return FromBest(base, begin_with)
-    placed = env.has_wrapper_attr("place")
-    return PerUnit(base, start=env.get_wrapper_attr("start")) if placed else PerUnit(base)
+    made = env.unwrapped
+    return PerUnitEnv(base, start=made.start if isinstance(made, PerUnitEnv) else "first")

@@ -20,8 +20,8 @@ from agents.placeto.episodes import Rehearsal
 from agents.placeto.policy import PlacetoPolicy
 from placement_gym.base.errors import UserError
 from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.envs.placement_env import placement_env
-from placement_gym.envs.wrappers import PerUnit
 
 MAX_POLICIES = 8
 SETTINGS: dict[str, Any] = {
@@ -121,7 +121,7 @@ def train_policy(
     """
     kwargs, options = json.loads(like), json.loads(given)
     name = "placement_gym:DevicePlacementSim-v0"
-    envs = [PerUnit(gym.make(name, model=model, **kwargs)) for model in models]
+    envs = [PerUnitEnv(placement_env(gym.make(name, model=model, **kwargs))) for model in models]
     graphs = {
         key: table
         for env in envs

@@ -19,7 +19,7 @@ from placement_gym.base.arguments import MAX_HORIZON, check_flag, check_integer
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray, UInt8
 from placement_gym.base.errors import unknown_name
 from placement_gym.envs import rewards
-from placement_gym.envs.episode import read_start
+from placement_gym.envs.episode import read_start, warn_finished
 from placement_gym.envs.info import make_info
 from placement_gym.envs.observation import Observation, Observer
 from placement_gym.envs.render import Painter, render_text
@@ -347,6 +347,8 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         Raises:
             ValueError: The action has another shape or range.
         """
+        if self.steps == self.horizon:
+            warn_finished()
         before = self.last_measurement
         now = self.evaluate(self.layout.parse(action))
         self.steps += 1

@@ -14,7 +14,7 @@ from placement_gym.base.arguments import (
     check_requests,
 )
 from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.wrappers import PerUnit
+from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
 from placement_gym.models.shapes import Shapes
 from placement_gym.models.spec import ModelSpec
@@ -193,13 +193,13 @@ def measured_per_unit(
     reward: str = "improvement",
     final_reward: str = "log_speedup",
     **kwargs: Any,
-) -> PerUnit:
+) -> PerUnitEnv:
     """``DevicePlacementPerUnit-v0``: places one unit per step, measured with OpenVINO.
 
     Args:
-        start: See ``PerUnit``.
-        reward: See ``PerUnit``.
+        start: See ``PerUnitEnv``.
+        reward: See ``PerUnitEnv``.
         final_reward: The reward of all environments that ``reward="final"`` pays.
         kwargs: As for ``MeasuredEnv``.
     """
-    return PerUnit(MeasuredEnv(reward=final_reward, **kwargs), start=start, reward=reward)
+    return PerUnitEnv(MeasuredEnv(reward=final_reward, **kwargs), start=start, reward=reward)

@@ -14,7 +14,7 @@ from placement_gym.base.arguments import (
 )
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.observation import Observation
-from placement_gym.envs.wrappers import PerUnit
+from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.hardware.device_requests import DevicesArgument
 from placement_gym.models.shapes import Shapes
 from placement_gym.models.spec import ModelSpec
@@ -211,13 +211,13 @@ def simulated_per_unit(
     reward: str = "improvement",
     final_reward: str = "log_speedup",
     **kwargs: Any,
-) -> PerUnit:
+) -> PerUnitEnv:
     """``DevicePlacementPerUnitSim-v0``: places one unit per step, simulated.
 
     Args:
-        start: See ``PerUnit``.
-        reward: See ``PerUnit``.
+        start: See ``PerUnitEnv``.
+        reward: See ``PerUnitEnv``.
         final_reward: The reward of all environments that ``reward="final"`` pays.
         kwargs: As for ``SimulatedEnv``.
     """
-    return PerUnit(SimulatedEnv(reward=final_reward, **kwargs), start=start, reward=reward)
+    return PerUnitEnv(SimulatedEnv(reward=final_reward, **kwargs), start=start, reward=reward)

@@ -65,6 +65,8 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
     """
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012  as VectorEnv declares it
+    autoreset_mode = AutoresetMode.SAME_STEP
+    """As ``SyncVectorEnv`` has it, where torchrl looks for it."""
 
     def __init__(
         self,
@@ -209,7 +211,8 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         self.env.close()
 
 
-class MeasuredVectorEnv(PlacementVectorEnv):
+# skrl knows a library's environments by their direct base classes: ``VectorEnv`` is named again.
+class MeasuredVectorEnv(PlacementVectorEnv, VectorEnv[Observation, IntArray, NDArray[Any]]):
     """``gym.make_vec("DevicePlacement-v0", num_envs=k)``: k placements, one process that measures.
 
     The placements of a step are measured one after another, each with the same compiled reference
@@ -229,7 +232,7 @@ class MeasuredVectorEnv(PlacementVectorEnv):
         super().__init__(MeasuredEnv(**kwargs), num_envs)
 
 
-class SimulatedVectorEnv(PlacementVectorEnv):
+class SimulatedVectorEnv(PlacementVectorEnv, VectorEnv[Observation, IntArray, NDArray[Any]]):
     """``gym.make_vec("DevicePlacementSim-v0", num_envs=k)``: equal to k single environments.
 
     Latencies, rewards, observations and noise are those of k single environments with the same
