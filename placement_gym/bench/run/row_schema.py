@@ -46,8 +46,21 @@ def check_time(text: str) -> str:
 
 LEAST_MS, MOST_MS = 1e-250, 1e19
 """Latencies whose ratios are numbers; those of cost tables lie between them."""
+
+
+def check_latency(latency_ms: float) -> float:
+    """Return a latency that can be compared with others.
+
+    Raises:
+        ValueError: It cannot; for schemas.
+    """
+    if not LEAST_MS <= latency_ms <= MOST_MS:
+        raise ValueError(f"it must be from {LEAST_MS:g} to {MOST_MS:g} ms, not {latency_ms:g}")
+    return latency_ms
+
+
 Count = Annotated[int, Field(ge=0, le=MAX_BYTES)]
-Latency = Annotated[FiniteFloat, Field(ge=LEAST_MS, le=MOST_MS)] | None
+Latency = Annotated[FiniteFloat, AfterValidator(check_latency)] | None
 Speedup = Annotated[FiniteFloat, Field(ge=1 / MAX_NUMBER, le=MAX_NUMBER)] | None
 Share = Annotated[FiniteFloat, Field(ge=0.0, le=1.0)]
 NotNegative = Annotated[FiniteFloat, Field(ge=0.0, le=MAX_NUMBER)]

@@ -116,4 +116,4 @@ def name_problem(task: Task) -> str:
 
 def name_run(row: Json) -> str:
     """Agent, model and seed of a row."""
-    return f"{row['label']}, {row['model']}, seed {row['seed']}"
+    return f"{row['label']:.100}, {row['model']:.100}, seed {row['seed']}"
