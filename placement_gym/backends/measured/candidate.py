@@ -17,6 +17,7 @@ from placement_gym.backends.measured.hetero import (
 )
 from placement_gym.backends.measured.inferences import (
     Inferences,
+    Inputs,
     PhasedModel,
     PhasedRun,
     PhaseTimes,
@@ -52,7 +53,7 @@ class Engine(Protocol):
     model: ov.Model
     problem: Problem
     alias: bool
-    steps: list[list[NDArray[Any]]]
+    steps: list[Inputs]
     stateful: bool
     reporter: Reporter
     protocol: TimingProtocol

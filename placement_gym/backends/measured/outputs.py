@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_gym.base.errors import UserError
+from placement_gym.models.named_inputs import BEAMS, MASKS, POSITIONS, is_named
 from placement_gym.models.scenario import Scenario, Step, input_shape
 from placement_gym.models.shapes import input_names
+from placement_gym.models.tensors import Input, as_input
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 def sample_inputs(
     model: ov.Model, data_shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})
-) -> list[NDArray[Any]]:
+) -> list[Input]:
     """One array per input, the same each time: floats in [0, 1), integers 0 or 1, masks all ones.
 
     Small integers are valid indices for every embedding; a random mask could hide every token.
@@ -38,7 +40,7 @@ def sample_steps(
     model: ov.Model,
     scenario: str,
     data_shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
-) -> list[list[NDArray[Any]]]:
+) -> list[list[Input]]:
     """(n_inferences,) the inputs of each inference: one without a scenario.
 
     They are those of ``sample_inputs``, but that positions count the tokens and each beam
@@ -51,23 +53,22 @@ def sample_steps(
     return [[sample_at_step(port, step, rng) for port in model.inputs] for step in steps]
 
 
-def sample_at_step(port: ov.Output, step: Step, rng: np.random.Generator) -> NDArray[Any]:
-    shape, name = input_shape(port, step), port.get_node().get_friendly_name()
-    dtype = port.get_element_type().to_dtype()
-    if "position" in name and np.issubdtype(dtype, np.integer):
-        return np.broadcast_to(step.past + np.arange(shape[-1]), shape).astype(dtype)
-    if "beam" in name:
-        return np.arange(shape[0]).astype(dtype)
+def sample_at_step(port: ov.Output, step: Step, rng: np.random.Generator) -> Input:
+    shape, element_type = input_shape(port, step), port.get_element_type()
+    counts = element_type.is_integral() and shape
+    if counts and is_named(port, POSITIONS):
+        return as_input(np.broadcast_to(step.past + np.arange(shape[-1]), shape), element_type)
+    if counts and is_named(port, BEAMS):
+        return as_input(np.broadcast_to(np.arange(shape[0]), shape), element_type)
     return sample_input(port, shape, rng)
 
 
-def sample_input(port: ov.Output, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[Any]:
-    dtype = port.get_element_type().to_dtype()
-    if "mask" in port.get_node().get_friendly_name():
-        return np.ones(shape, dtype)
-    if np.issubdtype(dtype, np.floating):
-        return rng.random(shape).astype(dtype)
-    return rng.integers(0, 2, shape).astype(dtype)
+def sample_input(port: ov.Output, shape: tuple[int, ...], rng: np.random.Generator) -> Input:
+    element_type = port.get_element_type()
+    if is_named(port, MASKS):
+        return as_input(np.ones(shape), element_type)
+    real = element_type.is_real()
+    return as_input(rng.random(shape) if real else rng.integers(0, 2, shape), element_type)
 
 
 def compare_outputs(
@@ -106,8 +107,8 @@ def check_expected(outputs: Sequence[NDArray[Any]]) -> None:
         raise UserError(
             "on the reference device the model computes NaN or infinite outputs, so no "
             "placement of it can be checked. Floating-point inputs are drawn from [0, 1), "
-            "integers are 0 or 1, and inputs with 'mask' in their name are all ones: give an "
-            "attention mask such a name, or repair the model"
+            "integers are 0 or 1, and masks are all ones if that is their name: call an attention "
+            f"mask {MASKS[0]!r}, or repair the model"
         )
     if not any(output.any() for output in outputs):
         warnings.warn(
@@ -123,6 +124,9 @@ def relative_error(outputs: Sequence[NDArray[Any]], expected: Sequence[NDArray[A
         return float("inf")
     worst = 0.0
     for output, reference in zip(outputs, expected, strict=True):
+        if is_string(reference):
+            worst = max(worst, 0.0 if np.array_equal(output, reference) else float("inf"))
+            continue
         difference = np.abs(output.astype(np.float64) - reference.astype(np.float64))
         scale = np.abs(reference.astype(np.float64)).max(initial=0.0) or 1.0
         worst = max(worst, float(difference.max(initial=0.0) / scale))
@@ -130,4 +134,9 @@ def relative_error(outputs: Sequence[NDArray[Any]], expected: Sequence[NDArray[A
 
 
 def all_finite(outputs: Sequence[NDArray[Any]]) -> bool:
-    return all(bool(np.isfinite(output.astype(np.float64)).all()) for output in outputs)
+    numbers = (output.astype(np.float64) for output in outputs if not is_string(output))
+    return all(bool(np.isfinite(output).all()) for output in numbers)
+
+
+def is_string(output: NDArray[Any]) -> bool:
+    return output.dtype.kind in "US"
