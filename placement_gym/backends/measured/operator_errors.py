@@ -18,6 +18,7 @@ from placement_gym.backends.pipeline.cutting import MODEL, Cutter, StageModel
 from placement_gym.backends.pipeline.stage import compile_on
 from placement_gym.base.arrays import BoolArray, FloatArray
 from placement_gym.graph.parts import separate_parts
+from placement_gym.models.random_operators import find_random
 from placement_gym.models.tensors import Input, as_input, read_values
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ def measure_operator_errors(engine: Engine, device: int, chosen: BoolArray) -> F
     Args:
         engine: A model without state, its inputs and the devices.
         device: Index of the device.
-        chosen: (n_operators,) which operators to run there; others have NaN.
+        chosen: (n_operators,) which operators to run there; others, and those that draw random
+            numbers, have NaN.
 
     Raises:
         CompileError: A device refused.
@@ -44,6 +46,7 @@ def measure_operator_errors(engine: Engine, device: int, chosen: BoolArray) -> F
     import openvino as ov
 
     problem, graph = engine.problem, engine.problem.units.graph
+    chosen = chosen & ~np.isin(graph.names, list(find_random(engine.model)))
     reference, tested = problem.devices[problem.reference_device], problem.devices[device]
     cut = engine.model.clone()
     owner = separate_parts(cut, graph, np.arange(len(graph)))

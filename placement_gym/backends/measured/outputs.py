@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from math import ceil, floor, log10
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_gym.base.errors import UserError
+from placement_gym.base.texts import join_words
 from placement_gym.models.named_inputs import BEAMS, MASKS, POSITIONS, is_named
 from placement_gym.models.scenario import Scenario, Step, input_shape
 from placement_gym.models.shapes import input_names
@@ -19,6 +21,12 @@ from placement_gym.models.tensors import Input, as_input
 
 if TYPE_CHECKING:
     import openvino as ov
+
+
+MOST_BY_ROUNDING = 0.1
+"""No rounding that a user would accept costs more, relative to the largest value of an output."""
+NAMED = 3
+"""Operators that a message names."""
 
 
 def sample_inputs(
@@ -72,22 +80,79 @@ def sample_input(port: ov.Output, shape: tuple[int, ...], rng: np.random.Generat
 
 
 def compare_outputs(
-    outputs: Sequence[NDArray[Any]], expected: Sequence[NDArray[Any]], limit: float
+    outputs: Sequence[NDArray[Any]],
+    expected: Sequence[NDArray[Any]],
+    limit: float,
+    steady: Sequence[bool] | None = None,
 ) -> str:
-    """Describe how outputs differ from those expected, beyond ``limit``; empty if they do not."""
+    """Describe how outputs differ from those expected, beyond ``limit``; empty if they do not.
+
+    Args:
+        outputs: (n_outputs,) arrays.
+        expected: (n_outputs,) those of the reference device.
+        limit: The largest relative error.
+        steady: (n_outputs,) whether the reference computes an output again; of others only shapes
+            are compared, and None stands for all.
+    """
     shapes, wanted = ([array.shape for array in arrays] for arrays in (outputs, expected))
     if shapes != wanted:
         return f"outputs have shapes {shapes}, on the reference device {wanted}"
     if not all_finite(outputs):
         return "outputs differ from the reference: they are NaN or infinite"
-    error = relative_error(outputs, expected)
+    error = error_of_steady(outputs, expected, steady)
     if error <= limit:
         return ""
+    differs = f"outputs differ from the reference by {error:.1e} relative, more than {limit:.1e}"
+    if error > MOST_BY_ROUNDING:
+        return f"{differs}, which rounding alone cannot explain"
     passing = round_up(error)
     return (
-        f"outputs differ from the reference by {error:.1e} relative, more than {limit:.1e}; if "
-        "rounding alone costs this model that much, "
+        f"{differs}; if rounding alone costs this model that much, "
         f"tolerance={passing} (--tolerance {passing}) accepts it"
+    )
+
+
+def error_of_steady(
+    outputs: Sequence[NDArray[Any]],
+    expected: Sequence[NDArray[Any]],
+    steady: Sequence[bool] | None = None,
+) -> float:
+    """``relative_error`` of the outputs that can be compared; infinite if shapes differ."""
+    if [one.shape for one in outputs] != [one.shape for one in expected]:
+        return float("inf")
+    kept = [True] * len(expected) if steady is None else steady
+    pairs = zip(compress(outputs, kept), compress(expected, kept), strict=True)
+    return max((relative_error([one], [other]) for one, other in pairs), default=0.0)
+
+
+def find_steady(
+    outputs: Sequence[NDArray[Any]], expected: Sequence[NDArray[Any]], limit: float
+) -> list[bool]:
+    """(n_outputs,) whether two runs of one model on one device computed the same."""
+    pairs = zip(outputs, expected, strict=True)
+    return [error_of_steady([one], [other]) <= limit for one, other in pairs]
+
+
+def describe_unsteady(steady: Sequence[bool], random: Mapping[str, str]) -> str:
+    """Say which outputs cannot be compared, why, and what makes them comparable.
+
+    Args:
+        steady: (n_outputs,) whether the reference computes an output again; not all do.
+        random: Operators that draw random numbers, and their types.
+    """
+    count = steady.count(False)
+    said = f"{count} of {len(steady)} outputs of the reference device change from run to run"
+    if not random:
+        return (
+            f"{said}, though no operator draws random numbers: of these only shapes are "
+            "compared. Update the device's driver, or take another reference device"
+        )
+    listed = join_words([f"{kind} {name!r}" for name, kind in list(random.items())[:NAMED]])
+    more = f" and {len(random) - NAMED} more" if len(random) > NAMED else ""
+    return (
+        f"{said}, because {listed}{more} draw{'s' if len(random) == 1 else ''} random numbers: "
+        "of these only shapes are compared. With a seed they are comparable: "
+        "node.set_attribute('op_seed', 1) on the operator of the ov.Model"
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_gym.backends.measured.inferences import Inputs
-from placement_gym.backends.measured.outputs import relative_error
+from placement_gym.backends.measured.outputs import MOST_BY_ROUNDING, relative_error
 from placement_gym.graph.quantization import is_quantized
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.tensors import Input, read_values
@@ -28,8 +28,6 @@ LOW_PRECISION_TOLERANCE = 3e-2
 DRAWS = 5
 MARGIN = 3.0
 """Of the largest error found: a placement rounds, and overflows, elsewhere than was tried."""
-MOST = 0.1
-"""More would accept any outputs: whoever wants that has to say so."""
 
 
 def find_tolerance(
@@ -49,7 +47,7 @@ def find_tolerance(
     rounding = measure()
     if rounding is None:
         return LOW_PRECISION_TOLERANCE
-    return max(least, min(MARGIN * rounding, MOST))
+    return max(least, min(MARGIN * rounding, MOST_BY_ROUNDING))
 
 
 def measure_rounding(
