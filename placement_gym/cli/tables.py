@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import Console, Group, RenderableType
 
 from placement_gym.base.fitted_table import Column, FittedTable, FittedText
+from placement_gym.base.ratios import format_noise, format_ratio
 from placement_gym.base.texts import join_words
-from placement_gym.bench.report.wording import format_ratio
 from placement_gym.bench.run.finalists import DISTURBED_WIN, NO, UNDECIDED, WITHIN_NOISE, YES
 from placement_gym.cli.options import print_json
 
@@ -296,7 +296,7 @@ def fidelity_table(document: Document) -> Group:
         )
     failed = f"{document['failed']} placements failed; " if document["failed"] else ""
     drift = document["reference_ms"] / document["profiled_reference_ms"]
-    noise = f"{failed}noise of a measurement ±{100 * document['noise']:.1f} %"
+    noise = f"{failed}noise of a measurement {format_noise(document['noise'])}"
     return Group(
         *(FittedText(note, "yellow") for note in document["notes"]),
         table,

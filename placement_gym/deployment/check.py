@@ -61,6 +61,8 @@ def check(
         ``skipped`` (why it was not checked, or an empty string), ``error`` (relative, of the device
         alone; None if it does not run, or its outputs are not finite), ``refusal`` (why it does
         not run, or an empty string),
+        ``compared_outputs`` and ``random_outputs`` (how many outputs of the reference, of a model
+        with state at each step, are the same in each run, and how many are not),
         ``operators`` at fault (``name``, ``type``, ``fault``: ``"refused"`` or ``"differs"``,
         ``reason``, ``error``), ``confirmed`` (whether all others run there as on the reference),
         ``compilations``; and of the analytic model, None without one, ``alone_ms``,
@@ -136,6 +138,8 @@ def check_device(backend: MeasuringBackend) -> Document:
             for fault in sorted(found.faults, key=lambda fault: fault.unit)
         ],
         "confirmed": found.confirmed,
+        "compared_outputs": 0 if row["skipped"] else backend.steady.count(True),
+        "random_outputs": 0 if row["skipped"] else backend.steady.count(False),
         "compilations": found.compilations,
         **estimate(backend, device, [fault.unit for fault in found.faults]),
     }

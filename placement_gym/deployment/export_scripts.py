@@ -42,8 +42,12 @@ def compile_model(core: ov.Core, path: Path = Path(__file__).with_name("model.xm
 {in_flight}
 
 def make_zeros(compiled: ov.CompiledModel):
-    types = (port.element_type.to_dtype() for port in compiled.inputs)
-    return [np.zeros(shape, dtype) for shape, dtype in zip(SHAPES, types)]
+    types = (port.element_type for port in compiled.inputs)
+    tensors = [ov.Tensor(type_, ov.Shape(shape)) for shape, type_ in zip(SHAPES, types)]
+    for tensor in tensors:
+        if tensor.element_type != ov.Type.string:
+            tensor.data[...] = 0
+    return tensors
 
 
 def time_inferences(request: ov.InferRequest, inputs: list, inferences: int = INFERENCES):

@@ -21,6 +21,7 @@ MOST_COMPILATIONS = 40
 """After so many all suspects that are left count as being at fault."""
 REFUSED, DIFFERS = "refused", "differs"
 SEPARATORS = re.compile(r"['\"`\s,;()<>\[\]]+|[:.](?=\s|$)")
+RANDOM_OUTPUTS = "its own outputs differ; those of the model are random"
 NOT_LISTED = "query_model does not list it"
 
 
@@ -103,6 +104,12 @@ class FaultFinder:
             found.faults += new
         else:
             found.confirmed = True
+        if found.confirmed and not all(self.backend.steady):
+            # Placements show nothing where outputs are random: operators one by one do.
+            found.faults += [
+                Fault(unit, DIFFERS, RANDOM_OUTPUTS, self.own_error(unit))
+                for unit in self.differing()
+            ]
         return found
 
     def explain(self, outcome: Outcome) -> list[Fault]:

@@ -16,6 +16,7 @@ from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import FloatArray
 from placement_gym.base.errors import UserError
+from placement_gym.base.ratios import join_noise
 from placement_gym.bench.run.finalists import UNDECIDED, WITHIN_NOISE, YES
 from placement_gym.deployment.candidates import Candidate, collect
 from placement_gym.deployment.plan_rows import judge, make_rows
@@ -158,7 +159,7 @@ def judge_phases(phased: Measurement, chosen: Measurement) -> str:
     return judge(
         {
             "speedup": phased.speedup / chosen.speedup,
-            "noise": phased.noise + chosen.noise,
+            "noise": join_noise(phased.noise, chosen.noise),
             "doubt": phased.doubt or chosen.doubt,
         }
     )

@@ -17,6 +17,7 @@ from placement_gym.backends.measured.hetero import (
 )
 from placement_gym.backends.measured.inferences import (
     Inferences,
+    Inputs,
     PhasedModel,
     PhasedRun,
     PhaseTimes,
@@ -27,6 +28,7 @@ from placement_gym.backends.measured.interference import describe
 from placement_gym.backends.measured.timing import Race
 from placement_gym.backends.protocol import Measurement
 from placement_gym.base.arrays import IntArray
+from placement_gym.base.ratios import RUN_AGAIN, is_measurable
 from placement_gym.graph.units import Units, contract
 from placement_gym.problem.problem import Problem
 
@@ -52,7 +54,7 @@ class Engine(Protocol):
     model: ov.Model
     problem: Problem
     alias: bool
-    steps: list[list[NDArray[Any]]]
+    steps: list[Inputs]
     stateful: bool
     reporter: Reporter
     protocol: TimingProtocol
@@ -191,7 +193,10 @@ def summarize(
 ) -> Measurement:
     """Turn the samples of an arm and those of the first, its reference, into a measurement."""
     times, reference = race.samples(arm).T
-    taken = race.taken_share(arm)
+    taken, noise = race.taken_share(arm), race.noise(arm)
+    doubt = "" if is_measurable(race.speedup(arm), noise) else RUN_AGAIN
+    if taken and not race.is_clear_anyway(arm):
+        doubt = describe(taken, problem.devices)
     # Not the median of times: over the reference's it would be off by what the machine drifted.
     reference_ms = float(np.median(reference))
     latency_ms = reference_ms / race.speedup(arm)
@@ -199,9 +204,9 @@ def summarize(
         latency_ms=latency_ms,
         reference_ms=reference_ms,
         latency_p90_ms=max(float(np.percentile(times, 90)), latency_ms),
-        noise=race.noise(arm),
+        noise=noise,
         measure_s=measure_s,
         taken=taken,
-        doubt="" if not taken or race.is_clear_anyway(arm) else describe(taken, problem.devices),
+        doubt=doubt,
         **asdict(compilation),
     )

@@ -78,11 +78,20 @@ class MeasuringBackend(ABC):
             EngineError: It does not run.
         """
 
+    @property
+    @abstractmethod
+    def steady(self) -> list[bool]:
+        """(n_outputs,) whether the reference device computes an output again.
+
+        Of others, which depend on random numbers, only shapes are compared.
+        """
+
     @abstractmethod
     def output_error(self, assignment: IntArray) -> float:
         """Relative error of a placement's outputs; infinite if not finite, or of other shapes.
 
         Raises:
+            UserError: The reference device computes the model wrong.
             EngineFailureError: It does not run.
         """
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from placement_gym.base.arrays import FloatArray
 from placement_gym.base.files import write_text
+from placement_gym.base.ratios import format_ratio
 from placement_gym.base.texts import format_ms
 from placement_gym.bench.report.document import Block, Heading, Link, Picture, Table, Text
 from placement_gym.bench.report.known_latencies import reopen_env
@@ -17,7 +18,6 @@ from placement_gym.bench.report.scores import TRIVIAL, StudyResults
 from placement_gym.bench.report.wording import (
     count_wins,
     format_gap,
-    format_ratio,
     list_remarks,
     state_verdict,
     summarize_effort,
