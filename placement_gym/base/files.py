@@ -11,15 +11,18 @@ import secrets
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BytesIO
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from placement_gym.base.errors import UserError, suggest, warn_user
 
 IMPORT_ROOT = Path(__file__).resolve().parents[2]
 """The folder that this package and ``agents`` are imported from."""
 MAX_NEIGHBOURS = 1000
+PIECE = 2**20
+"""Bytes that a file is read by: Python takes memory for all that it is asked to read at once."""
 MAX_NAME = 150
 """Bytes of a file name that are taken from a model or a label."""
 UNSAFE = re.compile(r"[^\w.-]+")
@@ -128,7 +131,7 @@ def read_bytes(path: str | Path, limit: int) -> bytes:
         if file.exists() and not file.is_file():
             raise FileError(f"cannot read {str(path)!r}: it is not a file")
         with file.open("rb") as opened:
-            content = opened.read(limit + 1)
+            content = read_pieces(opened, limit + 1)
     except FileError:
         raise
     except (OSError, ValueError) as error:  # ValueError: a null character in the path
@@ -139,6 +142,14 @@ def read_bytes(path: str | Path, limit: int) -> bytes:
     if len(content) > limit:
         raise FileError(f"cannot read {str(path)!r}: it has more than {limit} bytes")
     return content
+
+
+def read_pieces(file: IO[bytes], limit: int) -> bytes:
+    """Read at most ``limit`` bytes, with memory for no more than the file has."""
+    content = BytesIO()
+    while piece := file.read(min(PIECE, limit - content.tell())):
+        content.write(piece)
+    return content.getvalue()
 
 
 def set_aside(path: Path) -> Path | None:
