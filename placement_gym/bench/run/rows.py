@@ -16,6 +16,7 @@ from placement_gym.base.errors import UserError, warn_user
 from placement_gym.base.files import (
     FileError,
     explain_write_errors,
+    is_file,
     read_bytes,
     write_bytes,
 )
@@ -83,7 +84,7 @@ def load_rows(path: Path) -> list[Json]:
         UserError: The file cannot be read, or a compressed one is damaged.
     """
     rows, damaged = [], []
-    lines = unpack(path).split(b"\n") if path.is_file() else [b""]
+    lines = unpack(path).split(b"\n") if is_file(path) else [b""]
     for number, line in enumerate(lines[:-1], start=1):
         try:
             rows += [parse_row(line)] if line.strip() else []
@@ -147,7 +148,7 @@ def group_by(field: str, rows: Iterable[AnyRow]) -> dict[str, list[AnyRow]]:
 def remove_rows(folder: Path, keys: Collection[str]) -> None:
     """Remove the rows of some runs; the file is replaced as a whole, other lines stay."""
     path = folder / ROWS
-    if keys and path.is_file():
+    if keys and is_file(path):
         lines = read_bytes(path, MAX_FILE_BYTES).splitlines(keepends=True)
         write_bytes(path, b"".join(line for line in lines if _key_of(line) not in keys))
 
