@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from io import TextIOWrapper
 
 from placement_gym.base.errors import PlacementGymError, PlacementGymWarning, raise_interrupt
+from placement_gym.base.files import explain_error
 from placement_gym.base.texts import make_lines_printable, make_printable
 from placement_gym.cli.bench import add_bench
 from placement_gym.cli.check import add_check
@@ -33,11 +34,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Exit status: 0; 1 if runs failed or rows are not valid; 2 after a user's error; 130 after
         an interrupt.
     """
+    replace_closed_streams()
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal may lack ≤ and ±
-    options = make_parser().parse_args(arguments)
+    options = argparse.Namespace(verbose=False, kept="nothing has begun")
     try:
         with plain_warnings():
+            options = make_parser().parse_args(arguments)
             return run(options)
     except PlacementGymError as error:
         if options.verbose:
@@ -48,9 +51,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         kept = str(interrupt) or options.kept.format(**vars(options))
         print(f"{PROGRAM}: interrupted: {make_lines_printable(kept)}", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # whoever reads the output has seen enough, as `head` has
+    except OSError as error:
+        if options.verbose:
+            traceback.print_exc()
+        # What standard output has not taken would fail again when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        if isinstance(error, BrokenPipeError):  # its reader has seen enough, as `head` has
+            return 0
+        where = f"cannot use {error.filename!r}: " if error.filename else "the system refuses: "
+        print(f"{PROGRAM}: {make_printable(where + explain_error(error))}", file=sys.stderr)
+        return 2
+
+
+def replace_closed_streams() -> None:
+    """Open the null device in place of standard streams that the caller has closed.
+
+    A file of the command would take a closed one's number, and get what is printed.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115
 
 
 def run(options: argparse.Namespace) -> int:

@@ -12,6 +12,7 @@ from disks import full_disk
 from placement_gym import UserError
 from placement_gym.base.errors import PlacementGymWarning
 from placement_gym.base.files import (
+    PIECE,
     FileError,
     check_output_file,
     keep_if_possible,
@@ -33,7 +34,7 @@ def test_output_folder_is_made_with_parents_and_left_empty(tmp_path: Path) -> No
 
 def test_a_folder_that_cannot_be_made_is_the_users_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+    for path in (tmp_path / "file", tmp_path / "file" / "below", "n" * 256, "null\0"):
         with pytest.raises(UserError, match="cannot write results into"):
             make_output_folder(path)
 
@@ -154,6 +155,18 @@ def test_a_file_is_read_within_its_limit(tmp_path: Path) -> None:
             read_bytes(path, limit)
     with pytest.raises(FileError, match="cannot read"):
         read_bytes(Path("/dev/zero"), 9)
+
+
+def test_reading_takes_no_memory_for_what_a_file_lacks(tmp_path: Path) -> None:
+    path = tmp_path / "rows"
+    path.write_bytes(b"x" * (2 * PIECE + 1))
+    code = (
+        "import resource, sys\nfrom placement_gym.base.files import read_bytes\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (2**32, 2**32))\n"
+        "print(len(read_bytes(sys.argv[1], 2**40)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
+    assert done.stdout == f"{2 * PIECE + 1}\n", done.stderr
 
 
 def test_damaged_files_are_renamed_and_none_is_lost(tmp_path: Path) -> None:

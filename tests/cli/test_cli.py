@@ -163,7 +163,7 @@ def test_a_terminal_that_lacks_a_character_shows_a_question_mark(
 
 def test_the_console_script_is_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     (script,) = entry_points(group="console_scripts", name="placement-gym")
-    assert script.value == "placement_gym.cli.main:main"
+    assert script.value == "placement_gym_command:main"
     with pytest.raises(SystemExit, match="0"):
         script.load()(["--version"])
     assert capsys.readouterr().out.strip() == version("placement-gym") == placement_gym.__version__

@@ -17,6 +17,7 @@ from placement_gym.base.errors import UserError, warn_user
 from placement_gym.base.files import (
     FileError,
     explain_write_errors,
+    is_file,
     read_bytes,
     write_bytes,
 )
@@ -103,7 +104,7 @@ def load_rows(path: Path) -> list[Json]:
 def read_rows(path: Path) -> tuple[list[Json], list[str]]:
     """The rows of a results file, and a sentence for each damaged line; see ``load_rows``."""
     rows, damaged = [], []
-    for number, line in enumerate(BytesIO(unpack(path) if path.is_file() else b""), start=1):
+    for number, line in enumerate(BytesIO(unpack(path) if is_file(path) else b""), start=1):
         if not line.endswith(b"\n") or not line.strip():
             continue
         try:
@@ -187,7 +188,7 @@ def group_by(field: str, rows: Iterable[AnyRow]) -> dict[str, list[AnyRow]]:
 def remove_rows(folder: Path, keys: Collection[str]) -> None:
     """Remove the rows of some runs; the file is replaced as a whole, other lines stay."""
     path = folder / ROWS
-    if keys and path.is_file():
+    if keys and is_file(path):
         lines = read_bytes(path, MAX_FILE_BYTES).splitlines(keepends=True)
         write_bytes(path, b"".join(line for line in lines if _key_of(line) not in keys))
 
