@@ -14,7 +14,7 @@ from agents.common.pyg import Data
 from placement_gym.base.errors import UserError
 
 GRAPH_KEYS = ("x", "edge_index", "edge_mask", "node_mask")
-DEVICE_KEYS = ("devices", "links", "unit_ms", "unit_bytes", "edge_attr")
+DEVICE_KEYS = ("devices", "links", "unit_ms", "unit_bytes", "edge_attr", "memory_pool")
 INTEGER_KEYS = ("graph_id", "step", "placement", "current_unit")
 STATE_KEYS = (
     "step",
@@ -116,7 +116,7 @@ class Graphs:
 
 def compute_norm(values: Tensor) -> float:
     """The sum of magnitudes, by which a change shows."""
-    return float(torch.linalg.vector_norm(values, 1, dtype=torch.float64))
+    return float(torch.linalg.vector_norm(values.double(), 1))
 
 
 def altered(key: str) -> UserError:
@@ -186,6 +186,7 @@ def make_tables(padded: TensorDict, mask: Tensor, edge_mask: Tensor) -> DeviceTa
         unit_ms=padded["unit_ms"][mask].float(),
         unit_bytes=padded["unit_bytes"][mask].double(),
         edge_attr=padded["edge_attr"][edge_mask].float(),
+        memory_pool=padded["memory_pool"].long(),
     )
 
 

@@ -36,7 +36,8 @@ class Doppler(Search):
 
     ``learn`` imitates a list scheduler, then follows the policy gradient on the episodes' own
     schedule, then on the environment; only the last stage evaluates placements. ``predict`` returns
-    the placement of the most likely decisions.
+    the best placement that was evaluated, that of the most likely decisions included, which
+    ``greedy`` predicts.
 
     Args:
         env: The environment that evaluates placements.
@@ -80,15 +81,29 @@ class Doppler(Search):
         self.prepared, self.assignment = True, self.place()
 
     def learn(self, total_timesteps: int) -> Doppler:
-        """Imitate and simulate once, then evaluate ``total_timesteps`` more placements."""
+        """Imitate and simulate once, then evaluate ``total_timesteps`` more placements.
+
+        The placement of the most likely decisions is evaluated after them.
+
+        Raises:
+            UserError: ``total_timesteps`` is not an integer.
+        """
         if not self.prepared:
             self.imitate_teacher()
             self.learn_on_own_schedule()
             self.prepared = True
-        self.costs, self.first = [], self.evaluations
+        self.costs, self.first, self.warned = [], self.evaluations, False
         super().learn(total_timesteps)
-        self.assignment = self.place()
+        placed = self.place()
+        self.evaluate(placed[None])
+        if not self.best_speedup:
+            self.assignment = placed
         return self
+
+    @property
+    def greedy(self) -> FixedPlacement:
+        """The placement of the most likely decisions, whatever was evaluated."""
+        return FixedPlacement(self.place())
 
     def imitate_teacher(self) -> None:
         """Stage 1, on states that the learner itself visits."""
@@ -122,8 +137,19 @@ class Doppler(Search):
         trace = self.play(rows, 2, done, forced, greedy=int(rows > 1))
         evaluated, reached = self.evaluate(trace.placement[:rows])
         self.remember(evaluated, reached)
-        loss = self.compute_loss(trace, np.maximum(reached, LEAST), 2)
-        self.update(self.optimizer, loss)
+        fits = reached > UNFIT
+        if not fits.any() and not self.warned:
+            self.warned = True
+            warn_nothing_fits(rows, self.base, evaluated[0])
+        reached[~fits] = self.grade(evaluated[~fits])
+        if not is_tied(reached) or forced is not None:
+            self.update(self.optimizer, self.compute_loss(trace, reached, 2))
+
+    def grade(self, infeasible: IntArray) -> FloatArray:
+        """(k,) speed-ups that (k, n_units) infeasible placements count as, see ``Rewards``."""
+        cost = compute_cost_ms(PENALTY, self.base.backend.excess_shares(infeasible))
+        graded: FloatArray = 1.0 / (cost if self.base.penalty == GRADED else PENALTY + 0.0 * cost)
+        return graded
 
     def play(
         self,
@@ -175,9 +201,9 @@ class Doppler(Search):
         return scaled
 
     def remember(self, evaluated: IntArray, reached: FloatArray) -> None:
-        """Keep the fastest distinct placements."""
+        """Keep the fastest distinct placements that are feasible."""
         for placement, speedup in zip(evaluated, reached.tolist(), strict=True):
-            if not any(np.array_equal(placement, known) for _, known in self.elites):
+            if speedup > UNFIT and not any(np.array_equal(placement, known) for _, known in self.elites):
                 self.elites.append((speedup, placement))
         self.elites.sort(key=lambda one: -one[0])
         del self.elites[IMITATED:]

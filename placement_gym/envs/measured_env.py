@@ -14,6 +14,7 @@ from placement_gym.base.arguments import (
     check_requests,
 )
 from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.rewards import GRADED
 from placement_gym.envs.wrappers import PerUnit
 from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
 from placement_gym.models.shapes import Shapes
@@ -104,6 +105,7 @@ class MeasuredEnv(DevicePlacementEnv):
             and the most submodels, as ``{"keep_off": {"NPU": ["type:Softmax"]}}``, or a file of
             these; see ``placement_gym.problem.constraints``. Devices alone are references
             whatever it says.
+        penalty: See ``DevicePlacementEnv``.
 
     Raises:
         UnknownDeviceError: The machine does not have a device.
@@ -141,6 +143,7 @@ class MeasuredEnv(DevicePlacementEnv):
         tolerance: float | None = None,
         noise: float = 0.05,
         constraints: Any = None,
+        penalty: str = GRADED,
     ) -> None:
         # Imported here, because `import placement_gym` must not load OpenVINO.
         from placement_gym.backends.measured.assembly import build_measured_backend
@@ -185,6 +188,7 @@ class MeasuredEnv(DevicePlacementEnv):
             render_mode=render_mode,
             max_devices=max_devices,
             observe_devices=observe_devices,
+            penalty=penalty,
         )
 
 
