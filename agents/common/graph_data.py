@@ -77,9 +77,13 @@ class Graphs:
         table = self.table or {}
         unknown = sorted(set(ids) - set(table))
         if unknown:
+            devices = "devices=True" if "unit_ms" in next(iter(table.values()), {}) else ""
+            call = f"env.unwrapped.graph_table({devices})"
             raise MissingGraphError(
-                f"no graph with graph_id {unknown}: give the policy the graphs of all its "
-                "environments, policy_kwargs={'graphs': env.unwrapped.graph_table()}"
+                f"no graph with graph_id {unknown}: add it by model.policy.add_graphs({call}), or "
+                "make the agent with agents.make(name, env) for this environment; an algorithm of "
+                "Stable-Baselines3 also takes the graphs of all its environments at once, "
+                f"policy_kwargs={{'graphs': {{**{call}, ...}}}}"
             )
         return {
             key: torch.as_tensor(np.stack([table[i][key] for i in ids]), device=device)
@@ -142,7 +146,8 @@ def take_rows(observation: TensorDict, rows: Tensor) -> dict[str, Tensor]:
     if "x" not in observation:
         raise MissingGraphError(
             "the observation carries no graph: make the environment with observe_graph=True, or "
-            "pass policy_kwargs={'graphs': env.unwrapped.graph_table()}"
+            "give the policy its graphs, by policy_kwargs={'graphs': env.unwrapped.graph_table()} "
+            "or, later, model.policy.add_graphs(env.unwrapped.graph_table())"
         )
     known = [key for key in DEVICE_KEYS if key in observation]
     arrays = {key: observation[key][rows] for key in (*GRAPH_KEYS, *known)}

@@ -77,6 +77,7 @@ class REINFORCE(OnPolicyLearner):
         ValueError: Unknown returns or baseline, or imitation or redrawing by a policy that cannot.
     """
 
+    fixed_settings: ClassVar = ("vf_coef",)
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {
         "MlpPolicy": ActorCriticPolicy,
         "MultiInputPolicy": MultiInputActorCriticPolicy,

@@ -9,8 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agents.common.baselines import leave_one_out
+from agents.common.baselines import is_tied, leave_one_out
 from agents.common.elites import IMITATED
+from agents.common.evaluated import warn_nothing_fits
+from agents.common.fixed_placement import FixedPlacement
 from agents.doppler.episodes import (
     Settings,
     Trace,
@@ -20,15 +22,16 @@ from agents.doppler.episodes import (
 )
 from agents.doppler.networks import DualPolicy
 from agents.doppler.schedule import TaskGraph
-from agents.search.search import Search
+from agents.search.search import UNFIT, Search
 from agents.search.starts import propose_first
+from placement_gym.backends.protocol import PENALTY, compute_cost_ms
+from placement_gym.base.arguments import check_integer
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import UserError
+from placement_gym.envs.rewards import GRADED
 
 MAX_NODES = 4_000
 """A batch of episodes keeps a number for every pair of nodes."""
-LEAST = 0.05
-"""Speed-up that an infeasible placement counts as at least."""
 
 
 class Doppler(Search):
@@ -58,6 +61,8 @@ class Doppler(Search):
         hidden: int = 32,
         rounds: int = 3,
     ) -> None:
+        check_integer("hidden", hidden, 1)
+        check_integer("rounds", rounds, 0)
         super().__init__(env, seed)
         self.settings = settings
         self.graph = TaskGraph.of(self.problem, self.base.cost_table())
@@ -72,7 +77,7 @@ class Doppler(Search):
         self.proposals = propose_first(env, settings.begin_with, seed)
         self.elites: list[tuple[float, IntArray]] = []
         self.costs: list[float] = []
-        self.prepared = False
+        self.prepared, self.warned = False, False
         # Deviation: one optimizer for both policies; Adam acts on each weight by itself
         self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=settings.gradient_rate)
 
@@ -88,6 +93,7 @@ class Doppler(Search):
         Raises:
             UserError: ``total_timesteps`` is not an integer.
         """
+        check_integer("total_timesteps", total_timesteps, 0)
         if not self.prepared:
             self.imitate_teacher()
             self.learn_on_own_schedule()
@@ -142,13 +148,16 @@ class Doppler(Search):
             self.warned = True
             warn_nothing_fits(rows, self.base, evaluated[0])
         reached[~fits] = self.grade(evaluated[~fits])
-        if not is_tied(reached) or forced is not None:
+        # equal outcomes say nothing: what is left is the entropy, and imitation
+        if not is_tied(reached) or forced is not None or settings.entropy[2]:
             self.update(self.optimizer, self.compute_loss(trace, reached, 2))
 
     def grade(self, infeasible: IntArray) -> FloatArray:
-        """(k,) speed-ups that (k, n_units) infeasible placements count as, see ``Rewards``."""
-        cost = compute_cost_ms(PENALTY, self.base.backend.excess_shares(infeasible))
-        graded: FloatArray = 1.0 / (cost if self.base.penalty == GRADED else PENALTY + 0.0 * cost)
+        """(k,) speed-ups that (k, n_units) infeasible placements count as, as in rewards."""
+        if not len(infeasible):
+            return np.zeros(0)
+        shares = self.base.backend.excess_shares(infeasible) * (self.base.penalty == GRADED)
+        graded: FloatArray = 1.0 / compute_cost_ms(PENALTY, shares)
         return graded
 
     def play(
@@ -187,6 +196,8 @@ class Doppler(Search):
         lags behind what the policy has learned.
         """
         settings = self.settings
+        if is_tied(reached):
+            return np.zeros(len(reached), dtype=np.float32)
         if settings.baseline == "all":
             costs = 1.0 / reached
             self.costs += costs.tolist()

@@ -59,6 +59,7 @@ class Post(OnPolicyLearner):
         ValueError: An argument is out of range.
     """
 
+    fixed_settings: ClassVar = ("gamma", "ent_coef", "vf_coef")
     policy: LogitsPolicy
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {"LogitsPolicy": LogitsPolicy}
 

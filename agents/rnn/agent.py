@@ -11,6 +11,7 @@ from agents.common.free_memory import needs_masks
 from agents.common.reinforce import REINFORCE
 from agents.common.vec_env import vectorize
 from agents.common.weights import load_weights
+from agents.options import hands_on_to
 from agents.rnn.policy import HDPPolicy, RNNPolicy
 from agents.search.starts import NOTHING, begin
 from placement_gym.base.errors import unknown_name
@@ -113,6 +114,7 @@ def make(
     return model
 
 
+@hands_on_to(make)
 def make_hierarchical(env: gym.Env[Any, Any], seed: int, **kwargs: Any) -> REINFORCE:
     """Make the hierarchical placer; see ``make``."""
     return make(env, seed, hierarchical=True, **kwargs)

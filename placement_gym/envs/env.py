@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from placement_gym.backends.protocol import Backend, Batch, Measurement
 from placement_gym.backends.single_devices import SingleDeviceResults
-from placement_gym.base.arguments import MAX_HORIZON, check_flag, check_integer
+from placement_gym.base.arguments import MAX_HORIZON, check_flag, check_integer, suggest_keywords
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray, UInt8
 from placement_gym.base.errors import unknown_name
 from placement_gym.envs import rewards
@@ -197,6 +197,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         "render_fps": 1,
     }
 
+    @suggest_keywords
     def __init__(
         self,
         backend: Backend,

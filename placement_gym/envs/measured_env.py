@@ -12,6 +12,7 @@ from placement_gym.base.arguments import (
     check_objective,
     check_positive,
     check_requests,
+    suggest_keywords,
 )
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.rewards import GRADED
@@ -114,6 +115,7 @@ class MeasuredEnv(DevicePlacementEnv):
         ValueError: Another argument is out of range.
     """
 
+    @suggest_keywords
     def __init__(
         self,
         model: str | Path | ov.Model | Sequence[Any] = "resnet",

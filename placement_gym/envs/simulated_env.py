@@ -11,6 +11,7 @@ import numpy as np
 from placement_gym.base.arguments import (
     MAX_NOISE,
     check_not_negative,
+    suggest_keywords,
 )
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.observation import Observation
@@ -136,6 +137,7 @@ class SimulatedEnv(DevicePlacementEnv):
         ValueError: Another argument is out of range.
     """
 
+    @suggest_keywords
     def __init__(
         self,
         model: str | Path | ov.Model | Sequence[Any] = "resnet",
