@@ -56,12 +56,11 @@ AGENTS: dict[str, str] = {
     "doppler": "agents.doppler.agent:make",
 }
 REPLACED: dict[str, str] = {
+    "cross-entropy": "post",
+    "list-sampling": "search",
     "multilevel": "search",
     "neighbourhood": "search",
-    "beam": "search",
-    "list-sampling": "search",
     "sequential": "search",
-    "path-load": "max-load",
 }
 """Former agents, and the one that took the place of each."""
 

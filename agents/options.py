@@ -22,6 +22,8 @@ OTHER_NAMES = {
     "discount": "gamma",
     "entropy": "ent_coef",
     "clip": "clip_range",
+    "start": "begin_with",
+    "elites": "imitate",
 }
 """Options under the names that they have elsewhere."""
 

@@ -232,6 +232,12 @@ class OnPolicyLearner(OnPolicyAlgorithm):
                 inserted[at] = answer if units is None else answer[np.asarray(units)[at][0]]
         return inserted
 
+    @property
+    def predicts_placements(self) -> bool:
+        """True if its predictions may be whole placements, not the device of one unit alone."""
+        known = self.observation_space.spaces if self.find_base() else {}
+        return "current_unit" not in known
+
     def compare_greedy(self) -> None:
         """Drop answers that are no better than the greedy placement, which is evaluated now.
 
@@ -276,7 +282,8 @@ class OnPolicyLearner(OnPolicyAlgorithm):
                     progress_bar,
                 )
             finally:  # also where a budget, or the user, has ended it
-                self.answers = {graph: row for graph, (_, row) in self.evaluated.best.items()}
+                if self.predicts_placements:
+                    self.answers = {graph: row for graph, (_, row) in self.evaluated.best.items()}
             self.compare_greedy()
         return self
 

@@ -73,6 +73,8 @@ class Placeto(REINFORCE):
     rehearsal: Rehearsal | None = None
     begin_with: str = NOTHING
 
+    predicts_placements = True
+
     @property
     def greedy(self) -> Policy:
         """See ``OnPolicyLearner``."""

@@ -249,9 +249,9 @@ class MeasuringBackend(ABC):
         return self.problem.infeasibility(assignment)
 
     def excess_shares(self, assignments: IntArray) -> FloatArray:
-        problem = self.problem
-        used = np.stack([problem.memory_bytes(one) for one in assignments])
-        shares: FloatArray = problem.memory.excess(used).sum(axis=1) / problem.total_bytes
+        used = np.stack([self.problem.memory_bytes(one) for one in assignments])
+        excess = self.problem.memory.excess(used).sum(axis=1).astype(np.int64)
+        shares: FloatArray = excess / np.maximum(used.sum(axis=1), 1)
         return shares
 
     def start_ms(self, assignment: IntArray) -> FloatArray:

@@ -100,8 +100,8 @@ class SimulatedBackend:
         if not self.has_hard_limits:
             return np.zeros(len(assignments))
         used = self.memory_bytes_of_batch(self.check_and_convert(assignments))
-        excess = self.problem.memory.excess(used).sum(axis=1)
-        shares: FloatArray = excess / np.maximum(used.sum(axis=1), 1.0)
+        excess = self.problem.memory.excess(used).sum(axis=1).astype(np.int64)
+        shares: FloatArray = excess / np.maximum(used.astype(np.int64).sum(axis=1), 1)
         return shares
 
     @property
