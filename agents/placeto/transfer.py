@@ -15,6 +15,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from agents.common.fixed_placement import FixedPlacement
 from agents.common.learner import limit_threads, make_logger
+from agents.options import hands_on_to
 from agents.placeto.agent import without_graph
 from agents.placeto.episodes import Rehearsal
 from agents.placeto.policy import PlacetoPolicy
@@ -62,6 +63,7 @@ class ZeroShot:
         return self.rehearsal.place(self.policy, observation, deterministic), state
 
 
+@hands_on_to(PPO)
 def make(
     env: gym.Env[Any, Any],
     seed: int,

@@ -123,6 +123,9 @@ class AgentSpec:
                 f"predict, not a {type(found).__name__}"
             )
         parameters = inspect.signature(found).parameters
+        if self.factory is None and self.name in registered_agents():
+            load_bundled("agents.options:check_options")(self.name, found, self.make_kwargs)
+            return
         if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
             return  # its own algorithm has them
         known = [REPAIR, *(name for name in parameters if name not in ("env", "seed", "self"))]
@@ -193,7 +196,7 @@ def load_agent(name: str) -> Any:
     known = registered_agents()
     target = known.get(name, name)
     if ":" not in target:
-        unknown = unknown_name("agent", name, known)
+        unknown = load_bundled("agents:unknown_agent")(name)
         own = "your own agent is 'module:attribute', and `placement-gym agents` lists all others"
         raise UnknownAgentError(f"{unknown} ({own})")
     if name not in known:

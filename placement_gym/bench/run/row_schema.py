@@ -90,7 +90,8 @@ class Row(Fields):
         costs_fingerprint: Fingerprint of the cost table; None where latencies are measured.
         latency_ms: Median of the finalist, measured again.
         latency_p90_ms: 90th percentile of the same.
-        greedy_latency_ms: Median of ``predict(deterministic=True)`` after learning.
+        greedy_latency_ms: Median of ``predict(deterministic=True)`` after learning, by the agent's
+            ``greedy`` where it has one.
         greedy_speedup: Its speed-up over the reference device, measured with it.
         speedup: Over the reference device.
         speedup_vs_best_single: Over the fastest feasible single device.
