@@ -28,9 +28,9 @@ from agents.common.weights import Parts, explain_mismatch
 from placement_gym.base.arguments import check_integer
 from placement_gym.base.arrays import IntArray
 from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.episode import Policy
 from placement_gym.envs.placement_env import find_placement_env
 from placement_gym.envs.sizes import check_sizes, read_sizes
-from placement_gym.envs.episode import Policy
 
 SMALL_GRAPH = 5_000
 """Units below which one thread was measured to be faster than several."""

@@ -18,8 +18,8 @@ from agents.placeto.policy import PlacetoPolicy
 from agents.search.starts import NOTHING
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.envs.episode import Policy
+from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.envs.placement_env import placement_env
 
 FIRST_RATE, LAST_RATE = 1e-3, 1e-4

@@ -12,8 +12,8 @@ from fakes import LIMITED, assignment, diamond_backend, diamond_problem
 from scripted_engine import ScriptedEngine
 
 from placement_gym import DevicePlacementEnv, UserError
+from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.envs.vector import PlacementVectorEnv
-from placement_gym.envs.wrappers import PerUnit
 
 SIMULATED = "placement_gym:DevicePlacementSim-v0"
 TIGHT = ["CPU", {"name": "GPU", "weight_share": 0.3}]
@@ -21,7 +21,7 @@ TIGHT = ["CPU", {"name": "GPU", "weight_share": 0.3}]
 
 
 def test_a_step_is_paid_for_the_bytes_that_it_makes_too_many() -> None:
-    env = PerUnit(DevicePlacementEnv(diamond_backend(diamond_problem(LIMITED))))
+    env = PerUnitEnv(DevicePlacementEnv(diamond_backend(diamond_problem(LIMITED))))
     env.reset()
     steps = [env.step(1) for _ in range(4)]
     assert [info["excess_bytes"] for *_, info in steps] == [0, 0, 100, 500]
