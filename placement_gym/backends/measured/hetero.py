@@ -39,11 +39,13 @@ class HeteroPartition:
     Attributes:
         submodels: (n_operators,) submodel of each operator.
         targets: (n_submodels,) device of each submodel, as registered in the Core.
+        on: (n_submodels,) index of each submodel's device.
         devices: Every device that ``targets`` names, with its settings.
     """
 
     submodels: IntArray
     targets: tuple[str, ...]
+    on: IntArray
     devices: Mapping[str, DeviceSpec]
 
     @classmethod
@@ -67,12 +69,18 @@ class HeteroPartition:
         return cls(
             submodels,
             tuple(spec.name for spec in chosen),
+            on,
             {spec.name: spec for spec in sorted(chosen, key=lambda spec: spec.name)},
         )
 
     @property
     def n_submodels(self) -> int:
         return len(self.targets)
+
+    def names_of(self, device: int) -> tuple[str, ...]:
+        """The names, aliases included, under which a device has submodels."""
+        targets = zip(self.targets, self.on.tolist(), strict=True)
+        return tuple(sorted({name for name, index in targets if index == device}))
 
     @property
     def target(self) -> str:
