@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import openvino as ov
 import pytest
-from gpu_models import make_small, query_with
+from gpu_models import make_problem, make_small
 
 from placement_gym import DeviceSpec
 from placement_gym.backends.measured.hetero import place_by_auto, place_by_hetero
@@ -36,11 +36,11 @@ def test_openvino_takes_every_name_that_we_do(
     core = ov.Core()
     for name in names.split(","):
         devices = resolve_devices([name, "CPU"], "measured", core)
-        problem = query_with(core, devices)
+        model, problem = make_problem(core, devices)
         assert [device.name for device in devices] == [name, "CPU"]
         assert problem.supports_all
-        assert set(place_by_hetero(core, make_small(), problem).values()) <= {0, 1}
-        assert set(place_by_auto(core, make_small(), problem).values()) == {0}
+        assert set(place_by_hetero(core, model, problem).values()) <= {0, 1}
+        assert set(place_by_auto(core, model, problem).values()) == {0}
 
 
 def test_memory_and_largest_allocation_are_those_of_the_card(

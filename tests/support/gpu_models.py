@@ -28,9 +28,9 @@ def make_small() -> ov.Model:
     return load(ov.Model([scores], [x], "small"))
 
 
-def query_with(core: ov.Core, devices: Sequence[DeviceSpec]) -> Problem:
-    """The problem of ``make_small`` on devices of a core."""
+def make_problem(core: ov.Core, devices: Sequence[DeviceSpec]) -> tuple[ov.Model, Problem]:
+    """The small model, and its problem on devices of a core, each operator a unit."""
     model = make_small()
     units = group(extract(model), "op")
     found = inspect(model, devices).operators
-    return Problem(units, tuple(devices), find_supported(units, found))
+    return model, Problem(units, tuple(devices), find_supported(units, found))
