@@ -36,6 +36,8 @@ class Measurement:
         transfer_bytes: Total size of these tensors.
         memory_bytes: Bytes on each device that count against its limit.
         excess_bytes: Bytes beyond the limits of devices and pools, of a placement that failed.
+        held_bytes: Bytes that each device allocated for the placement, weights, tensors and all,
+            as its plugin reports it; None where it does not, or the device is not used.
         compile_s: Seconds to compile.
         measure_s: Seconds of the checked first inference, warm-up and measurement.
         error: Why the placement failed, or an empty string.
@@ -69,6 +71,7 @@ class Measurement:
     transfer_bytes: int = 0
     memory_bytes: tuple[int, ...] = ()
     excess_bytes: int = 0
+    held_bytes: tuple[int | None, ...] = ()
     compile_s: float = 0.0
     measure_s: float = 0.0
     error: str = ""
@@ -113,7 +116,7 @@ class Measurement:
         Raises:
             TypeError: A field is missing or unknown.
         """
-        arrays = ("memory_bytes", "models_ms")
+        arrays = ("memory_bytes", "held_bytes", "models_ms")
         given = {name: tuple(values[name]) for name in arrays if values.get(name) is not None}
         return cls(**{**values, **given})
 

@@ -121,6 +121,7 @@ def plan_table(document: Document) -> Group:
     lines = [FittedText(document["saved"], "bold")]
     lines += [FittedText(note, "yellow") for note in document["notes"]]
     lines += [line for row in document["rows"] for line in remark_on_candidate(row)]
+    lines += describe_held(document)
     # Where the files are comes last, next to the prompt.
     phases = document.get("phases", {})
     files = " and ".join(phases.get("files", [document["file"]]))
@@ -154,6 +155,22 @@ def remark_on_candidate(row: Document) -> Iterator[FittedText]:
         yield FittedText(f"{label} is also what {join_words(row['also'])} would do")
     if row.get("requests_per_s") is not None:
         yield FittedText(f"{label}: {describe_requests(row)}")
+
+
+def describe_held(document: Document) -> list[FittedText]:
+    """Lines on what devices hold under the plan and what was placed there, if they report it."""
+    plan = next(row for row in document["rows"] if row["label"] == document["plan"])
+    values = zip(
+        document["devices"], plan.get("memory_bytes", ()), plan.get("held_bytes", ()), strict=False
+    )
+    return [
+        FittedText(
+            f"{document['plan']}: {device} holds {held / 1e6:.3g} MB, and {placed / 1e6:.3g} MB "
+            "of weights were placed there"
+        )
+        for device, placed, held in values
+        if held is not None
+    ]
 
 
 def models_tables(document: Document) -> list[FittedTable]:

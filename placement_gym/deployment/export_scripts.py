@@ -1,8 +1,9 @@
 """The programs that exports contain: they need OpenVINO alone."""
 
-REGISTER = """    for name in {virtual}:
-        if name not in core.available_devices:
-            core.register_plugin("openvino_intel_cpu_plugin", name)
+REGISTER = """    known = {{name.split(".")[0] for name in core.available_devices}}
+    for name, library in {plugins}.items():
+        if name not in known:
+            core.register_plugin(library, name)
 """
 
 QUEUE = """

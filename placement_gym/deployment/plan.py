@@ -112,15 +112,16 @@ def plan(
         placement), ``predicted_ms``, ``error`` (why it was not measured, or an empty string),
         ``doubt`` (why its measurement decides nothing, or an empty string), and, None where there
         is an error, ``measured_ms``, ``speedup`` over the fastest feasible single device,
-        ``noise``, ``n_submodels``, for a model with state ``prefill_ms`` and ``token_ms``, and for
-        throughput ``requests_per_s``, ``requests`` in flight and ``streams``, of several models
-        also ``models``: of each ``inferences_per_s`` and ``latency_ms``; and ``memory``, see
-        ``report_memory``. With ``export`` also ``exported``, the folder. With ``phases`` also
-        ``phases``: ``verdict``, and where two placements were measured ``prefill`` and ``decode``,
-        their labels, ``wins``, and ``files`` if they do; their row is ``"phases"``, with
-        ``handover_ms``, and ``plan`` is that row if they win. With ``sweep`` also ``sweep``:
-        ``verdict``, ``plan`` (the row's label, None if none wins), ``tolerance`` and ``rows``,
-        whose ``speedup`` is over the plan.
+        ``noise``, ``n_submodels``, ``memory_bytes`` that were placed on each device and
+        ``held_bytes`` that it reports to hold (None if it does not), for a model with state
+        ``prefill_ms`` and ``token_ms``, and for throughput ``requests_per_s``, ``requests`` in
+        flight and ``streams``, of several models also ``models``: of each ``inferences_per_s`` and
+        ``latency_ms``; and ``memory``, see ``report_memory``. With ``export`` also ``exported``,
+        the folder. With ``phases`` also ``phases``: ``verdict``, and where two placements were
+        measured ``prefill`` and ``decode``, their labels, ``wins``, and ``files`` if they do; their
+        row is ``"phases"``, with ``handover_ms``, and ``plan`` is that row if they win. With
+        ``sweep`` also ``sweep``: ``verdict``, ``plan`` (the row's label, None if none wins),
+        ``tolerance`` and ``rows``, whose ``speedup`` is over the plan.
 
     Raises:
         UserError: ``out`` cannot be written, the problem cannot be split or profiled, all devices

@@ -60,6 +60,8 @@ def measured_values(
         "speedup": None if best is None else found.speedup / best.speedup,
         "noise": join_noise(found.noise, 0.0 if best in (None, found) else best.noise),
         "n_submodels": found.n_submodels,
+        "memory_bytes": list(found.memory_bytes),
+        "held_bytes": list(found.held_bytes),
         "doubt": found.doubt or (best.doubt if best else ""),
         "taken": max(found.taken, best.taken if best else 0.0),
         **{name: ms for name in PHASES if (ms := getattr(found, name)) is not None},
