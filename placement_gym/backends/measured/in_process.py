@@ -318,13 +318,14 @@ class MeasuredBackend(MeasuringBackend):
     @cached_property
     def steady(self) -> list[bool]:
         """(n_outputs,) whether the reference device computes an output again."""
+        expected = self.expected_outputs
         self.reference.run()
-        steady = find_steady(self.reference.outputs(), self.expected_outputs, self.tolerance)
+        steady = find_steady(self.reference.outputs(), expected, self.tolerance)
         if all(steady):
             return steady
         # A generator with a seed goes on from run to run, and begins again in another compilation.
         again = self.compile(self.problem.single(self.problem.reference_device)).outputs()
-        steady = find_steady(again, self.expected_outputs, self.tolerance)
+        steady = find_steady(again, expected, self.tolerance)
         if not all(steady):
             warnings.warn(describe_unsteady(steady, find_random(self.model)), stacklevel=2)
         return steady

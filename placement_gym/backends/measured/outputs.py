@@ -163,7 +163,7 @@ def round_up(error: float) -> str:
 
 
 def check_expected(outputs: Sequence[NDArray[Any]]) -> None:
-    """Warn if the reference device's outputs are all zero, raise if they cannot be compared with.
+    """Warn if the reference device's outputs are all zero or empty, raise if they are not finite.
 
     Raises:
         UserError: They are not finite.
@@ -176,9 +176,11 @@ def check_expected(outputs: Sequence[NDArray[Any]]) -> None:
             f"mask {MASKS[0]!r}, or repair the model"
         )
     if not any(output.any() for output in outputs):
+        empty = not any(output.size for output in outputs)
         warnings.warn(
-            "the model's outputs are all zero on the sample inputs: comparing the outputs of "
-            "placements proves nothing",
+            f"the model's outputs {'have no elements' if empty else 'are all zero'} on the sample "
+            "inputs, so that a placement that computes something else may pass: compare its "
+            "outputs with those of one device on inputs of your own before you use it",
             stacklevel=3,
         )
 
