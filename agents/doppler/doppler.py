@@ -214,7 +214,9 @@ class Doppler(Search):
     def remember(self, evaluated: IntArray, reached: FloatArray) -> None:
         """Keep the fastest distinct placements that are feasible."""
         for placement, speedup in zip(evaluated, reached.tolist(), strict=True):
-            if speedup > UNFIT and not any(np.array_equal(placement, known) for _, known in self.elites):
+            if speedup > UNFIT and not any(
+                np.array_equal(placement, known) for _, known in self.elites
+            ):
                 self.elites.append((speedup, placement))
         self.elites.sort(key=lambda one: -one[0])
         del self.elites[IMITATED:]
