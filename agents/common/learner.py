@@ -158,7 +158,7 @@ class OnPolicyLearner(OnPolicyAlgorithm):
         return next(iter(self.find_bases().values()), None)
 
     def find_bases(self) -> dict[int, DevicePlacementEnv]:
-        """Find the placement environments by ``graph_id``; none where these are other processes'."""
+        """Find the placement environments by ``graph_id``; none in other processes."""
         inner = self.env
         while isinstance(inner, VecEnvWrapper):
             inner = inner.venv

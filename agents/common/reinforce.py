@@ -209,8 +209,8 @@ class REINFORCE(OnPolicyLearner):
         if getattr(self.policy, "redraws", None) is not None:
             assert isinstance(buffer.observations, dict)
             buffer.observations[WINDOW] = np.stack(self.redraws.windows)
-        # the gradient of log pi(a) * advantage, the entropy and, if wanted, imitation; equal rewards
-        # say nothing, and without the other two Adam would go on by its momentum alone
+        # the gradient of log pi(a) * advantage, the entropy and, if wanted, imitation; equal
+        # rewards say nothing, and without the other two Adam would move by its momentum alone
         if advantages.any() or self.entropy_weight() or self.imitated:
             for _ in range(self.n_epochs):
                 self.update_policy()
