@@ -197,3 +197,24 @@ def test_relaxed_placement_is_optimal_if_it_reaches_the_bound() -> None:
 def test_where_nothing_is_feasible_nothing_is_optimal() -> None:
     tight = row_of_two(memory_bytes=[0, 0])
     assert optimum_or_bound(*tight, SERIAL, [], never_called) == (None, np.inf)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("schedule", ["serial", "event", "list", "load", "calls"])
+def test_costs_that_are_all_zero_are_an_optimum_of_zero(schedule: str) -> None:
+    drawn = random_backend(1)
+    free = {
+        "operator_ms": 0.0 * drawn.costs.operator_ms,
+        "transfer_size": 0.0 * drawn.costs.transfer_size,
+        "link_ms": 0.0 * drawn.costs.link_ms,
+    }
+    backend = SimulatedBackend(drawn.problem, replace(drawn.costs, **free), Semantics(schedule))
+    best_ms = find_least_ms(backend)
+    found = optimum_or_bound(
+        backend.problem,
+        backend.costs,
+        backend.semantics,
+        [],
+        lambda one: backend.evaluate(one).latency_ms,
+    )
+    assert best_ms == found[1] == 0.0
