@@ -17,7 +17,7 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import FloatArray
 from placement_gym.base.errors import UserError
 from placement_gym.bench.run.finalists import UNDECIDED, WITHIN_NOISE, YES
-from placement_gym.deployment.candidates import Candidate, collect
+from placement_gym.deployment.candidates import Candidate, collect, solve_program
 from placement_gym.deployment.memory import explain_excess
 from placement_gym.deployment.plan_rows import judge, make_rows
 from placement_gym.models.scenario import Scenario

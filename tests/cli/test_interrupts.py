@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from placement_gym.base.files import IMPORT_ROOT
 from placement_gym.cli.main import main
 
 SIM = ["--env", "DevicePlacementSim-v0", "--model", "tiny"]
@@ -106,21 +108,23 @@ def test_an_interrupted_comparison_prints_what_it_has(
 
 @pytest.mark.parametrize("moment", ["import", "end"])
 def test_the_script_is_interrupted_at_any_time_alike(moment: str, tmp_path: Path) -> None:
-    interrupts = f"import os\nos.kill(os.getpid(), {signal.SIGINT:d})\n"
+    interrupt = f"import os\nos.kill(os.getpid(), {signal.SIGINT:d})\n"
     if moment == "import":
-        (tmp_path / "gymnasium.py").write_text(interrupts)
-        expected, ended = 130, ""
-    else:
-        expected, ended = 0, interrupts
-    code = f"import atexit, sys\nfrom placement_gym_command import main\nsys.argv[1:] = ['models']\nstatus = main()\n{ended}sys.exit(status)\n"
+        (tmp_path / "gymnasium.py").write_text(interrupt)
+    code = (
+        "import sys\nfrom placement_gym_command import main\n"
+        f"status = main()\n{interrupt}sys.exit(status)\n"
+    )
     done = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", code, "models"],
         cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(IMPORT_ROOT)},
         capture_output=True,
         text=True,
         check=False,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
+    expected = 130 if moment == "import" else 0
     assert done.returncode == expected, done.stderr
     assert "Traceback" not in done.stderr
 

@@ -203,11 +203,8 @@ def test_where_nothing_is_feasible_nothing_is_optimal() -> None:
 @pytest.mark.parametrize("schedule", ["serial", "event", "list", "load", "calls"])
 def test_costs_that_are_all_zero_are_an_optimum_of_zero(schedule: str) -> None:
     drawn = random_backend(1)
-    free = {
-        "operator_ms": 0.0 * drawn.costs.operator_ms,
-        "transfer_size": 0.0 * drawn.costs.transfer_size,
-        "link_ms": 0.0 * drawn.costs.link_ms,
-    }
+    times = ("operator_ms", "transfer_size", "link_ms")
+    free = {name: 0.0 * getattr(drawn.costs, name) for name in times}
     backend = SimulatedBackend(drawn.problem, replace(drawn.costs, **free), Semantics(schedule))
     best_ms = find_least_ms(backend)
     found = optimum_or_bound(
