@@ -215,7 +215,7 @@ def make_output_folder(path: str | Path) -> Path:
     """Create a folder for results and make sure that files can be written into it.
 
     Raises:
-        UserError: It cannot be created or written; the message says why.
+        FileError: It cannot be created or written; the message says why.
     """
     folder = Path(path)
     try:
@@ -226,8 +226,26 @@ def make_output_folder(path: str | Path) -> Path:
         reason = explain_error(error)
         if is_path(folder) and not is_folder(folder):
             reason = "it is a file; name a folder"
-        raise UserError(f"cannot write results into {str(folder)!r}: {reason}") from error
+        raise FileError(f"cannot write results into {str(folder)!r}: {reason}") from error
     return folder
+
+
+def check_output_folder(path: str | Path) -> Path:
+    """Make sure that ``make_output_folder`` can make a folder, and leave none that is new.
+
+    For work of minutes, which may be stopped before there is anything to write.
+
+    Raises:
+        FileError: As ``make_output_folder``.
+    """
+    folder = Path(path)
+    new = [one for one in (folder, *folder.parents) if not is_path(one)]
+    try:
+        return make_output_folder(folder)
+    finally:
+        for one in new:
+            with suppress(OSError):
+                one.rmdir()
 
 
 @contextmanager
@@ -254,7 +272,7 @@ def name_output_file(out: str | Path, name: str) -> Path:
 
 
 def check_output_file(path: str | Path) -> Path:
-    """As ``make_output_folder``, for the folder of a single file.
+    """As ``check_output_folder``, for a single file and its folder.
 
     Raises:
         UserError: The file cannot be written; the message says why.
@@ -262,7 +280,7 @@ def check_output_file(path: str | Path) -> Path:
     file = Path(path)
     if is_folder(file):
         raise UserError(f"cannot write {str(file)!r}: it is a folder; name a file in it")
-    make_output_folder(file.parent)
+    check_output_folder(file.parent)
     with explain_write_errors(file):
         file.exists()  # raises what only the file's own name is to blame for
     return file

@@ -112,7 +112,7 @@ def add_run(command: Command) -> None:
     set_command(
         command,
         run_run,
-        "finished runs are in {out}/results.jsonl; rerun the command to continue",
+        "runs that have ended are kept; rerun the command to continue",
     )
 
 
@@ -168,8 +168,9 @@ def add_publish(command: Command) -> None:
     describe(
         command,
         "Compress the rows of a study, so that they can be committed and anyone can recompute and "
-        "replay them.",
+        "replay them. Simulated ones are replayed, as a leader board does.",
         "bench publish paper --out results/paper --to docs/results/paper",
+        failure="a board would leave out a row, or an agent",
     )
     add_study(command)
     add_out(command, None, folder=RESULTS)
@@ -283,13 +284,24 @@ def run_validate(options: argparse.Namespace) -> int:
 
 
 def run_publish(options: argparse.Namespace) -> int:
+    from placement_gym.base.texts import make_printable
+    from placement_gym.bench.board.entries import collect_entries
+    from placement_gym.bench.study.checks import measures
     from placement_gym.bench.study.publishing import publish_rows
 
-    path, missing = publish_rows(load_study(options), options.out, options.to)
+    study = load_study(options)
+    path, missing = publish_rows(study, options.out, options.to)
+    # As a board will; measured rows would be measured again, which `bench validate` is for.
+    left_out = (
+        [] if measures(study) else collect_entries(study, [path.parent], options.quiet).left_out
+    )
     size = path.stat().st_size
-    if not print_json(options, {"file": str(path), "bytes": size, "missing": missing}):
+    document = {"file": str(path), "bytes": size, "missing": missing, "left_out": [*left_out]}
+    if not print_json(options, document):
         print(f"{path}: {size:,} bytes, {missing} runs of the study are missing")
-    return 0
+    for line in left_out:
+        print(f"a board leaves out {make_printable(line)}", file=sys.stderr)
+    return 1 if left_out else 0
 
 
 def run_export(options: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.profile import holds_model
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.errors import UserError
-from placement_gym.base.files import make_output_folder, safe_name, write_text
+from placement_gym.base.files import check_output_folder, make_output_folder, safe_name, write_text
 from placement_gym.base.progress import progress_bar
 from placement_gym.base.texts import make_printable
 from placement_gym.deployment.faults import FaultFinder, Findings
@@ -73,7 +73,7 @@ def check(
         EngineError: The reference does not run.
     """
     started = perf_counter()
-    folder = make_output_folder(out)
+    folder = check_output_folder(out)
     spec = ModelSpec(model, "op", "folded", shapes, data_shapes, scenario)
     reference, tested = choose_reference(resolve_devices(devices, "measured"))
     rows, graph = [], None
@@ -173,5 +173,6 @@ def write_constraints(rows: list[Document], file: Path) -> str | None:
     if not keep_off:
         return None
     constraints = Constraints(keep_off=keep_off)
+    make_output_folder(file.parent)
     write_text(file, json.dumps(constraints.to_json(), indent=1) + "\n")
     return str(file)

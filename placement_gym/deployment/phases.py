@@ -18,12 +18,11 @@ from placement_gym.base.arrays import FloatArray
 from placement_gym.base.errors import UserError
 from placement_gym.base.ratios import join_noise
 from placement_gym.bench.run.finalists import UNDECIDED, WITHIN_NOISE, YES
-from placement_gym.deployment.candidates import Candidate, collect
+from placement_gym.deployment.candidates import Candidate, collect, solve_program
 from placement_gym.deployment.plan_rows import judge, make_rows
 from placement_gym.models.scenario import Scenario
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
-from placement_gym.solvers.milp import serial_program
 
 LABEL = "phases"
 """Of the row of two placements."""
@@ -76,7 +75,7 @@ def add_phase_candidates(
     """The candidates, and the best placements for the prompt alone and for the tokens alone."""
     labels = ("milp of the prompt", "milp of the tokens")
     solved = [
-        (label, serial_program(twin.problem, costs, time_limit_s).assignment)
+        (label, solve_program(twin.problem, costs, time_limit_s, label).assignment)
         for label, costs in zip(labels, split_costs(backend, twin.costs), strict=True)
     ]
     named = [(label, assignment) for label, assignment in solved if assignment is not None]

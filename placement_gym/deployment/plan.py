@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -11,13 +12,25 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from placement_gym.backends.measured.kept_profiles import explain_interrupt, load_or_measure
+from placement_gym.backends.measured.kept_profiles import (
+    explain_interrupt,
+    kept_profile,
+    load_or_measure,
+)
+from placement_gym.backends.measured.measuring import MeasuringBackend
+from placement_gym.backends.measured.profile import n_measurements
 from placement_gym.backends.measured.timing_protocol import QUICK
 from placement_gym.backends.measured.tolerance import F32_TOLERANCE
 from placement_gym.backends.pipeline.stage import with_streams
 from placement_gym.base.arguments import check_objective
 from placement_gym.base.errors import UserError, warn_user
-from placement_gym.base.files import keep_if_possible, make_output_folder, safe_name, write_text
+from placement_gym.base.files import (
+    check_output_folder,
+    keep_if_possible,
+    make_output_folder,
+    safe_name,
+    write_text,
+)
 from placement_gym.bench.run.row_schema import to_plain
 from placement_gym.deployment.candidates import Candidate
 from placement_gym.deployment.export import export_phases, export_placement
@@ -133,9 +146,9 @@ def plan(
     check_objective(objective)
     if phases and sweep:
         raise UserError("a sweep varies one placement: leave the sweep or phases out")
-    folder = make_output_folder(out)
+    folder = check_output_folder(out)
     if export is not None:
-        make_output_folder(export)
+        check_output_folder(export)
     backend, notes = build_backend_to_split(
         ModelSpec(model, granularity, "folded", shapes, data_shapes, scenario),
         devices,
@@ -148,6 +161,8 @@ def plan(
     check_room(problem)
     if phases:
         check_phases(problem, objective)
+    if not quiet:
+        print(describe_steps(backend, time_limit_s, refresh, sweep), file=sys.stderr, flush=True)
     # A rough profile suffices: what is solved on it is measured before it is handed over.
     with closing(backend), explain_interrupt(backend, quick=True):
         costs = load_or_measure(backend, refresh, quiet, quick=True)
@@ -173,6 +188,22 @@ def plan(
         export_winner(problem, found, export, model, shapes)
         document["exported"] = str(export)
     return document
+
+
+def describe_steps(
+    backend: MeasuringBackend, time_limit_s: float, refresh: bool, sweep: bool
+) -> str:
+    """Describe what a plan takes, before minutes of it begin; its bars estimate each step."""
+    kept = None if refresh else kept_profile(backend, quick=True)
+    measurements = n_measurements(backend.problem, QUICK)
+    steps = [
+        "the profile that is kept" if kept else f"a profile of {measurements} measurements",
+        f"solvers, {time_limit_s:.0f} s for each program at most",
+        f"at most {backend.protocol.final_compiles} rounds of measurements of all candidates, and "
+        "again of the best split",
+        *(["a sweep of properties"] if sweep else []),
+    ]
+    return f"{len(steps)} steps: {'; '.join(steps)}"
 
 
 def describe_tolerance(problem: Problem, tolerance: float) -> list[str]:
@@ -245,6 +276,7 @@ def write_files(
     from placement_gym.view.figures.style import draw_if_possible
 
     file = Path(document["file"])
+    make_output_folder(file.parent)
     make_placement(problem, found.chosen, found.result.streams).save(file, follow=False)
     write_text(costs_beside(file), json.dumps(costs.to_json()) + "\n")
     write_text(file.with_name(f"{file.stem}-report.json"), json.dumps(document, indent=1) + "\n")

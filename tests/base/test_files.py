@@ -15,6 +15,7 @@ from placement_gym.base.files import (
     PIECE,
     FileError,
     check_output_file,
+    check_output_folder,
     keep_if_possible,
     make_output_folder,
     read_bytes,
@@ -30,6 +31,13 @@ def test_output_folder_is_made_with_parents_and_left_empty(tmp_path: Path) -> No
     assert folder == tmp_path / "a" / "b"
     assert list(folder.iterdir()) == []
     assert make_output_folder(str(folder)) == folder
+
+
+def test_a_folder_is_checked_without_a_trace(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    for name in ("old", "new", "old/new/below"):
+        check_output_folder(tmp_path / name)
+    assert [path.name for path in tmp_path.rglob("*")] == ["old"]
 
 
 def test_a_folder_that_cannot_be_made_is_the_users_error(tmp_path: Path) -> None:
@@ -51,7 +59,8 @@ def test_a_folder_that_cannot_be_written_is_the_users_error(
 
 
 def test_an_output_file_needs_a_folder_and_is_none_itself(tmp_path: Path) -> None:
-    assert check_output_file(tmp_path / "new" / "costs.json").parent.is_dir()
+    assert check_output_file(tmp_path / "new" / "below" / "x.json") == tmp_path / "new/below/x.json"
+    assert not (tmp_path / "new").exists()
     with pytest.raises(UserError, match="is a folder"):
         check_output_file(tmp_path)
 
