@@ -24,7 +24,7 @@ from stable_baselines3.common.vec_env import SubprocVecEnv, VecEnv, VecEnvWrappe
 
 from agents.common.evaluated import Evaluated, WatchRollouts
 from agents.common.vec_env import PlacementVecEnv, vectorize
-from agents.common.weights import Parts, explain_mismatch
+from agents.common.weights import Parts, check_rows, explain_mismatch
 from placement_gym.base.arguments import check_integer
 from placement_gym.base.arrays import IntArray
 from placement_gym.envs.env import DevicePlacementEnv
@@ -169,7 +169,11 @@ class OnPolicyLearner(OnPolicyAlgorithm):
 
     def get_training_state(self) -> Parts:
         """Return what a checkpoint keeps in addition to weights and optimizer, by part and name."""
-        return {"best": self.evaluated.get_state()}
+        answers = {"graph": [*self.answers], "placement": [*self.answers.values()]}
+        return {
+            "best": self.evaluated.get_state(),
+            "answers": {key: np.array(rows) for key, rows in answers.items() if rows},
+        }
 
     def set_training_state(self, state: Parts) -> None:
         """Take what ``get_training_state`` returned; parts without arrays may be absent.
@@ -179,7 +183,12 @@ class OnPolicyLearner(OnPolicyAlgorithm):
         """
         base = self.find_base()
         width = get_action_dim(self.action_space if base is None else base.action_space)
+        answers = state.get("answers", {})
+        if answers:
+            check_rows(answers, {"graph": (), "placement": (width,)})
         self.evaluated.set_state(state.get("best", {}), width)
+        rows = zip(answers.get("graph", ()), answers.get("placement", ()), strict=True)
+        self.answers = {int(graph): row for graph, row in rows}
 
     def _setup_learn(self, *args: Any, **kwargs: Any) -> tuple[int, BaseCallback]:
         """See SB3, whose default logger makes a folder that stays empty."""

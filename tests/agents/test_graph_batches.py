@@ -72,7 +72,7 @@ def test_the_remedy_for_an_unknown_graph_helps_a_made_agent() -> None:
     model = agents.make("hsdag", simulated())
     other = simulated(devices="cpu+igpu")
     with pytest.raises(
-        MissingGraphError, match=r"policy\.add_graphs\(env\.unwrapped\.graph_tab.*make"
+        MissingGraphError, match=r"policy\.add_graphs\(env\.unwrapped.*make"
     ):
         model.predict(other.reset()[0])
     model.policy.add_graphs(other.unwrapped.graph_table())
