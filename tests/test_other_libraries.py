@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -38,7 +39,11 @@ def test_the_block_of_a_library_runs(name: str, code: str, tmp_path: Path) -> No
     (tmp_path / "placement_flat.py").write_text(FLAT)
     (tmp_path / "block.py").write_text(code)
     command = [sys.executable, "-W", "ignore", "block.py"]
-    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=500)
+    # small networks: further threads only wait for each other
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    found = subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=500
+    )
     assert found.returncode == 0, found.stderr[-3000:]
 
 
