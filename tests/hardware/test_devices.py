@@ -15,6 +15,7 @@ from placement_gym.hardware.devices import (
     PRESETS,
     TESTBED,
     collect_cautions,
+    find_device,
     has_mixed_precision,
     is_testbed,
 )
@@ -155,6 +156,16 @@ def test_a_property_beyond_its_range_or_of_a_field_is_refused(key: str, value: A
 def test_words_and_numbers_of_the_range_are_taken(value: Any) -> None:
     assert DeviceSpec("CPU", properties={"NUM_STREAMS": value}).properties
     assert DeviceSpec("CPU", properties={"PERFORMANCE_HINT": "LATENCY", "PERF_COUNT": False})
+
+
+@pytest.mark.parametrize(
+    ("names", "answer", "index"),
+    [("CPU,GPU", "GPU.0", 1), ("GPU.0,CPU", "GPU", 0), ("GPU,GPU.1", "GPU.1", 1)],
+)
+def test_an_answer_of_openvino_finds_the_device_it_names(
+    names: str, answer: str, index: int
+) -> None:
+    assert find_device(names.split(","), answer) == index
 
 
 def test_large_allocations_and_offloading_are_properties_of_a_gpu() -> None:
