@@ -163,17 +163,22 @@ def plan(
         check_phases(problem, objective)
     if not quiet:
         print(describe_steps(backend, time_limit_s, refresh, sweep), file=sys.stderr, flush=True)
+    # A model may have a plan for each objective: neither overwrites the other.
+    kind = "" if objective == "latency" else f"-{objective}"
+    stem = folder / f"plan-{safe_name(problem.units.graph.model)}{kind}"
     # A rough profile suffices: what is solved on it is measured before it is handed over.
     with closing(backend), explain_interrupt(backend, quick=True):
         costs = load_or_measure(backend, refresh, quiet, quick=True)
         found = select(backend, costs, time_limit_s, phases, quiet)
         tolerance = backend.tolerance
         notes += describe_tolerance(problem, tolerance)
-        tried = sweep_properties(backend, found, quiet) if sweep else None
-    # A model may have a plan for each objective: neither overwrites the other.
-    kind = "" if objective == "latency" else f"-{objective}"
-    stem = folder / f"plan-{safe_name(problem.units.graph.model)}{kind}"
-    document = make_document(problem, found, objective, notes, stem)
+        document = make_document(problem, found, objective, notes, stem)
+        try:
+            tried = sweep_properties(backend, found, quiet) if sweep else None
+        except KeyboardInterrupt:
+            document["wall_s"] = perf_counter() - started
+            write_files(document, problem, costs, found, pictures)
+            raise KeyboardInterrupt(f"{stem}.json is the plan without the sweep") from None
     if tried:
         document["sweep"] = to_plain(tried.report(tolerance))
         problem, found = tried.apply(problem, found)
