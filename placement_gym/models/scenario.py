@@ -84,9 +84,10 @@ def bind_batch(model: ov.Model) -> None:
     Raises:
         UserError: The model cannot have this batch.
     """
-    batch, shapes = find_batch(model), {}
+    batch = find_batch(model)
+    shapes: dict[str, list[int | str]] = {}
     for port in model.inputs:
-        axis, sizes = batch_axis(port), list(map(str, port.get_partial_shape()))
+        axis, sizes = batch_axis(port), [str(size) for size in port.get_partial_shape()]
         if axis is not None and port.get_partial_shape()[axis].is_dynamic:
             shapes[input_names(port)[0]] = [*sizes[:axis], batch, *sizes[axis + 1 :]]
     if shapes:

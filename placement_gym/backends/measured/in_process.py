@@ -252,10 +252,10 @@ class MeasuredBackend(MeasuringBackend):
                 outputs = self.compile(assignment).outputs()
             except Exception as error:
                 raise classify(error) from error
-        error = error_of_steady(outputs, self.expected_outputs, self.steady)
-        if error > self.tolerance:
+        difference = error_of_steady(outputs, self.expected_outputs, self.steady)
+        if difference > self.tolerance:
             self.check_shared_constants(outputs)
-        return error
+        return difference
 
     def operator_errors(self, device: int, chosen: IntArray) -> FloatArray:
         if self.stateful:
