@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import DummyVecEnv
@@ -29,12 +28,12 @@ class FromBest(PerUnitEnv):
     Before the first episode, and after every seed, the first placements are evaluated.
 
     Args:
-        env: The environment to place in.
+        base: Evaluates whole placements.
         begin_with: See ``agents.search.starts.propose_first``.
     """
 
-    def __init__(self, env: gym.Env[Any, Any], begin_with: str) -> None:
-        super().__init__(env, start="best")
+    def __init__(self, base: DevicePlacementEnv, begin_with: str) -> None:
+        super().__init__(base, start="best")
         self.begin_with = begin_with
 
     def choose_start(self) -> IntArray:
