@@ -142,6 +142,10 @@ class CliffEngine(MeasuringBackend):
     def check_reference(self) -> None:
         """Nothing to check."""
 
+    @property
+    def steady(self) -> list[bool]:
+        return [True]
+
     def output_error(self, assignment: IntArray) -> float:
         raise NotImplementedError
 
