@@ -88,7 +88,7 @@ class Doppler(Search):
     def learn(self, total_timesteps: int) -> Doppler:
         """Imitate and simulate once, then evaluate ``total_timesteps`` more placements.
 
-        The placement of the most likely decisions is evaluated after them.
+        The last of them is that of the most likely decisions.
 
         Raises:
             UserError: ``total_timesteps`` is not an integer.
@@ -99,9 +99,10 @@ class Doppler(Search):
             self.learn_on_own_schedule()
             self.prepared = True
         self.costs, self.first, self.warned = [], self.evaluations, False
-        super().learn(total_timesteps)
+        super().learn(max(total_timesteps - 1, 0))
         placed = self.place()
-        self.evaluate(placed[None])
+        if total_timesteps:
+            self.evaluate(placed[None])
         if not self.best_speedup:
             self.assignment = placed
         return self

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import one_hot
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.utils.checkpoint import checkpoint
 
@@ -252,7 +253,9 @@ class AutoregressiveDevices:
         """The distribution of each device, conditioned on the (B, M) devices before it."""
         logits, allowed = self.network.compute_logits(self.encoded, actions), self.allowed
         if self.memory is not None:
-            roomy = self.memory.masks(actions)
+            # what was chosen had room; proposals are scored whether they had or not
+            chosen = one_hot(actions.long(), self.network.n_devices).bool()
+            roomy = self.memory.masks(actions) | chosen
             allowed = roomy if allowed is None else roomy & allowed
         return UnitCategorical(logits, self.weight, None, allowed)
 
