@@ -7,6 +7,7 @@ import os
 import platform
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -80,19 +81,16 @@ def report_machine(
     }
     with tempfile.TemporaryDirectory() as folder:
         parts: dict[str, Callable[[], Document]] = {
-            f"check {model}": lambda model=model: check(  # type: ignore[misc]
-                model, specs, folder, quiet=quiet
-            )
-            for model in map(str, models)
+            f"check {Path(str(model)).name}": partial(check, model, specs, folder, quiet=quiet)
+            for model in models
         }
+        whole = ModelSpec(first, DEFAULT_GRANULARITY)
         parts |= {
-            "profile": lambda: profile(
-                ModelSpec(first, DEFAULT_GRANULARITY), specs, folder, quiet=quiet
+            "profile": partial(profile, whole, specs, folder, quiet=quiet),
+            "fidelity": partial(
+                fidelity, first, specs, n_placements=placements, out=folder, quiet=quiet
             ),
-            "fidelity": lambda: fidelity(
-                first, specs, n_placements=placements, out=folder, quiet=quiet
-            ),
-            "plan": lambda: plan(first, specs, out=folder, quiet=quiet),
+            "plan": partial(plan, first, specs, out=folder, quiet=quiet),
         }
         for name, run in parts.items():
             begun = perf_counter()
