@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 LIMIT = 3 * 2**30
-"""Bytes of address space: torch, numba and OpenVINO need 1.6 GiB for the toy, 2.4 for ResNet-50."""
+"""Bytes of address space; torch and OpenVINO's threads take 1.6 GB for the toy, 2.6 for ResNet."""
 SIM = ["--env", "DevicePlacementSim-v0", "-m", "tiny", "-d", "cpu+igpu"]
 STUDY = """\
 env: DevicePlacementSim-v0
