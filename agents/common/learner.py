@@ -252,8 +252,8 @@ class OnPolicyLearner(OnPolicyAlgorithm):
     @property
     def predicts_placements(self) -> bool:
         """True if its predictions may be whole placements, not the device of one unit alone."""
-        known = self.observation_space.spaces if self.find_base() else {}
-        return "current_unit" not in known
+        space = self.observation_space
+        return not isinstance(space, spaces.Dict) or "current_unit" not in space.spaces
 
     def compare_greedy(self) -> None:
         """Drop answers that are no better than the greedy placement, which is evaluated now.
