@@ -70,15 +70,23 @@ def read_parameters(function: Callable[..., Any]) -> tuple[set[str], bool]:
     return named, any(one.kind is one.VAR_KEYWORD for one in parameters)
 
 
-def check_options(agent: str, factory: Callable[..., Any], given: Collection[str]) -> None:
+def check_options(
+    agent: str, factory: Callable[..., Any], given: Collection[str], further: Collection[str] = ()
+) -> None:
     """Raise unless a factory takes all options that are given.
+
+    Args:
+        agent: Its name.
+        factory: The factory.
+        given: Names of options.
+        further: Options that the caller takes itself.
 
     Raises:
         UserError: It does not; the message suggests the nearest name and lists all.
     """
     if not given:
         return
-    known = list_options(factory)
+    known = list_options(factory).union(further)
     for option in given:
         if option not in known:
             other = OTHER_NAMES.get(option)

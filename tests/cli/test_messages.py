@@ -43,7 +43,10 @@ NEAR = [
     ),
     ("bench run misspelt_model.yaml --out o", "no model 'tinny'; did you mean 'tiny'?"),
     ("bench run misspelt_key.yaml --out o", "'bugdet' is not known among"),
-    ("bench run misspelt_option.yaml --out o", "an option of agent 'saved' cannot be 'fil'; did"),
+    (
+        "bench run misspelt_option.yaml --out o",
+        "agent 'saved' has no option 'fil'; did you mean 'file'",
+    ),
     ("compare SIM -d cpu+dgp", "did you mean 'cpu+dgpu'?"),
     ("compare SIM -d GPUU,CPU", "did you mean 'GPU'?"),
     ("plan -m tiny -d cpu-testbd", "did you mean 'cpu-testbed'?"),

@@ -127,7 +127,8 @@ class AgentSpec:
             )
         parameters = inspect.signature(found).parameters
         if self.factory is None and self.name in registered_agents():
-            load_bundled("agents.options:check_options")(self.name, found, self.make_kwargs)
+            check_options = load_bundled("agents.options:check_options")
+            check_options(self.name, found, self.kwargs, (REPAIR,))
             return
         if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
             return  # its own algorithm has them
