@@ -36,8 +36,6 @@ def find_largest_bytes(graph: OpGraph) -> FloatArray:
     largest = np.array([prod(shape) * BYTES.get(kind, 4) for shape, kind in types], np.float64)
     state = 0 if graph.state_bytes is None else graph.state_bytes
     np.maximum(largest, graph.weight_bytes - state, out=largest)
-    for operators, size_bytes in graph.copied:
-        np.maximum.at(largest, list(operators), size_bytes)
     tensors = graph.tensors
     tensor, reader = tensors.readings()
     held = tensors.size_bytes if tensors.held_bytes is None else tensors.held_bytes
