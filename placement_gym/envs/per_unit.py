@@ -94,6 +94,8 @@ class PerUnitEnv(gym.Env[Observation, np.int64]):
             raise unknown_name("reward", reward, PER_UNIT_REWARDS)
         self.base, self.render_mode = base, base.render_mode
         self.start, self.final_only = start, reward == "final"
+        improvement = rewards.get_reward("improvement", base.penalty)
+        self.reward = base.reward if self.final_only else improvement
         n_nodes, n_units = base.observer.n_nodes, base.problem.n_units
         self.action_space = spaces.Discrete(base.observer.n_devices)
         self.observation_space: spaces.Space[Any] = spaces.Dict(
@@ -173,8 +175,7 @@ class PerUnitEnv(gym.Env[Observation, np.int64]):
         now = self.base.evaluate(self.assignment, keep=np.arange(n_units) == self.current - 1)
         self.assignment = self.base.assignment  # others may have made room
         self.update_best(now)
-        reward = self.base.reward if self.final_only else rewards.improvement
-        return float(reward(now, before))
+        return float(self.reward(now, before))
 
     def update_best(self, measurement: Measurement) -> None:
         """Keep the current placement for ``start="best"`` if its measurement is the fastest."""

@@ -20,12 +20,14 @@ TIGHT = ["CPU", {"name": "GPU", "weight_share": 0.3}]
 """The diamond's units hold 100, 200, 300 and 400 bytes, and its GPU 500."""
 
 
-def test_a_step_is_paid_for_the_bytes_that_it_makes_too_many() -> None:
-    env = PerUnitEnv(DevicePlacementEnv(diamond_backend(diamond_problem(LIMITED))))
+@pytest.mark.parametrize(("penalty", "paid"), [("graded", -90 * 400 / 1000), ("flat", 0.0)])
+def test_a_step_is_paid_for_the_bytes_that_it_makes_too_many(penalty: str, paid: float) -> None:
+    base = DevicePlacementEnv(diamond_backend(diamond_problem(LIMITED)), penalty=penalty)
+    env = PerUnitEnv(base)
     env.reset()
     steps = [env.step(1) for _ in range(4)]
     assert [info["excess_bytes"] for *_, info in steps] == [0, 0, 100, 500]
-    assert steps[3][1] == pytest.approx(-90 * 400 / 1000)
+    assert steps[3][1] == pytest.approx(paid)
 
 
 @pytest.mark.parametrize("reward", ["log_speedup", "improvement"])
