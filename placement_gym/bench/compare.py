@@ -157,12 +157,12 @@ def compare(
         document["replaced"] = " ".join(
             [*set(stale.values()), *files.describe_replaced(document, folder)]
         )
-        files.write_comparison(document, folder)
         new = {task.key for task in missing}
         undrawn = files.draw_runs(document, folder, pictures)
         undrawn += files.draw_placements(bench_env, document["rows"], new, folder, pictures)
         document["notes"] += undrawn
         document["drawn"] = not undrawn
+        files.write_comparison(document, folder)
     return document
 
 

@@ -91,7 +91,7 @@ def test_the_first_step_goes_on_from_the_rollout(algorithm: str) -> None:
         lambda *_: read.append(torch.is_grad_enabled())
     )
     model.learn(20)
-    assert read == [True, True]
+    assert read == [True, True, False]  # the last is of the most likely placement, at the end
     anew: Any = make(simulated(), 0, algorithm=algorithm, policy=SMALL, n_epochs=2)
     train = anew.train
     anew.train = lambda: (anew.policy.clear_caches(), train())

@@ -119,10 +119,10 @@ def test_logging_is_written_and_printed_where_it_is_asked_for(
     assert list((tmp_path / "logs").glob("REINFORCE_1/events*"))
 
 
-def test_an_environment_of_another_graph_is_refused_as_by_sb3(tmp_path: Path) -> None:
+def test_an_environment_of_another_graph_is_refused_with_a_remedy(tmp_path: Path) -> None:
     model = trained("rnn")
     model.save(tmp_path / "model.zip")
     other = gym.make(SIMULATED, model="resnet")
     assert placement_env(other).problem.n_units != 7
-    with pytest.raises(ValueError, match="spaces do not match"):
+    with pytest.raises(ValueError, match=r"max_nodes=7.*make this environment with"):
         load(model, tmp_path / "model.zip", env=other)

@@ -25,5 +25,5 @@ def test_rows_that_a_board_leaves_out_are_named(
     write_rows(out, [row | {"latency_ms": row["latency_ms"] / 2} for row in read_rows(out)])
     assert main([*words, "-q"]) == 1
     printed = capsys.readouterr()
-    assert "a board leaves out random" in printed.err
+    assert f"a board leaves out {to}: random, tiny, seed 0: latency_ms was" in printed.err
     assert str(to / PACKED_ROWS) in printed.out

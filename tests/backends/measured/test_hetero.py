@@ -357,4 +357,4 @@ def test_an_alias_never_takes_the_name_of_another_device() -> None:
 
 
 def test_device_with_a_plugin_registered_once_keeps_its_name() -> None:
-    assert alias_device(DeviceSpec("GPU"), 1) == DeviceSpec("GPU")
+    assert alias_device(DeviceSpec("NPU"), 1) == DeviceSpec("NPU")

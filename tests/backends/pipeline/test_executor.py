@@ -10,6 +10,7 @@ from threading import Event, Semaphore
 from typing import Any
 
 import numpy as np
+import openvino as ov
 import pytest
 from processes import run_python
 
@@ -22,6 +23,8 @@ SAVED = Path(__file__).parents[2] / "data" / "saved"
 
 
 class Tensor:
+    element_type = ov.Type.f64
+
     def __init__(self, value: float) -> None:
         self.data = np.array([value])
 

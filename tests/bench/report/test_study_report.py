@@ -208,7 +208,9 @@ def test_a_report_without_the_model_has_no_picture_of_it(folder: Path, tmp_path:
     gone = replace(REPORTED, models=["gone.xml"], agents=["min-cut"], published={})
     tasks = {task.seed: task for task in gone.tasks()}
     changed = [
-        row | {"key": tasks[row["seed"]].key, "problem": tasks[row["seed"]].problem}
+        row
+        | {"problem": tasks[row["seed"]].problem}
+        | {"env_kwargs": row["env_kwargs"] | {"model": "gone.xml"}}
         for row in read_rows(folder)
         if row["agent"] == "min-cut" and row["model"] == "resnet"
     ]

@@ -22,7 +22,7 @@ from placement_gym.bench.run import rows as rows_file
 from placement_gym.bench.run.agents import load_agent
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
 from placement_gym.bench.study.executors import Serial
-from placement_gym.bench.study.replay import validate
+from placement_gym.bench.study.row_checks import validate
 from placement_gym.bench.study.runner import describe_study, run_study
 from placement_gym.bench.study.worker import make_failed_row, run_task
 from placement_gym.cli.main import main
