@@ -53,6 +53,7 @@ def test_memory_and_largest_allocation_are_those_of_the_card(
     assert not gpu.memory_pool
 
 
+@pytest.mark.slow
 def test_the_plugin_takes_the_properties_that_we_allow() -> None:
     core, model = ov.Core(), make_small()
     for key in sorted(TAKEN["GPU"] - NOT_HERE):

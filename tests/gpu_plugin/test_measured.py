@@ -111,6 +111,7 @@ def test_a_tensor_beyond_the_largest_allocation_is_refused_in_words(
     assert "[GPU] Exceeded max size of memory object allocation" in measured.error
 
 
+@pytest.mark.slow
 def test_throughput_and_streams_run_on_a_gpu() -> None:
     protocol = TimingProtocol(warmup=0, repeats=1, objective="throughput", window=2)
     backend = build(EXACT, protocol=protocol)
