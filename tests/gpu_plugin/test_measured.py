@@ -63,7 +63,9 @@ def test_neighbours_on_one_gpu_are_kept_apart_by_an_alias() -> None:
     assert (measured.error, measured.n_submodels) == ("", 3)
 
 
-@pytest.mark.parametrize("devices", [EXACT, HALF], ids=["f32", "f16"])
+@pytest.mark.parametrize(
+    "devices", [EXACT, pytest.param(HALF, marks=pytest.mark.slow)], ids=["f32", "f16"]
+)
 def test_counters_of_the_gpu_reach_the_operators(devices: tuple[DeviceSpec, ...]) -> None:
     messages: list[str] = []
     backend = build(devices, Reporter(print_message=messages.append))
