@@ -31,13 +31,14 @@ TABLE_1 = {"inception-fp16": (728, 764), "resnet-fp16": (396, 411), "bert-8-fp16
 DEVICES = "hsdag-paper"
 SMALLER, WHOLE = "colocated", "op"
 """Units after the paper's co-location, and without coarsening."""
-HSDAG, RL, PLACETO, RNN = "HSDAG", "HSDAG, rl", "Placeto", "RNN-based"
+HSDAG, CODE, RL, PLACETO, RNN = "HSDAG", "HSDAG, code", "HSDAG, rl", "Placeto", "RNN-based"
 SINGLES = "HSDAG, rl without grouping"
 MULTISCALE, ANNEALING, OPTIMUM = "logits-multiscale", "annealing", "proven optimum"
 ARMS: dict[str, Callable[..., Any]] = {
     HSDAG: partial(agents.make, "hsdag", preset="paper"),
+    CODE: partial(agents.make, "hsdag", preset="code"),
     RL: partial(agents.make, "hsdag"),
-    SINGLES: partial(agents.make, "hsdag", policy={"groups": 0, "depth": 0}),
+    SINGLES: partial(agents.make, "hsdag", policy={"depth": 0}),
     MULTISCALE: partial(agents.make, "logits-multiscale"),
     ANNEALING: partial(agents.make, "annealing", start="random"),
     PLACETO: partial(agents.make, "placeto", preset="paper"),

@@ -58,6 +58,8 @@ DRAWN = 2000
 RECENT = 100
 """Placements that a mean is of."""
 FLOOR = "annealing"
+SINGLE_UNITS = "hsdag, single units"
+"""HSDAG's encoder and placer alone: what grouping costs."""
 PUBLISHED = ("rnn", "gdp", "hdp", "placeto")
 """Published systems whose curves are not drawn."""
 
@@ -70,11 +72,16 @@ def make_ppo(env: DevicePlacementEnv, seed: int) -> PPO:
 AGENTS: dict[str, Callable[..., Any]] = {
     **{
         name: partial(agents.make, name)
-        for name in ("logits", "logits-multiscale", "logits-groups", "hsdag", "post", *PUBLISHED)
+        for name in ("logits", "logits-multiscale", "logits-groups", "graph-groups", "hsdag")
     },
-    "hsdag rl-redraw": partial(agents.make, "hsdag", preset="rl-redraw"),
+    SINGLE_UNITS: partial(agents.make, "hsdag", policy={"depth": 0}),
+    **{name: partial(agents.make, name) for name in ("post", *PUBLISHED)},
+    "graph-groups, redrawn": partial(
+        agents.make, "graph-groups", redraw=100, envs={"num_envs": 5}, n_steps=4
+    ),
     FLOOR: partial(agents.make, FLOOR, start="random"),
     "hsdag paper": partial(agents.make, "hsdag", preset="paper"),
+    "hsdag code": partial(agents.make, "hsdag", preset="code"),
     "ppo": make_ppo,
 }
 """Learned agents from random starts, and what they are compared with."""

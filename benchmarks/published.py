@@ -65,7 +65,7 @@ IMITATING = {**STARTED, "imitate": 10.0}
 LEARNED = ("rnn", "hdp", "post", "placeto", "doppler", "gdp", "hsdag")
 CLASSIC = ("heft", "random-blocks", "hill-climb", "search", "critical-path")
 HSDAG_PARTS: dict[str, dict[str, Any]] = {
-    "grouping": {"groups": 0, "depth": 0},
+    "grouping": {"depth": 0},
     "encoder": {"layers": 0},
     "times": {"cost_weight": 0.0},
 }

@@ -43,7 +43,9 @@ class DrawnGroups:
         self.keys, self.memory = keys, memory
         self.mask: Tensor | None = None
         n_edges = [len(step.tree) for step in batch.steps]
-        trees = [s.edges[:, s.tree] + int(b) for s, b in zip(batch.steps, batch.begins, strict=True)]
+        trees = [
+            s.edges[:, s.tree] + int(b) for s, b in zip(batch.steps, batch.begins, strict=True)
+        ]
         scores = networks.score_edges(z, torch.cat(trees, dim=1)).split(n_edges)
         scores = [one + b for one, b in zip(scores, bias, strict=True)]
         self.scores = torch.nn.utils.rnn.pad_sequence(scores, batch_first=True)
@@ -62,14 +64,18 @@ class DrawnGroups:
     def conditioned_on(self, actions: Tensor) -> GroupedDevices:
         if self.last is not None and torch.equal(self.last[0], actions):
             return self.last[1]
-        keep = self.memory.recall(self.keys, actions, torch.zeros_like(self.scores[self.row]).bool())
+        keep = self.memory.recall(
+            self.keys, actions, torch.zeros_like(self.scores[self.row]).bool()
+        )
         return self.given(keep)
 
     def given(self, keep: Tensor) -> GroupedDevices:
         keep = keep & self.valid[self.row]
         states = self.row.tolist()
         sizes = [len(self.batch.steps[s].tree) for s in states]
-        distinct, index = torch.unique(torch.cat([self.row[:, None], keep.long()], 1), dim=0, return_inverse=True)
+        distinct, index = torch.unique(
+            torch.cat([self.row[:, None], keep.long()], 1), dim=0, return_inverse=True
+        )
         ds = distinct[:, 0].tolist()
         parts = [one[: len(self.batch.steps[s].tree)].bool() for s, one in zip(ds, distinct[:, 1:])]
         groups = group_states(self.graphs, self.batch, ds, parts)
@@ -80,7 +86,9 @@ class DrawnGroups:
         if self.mask is not None:
             shared = intersect_followers(self.mask, groups.leader[index])
             allowed = shared if allowed is None else shared & allowed[index]
-            devices = GroupedDevices(logits[index], groups.decides[index], groups.leader[index], allowed)
+            devices = GroupedDevices(
+                logits[index], groups.decides[index], groups.leader[index], allowed
+            )
         else:
             devices = GroupedDevices(logits, groups.decides, groups.leader, allowed, index)
         signed = torch.where(keep, self.scores[self.row], -self.scores[self.row])

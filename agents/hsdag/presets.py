@@ -106,7 +106,6 @@ PRESETS: dict[str, Preset] = {
             features=tuple(FEATURES),
             directed=True,
             depth=ALL_LEVELS,
-            gate=False,
             groups=30.0,
             refine=200.0,
             cost_weight=2.0,

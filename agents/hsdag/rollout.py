@@ -164,9 +164,7 @@ class Rollout:
         self.embeddings[key] = z.detach()
         return z if z.requires_grad else self.networks.encode(graphs)
 
-    def stack_steps(
-        self, graphs: GraphBatch, rows: list[int], steps: list[GraphStep]
-    ) -> States:
+    def stack_steps(self, graphs: GraphBatch, rows: list[int], steps: list[GraphStep]) -> States:
         """Stack the steps of the graphs in these rows."""
         ptr, device = graphs.ptr.tolist(), graphs.x.device
         sizes = np.array([len(step.group) for step in steps])
