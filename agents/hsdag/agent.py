@@ -32,7 +32,7 @@ def make(
     Args:
         env: The environment to learn in.
         seed: Seed of all random numbers.
-        preset: ``"rl"``, ``"paper"`` or ``"code"``; of policy, ``PlacementVectorEnv`` and REINFORCE.
+        preset: ``"rl"``, ``"paper"`` or ``"code"``, see ``agents.hsdag.presets``.
         policy: Options of ``HSDAGPolicy`` that override the preset.
         envs: Arguments of ``PlacementVectorEnv`` that override the preset.
         begin_with: What is evaluated first: ``"nothing"``, ``"heuristics"`` or ``"search"``, see

@@ -356,7 +356,7 @@ def test_edges_are_kept_as_often_as_their_scores_say() -> None:
 def test_groups_become_single_units_as_placements_are_drawn() -> None:
     env = gym.make(SIMULATED, model="inception")
     policy = make(env, 0, policy={"groups": 5, "refine": 100}).policy
-    seen = {key: value for key, value in obs_as_tensor(vectorized(env).reset(), CPU).items()}
+    seen = obs_as_tensor(vectorized(env).reset(), CPU)
     sizes = []
     for drawn in (0, 200, 2_000):
         policy.drawn.fill_(drawn)
