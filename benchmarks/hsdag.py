@@ -2,6 +2,7 @@
 
     python benchmarks/hsdag.py run --rows rows.jsonl        # runs what has no row yet
     python benchmarks/hsdag.py tables --rows docs/results/hsdag-rows.jsonl.gz
+    python benchmarks/hsdag.py numbers --rows docs/results/hsdag-rows.jsonl.gz
     python benchmarks/hsdag.py statistics
 
 Devices are ``hsdag-paper``, whose single-device latencies are the published ones. Learned agents
@@ -18,8 +19,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import Row, combine, make_env, make_parser, print_table, read_rows, run_missing
-from learning import POINTS, learn_in
+from common import (
+    Row,
+    combine,
+    group_by,
+    make_env,
+    make_parser,
+    print_table,
+    read_rows,
+    run_missing,
+)
+from learning import DRAWN, POINTS, SINGLE_UNITS, SMALL, learn_in
 
 import agents
 from placement_gym.bench.study.spec import Study
@@ -33,12 +43,14 @@ SMALLER, WHOLE = "colocated", "op"
 """Units after the paper's co-location, and without coarsening."""
 HSDAG, CODE, RL, PLACETO, RNN = "HSDAG", "HSDAG, code", "HSDAG, rl", "Placeto", "RNN-based"
 SINGLES = "HSDAG, rl without grouping"
+GROUPS = "graph-groups"
 MULTISCALE, ANNEALING, OPTIMUM = "logits-multiscale", "annealing", "proven optimum"
 ARMS: dict[str, Callable[..., Any]] = {
     HSDAG: partial(agents.make, "hsdag", preset="paper"),
     CODE: partial(agents.make, "hsdag", preset="code"),
     RL: partial(agents.make, "hsdag"),
     SINGLES: partial(agents.make, "hsdag", policy={"depth": 0}),
+    GROUPS: partial(agents.make, GROUPS),
     MULTISCALE: partial(agents.make, "logits-multiscale"),
     ANNEALING: partial(agents.make, "annealing", start="random"),
     PLACETO: partial(agents.make, "placeto", preset="paper"),
@@ -47,6 +59,15 @@ ARMS: dict[str, Callable[..., Any]] = {
 TOO_LARGE = (RNN, "bert-8-fp16")
 """What the paper could not run either; it takes half an hour here."""
 KEYS = ("best_ms", "mean_ms")
+NUMBERS = {HSDAG: "paper", CODE: "code", RL: "rl", SINGLES: "rl, depth=0"}
+"""Presets of HSDAG, by arm."""
+OF_LEARNING = {
+    "hsdag paper": HSDAG,
+    "hsdag code": CODE,
+    "hsdag": RL,
+    SINGLE_UNITS: SINGLES,
+}
+"""The same by the names of ``learning.py``."""
 SINGLE = {"CPU-only": 0, "GPU-only": 1, "OpenVINO-CPU": 0, "OpenVINO-GPU": 1}
 """Number of the device; OpenVINO's own choices put the whole model on one, as ``hsdag-paper``
 supports all operators on both."""
@@ -56,6 +77,12 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("--rows", type=Path, default=Path("hsdag.jsonl"), help="%(default)s")
+    parser.add_argument(
+        "--learning",
+        type=Path,
+        default=Path("docs/results/learning-rows.jsonl.gz"),
+        help="rows of folded graphs (%(default)s)",
+    )
     parser.add_argument("--arms", default=";".join(ARMS), help="separated by ; (%(default)s)")
     parser.add_argument("--granularity", default=SMALLER, choices=(SMALLER, WHOLE), help="of units")
     parser.add_argument("--budget", type=int, default=2000, help="placements (%(default)s)")
@@ -140,6 +167,35 @@ def print_statistics(options: argparse.Namespace) -> None:
             }
         )
     print_table(lines)
+
+
+def print_numbers(options: argparse.Namespace) -> None:
+    """Print every number of HSDAG: raw graphs, and folded ones from the rows of ``learning.py``."""
+    found = [row | {"graph": "raw, fp16"} for row in read_rows(options.rows)]
+    found = [row for row in found if row["granularity"] == SMALLER]
+    for row in read_rows(options.learning):
+        if row["problem"] in SMALL and row["budget"] == DRAWN:
+            arm = OF_LEARNING.get(row["agent"])
+            found.append(row | {"graph": "folded", "arm": arm, "model": row["problem"]})
+    published = Study.load("paper").published[HSDAG]
+    lines = []
+    for (graph, model, arm), mine in group_by(found, "graph", "model", "arm").items():
+        if arm in NUMBERS:
+            best = [row["best_ms"][str(row["budget"])] for row in mine]
+            values = (np.mean(best), min(best), max(best))
+            lines.append(
+                {
+                    "model": shorten(model),
+                    "graph": f"{graph}, {mine[0]['units']} units",
+                    "preset": NUMBERS[arm],
+                    "budget": mine[0]["budget"],
+                    "seeds": len(mine),
+                    "version": mine[0]["version"],
+                    "best, ms": "{:.4g} ({:.4g} to {:.4g})".format(*values),
+                    "published, ms": published[shorten(model)],
+                }
+            )
+    print_table(sorted(lines, key=lambda line: (line["graph"], line["model"], line["preset"])))
 
 
 def print_tables(options: argparse.Namespace) -> None:
@@ -247,6 +303,7 @@ def describe_arms(rows: Sequence[Row]) -> list[Row]:
 COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
     "run": run_all,
     "tables": print_tables,
+    "numbers": print_numbers,
     "statistics": print_statistics,
 }
 

@@ -12,7 +12,6 @@ from agents.common.vec_env import vectorize
 from agents.common.weights import load_weights
 from agents.hsdag.policy import HSDAGPolicy
 from agents.hsdag.presets import PRESETS
-from agents.search.starts import NOTHING, begin
 from placement_gym.base.errors import unknown_name
 from placement_gym.envs.placement_env import placement_env
 
@@ -23,7 +22,6 @@ def make(
     preset: str = "rl",
     policy: dict[str, Any] | None = None,
     envs: dict[str, Any] | None = None,
-    begin_with: str = NOTHING,
     weights: str | Path | None = None,
     **settings: Any,
 ) -> REINFORCE:
@@ -35,8 +33,6 @@ def make(
         preset: ``"rl"``, ``"paper"`` or ``"code"``, see ``agents.hsdag.presets``.
         policy: Options of ``HSDAGPolicy`` that override the preset.
         envs: Arguments of ``PlacementVectorEnv`` that override the preset.
-        begin_with: What is evaluated first: ``"nothing"``, ``"heuristics"`` or ``"search"``, see
-            ``agents.search.starts``.
         weights: What the policy begins with: a file of ``agents.save_weights``; None is random.
         settings: Arguments of ``REINFORCE`` that override the preset, as ``imitate``.
 
@@ -58,7 +54,6 @@ def make(
         seed=seed,
         **{"device": "cpu", **chosen.reinforce, **settings},
     )
-    begin(model.policy, env, begin_with, seed)
     if weights is not None:
         load_weights(model, weights, Path(__file__).parent)
     return model
