@@ -3,6 +3,7 @@
     python benchmarks/hsdag.py run --rows rows.jsonl        # runs what has no row yet
     python benchmarks/hsdag.py tables --rows docs/results/hsdag-rows.jsonl.gz
     python benchmarks/hsdag.py numbers --rows docs/results/hsdag-rows.jsonl.gz
+    python benchmarks/hsdag.py parts --rows docs/results/hsdag-parts-rows.jsonl --budget 500
     python benchmarks/hsdag.py statistics
 
 Devices are ``hsdag-paper``, whose single-device latencies are the published ones. Learned agents
@@ -32,6 +33,7 @@ from common import (
 from learning import DRAWN, POINTS, SINGLE_UNITS, SMALL, learn_in
 
 import agents
+from agents.hsdag.presets import PAPER_FEATURES
 from placement_gym.bench.study.spec import Study
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.solvers.cuts import minimum_cut
@@ -61,6 +63,15 @@ TOO_LARGE = (RNN, "bert-8-fp16")
 KEYS = ("best_ms", "mean_ms")
 NUMBERS = {HSDAG: "paper", CODE: "code", RL: "rl", SINGLES: "rl, depth=0"}
 """Presets of HSDAG, by arm."""
+PARTS: dict[str, dict[str, Any]] = {
+    "rl": {},
+    "without gate": {"gate": False},
+    "groups left to the scores": {"refine": 0.0},
+    "all dominant edges kept, one level": {"groups": 0.0, "depth": 1},
+    "without grouping": {"depth": 0},
+    "without devices' times": {"features": PAPER_FEATURES, "cost_weight": 0.0},
+}
+"""Options of the preset ``rl`` that leave out a part of it."""
 OF_LEARNING = {
     "hsdag paper": HSDAG,
     "hsdag code": CODE,
@@ -134,6 +145,29 @@ def find_optimum_ms(env: DevicePlacementEnv) -> float:
     """Latency of the minimum cut, which is optimal on two devices without limits, in ms."""
     found = minimum_cut(env.problem.units, env.cost_table())
     return float(env.backend.evaluate(found.assignment).latency_ms)
+
+
+def run_parts(options: argparse.Namespace) -> None:
+    """Do the runs of parts that the file lacks, on folded graphs, and print all."""
+    jobs = combine(seed=range(options.seeds), problem=SMALL, part=PARTS, budget=[options.budget])
+    rows = run_missing(options.rows, jobs, run_part)
+    lines = []
+    for (part,), mine in group_by(rows, "part").items():
+        line: Row = {"variant": part}
+        for problem in SMALL:
+            above = [100.0 * (row["best_ms"][str(row["budget"])] / row["optimum_ms"] - 1.0)
+                     for row in mine if row["problem"] == problem]  # fmt: skip
+            line[problem] = f"{np.mean(above):.1f} ({min(above):.1f} to {max(above):.1f})"
+        line["CPU s"] = f"{np.mean([row['cpu_s'] for row in mine]):.1f}"
+        lines.append(line)
+    print_table(lines, "best placement, % above the optimum: mean over seeds, and range")
+
+
+def run_part(seed: int, problem: str, part: str, budget: int) -> Row:
+    """One run of a variant."""
+    env = make_env(problem, devices=DEVICES, observe_graph=False)
+    make = partial(agents.make, "hsdag", policy=PARTS[part])
+    return learn_in(env, make, seed, budget) | {"optimum_ms": find_optimum_ms(env)}
 
 
 def print_statistics(options: argparse.Namespace) -> None:
@@ -304,6 +338,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
     "run": run_all,
     "tables": print_tables,
     "numbers": print_numbers,
+    "parts": run_parts,
     "statistics": print_statistics,
 }
 

@@ -87,7 +87,7 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
         values = self.networks.compute_values(z, states.state)[row]
         # 4: one choice of a device for each group; step 5 is the algorithm's, as REINFORCE's
         if self.options.groups and self.options.depth:
-            places = torch.tensor([graph * STEPS + step for graph, step in keys])[row]
+            places = row.new_tensor([graph * STEPS + step for graph, step in keys])[row]
             scene = (self.networks, graphs, states, z, row, places, self.memory)
             return Decision(SampledGroups(*scene), values)
         trees = [step.tree for step in states.steps]

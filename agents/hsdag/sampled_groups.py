@@ -10,8 +10,7 @@ from copy import copy
 
 import torch
 from torch import Tensor
-from torch.nn.functional import logsigmoid
-from torch.nn.utils.rnn import pad_sequence
+from torch.nn.functional import logsigmoid, pad
 
 from agents.common.distribution import PlacementMemory, UnitCategorical, intersect_followers
 from agents.common.graphs import GraphBatch
@@ -71,14 +70,15 @@ class SampledGroups:
     ) -> None:
         self.networks, self.graphs, self.states, self.z = networks, graphs, states, z
         self.row, self.keys, self.memory = row, keys, memory
-        # logits of keeping each dominant edge, (S, K) with padding
+        # logits of keeping each dominant edge, padded to (S, N): a forest has less edges than nodes
+        n_slots = graphs.node_mask.shape[1]
         counts = [step.tree.shape[1] for step in states.steps]
         begun = zip(states.steps, states.begins.tolist(), strict=True)
         trees = torch.cat([step.tree + begin for step, begin in begun], dim=1)
         scores = networks.score_edges(z, trees).split(counts)
-        self.logits = pad_sequence(list(scores), batch_first=True) + states.prior[:, None]
-        sizes = torch.tensor(counts, device=z.device)[:, None]
-        self.valid = torch.arange(max(counts), device=z.device) < sizes
+        padded = [pad(one, (0, n_slots - len(one))) for one in scores]
+        self.logits = torch.stack(padded) + states.prior[:, None]
+        self.valid = torch.arange(n_slots, device=z.device) < row.new_tensor(counts)[:, None]
         self.mask: Tensor | None = None
         self.last: tuple[Tensor, GroupedDevices] | None = None
 
@@ -89,18 +89,19 @@ class SampledGroups:
         devices = self.given(keep)
         actions = devices.get_actions(deterministic)
         self.memory.keep(self.keys, actions, keep)
-        self.last = actions, devices
+        self.last = keep, devices
         return actions
 
     def conditioned_on(self, actions: Tensor) -> GroupedDevices:
         """The likelihood of (B, N) devices and of their groups; unknown ones have single units."""
-        if self.last is not None and torch.equal(self.last[0], actions):
-            return self.last[1]
         single = torch.zeros_like(self.logits[self.row], dtype=torch.bool)
-        return self.given(self.memory.recall(self.keys, actions, single))
+        keep = self.memory.recall(self.keys, actions, single)
+        if self.last is not None and torch.equal(self.last[0], keep):
+            return self.last[1]
+        return self.given(keep)
 
     def given(self, keep: Tensor) -> GroupedDevices:
-        """The devices of the groups that (B, K) kept edges make, each grouping computed once."""
+        """The devices of the groups that (B, N) kept edges make, each grouping computed once."""
         logits, valid = self.logits[self.row], self.valid[self.row]
         pairs = torch.cat([self.row[:, None], (keep & valid).long()], dim=1)
         distinct, row = torch.unique(pairs, dim=0, return_inverse=True)

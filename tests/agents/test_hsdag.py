@@ -331,9 +331,10 @@ def draws(policy: dict[str, Any] | None = None) -> tuple[HSDAGPolicy, Any, Sampl
 @torch.no_grad()
 def test_likelihoods_of_groups_and_devices_sum_to_one() -> None:
     _, _, devices = draws()
-    n_edges, total = devices.logits.shape[1], 0.0
+    n_edges, total = int(devices.valid.sum()), 0.0
     for keep in product((False, True), repeat=n_edges):
-        given = devices.given(torch.tensor([keep]))
+        padding = [False] * (devices.valid.shape[1] - n_edges)
+        given = devices.given(torch.tensor([[*keep, *padding]]))
         (deciding,) = given.weight[0].nonzero(as_tuple=True)
         shares = given.log_probs[0, deciding].exp().sum(dim=1)
         torch.testing.assert_close(shares, torch.ones_like(shares))
@@ -348,8 +349,8 @@ def test_edges_are_kept_as_often_as_their_scores_say() -> None:
     kept: list[torch.Tensor] = []
     devices.memory.keep = lambda *args: kept.append(args[2])  # type: ignore[method-assign]
     devices.get_actions()
-    shares = kept[0].float().mean(dim=0)
-    assert (shares - devices.logits[0].sigmoid()).abs().max() < 0.05
+    shares, wanted = kept[0].float().mean(dim=0), devices.logits[0].sigmoid()
+    assert (shares - wanted)[devices.valid[0]].abs().max() < 0.05
 
 
 @torch.no_grad()
@@ -415,3 +416,16 @@ def test_the_state_gains_the_embedding_of_its_group() -> None:
     inner = first.edges[:, first.group[first.edges[0]] == first.group[first.edges[1]]]
     pooled = policy.networks.pool_groups(state, first.group, inner)
     torch.testing.assert_close(z + second.shift, state + pooled[first.group])
+
+
+def test_groups_of_several_graphs_are_recalled() -> None:
+    envs = several("resnet", "tiny")
+    graphs = {key: one for env in envs.envs for key, one in env.graph_table().items()}
+    kwargs = {"graphs": graphs, "hidden": 8}
+    policy = PPO(HSDAGPolicy, envs, policy_kwargs=kwargs, seed=0, device="cpu").policy
+    seen = obs_as_tensor(envs.reset(), CPU)
+    actions, _, log_prob = policy(seen)
+    for row in (0, 1):
+        one = {key: value[row : row + 1] for key, value in seen.items()}
+        again = policy.evaluate_actions(one, actions[row : row + 1])[1]
+        torch.testing.assert_close(again, log_prob[row : row + 1])
