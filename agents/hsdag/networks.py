@@ -56,7 +56,7 @@ class Networks(nn.Module):
     def __init__(self, options: HSDAGOptions, n_devices: int, critic: bool) -> None:
         super().__init__()
         hidden = options.hidden
-        self.encoder = Encoder(
+        self.encoder: nn.Module = Encoder(
             options.features,
             hidden,
             options.layers,
