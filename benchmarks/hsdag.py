@@ -208,7 +208,7 @@ def print_numbers(options: argparse.Namespace) -> None:
     found = [row | {"graph": "raw, fp16"} for row in read_rows(options.rows)]
     found = [row for row in found if row["granularity"] == SMALLER]
     for row in read_rows(options.learning):
-        if row["problem"] in SMALL and row["budget"] == DRAWN:
+        if row["problem"] in SMALL and row["budget"] <= DRAWN:
             arm = OF_LEARNING.get(row["agent"])
             found.append(row | {"graph": "folded", "arm": arm, "model": row["problem"]})
     published = Study.load("paper").published[HSDAG]

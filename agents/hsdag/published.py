@@ -1,6 +1,7 @@
 """The networks of the published code where they differ from the paper's text; see ``CodeNetworks``.
 
-Written from the formulas of hping666/HSDAG (``model.py``, ``layer.py``, ``config.py``).
+Written from the formulas of hping666/HSDAG (``model.py``, ``layer.py``, ``config.py``), as read in
+a public copy.
 """
 
 from __future__ import annotations
