@@ -5,7 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from placement_gym.base.errors import unknown_name
+from agents.options import check_options
+from placement_gym.base.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
     from agents.common.weights import load_weights, save_weights
@@ -55,6 +56,14 @@ AGENTS: dict[str, str] = {
     "gdp": "agents.gdp.agent:make",
     "doppler": "agents.doppler.agent:make",
 }
+REPLACED: dict[str, str] = {
+    "cross-entropy": "post",
+    "list-sampling": "search",
+    "multilevel": "search",
+    "neighbourhood": "search",
+    "sequential": "search",
+}
+"""Former agents, and the one that took the place of each."""
 
 
 def __getattr__(name: str) -> Any:
@@ -81,9 +90,19 @@ def make(name: str, env: Any, seed: int = 0, **options: Any) -> Any:
         An object with ``predict``; one that searches or learns also has ``learn``.
 
     Raises:
-        UserError: There is no such agent; the message suggests the nearest name.
+        UserError: There is no such agent, or it has no such option; the message suggests the
+            nearest name.
     """
     if name not in AGENTS:
-        raise unknown_name("agent", name, AGENTS)
+        raise unknown_agent(name)
     module, _, attribute = AGENTS[name].partition(":")
-    return getattr(import_module(module), attribute)(env, seed, **options)
+    factory = getattr(import_module(module), attribute)
+    check_options(name, factory, options)
+    return factory(env, seed, **options)
+
+
+def unknown_agent(name: str) -> UserError:
+    """The error for a name that no agent has: what took its place, or the nearest one."""
+    if name in REPLACED:
+        return UserError(f"agent {name!r} is gone: {REPLACED[name]!r} took its place")
+    return unknown_name("agent", name, AGENTS)

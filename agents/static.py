@@ -10,6 +10,7 @@ import gymnasium as gym
 import numpy as np
 
 from agents.common.fixed_placement import FixedPlacement
+from placement_gym.base.arguments import check_integer
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.base.files import is_path
@@ -38,7 +39,12 @@ class BestOfProposals(FixedPlacement):
         self.best_speedup = 0.0
 
     def learn(self, total_timesteps: int) -> BestOfProposals:
-        """Try at most ``total_timesteps`` placements."""
+        """Try at most ``total_timesteps`` placements.
+
+        Raises:
+            UserError: It is not an integer.
+        """
+        check_integer("total_timesteps", total_timesteps, 0)
         for assignment in islice(self.proposals(total_timesteps), total_timesteps):
             info = play_episode(self.env, FixedPlacement(assignment))
             if info["feasible"] and info["speedup"] > self.best_speedup:

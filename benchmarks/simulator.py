@@ -27,7 +27,7 @@ from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.wrapper import BackendWrapper
 from placement_gym.envs.observation import compute_node_features
-from placement_gym.envs.wrappers import PerUnit
+from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.graph.extract import extract
 from placement_gym.graph.synthetic import synthetic
 from placement_gym.graph.units import group
@@ -136,7 +136,7 @@ def time_steps() -> Iterator[dict[str, str]]:
     The second is not the difference to an evaluation alone: the processor learns the branches of
     few placements in a loop that does nothing else, and then evaluates them twice as fast.
     """
-    env, per_unit = make_env(**STEP), PerUnit(make_env(**STEP))
+    env, per_unit = make_env(**STEP), PerUnitEnv(make_env(**STEP))
     vector: Any = gym.make_vec("DevicePlacementSim-v0", num_envs=NUM_ENVS, **STEP)
     for one in (env, per_unit, vector):
         one.reset(seed=0)

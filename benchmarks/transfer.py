@@ -48,8 +48,8 @@ from agents.placeto.agent import make as make_placeto
 from agents.placeto.transfer import train_policy
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
+from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.envs.simulated_env import SimulatedEnv
-from placement_gym.envs.wrappers import PerUnit
 from placement_gym.graph.families.problems import HELD_OUT, SEEDS, SampledProblem, make_problem
 from placement_gym.solvers.list_scheduling import heft
 
@@ -300,7 +300,7 @@ def answer(env: SimulatedEnv, seed: int, weights: Path) -> None:
 
 def tune(env: SimulatedEnv, seed: int, weights: Path | None) -> Any:
     """Placeto from a trained or a random policy; its episodes go on from the best placement."""
-    return make_placeto(PerUnit(env, start="best"), seed, policy=PLACETO, weights=weights)
+    return make_placeto(PerUnitEnv(env, start="best"), seed, policy=PLACETO, weights=weights)
 
 
 def print_placeto(family: str, rows: list[Row]) -> None:

@@ -1,7 +1,7 @@
 """Device placement of neural networks as a Gymnasium environment, measured with OpenVINO.
 
 Everything in ``__all__`` is public; so are the modules of ``solvers``, and ``observation``,
-``measured_env``, ``simulated_env``, ``wrappers`` and ``vector`` of ``envs``. Names are imported
+``measured_env``, ``simulated_env``, ``per_unit`` and ``vector`` of ``envs``. Names are imported
 when they are first used, so that ``import placement_gym`` stays quick; it registers the
 environments.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from placement_gym.bench.report.comparison import comparison_table
     from placement_gym.bench.report.scores import StudyResults
     from placement_gym.bench.report.study import report_study
-    from placement_gym.bench.study.replay import validate
+    from placement_gym.bench.study.row_checks import validate
     from placement_gym.bench.study.runner import run_study
     from placement_gym.bench.study.spec import Study
     from placement_gym.deployment.compile import (
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from placement_gym.envs.env import DevicePlacementEnv
     from placement_gym.envs.episode import play_episode
     from placement_gym.envs.placement_env import placement_env
+    from placement_gym.envs.placing import place
     from placement_gym.envs.twin import make_twin
     from placement_gym.hardware.devices import DeviceSpec
     from placement_gym.models import load as load_model
@@ -71,6 +72,7 @@ __all__ = [
     "fidelity",
     "load_model",
     "make_twin",
+    "place",
     "placement_env",
     "plan",
     "play_episode",
@@ -106,13 +108,14 @@ SOURCES = {
     "fidelity": "deployment.fidelity",
     "load_model": "models:load",
     "make_twin": "envs.twin",
+    "place": "envs.placing",
     "placement_env": "envs.placement_env",
     "plan": "deployment.plan",
     "play_episode": "envs.episode",
     "report_study": "bench.report.study",
     "run_study": "bench.study.runner",
     "split_placement": "deployment.several",
-    "validate": "bench.study.replay",
+    "validate": "bench.study.row_checks",
     "write_board": "bench.board.page",
 }
 """Name -> module of the package, with ``:attribute`` where that is another name."""

@@ -39,11 +39,21 @@ kernels.PATIENCE_S = 0.0  # tests are of compiled kernels
 
 LONGEST_FILES = ("test_learners.py", "test_isolated.py", "test_executors.py")
 """They begin first."""
+GPU_COMMAND = "tests/support/gpu/with_gpu python -m pytest -m gpu_plugin"
+"""Sets OpenVINO's GPU plugin up on the processor, and runs the tests that need it."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that take longest, so that no worker waits for the other at the end."""
+    """Begin with the files that take longest, so that no worker waits for the other at the end.
+
+    What needs a GPU is skipped where this process was started without one.
+    """
     items.sort(key=lambda item: not item.nodeid.split("::")[0].endswith(LONGEST_FILES))
+    if "GPU_LAYER_CACHE" not in os.environ:
+        absent = pytest.mark.skip(reason=f"needs a GPU: {GPU_COMMAND}")
+        for item in items:
+            if "gpu_plugin" in item.keywords:
+                item.add_marker(absent)
 
 
 def pytest_collection_finish() -> None:

@@ -40,7 +40,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 LINK = re.compile(r"!?\[[^]]*\]\(([^)#]+)\)")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PUBLIC_ENVS = ("observation", "measured_env", "simulated_env", "wrappers", "vector")
+PUBLIC_ENVS = ("observation", "measured_env", "simulated_env", "per_unit", "vector")
 PUBLIC_MODULES = ("solvers", *(f"envs.{name}" for name in PUBLIC_ENVS))
 
 SMALLER = {

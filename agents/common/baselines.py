@@ -9,6 +9,11 @@ from placement_gym.base.arrays import FloatArray, IntArray
 BASELINES = ("none", "moving_average", "per_step", "leave_one_out")
 
 
+def is_tied(rewards: FloatArray) -> bool:
+    """Tell if rewards say nothing about placements, as there are several and all are equal."""
+    return rewards.size > 1 and bool((rewards == rewards.flat[0]).all())
+
+
 class MovingAverages:
     """An exponential moving average of the returns of each key.
 

@@ -25,7 +25,7 @@ from agents.common.callbacks import Best
 from agents.common.learner import OnPolicyLearner
 from agents.common.weights import read_safetensors, to_tensors, write_safetensors
 from placement_gym.base.errors import UserError
-from placement_gym.base.files import FileError
+from placement_gym.base.files import FileError, is_file
 from placement_gym.base.schemas.reading import Fields, check
 
 Algorithm = TypeVar("Algorithm", bound=BaseAlgorithm)
@@ -103,7 +103,7 @@ def resume(model: Algorithm, path: str | Path) -> Algorithm:
         FileError: The file cannot be read.
         UserError: It is damaged, or was saved from another kind of model.
     """
-    return restore(model, path) if Path(path).is_file() else model
+    return restore(model, path) if is_file(path) else model
 
 
 class BestFields(Fields):

@@ -12,7 +12,7 @@ from stable_baselines3.common.buffers import DictRolloutBuffer
 from stable_baselines3.common.preprocessing import get_obs_shape
 
 from agents.common.weights import check_rows
-from placement_gym.base.arrays import IntArray
+from placement_gym.base.arrays import BoolArray, IntArray
 
 IMITATED = 2
 """Best placements of each graph and step of an episode that are imitated."""
@@ -43,15 +43,22 @@ class Elites:
         self.number = number
         self.best: dict[int, list[Elite]] = {}
 
-    def remember(self, buffer: DictRolloutBuffer, returns: NDArray[Any], keys: IntArray) -> None:
-        """Add the best actions of a rollout; drop those that are no longer among the best.
+    def remember(
+        self,
+        buffer: DictRolloutBuffer,
+        returns: NDArray[Any],
+        keys: IntArray,
+        feasible: BoolArray,
+    ) -> None:
+        """Add the best feasible actions of a rollout; drop those that are no longer among the best.
 
         Args:
             buffer: Rollout of (n_steps, n_envs) actions and observations.
             returns: (n_steps, n_envs) return of each action.
             keys: (n_steps, n_envs) key of each action's graph and step.
+            feasible: (n_steps, n_envs) bool, whether what was placed is.
         """
-        for step, env in np.ndindex(returns.shape):
+        for step, env in np.argwhere(feasible).tolist():
             best = self.best.setdefault(int(keys[step, env]), [])
             value, action = float(returns[step, env]), buffer.actions[step, env]
             if len(best) == self.number and value <= best[-1].value:

@@ -129,6 +129,8 @@ def make_message_layer(kind: Conv, width: int) -> nn.Module:
     if kind == "gcn":
         return GCNConv(width, width, normalize=False, bias=False)
     if kind == "gat":
+        if width % HEADS:
+            raise UserError(f"hidden must be a multiple of {HEADS} with conv='gat', not {width}")
         return GATConv(width, width // HEADS, HEADS, add_self_loops=False)
     return GINConv(nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width)))
 

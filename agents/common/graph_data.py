@@ -14,7 +14,7 @@ from agents.common.pyg import Data
 from placement_gym.base.errors import UserError
 
 GRAPH_KEYS = ("x", "edge_index", "edge_mask", "node_mask")
-DEVICE_KEYS = ("devices", "links", "unit_ms", "unit_bytes", "edge_attr")
+DEVICE_KEYS = ("devices", "links", "unit_ms", "unit_bytes", "edge_attr", "memory_pool")
 INTEGER_KEYS = ("graph_id", "step", "placement", "current_unit")
 STATE_KEYS = (
     "step",
@@ -77,9 +77,13 @@ class Graphs:
         table = self.table or {}
         unknown = sorted(set(ids) - set(table))
         if unknown:
+            devices = "devices=True" if "unit_ms" in next(iter(table.values()), {}) else ""
+            call = f"env.unwrapped.graph_table({devices})"
             raise MissingGraphError(
-                f"no graph with graph_id {unknown}: give the policy the graphs of all its "
-                "environments, policy_kwargs={'graphs': env.unwrapped.graph_table()}"
+                f"no graph with graph_id {unknown}: add it by model.policy.add_graphs({call}), or "
+                "make the agent with agents.make(name, env) for this environment; an algorithm of "
+                "Stable-Baselines3 also takes the graphs of all its environments at once, "
+                f"policy_kwargs={{'graphs': {{**{call}, ...}}}}"
             )
         return {
             key: torch.as_tensor(np.stack([table[i][key] for i in ids]), device=device)
@@ -116,7 +120,7 @@ class Graphs:
 
 def compute_norm(values: Tensor) -> float:
     """The sum of magnitudes, by which a change shows."""
-    return float(torch.linalg.vector_norm(values, 1, dtype=torch.float64))
+    return float(torch.linalg.vector_norm(values.double(), 1))
 
 
 def altered(key: str) -> UserError:
@@ -142,7 +146,8 @@ def take_rows(observation: TensorDict, rows: Tensor) -> dict[str, Tensor]:
     if "x" not in observation:
         raise MissingGraphError(
             "the observation carries no graph: make the environment with observe_graph=True, or "
-            "pass policy_kwargs={'graphs': env.unwrapped.graph_table()}"
+            "give the policy its graphs, by policy_kwargs={'graphs': env.unwrapped.graph_table()} "
+            "or, later, model.policy.add_graphs(env.unwrapped.graph_table())"
         )
     known = [key for key in DEVICE_KEYS if key in observation]
     arrays = {key: observation[key][rows] for key in (*GRAPH_KEYS, *known)}
@@ -186,6 +191,7 @@ def make_tables(padded: TensorDict, mask: Tensor, edge_mask: Tensor) -> DeviceTa
         unit_ms=padded["unit_ms"][mask].float(),
         unit_bytes=padded["unit_bytes"][mask].double(),
         edge_attr=padded["edge_attr"][edge_mask].float(),
+        memory_pool=padded["memory_pool"].long(),
     )
 
 

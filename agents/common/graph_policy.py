@@ -18,9 +18,13 @@ from torch import Tensor, nn
 from agents.common.distribution import UnitCategorical
 from agents.common.graph_data import Graphs
 from agents.common.weights import explain_mismatch
+from placement_gym.base.arguments import check_plain_fields
 from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.envs.sizes import check_sizes, read_sizes
 
 GraphTable = Mapping[int, Mapping[str, Any]]
+MAY_BE_ZERO = ("groups", "depth", "layers", "rounds")
+"""Options of policies that may be 0, which leaves a part out."""
 GIVEN_BY_ALGORITHMS = ("self", "observation_space", "action_space", "lr_schedule", "use_sde")
 
 
@@ -43,7 +47,7 @@ class GraphPolicy:
         options: Attributes of ``Options``; other names are an error that says which there are.
 
     Raises:
-        UserError: There is no such option.
+        UserError: There is no such option, or one is no number, or out of range.
     """
 
     Options: ClassVar[type[Any]]
@@ -67,6 +71,7 @@ class GraphPolicy:
     ) -> None:
         check_options(type(self).__name__, options, self.list_options())
         self.options = self.Options(**options)
+        check_plain_fields(self.options, MAY_BE_ZERO, shares=("dropout",))
         self.table, self.has_critic = graphs, critic
         super().__init__(  # type: ignore[call-arg]
             observation_space,
@@ -138,7 +143,7 @@ class GraphPolicy:
         """See SB3; keys that are not in the policy's observation space are ignored.
 
         Raises:
-            UserError: A key is missing.
+            UserError: A key is missing, or a size is another.
         """
         missing = sorted(set(self.observation_space.spaces) - set(observation))
         if missing:
@@ -151,6 +156,7 @@ class GraphPolicy:
             )
             raise UserError(f"the policy was made for observations with {missing}: {remedy}")
         known = {key: observation[key] for key in self.observation_space.spaces}
+        check_sizes(read_sizes(self.observation_space), read_sizes(known))
         return super().obs_to_tensor(known)  # type: ignore[misc]
 
     def explain_trpo_refusal(self, distribution: Any) -> str:

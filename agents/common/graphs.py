@@ -63,6 +63,7 @@ class DeviceTables:
         unit_ms: (n, D) times of units, in mean times.
         unit_bytes: (n,) float64 shares of the model's bytes.
         edge_attr: (e, 3) transfers of edges.
+        memory_pool: (G, D) number of the pool of each device, 0 if it shares none.
     """
 
     devices: Tensor
@@ -70,6 +71,7 @@ class DeviceTables:
     unit_ms: Tensor
     unit_bytes: Tensor
     edge_attr: Tensor
+    memory_pool: Tensor
 
 
 @dataclass(frozen=True, eq=False)

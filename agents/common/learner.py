@@ -9,19 +9,28 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 import gymnasium as gym
+import numpy as np
 import torch
 from gymnasium import spaces
-from stable_baselines3.common.callbacks import BaseCallback
+from numpy.typing import NDArray
+from stable_baselines3.common.callbacks import BaseCallback, ConvertCallback
 from stable_baselines3.common.logger import HumanOutputFormat, Logger
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.preprocessing import get_action_dim
 from stable_baselines3.common.save_util import load_from_zip_file
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
-from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env import SubprocVecEnv, VecEnv, VecEnvWrapper
 
+from agents.common.evaluated import Evaluated, WatchRollouts
 from agents.common.vec_env import PlacementVecEnv, vectorize
-from agents.common.weights import Parts, explain_mismatch
+from agents.common.weights import Parts, check_rows, explain_mismatch
+from placement_gym.base.arguments import check_integer
+from placement_gym.base.arrays import IntArray
 from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.episode import Policy
+from placement_gym.envs.placement_env import find_placement_env
+from placement_gym.envs.sizes import check_sizes, read_sizes
 
 SMALL_GRAPH = 5_000
 """Units below which one thread was measured to be faster than several."""
@@ -55,6 +64,8 @@ class OnPolicyLearner(OnPolicyAlgorithm):
                 **kwargs,
             },
         )
+        self.evaluated = Evaluated()
+        self.answers: dict[int, IntArray] = {}
 
     @classmethod
     def load(cls, path: Any, env: GymEnv | None = None, **kwargs: Any) -> Self:  # type: ignore[override]
@@ -67,11 +78,13 @@ class OnPolicyLearner(OnPolicyAlgorithm):
             kwargs: As for SB3.
 
         Raises:
-            UserError: Its weights do not fit, as after a change of features.
+            UserError: Its weights do not fit, as after a change of features; or the environment
+                has other sizes.
         """
-        if env is not None and not isinstance(env, VecEnv):
+        if env is not None:
             known: Any = load_from_zip_file(path, custom_objects=kwargs.get("custom_objects"))[0]
-            env = cls.fit_env(env, known)
+            env = env if isinstance(env, VecEnv) else cls.fit_env(env, known)
+            check_sizes(read_sizes(known["observation_space"]), read_sizes(env.observation_space))
         with explain_mismatch(path):
             return super().load(path, env, **kwargs)
 
@@ -105,12 +118,16 @@ class OnPolicyLearner(OnPolicyAlgorithm):
         It then also has the reward of the training. A vector environment may have another size, as
         a smaller one where placements are dear. Weights and optimizer stay; what is known of
         returns is forgotten, as they are the former environment's.
+
+        Raises:
+            UserError: The environment has other sizes than that of the training.
         """
         fitting: Any = env
         if not isinstance(env, VecEnv):
             fitting = self.fit_env(env, vars(self))
             if isinstance(fitting, PlacementVecEnv) and isinstance(self.env, PlacementVecEnv):
                 fitting.envs.reward = self.env.envs.reward
+        check_sizes(read_sizes(self.observation_space), read_sizes(fitting.observation_space))
         if isinstance(fitting, VecEnv) and fitting.num_envs != self.n_envs:
             self.resize_rollouts(fitting.num_envs)
         super().set_env(fitting, force_reset)
@@ -133,17 +150,30 @@ class OnPolicyLearner(OnPolicyAlgorithm):
 
     def forget_returns(self) -> None:
         """Forget returns of the former environment, which may be on another level."""
+        self.evaluated.best.clear()
+        self.answers.clear()
 
     def find_base(self) -> DevicePlacementEnv | None:
         """Find the placement environment that it is trained in, the first of several."""
-        if self.env is None or not isinstance(self.observation_space, spaces.Dict):
-            return None
-        found = self.env.get_attr("unwrapped")[0]
-        return found if isinstance(found, DevicePlacementEnv) else None
+        return next(iter(self.find_bases().values()), None)
+
+    def find_bases(self) -> dict[int, DevicePlacementEnv]:
+        """Find the placement environments by ``graph_id``; none in other processes."""
+        inner = self.env
+        while isinstance(inner, VecEnvWrapper):
+            inner = inner.venv
+        if inner is None or isinstance(inner, SubprocVecEnv):
+            return {}
+        found = [find_placement_env(env) for env in inner.get_attr("unwrapped")]
+        return {base.observer.graph_id: base for base in reversed(found) if base is not None}
 
     def get_training_state(self) -> Parts:
         """Return what a checkpoint keeps in addition to weights and optimizer, by part and name."""
-        return {}
+        answers = {"graph": [*self.answers], "placement": [*self.answers.values()]}
+        return {
+            "best": self.evaluated.get_state(),
+            "answers": {key: np.array(rows) for key, rows in answers.items() if rows},
+        }
 
     def set_training_state(self, state: Parts) -> None:
         """Take what ``get_training_state`` returned; parts without arrays may be absent.
@@ -151,6 +181,14 @@ class OnPolicyLearner(OnPolicyAlgorithm):
         Raises:
             UserError: It has another form; nothing is taken then.
         """
+        base = self.find_base()
+        width = get_action_dim(self.action_space if base is None else base.action_space)
+        answers = state.get("answers", {})
+        if answers:
+            check_rows(answers, {"graph": (), "placement": (width,)})
+        self.evaluated.set_state(state.get("best", {}), width)
+        rows = zip(answers.get("graph", ()), answers.get("placement", ()), strict=True)
+        self.answers = {int(graph): row for graph, row in rows}
 
     def _setup_learn(self, *args: Any, **kwargs: Any) -> tuple[int, BaseCallback]:
         """See SB3, whose default logger makes a folder that stays empty."""
@@ -162,6 +200,76 @@ class OnPolicyLearner(OnPolicyAlgorithm):
         finally:
             self._custom_logger = self._custom_logger and not silent
 
+    def _init_callback(self, callback: MaybeCallback, progress_bar: bool = False) -> BaseCallback:
+        """See SB3; what is evaluated is kept."""
+        watch = WatchRollouts(self.evaluated, self.find_base())
+        if callback is None:
+            return super()._init_callback(watch, progress_bar)
+        if not isinstance(callback, BaseCallback | list):
+            callback = ConvertCallback(callback)
+        given = callback if isinstance(callback, list) else [callback]
+        return super()._init_callback([watch, *given], progress_bar)
+
+    @property
+    def greedy(self) -> Policy:
+        """The policy's own most likely decisions, whatever was evaluated."""
+        return self.policy
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+    ) -> tuple[Any, Any]:
+        """The agent's answer for an observation, or with ``deterministic=False`` a sample.
+
+        After ``learn``, the deterministic answer for the problem of the training is the better of
+        the policy's greedy placement and the best one that was evaluated, so that it is feasible
+        if any was; for other problems it is greedy. ``model.greedy.predict`` is always greedy.
+        """
+        actions, state = self.greedy.predict(observation, state, episode_start, deterministic)
+        if deterministic and self.answers and "graph_id" in observation:
+            actions = self.insert_answers(observation, actions)
+        return actions, state
+
+    def insert_answers(self, observation: Any, actions: NDArray[Any]) -> NDArray[Any]:
+        """Actions with answers in the place of those for known graphs.
+
+        Args:
+            observation: One, or a batch.
+            actions: (width,) or (B, width); where one unit is placed per step, () or (B,).
+        """
+        graphs = np.asarray(observation["graph_id"])[..., 0]
+        units = observation.get("current_unit")
+        inserted = np.array(actions)
+        for at in np.ndindex(graphs.shape):
+            answer = self.answers.get(int(graphs[at]))
+            if answer is not None:
+                inserted[at] = answer if units is None else answer[np.asarray(units)[at][0]]
+        return inserted
+
+    @property
+    def predicts_placements(self) -> bool:
+        """True if its predictions may be whole placements, not the device of one unit alone."""
+        space = self.observation_space
+        return not isinstance(space, spaces.Dict) or "current_unit" not in space.spaces
+
+    def compare_greedy(self) -> None:
+        """Drop answers that are no better than the greedy placement, which is evaluated now.
+
+        That is one more evaluation for each problem, none where the greedy placement is the best.
+        """
+        for graph, base in self.find_bases().items():
+            if graph not in self.answers:
+                continue
+            observation = base.observer.observe(base.reference_row(), 0)
+            action = np.asarray(self.greedy.predict(observation, deterministic=True)[0])
+            if not np.array_equal(action, self.answers[graph]):
+                _, (speedup, feasible) = base.evaluate_batch(base.layout.parse(action)[None])
+                if feasible[0] and speedup[0] >= self.evaluated.best[graph][0]:
+                    del self.answers[graph]
+
     def learn(
         self,
         total_timesteps: int,
@@ -171,16 +279,30 @@ class OnPolicyLearner(OnPolicyAlgorithm):
         reset_num_timesteps: bool = True,
         progress_bar: bool = False,
     ) -> Self:
-        """See ``OnPolicyAlgorithm.learn``; small graphs are trained on with one torch thread."""
+        """See ``OnPolicyAlgorithm.learn``; small graphs are trained on with one torch thread.
+
+        The greedy placement is evaluated at the end, see ``predict``.
+
+        Raises:
+            UserError: ``total_timesteps`` is not an integer.
+        """
+        check_integer("total_timesteps", total_timesteps, 0)
+        self.answers.clear()
         with limit_threads(self.observation_space):
-            return super().learn(
-                total_timesteps,
-                callback,
-                log_interval,
-                tb_log_name or type(self).__name__,
-                reset_num_timesteps,
-                progress_bar,
-            )
+            try:
+                super().learn(
+                    total_timesteps,
+                    callback,
+                    log_interval,
+                    tb_log_name or type(self).__name__,
+                    reset_num_timesteps,
+                    progress_bar,
+                )
+            finally:  # also where a budget, or the user, has ended it
+                if self.predicts_placements:
+                    self.answers = {graph: row for graph, (_, row) in self.evaluated.best.items()}
+            self.compare_greedy()
+        return self
 
 
 def make_logger(verbose: int = 0) -> Logger:

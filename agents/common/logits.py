@@ -14,7 +14,6 @@ from agents.common.following import FOLLOWING_STEP, FollowingDevices, first_keep
 from agents.common.graphs import MIN_COST, TensorDict
 from agents.common.policy import Decision, UnitPolicy
 from agents.common.runs import RunTable
-from placement_gym.base.arguments import check_integer
 from placement_gym.base.errors import UserError
 
 
@@ -55,7 +54,6 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
         """Make the tables, with uniform probabilities or a preference for fast devices."""
         self.logits = nn.Parameter(self.first_logits())
         self.of_runs = RunTable(self.n_slots, self.n_devices) if self.options.runs else None
-        check_integer("groups", self.options.groups, 0)
         follow = RunTable(self.n_slots, 1, smallest=1, step=FOLLOWING_STEP)
         self.keep = follow if self.options.groups else None
 

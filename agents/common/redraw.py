@@ -5,18 +5,14 @@ What is drawn has a likelihood given the devices of the others, so the policy gr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from agents.common.evaluated import BestRows
 from agents.common.following import FollowingDevices
 from agents.common.graphs import TensorDict
-from agents.common.weights import check_rows
-from placement_gym.base.arrays import BoolArray, IntArray
+from placement_gym.base.arrays import BoolArray
 
 WINDOW = "window"
 """Name in a rollout's observations of the (N,) bool units whose devices were drawn."""
@@ -31,19 +27,14 @@ class Redraws:
     and its place uniform; neither is learned. Draws that repeat the best placement are drawn again.
     That scales the likelihoods of all others alike, which adds nothing to a gradient whose
     advantages sum to zero, as those above the mean of the others do.
+
+    Args:
+        best: The best placements so far.
     """
 
-    def __init__(self) -> None:
-        self.best: dict[int, tuple[float, IntArray]] = {}
+    def __init__(self, best: BestRows) -> None:
+        self.best = best
         self.windows: list[BoolArray] = []
-
-    def remember(self, infos: Sequence[Mapping[str, Any]]) -> None:
-        """Keep the best placement of each graph, as it was evaluated, from a step's infos."""
-        for info in infos:
-            final = info["terminal_observation"]
-            graph, speedup = int(final["graph_id"][0]), float(info["speedup"])
-            if info["feasible"] and speedup >= self.best.get(graph, (0.0,))[0]:
-                self.best[graph] = speedup, final["placement"].astype(np.int64)
 
     @torch.no_grad()
     def draw(self, observation: TensorDict, whole: FollowingDevices) -> tuple[Tensor, Tensor]:
@@ -78,29 +69,6 @@ class Redraws:
                 base[row] = found[1]
         known = torch.tensor([found is not None for found in best], device=mask.device)
         return torch.as_tensor(base, device=mask.device), known
-
-    def get_state(self) -> dict[str, NDArray[Any]]:
-        """(k,) graphs and speed-ups, and (k, N) placements; none if none is known."""
-        if not self.best:
-            return {}
-        speedups, placements = zip(*self.best.values(), strict=True)
-        return {
-            "graph": np.array([*self.best]),
-            "speedup": np.array(speedups),
-            "placement": np.stack(placements),
-        }
-
-    def set_state(self, state: Mapping[str, NDArray[Any]], n_units: int) -> None:
-        """Take what ``get_state`` returned.
-
-        Raises:
-            UserError: It has another form.
-        """
-        if state:
-            check_rows(state, {"graph": (), "speedup": (), "placement": (n_units,)})
-        names = ("graph", "speedup", "placement")
-        rows = zip(*(list(state.get(name, ())) for name in names), strict=True)
-        self.best = {int(graph): (float(speedup), placed) for graph, speedup, placed in rows}
 
 
 def draw_windows(mask: Tensor) -> Tensor:

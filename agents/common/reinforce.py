@@ -22,7 +22,7 @@ from stable_baselines3.common.type_aliases import (
 )
 from stable_baselines3.common.utils import obs_as_tensor
 
-from agents.common.baselines import BASELINES, MovingAverages, leave_one_out
+from agents.common.baselines import BASELINES, MovingAverages, is_tied, leave_one_out
 from agents.common.elites import IMITATED, Elites
 from agents.common.graph_policy import GraphPolicy
 from agents.common.learner import OnPolicyLearner
@@ -42,6 +42,8 @@ STEP_BITS = 32
 
 class REINFORCE(OnPolicyLearner):
     """Policy gradient with a choice of returns and baselines (Williams 1992).
+
+    Where all rewards of a rollout are equal, they have no part in the update.
 
     Args:
         policy: A policy class, or an alias of SB3.
@@ -77,6 +79,7 @@ class REINFORCE(OnPolicyLearner):
         ValueError: Unknown returns or baseline, or imitation or redrawing by a policy that cannot.
     """
 
+    fixed_settings: ClassVar = ("vf_coef",)
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {
         "MlpPolicy": ActorCriticPolicy,
         "MultiInputPolicy": MultiInputActorCriticPolicy,
@@ -126,7 +129,7 @@ class REINFORCE(OnPolicyLearner):
         self.returns, self.baseline = returns, baseline
         self.normalize_advantage, self.min_spread = normalize_advantage, min_spread
         self.imitate, self.elites = imitate, Elites(IMITATED)
-        self.redraw, self.redraws = redraw, Redraws()
+        self.redraw, self.redraws = redraw, Redraws(self.evaluated.best)
         self.averages = MovingAverages(decay)
         if _init_setup_model:
             self._setup_model()
@@ -160,21 +163,16 @@ class REINFORCE(OnPolicyLearner):
         if isinstance(self.policy, UnitPolicy):
             self.policy.set_progress(self._current_progress_remaining)
             due = self.redraw is not None and self.num_timesteps >= self.redraw
+            self.redraws = Redraws(self.evaluated.best)
             self.policy.redraws = self.redraws if due and not len(self.policy.proposals) else None
-            self.redraws.windows.clear()
         return super().collect_rollouts(*args, **kwargs)
 
-    def _update_info_buffer(self, infos: list[dict[str, Any]], dones: Any = None) -> None:
-        super()._update_info_buffer(infos, dones)
-        if self.redraw is not None:
-            self.redraws.remember(infos)
-
     def get_training_state(self) -> Parts:
-        """See ``OnPolicyLearner``: elites, moving averages and best placements."""
+        """See ``OnPolicyLearner``: also elites and moving averages."""
         known = self.averages.known
         averages = {"key": np.array([*known]), "value": np.array([*known.values()])}
-        best = self.redraws.get_state()
-        return {"elites": self.elites.get_state(), "averages": averages, "best": best}
+        own = {"elites": self.elites.get_state(), "averages": averages}
+        return {**super().get_training_state(), **own}
 
     def set_training_state(self, state: Parts) -> None:
         """See ``OnPolicyLearner``."""
@@ -182,7 +180,7 @@ class REINFORCE(OnPolicyLearner):
         check_rows(averages, {"key": (), "value": ()})
         n_actions = get_action_dim(self.action_space)
         self.elites.set_state(state.get("elites", {}), self.observation_space, n_actions)
-        self.redraws.set_state(state.get("best", {}), n_actions)
+        super().set_training_state(state)
         keys, values = averages["key"].tolist(), averages["value"].tolist()
         self.averages.known = dict(zip(keys, values, strict=True))
         if isinstance(self.policy, UnitPolicy):
@@ -190,9 +188,9 @@ class REINFORCE(OnPolicyLearner):
 
     def forget_returns(self) -> None:
         """See ``OnPolicyLearner``."""
+        super().forget_returns()
         self.averages.known.clear()
         self.elites.best.clear()
-        self.redraws.best.clear()
 
     def train(self) -> None:
         """Update the policy on the rollout."""
@@ -203,22 +201,31 @@ class REINFORCE(OnPolicyLearner):
         returns = self.compute_returns(positions)
         advantages = self.compute_advantages(returns, keys)
         buffer = self.rollout_buffer
+        tied = is_tied(buffer.rewards)
+        advantages *= not tied
         buffer.returns = returns.astype(np.float32)
         buffer.advantages = advantages.astype(np.float32)
-        if self.imitate:
+        if self.imitate and not tied:
             assert isinstance(buffer, DictRolloutBuffer)
-            self.elites.remember(buffer, returns, keys)
+            self.elites.remember(buffer, returns, keys, self.evaluated.feasible)
         if getattr(self.policy, "redraws", None) is not None:
             assert isinstance(buffer.observations, dict)
             buffer.observations[WINDOW] = np.stack(self.redraws.windows)
-        # the gradient of log pi(a) * advantage, the entropy and, if wanted, imitation
-        for _ in range(self.n_epochs):
-            self.update_policy()
-        self._n_updates += self.n_epochs
+        # the gradient of log pi(a) * advantage, the entropy and, if wanted, imitation; equal
+        # rewards say nothing, and without the other two Adam would move by its momentum alone
+        if advantages.any() or self.entropy_weight() or self.imitated:
+            for _ in range(self.n_epochs):
+                self.update_policy()
+            self._n_updates += self.n_epochs
         self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
         self.logger.record("time/torch_threads", torch.get_num_threads())
         self.logger.record("train/return", float(returns.mean()))
         self.logger.record("train/advantage_std", float(advantages.std()))
+
+    @property
+    def imitated(self) -> bool:
+        """True if there is something to imitate."""
+        return self.imitate > 0.0 and bool(self.elites.best)
 
     def baseline_keys(self) -> tuple[IntArray, IntArray]:
         """(n_steps, n_envs) key of each action's graph and step, and position in its episode."""
@@ -275,7 +282,7 @@ class REINFORCE(OnPolicyLearner):
             loss = policy_loss + self.entropy_weight() * entropy_loss
             (share * loss).backward()  # type: ignore[no-untyped-call]
             losses += [share * loss.item() for loss in (policy_loss, entropy_loss)]
-        if self.imitate:
+        if self.imitated:
             (self.imitate * self.compute_imitation_loss()).backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.max_grad_norm)
         self.policy.optimizer.step()

@@ -14,6 +14,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from placement_gym.base.arguments import check_integer
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.observation import Observation
+from placement_gym.envs.rewards import get_reward
 from placement_gym.envs.simulated_env import SimulatedEnv
 from placement_gym.graph.families.problems import (
     LARGEST_SET,
@@ -94,7 +95,9 @@ class SampledProblemEnv(gym.Env[Observation, Any]):
     def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Place every unit and evaluate the placement; see ``DevicePlacementEnv.step``."""
         observation, _, _, _, info = self.env.step(action)
-        reward = float(np.log(self.floor_ms / info["latency_ms"]))
+        now = self.env.last_measurement
+        speedup = float(get_reward("speedup", self.env.penalty)(now, now))
+        reward = float(np.log(speedup * self.floor_ms / info["reference_ms"]))
         return observation, reward, True, False, self.extend(info)
 
     def extend(self, info: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import gymnasium as gym
 from agents.common.weights import load_weights
 from agents.doppler.doppler import Doppler
 from agents.doppler.episodes import Settings
+from agents.options import hands_on_to
 from placement_gym.base.errors import unknown_name
 
 PAPER = Settings(
@@ -38,6 +39,7 @@ PRESETS: dict[str, tuple[Settings, dict[str, int]]] = {
 }
 
 
+@hands_on_to(Settings)
 def make(
     env: gym.Env[Any, Any],
     seed: int,
@@ -63,7 +65,6 @@ def make(
     Raises:
         FileError: The file cannot be read.
         UserError: The preset is unknown, or the weights do not fit.
-        TypeError: Unknown setting.
     """
     if preset not in PRESETS:
         raise unknown_name("preset", preset, PRESETS)

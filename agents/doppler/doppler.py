@@ -9,8 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agents.common.baselines import leave_one_out
+from agents.common.baselines import is_tied, leave_one_out
 from agents.common.elites import IMITATED
+from agents.common.evaluated import warn_nothing_fits
+from agents.common.fixed_placement import FixedPlacement
 from agents.doppler.episodes import (
     Settings,
     Trace,
@@ -20,15 +22,16 @@ from agents.doppler.episodes import (
 )
 from agents.doppler.networks import DualPolicy
 from agents.doppler.schedule import TaskGraph
-from agents.search.search import Search
+from agents.search.search import UNFIT, Search
 from agents.search.starts import propose_first
+from placement_gym.backends.protocol import PENALTY, compute_cost_ms
+from placement_gym.base.arguments import check_integer
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import UserError
+from placement_gym.envs.rewards import GRADED
 
 MAX_NODES = 4_000
 """A batch of episodes keeps a number for every pair of nodes."""
-LEAST = 0.05
-"""Speed-up that an infeasible placement counts as at least."""
 
 
 class Doppler(Search):
@@ -36,7 +39,8 @@ class Doppler(Search):
 
     ``learn`` imitates a list scheduler, then follows the policy gradient on the episodes' own
     schedule, then on the environment; only the last stage evaluates placements. ``predict`` returns
-    the placement of the most likely decisions.
+    the best placement that was evaluated, that of the most likely decisions included, which
+    ``greedy`` predicts.
 
     Args:
         env: The environment that evaluates placements.
@@ -57,6 +61,8 @@ class Doppler(Search):
         hidden: int = 32,
         rounds: int = 3,
     ) -> None:
+        check_integer("hidden", hidden, 1)
+        check_integer("rounds", rounds, 0)
         super().__init__(env, seed)
         self.settings = settings
         self.graph = TaskGraph.of(self.problem, self.base.cost_table())
@@ -71,7 +77,7 @@ class Doppler(Search):
         self.proposals = propose_first(env, settings.begin_with, seed)
         self.elites: list[tuple[float, IntArray]] = []
         self.costs: list[float] = []
-        self.prepared = False
+        self.prepared, self.warned = False, False
         # Deviation: one optimizer for both policies; Adam acts on each weight by itself
         self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=settings.gradient_rate)
 
@@ -80,15 +86,31 @@ class Doppler(Search):
         self.prepared, self.assignment = True, self.place()
 
     def learn(self, total_timesteps: int) -> Doppler:
-        """Imitate and simulate once, then evaluate ``total_timesteps`` more placements."""
+        """Imitate and simulate once, then evaluate ``total_timesteps`` more placements.
+
+        The last of them is that of the most likely decisions.
+
+        Raises:
+            UserError: ``total_timesteps`` is not an integer.
+        """
+        check_integer("total_timesteps", total_timesteps, 0)
         if not self.prepared:
             self.imitate_teacher()
             self.learn_on_own_schedule()
             self.prepared = True
-        self.costs, self.first = [], self.evaluations
-        super().learn(total_timesteps)
-        self.assignment = self.place()
+        self.costs, self.first, self.warned = [], self.evaluations, False
+        super().learn(max(total_timesteps - 1, 0))
+        placed = self.place()
+        if total_timesteps:
+            self.evaluate(placed[None])
+        if not self.best_speedup:
+            self.assignment = placed
         return self
+
+    @property
+    def greedy(self) -> FixedPlacement:
+        """The placement of the most likely decisions, whatever was evaluated."""
+        return FixedPlacement(self.place())
 
     def imitate_teacher(self) -> None:
         """Stage 1, on states that the learner itself visits."""
@@ -122,8 +144,22 @@ class Doppler(Search):
         trace = self.play(rows, 2, done, forced, greedy=int(rows > 1))
         evaluated, reached = self.evaluate(trace.placement[:rows])
         self.remember(evaluated, reached)
-        loss = self.compute_loss(trace, np.maximum(reached, LEAST), 2)
-        self.update(self.optimizer, loss)
+        fits = reached > UNFIT
+        if not fits.any() and not self.warned:
+            self.warned = True
+            warn_nothing_fits(rows, self.base, evaluated[0])
+        reached[~fits] = self.grade(evaluated[~fits])
+        # equal outcomes say nothing: what is left is the entropy, and imitation
+        if not is_tied(reached) or forced is not None or settings.entropy[2]:
+            self.update(self.optimizer, self.compute_loss(trace, reached, 2))
+
+    def grade(self, infeasible: IntArray) -> FloatArray:
+        """(k,) speed-ups that (k, n_units) infeasible placements count as, as in rewards."""
+        if not len(infeasible):
+            return np.zeros(0)
+        shares = self.base.backend.excess_shares(infeasible) * (self.base.penalty == GRADED)
+        graded: FloatArray = 1.0 / compute_cost_ms(PENALTY, shares)
+        return graded
 
     def play(
         self,
@@ -161,6 +197,8 @@ class Doppler(Search):
         lags behind what the policy has learned.
         """
         settings = self.settings
+        if is_tied(reached):
+            return np.zeros(len(reached), dtype=np.float32)
         if settings.baseline == "all":
             costs = 1.0 / reached
             self.costs += costs.tolist()
@@ -175,9 +213,11 @@ class Doppler(Search):
         return scaled
 
     def remember(self, evaluated: IntArray, reached: FloatArray) -> None:
-        """Keep the fastest distinct placements."""
+        """Keep the fastest distinct placements that are feasible."""
         for placement, speedup in zip(evaluated, reached.tolist(), strict=True):
-            if not any(np.array_equal(placement, known) for _, known in self.elites):
+            if speedup > UNFIT and not any(
+                np.array_equal(placement, known) for _, known in self.elites
+            ):
                 self.elites.append((speedup, placement))
         self.elites.sort(key=lambda one: -one[0])
         del self.elites[IMITATED:]

@@ -12,6 +12,7 @@ from torch import Tensor
 from agents.doppler.networks import DualPolicy
 from agents.doppler.schedule import DEVICE_FEATURES, OWN_FEATURES, Offer, Schedules, TaskGraph
 from agents.search.starts import NOTHING
+from placement_gym.base.arguments import check_plain_fields
 from placement_gym.base.arrays import BoolArray, Float32Array, FloatArray, IntArray
 
 NEVER = -1e9
@@ -66,6 +67,9 @@ class Settings:
     imitate: float = 0.0
     max_norm: float | None = 1.0
     begin_with: str = NOTHING
+
+    def __post_init__(self) -> None:
+        check_plain_fields(self, may_be_zero=("imitation", "simulation"), shares=("discount",))
 
     @property
     def n_features(self) -> int:

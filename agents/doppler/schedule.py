@@ -11,6 +11,7 @@ from torch import Tensor
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.free_memory import mask_by_room
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.tasks import Tasks
 
@@ -257,10 +258,7 @@ class Schedules:
         """(B, D) devices for (B,) units; a unit whose first node is placed stays there."""
         supported = self.graph.problem.supported[unit]
         if self.respect_memory:
-            fits = supported & (left >= 0.0)
-            freest = np.where(supported, left, -np.inf).argmax(axis=1)
-            one = np.arange(left.shape[1]) == freest[:, None]
-            supported = np.where(fits.any(axis=1, keepdims=True), fits, one)
+            supported = mask_by_room(supported, left)
         placed = self.device[self.row, unit]
         there = np.arange(left.shape[1]) == placed[:, None]
         return np.where((placed != NOBODY)[:, None], there, supported)

@@ -13,6 +13,7 @@ from agents.common.vec_env import vectorize
 from agents.common.weights import load_weights
 from agents.gdp.policy import PAPER_FEATURES, GCNPolicy, GOPolicy
 from agents.gdp.ppo import UnitPPO
+from agents.options import hands_on_to
 from agents.search.starts import NOTHING, begin
 from placement_gym.base.errors import unknown_name
 from placement_gym.envs.placement_env import placement_env
@@ -43,6 +44,7 @@ TRAINER: dict[str, Any] = {"learning_rate": 3e-4, "ent_coef": 0.003, "max_grad_n
 """Arguments of ``UnitPPO`` across problems."""
 
 
+@hands_on_to(UnitPPO)
 def make(
     env: gym.Env[Any, Any],
     seed: int,

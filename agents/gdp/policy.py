@@ -83,8 +83,8 @@ class GOOptions:
     recompute: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("heads", "segment", "memory"):
-            check_integer(name, getattr(self, name), 1)
+        check_integer("heads", self.heads, 1)
+        check_integer("hidden", self.hidden, 1)
         if self.hidden % self.heads:
             raise UserError(f"hidden must be a multiple of heads, {self.heads}, not {self.hidden}")
 

@@ -12,6 +12,7 @@ from agents.common.logits import LogitsPolicy
 from agents.common.reinforce import REINFORCE
 from agents.common.vec_env import vectorize
 from agents.common.weights import load_weights
+from agents.options import hands_on_to
 from agents.search.starts import NOTHING, begin
 from placement_gym.envs.placement_env import placement_env
 
@@ -69,6 +70,7 @@ def make(
     return model
 
 
+@hands_on_to(make)
 def make_multiscale(
     env: gym.Env[Any, Any], seed: int, policy: dict[str, Any] | None = None, **kwargs: Any
 ) -> REINFORCE:
@@ -76,6 +78,7 @@ def make_multiscale(
     return make(env, seed, {"runs": True, **(policy or {})}, **kwargs)
 
 
+@hands_on_to(make)
 def make_groups(
     env: gym.Env[Any, Any], seed: int, policy: dict[str, Any] | None = None, **kwargs: Any
 ) -> REINFORCE:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 from numpy.typing import NDArray
 
+from agents.common.free_memory import needs_masks
 from agents.common.reinforce import REINFORCE
 from agents.common.weights import load_weights
 from agents.placeto.episodes import FromBest, Rehearsal, make_training_episodes
@@ -17,22 +18,27 @@ from agents.placeto.policy import PlacetoPolicy
 from agents.search.starts import NOTHING
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.episode import Policy
+from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.envs.placement_env import placement_env
-from placement_gym.envs.wrappers import PerUnit
 
 FIRST_RATE, LAST_RATE = 1e-3, 1e-4
 
 
-class Placeto(REINFORCE):
-    """REINFORCE on one unit per step, which can also predict the devices of all units at once.
+@dataclass(frozen=True, eq=False)
+class RehearsedPolicy:
+    """A policy of one unit per step, which can also predict the devices of all units at once.
 
     If an observation has no current unit, the prediction is the final placement of an episode that
-    evaluates no placement. It starts with all units on the reference device, or from the best
-    placement of the training if its episodes did.
+    evaluates no placement.
+
+    Attributes:
+        policy: The policy.
+        rehearsal: The episode; None if the graph is not known.
     """
 
-    rehearsal: Rehearsal | None = None
-    begin_with: str = NOTHING
+    policy: Policy
+    rehearsal: Rehearsal | None
 
     def predict(
         self,
@@ -41,26 +47,39 @@ class Placeto(REINFORCE):
         episode_start: Any = None,
         deterministic: bool = False,
     ) -> tuple[NDArray[Any], Any]:
-        """The current unit's device, or the devices of (N,) or (B, N) units."""
-        if "current_unit" in observation:
-            return super().predict(observation, state, episode_start, deterministic)
-        rehearsal = self.find_rehearsal(observation["graph_id"])
-        return rehearsal.place(self, observation, deterministic), state
-
-    def find_rehearsal(self, graph_id: NDArray[Any]) -> Rehearsal:
-        """Find the episode of a graph.
+        """The current unit's device, or the devices of (N,) or (B, N) units.
 
         Raises:
-            UserError: It is not the graph of the training.
+            UserError: All units are asked for in another graph than that of the training.
         """
-        self.remember_env()
+        if "current_unit" in observation:
+            return self.policy.predict(observation, state, episode_start, deterministic)
         known = self.rehearsal
-        if known is None or (graph_id != known.observer.graph_id).any():
+        if known is None or (observation["graph_id"] != known.observer.graph_id).any():
             raise UserError(
                 "Placeto predicts all units at once for the graph it was trained on; for another, "
                 "play an episode in DevicePlacementPerUnit-v0 or DevicePlacementPerUnitSim-v0"
             )
-        return known
+        return known.place(self.policy, observation, deterministic), state
+
+
+class Placeto(REINFORCE):
+    """REINFORCE on one unit per step, which can also predict the devices of all units at once.
+
+    These are of an episode that starts with all units on the reference device, or from the best
+    placement of the training if its episodes did.
+    """
+
+    rehearsal: Rehearsal | None = None
+    begin_with: str = NOTHING
+
+    predicts_placements = True
+
+    @property
+    def greedy(self) -> Policy:
+        """See ``OnPolicyLearner``."""
+        self.remember_env()
+        return RehearsedPolicy(self.policy, self.rehearsal)
 
     def remember_env(self) -> None:
         """Keep the parts of the environment that predictions need, if there is one.
@@ -140,7 +159,8 @@ def make(
     Args:
         env: The environment to learn in.
         seed: Seed of all random numbers.
-        preset: ``"rl"``, in which times and limits of devices are seen; or ``"paper"``.
+        preset: ``"rl"``, in which times and limits of devices are seen, and kept to where ``env``
+            does not repair placements; or ``"paper"``.
         begin_with: ``"nothing"``: episodes start with all units on the reference device, or as
             ``env`` says where it places one unit per step; else they go on from the best
             placement so far, at first of ``"heuristics"`` or of ``"search"``, see
@@ -161,6 +181,8 @@ def make(
     rollouts = place_units(env, begin_with)
     base = rollouts.base
     chosen = POLICIES[preset] | (policy or {})
+    if preset == "rl":
+        chosen = {"respect_memory": needs_masks(base), **chosen}
     sees = chosen.get("devices", False)
     model = Placeto(
         PlacetoPolicy,
@@ -217,7 +239,7 @@ def without_graph(env: DevicePlacementEnv, **sizes: Any) -> DevicePlacementEnv:
     return base
 
 
-def place_units(env: gym.Env[Any, Any], begin_with: str) -> PerUnit:
+def place_units(env: gym.Env[Any, Any], begin_with: str) -> PerUnitEnv:
     """Make an environment of one unit per step, without the graph, that begins in this way.
 
     With ``"nothing"`` the setting of an environment that places one unit per step is kept.
@@ -225,5 +247,5 @@ def place_units(env: gym.Env[Any, Any], begin_with: str) -> PerUnit:
     base = without_graph(placement_env(env))
     if begin_with != NOTHING:
         return FromBest(base, begin_with)
-    placed = env.has_wrapper_attr("place")
-    return PerUnit(base, start=env.get_wrapper_attr("start")) if placed else PerUnit(base)
+    made = env.unwrapped
+    return PerUnitEnv(base, start=made.start if isinstance(made, PerUnitEnv) else "first")

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import DummyVecEnv
@@ -20,25 +19,25 @@ from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.episode import Policy
 from placement_gym.envs.measured_env import MeasuredEnv
 from placement_gym.envs.observation import Observation, Observer
-from placement_gym.envs.wrappers import PerUnit, observe_unit
+from placement_gym.envs.per_unit import PerUnitEnv, observe_unit
 
 
-class FromBest(PerUnit):
-    """``PerUnit`` whose episodes go on from the fastest placement so far.
+class FromBest(PerUnitEnv):
+    """``PerUnitEnv`` whose episodes go on from the fastest placement so far.
 
     Before the first episode, and after every seed, the first placements are evaluated.
 
     Args:
-        env: The environment to place in.
+        base: Evaluates whole placements.
         begin_with: See ``agents.search.starts.propose_first``.
     """
 
-    def __init__(self, env: gym.Env[Any, Any], begin_with: str) -> None:
-        super().__init__(env, start="best")
+    def __init__(self, base: DevicePlacementEnv, begin_with: str) -> None:
+        super().__init__(base, start="best")
         self.begin_with = begin_with
 
     def choose_start(self) -> IntArray:
-        """See ``PerUnit``."""
+        """See ``PerUnitEnv``."""
         if self.best is None:
             for assignment in propose_first(self.base, self.begin_with):
                 self.assignment = assignment
@@ -83,7 +82,7 @@ class Rehearsal:
         """(episodes, n_units) final devices of episodes that are played side by side.
 
         Args:
-            policy: A policy for observations of ``PerUnit``.
+            policy: A policy for observations of ``PerUnitEnv``.
             deterministic: Passed to the policy.
             episodes: How many.
         """
@@ -105,7 +104,7 @@ class Rehearsal:
 
 
 class SampledUnitsEnv(SampledProblemEnv):
-    """``SampledProblemEnv`` of one unit per step, with the observations and rewards of ``PerUnit``.
+    """``SampledProblemEnv`` of one unit per step; observes and rewards as ``PerUnitEnv``.
 
     Args:
         member: Number among the environments of a vector environment, neighbours all, that draw the
@@ -115,7 +114,7 @@ class SampledUnitsEnv(SampledProblemEnv):
 
     def __init__(self, member: int = 0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.member, self.units = member, PerUnit(self.env)
+        self.member, self.units = member, PerUnitEnv(self.env)
         self.observation_space = self.units.observation_space
         self.action_space = self.units.action_space
 
@@ -124,17 +123,17 @@ class SampledUnitsEnv(SampledProblemEnv):
     ) -> tuple[Observation, dict[str, Any]]:
         """See ``SampledProblemEnv``; SB3 seeds neighbours with successive numbers."""
         super().reset(seed=None if seed is None else seed - self.member)
-        self.units = PerUnit(self.env)
+        self.units = PerUnitEnv(self.env)
         observation, info = self.units.reset(options=options)
         return observation, self.extend(info)
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Place the current unit; see ``PerUnit``."""
+        """Place the current unit; see ``PerUnitEnv``."""
         observation, reward, terminated, truncated, info = self.units.step(action)
         return observation, reward, terminated, truncated, self.extend(info)
 
     def action_masks(self) -> Any:
-        """See ``PerUnit.action_masks``."""
+        """See ``PerUnitEnv.action_masks``."""
         return self.units.action_masks()
 
 

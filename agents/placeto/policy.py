@@ -15,8 +15,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from agents.common.distribution import UnitCategorical
+from agents.common.free_memory import FreeMemory
 from agents.common.graph_policy import GraphPolicy
-from agents.common.graphs import Recent, TensorDict
+from agents.common.graphs import GraphBatch, Recent, TensorDict
 from agents.common.tables import Tables
 from agents.common.unit_device_features import COLUMNS
 from agents.placeto.networks import EPSILON, Networks, Structure
@@ -42,12 +43,15 @@ class PlacetoOptions:
             ``agents.common.unit_device_features``. The paper sees times alone.
         table: Whether the logits of each graph in ``graphs`` have a table as a further term, see
             ``agents.common.tables``.
+        respect_memory: Whether only devices with room for the unit are chosen, next to the units
+            that were visited before; limits are read as with ``devices``.
     """
 
     hidden: int = 8
     rounds: int = 8
     devices: bool = False
     table: bool = False
+    respect_memory: bool = False
 
 
 class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
@@ -149,11 +153,19 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
                 values = values.index_copy(0, rows, self.networks.critic(summary))
             if structure.allowed is not None:
                 allowed[rows] = structure.allowed[current]
+            if self.options.respect_memory:
+                allowed[rows] &= find_room(graphs, graph, states, current)
         distribution = UnitCategorical(logits[:, None], allowed=allowed[:, None])
         if action_masks is not None:
             masks = torch.as_tensor(np.asarray(action_masks), device=device).bool()
             distribution = distribution.restricted_to(masks.reshape(n_rows, 1, -1))
         return distribution, values
+
+
+def find_room(graphs: GraphBatch, graph: int, states: TensorDict, current: Tensor) -> Tensor:
+    """(B, D) bool, devices with room for (B,) units in B states of one graph of a batch."""
+    memory = FreeMemory.of(graphs, torch.full_like(current, graph))
+    return memory.mask(current, memory.count_used(states["placement"], states["visited"]))
 
 
 def make_inputs(

@@ -15,13 +15,14 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from agents.common.fixed_placement import FixedPlacement
 from agents.common.learner import limit_threads, make_logger
+from agents.options import hands_on_to
 from agents.placeto.agent import without_graph
 from agents.placeto.episodes import Rehearsal
 from agents.placeto.policy import PlacetoPolicy
 from placement_gym.base.errors import UserError
 from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.envs.placement_env import placement_env
-from placement_gym.envs.wrappers import PerUnit
 
 MAX_POLICIES = 8
 SETTINGS: dict[str, Any] = {
@@ -62,6 +63,7 @@ class ZeroShot:
         return self.rehearsal.place(self.policy, observation, deterministic), state
 
 
+@hands_on_to(PPO)
 def make(
     env: gym.Env[Any, Any],
     seed: int,
@@ -121,7 +123,7 @@ def train_policy(
     """
     kwargs, options = json.loads(like), json.loads(given)
     name = "placement_gym:DevicePlacementSim-v0"
-    envs = [PerUnit(gym.make(name, model=model, **kwargs)) for model in models]
+    envs = [PerUnitEnv(placement_env(gym.make(name, model=model, **kwargs))) for model in models]
     graphs = {
         key: table
         for env in envs

@@ -15,6 +15,7 @@ from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedul
 from stable_baselines3.common.utils import obs_as_tensor
 from torch import Tensor
 
+from agents.common.baselines import is_tied
 from agents.common.elites import IMITATED
 from agents.common.learner import OnPolicyLearner
 from agents.common.logits import LogitsPolicy
@@ -32,8 +33,9 @@ class Post(OnPolicyLearner):
     """Cross-entropy minimisation and PPO together (Gao, Chen and Li 2018, Algorithm 1).
 
     Every ``n_steps`` placements of each environment are followed by clipped-PPO steps on them.
-    Every ``population`` placements the probabilities are set to the frequencies among the best of
-    them, mixed with the uniform distribution.
+    Every ``population`` placements the probabilities are set to the frequencies among the best
+    feasible ones of them, mixed with the uniform distribution; among the best of all if none is
+    feasible. Equal rewards teach nothing: neither update is made from them.
 
     Args:
         policy: ``"LogitsPolicy"``.
@@ -57,6 +59,7 @@ class Post(OnPolicyLearner):
         ValueError: An argument is out of range.
     """
 
+    fixed_settings: ClassVar = ("gamma", "ent_coef", "vf_coef")
     policy: LogitsPolicy
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {"LogitsPolicy": LogitsPolicy}
 
@@ -109,6 +112,7 @@ class Post(OnPolicyLearner):
         self.uniform, self.n_epochs, self.clip_range = uniform, n_epochs, clip_range
         self.actions: list[IntArray] = []
         self.returns: list[float] = []
+        self.feasible: list[bool] = []
         self.imitate = imitate
         self.kept: list[Scored] = []
         if _init_setup_model:
@@ -125,24 +129,35 @@ class Post(OnPolicyLearner):
 
     def get_training_state(self) -> Parts:
         """See ``OnPolicyLearner``: the placements of the population so far."""
-        population = list(zip(self.returns, self.actions, strict=True))
-        return {"population": stack(population), "kept": stack(self.kept)}
+        population = stack(list(zip(self.returns, self.actions, strict=True)))
+        if population:
+            population["feasible"] = np.array(self.feasible)
+        own = {"population": population, "kept": stack(self.kept)}
+        return {**super().get_training_state(), **own}
 
     def set_training_state(self, state: Parts) -> None:
         """See ``OnPolicyLearner``."""
-        population, kept = (
-            unstack(state.get(part, {}), self.policy.n_slots) for part in ("population", "kept")
-        )
+        rows = dict(state.get("population", {}))
+        feasible = rows.pop("feasible", np.ones(len(rows.get("value", ())), dtype=np.bool_))
+        population = unstack(rows, self.policy.n_slots)
+        kept = unstack(state.get("kept", {}), self.policy.n_slots)
+        check_rows({"feasible": feasible}, {"feasible": ()})
         if len(population) >= self.population:
             raise UserError("its population is larger than the model's")
         self.actions = [action for _, action in population]
         self.returns = [value for value, _ in population]
+        self.feasible = feasible.astype(np.bool_).tolist()
         self.kept = kept
         self.policy.proposals = ()  # they were evaluated before the checkpoint
 
     def forget_returns(self) -> None:
         """See ``OnPolicyLearner``."""
-        self.actions, self.returns, self.kept = [], [], []
+        super().forget_returns()
+        self.forget_population()
+
+    def forget_population(self) -> None:
+        """Begin with an empty population."""
+        self.actions, self.returns, self.feasible, self.kept = [], [], [], []
 
     def train(self) -> None:
         """Update by PPO on the rollout, and by cross-entropy when the population is complete."""
@@ -151,15 +166,16 @@ class Post(OnPolicyLearner):
         buffer = self.rollout_buffer
         self.actions += list(buffer.actions.swapaxes(0, 1).reshape(buffer.rewards.size, -1))
         self.returns += buffer.rewards.T.ravel().tolist()
+        self.feasible += self.evaluated.feasible.T.ravel().tolist()
         buffer.returns = buffer.rewards.copy()
         # Algorithm 1: every K samples PPO steps on them, every N samples the cross-entropy step
-        if self.variant != "cross_entropy":
+        if self.variant != "cross_entropy" and not is_tied(buffer.rewards):
             for _ in range(self.n_epochs):
                 self.update_by_ppo()
         if len(self.returns) >= self.population:
-            if self.variant != "ppo":
+            if self.variant != "ppo" and not is_tied(np.array(self.returns)):
                 self.update_by_cross_entropy()
-            self.actions, self.returns = [], []
+            self.actions, self.returns, self.feasible = [], [], []
         self._n_updates += 1
         self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
         self.logger.record("time/torch_threads", torch.get_num_threads())
@@ -185,10 +201,14 @@ class Post(OnPolicyLearner):
         """Set the probabilities to the frequencies among the best placements of the population."""
         # the elite fraction of the last N; deviation: with ``imitate`` also the best of all so far
         n_elite = max(round(self.elite * len(self.returns)), 1)
-        ranked = sorted(zip(self.returns, self.actions, strict=True), key=lambda one: -one[0])
+        scored = list(zip(self.returns, self.actions, strict=True))
+        fitting = [one for one, feasible in zip(scored, self.feasible, strict=True) if feasible]
+        # ours: where nothing fits the best are those that exceed limits by the fewest bytes
+        ranked = sorted(fitting or scored, key=lambda one: -one[0])
         frequency = self.count(ranked[:n_elite])
         if self.imitate:
-            self.kept = sorted([*self.kept, *ranked], key=lambda one: -one[0])[:IMITATED]
+            self.kept = sorted([*self.kept, *fitting], key=lambda one: -one[0])[:IMITATED]
+        if self.kept:
             frequency = frequency + self.imitate * self.count(self.kept)
             frequency = frequency / (1.0 + self.imitate)
         first, last = self.uniform
@@ -211,7 +231,7 @@ class Post(OnPolicyLearner):
     ) -> tuple[int, BaseCallback]:
         """See SB3; a training that begins has no population."""
         if reset_num_timesteps:
-            self.forget_returns()
+            self.forget_population()
         return super()._setup_learn(total_timesteps, callback, reset_num_timesteps, *args)
 
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import gymnasium as gym
 
+from agents.common.free_memory import needs_masks
 from agents.common.reinforce import REINFORCE
 from agents.common.vec_env import vectorize
 from agents.common.weights import load_weights
+from agents.options import hands_on_to
 from agents.rnn.policy import HDPPolicy, RNNPolicy
 from agents.search.starts import NOTHING, begin
 from placement_gym.base.errors import unknown_name
@@ -77,7 +79,8 @@ def make(
     Args:
         env: The environment to learn in.
         seed: Seed of all random numbers.
-        preset: ``"rl"``; or ``"paper"``, which sees neither times nor limits.
+        preset: ``"rl"``; or ``"paper"``, which sees neither times nor limits. ``"rl"`` keeps to
+            the memory of devices where ``env`` does not repair placements.
         policy: Arguments of ``RNNPolicy`` that override the preset.
         envs: Arguments of ``PlacementVectorEnv`` that override the preset.
         begin_with: The first evaluations: ``"nothing"``, ``"heuristics"`` or ``"search"``, see
@@ -94,6 +97,8 @@ def make(
         raise unknown_name("preset", preset, SETTINGS)
     base = placement_env(env)
     chosen = POLICIES[preset] | (policy or {})
+    if preset == "rl" and not hierarchical:
+        chosen = {"respect_memory": needs_masks(base), **chosen}
     sees = chosen.get("devices", False)
     graphs = base.graph_table(devices=True if sees else None)
     model = REINFORCE(
@@ -109,6 +114,7 @@ def make(
     return model
 
 
+@hands_on_to(make)
 def make_hierarchical(env: gym.Env[Any, Any], seed: int, **kwargs: Any) -> REINFORCE:
     """Make the hierarchical placer; see ``make``."""
     return make(env, seed, hierarchical=True, **kwargs)

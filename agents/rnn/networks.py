@@ -8,11 +8,13 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import one_hot
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.utils.checkpoint import checkpoint
 
 from agents.common.distribution import FORBIDDEN, UnitCategorical
 from agents.common.encoder import select_columns
+from agents.common.free_memory import FreeMemory
 from agents.common.graphs import GraphBatch
 from agents.common.pyg import scatter
 from agents.common.unit_device_features import COLUMNS, describe_units_on_devices
@@ -147,17 +149,25 @@ class Seq2Seq(nn.Module):
         return torch.cat(found, dim=1)
 
     @torch.no_grad()
-    def choose_devices(self, encoded: Encoded, allowed: Tensor | None, greedy: bool) -> Tensor:
+    def choose_devices(
+        self,
+        encoded: Encoded,
+        allowed: Tensor | None,
+        greedy: bool,
+        memory: FreeMemory | None = None,
+    ) -> Tensor:
         """(B, M) devices, each conditioned on those before it.
 
         Args:
             encoded: S sequences for B rows.
             allowed: (B, M, D) bool, devices that may be chosen; None allows all.
             greedy: Whether the most likely devices are chosen instead of sampled ones.
+            memory: Restricts devices to those with room for the place; None does not.
         """
         h, c = (part[0] for part in self.initial_state(encoded))
         last = torch.full((len(encoded.row),), self.n_devices, device=encoded.row.device)
         found: list[Tensor] = []
+        used = torch.zeros(len(last), self.n_devices, dtype=torch.float64, device=last.device)
         for begin in range(0, encoded.mask.shape[1], self.segment):
             segment = self.cut_segment(encoded, begin)
             keys = self.key(segment.encoding)
@@ -171,7 +181,12 @@ class Seq2Seq(nn.Module):
                 # deviation: devices that do not support the place are not chosen
                 if allowed is not None:
                     logits = logits.masked_fill(~allowed[:, place], FORBIDDEN)
+                # ours: nor those that have no room left
+                if memory is not None:
+                    logits = logits.masked_fill(~memory.mask(place, used), FORBIDDEN)
                 last = choose_device(logits, greedy)
+                if memory is not None:
+                    used = memory.add(used, place, last)
                 found.append(last)
         return torch.stack(found, dim=1)
 
@@ -219,21 +234,30 @@ class AutoregressiveDevices:
         encoded: The encoded sequences.
         weight: (B, M) bool, False for padding.
         allowed: (B, M, D) bool, devices that may be chosen; None allows all.
+        memory: Restricts devices to those with room for each place; None does not.
     """
 
     network: Seq2Seq
     encoded: Encoded
     weight: Tensor
     allowed: Tensor | None = None
+    memory: FreeMemory | None = None
 
     def get_actions(self, deterministic: bool = False) -> Tensor:
         """(B, M) devices, 0 for padding."""
-        return self.network.choose_devices(self.encoded, self.allowed, deterministic) * self.weight
+        memory = self.memory
+        found = self.network.choose_devices(self.encoded, self.allowed, deterministic, memory)
+        return found * self.weight
 
     def conditioned_on(self, actions: Tensor) -> UnitCategorical:
         """The distribution of each device, conditioned on the (B, M) devices before it."""
-        logits = self.network.compute_logits(self.encoded, actions)
-        return UnitCategorical(logits, self.weight, None, self.allowed)
+        logits, allowed = self.network.compute_logits(self.encoded, actions), self.allowed
+        if self.memory is not None:
+            # what was chosen had room; proposals are scored whether they had or not
+            chosen = one_hot(actions.long(), self.network.n_devices).bool()
+            roomy = self.memory.masks(actions) | chosen
+            allowed = roomy if allowed is None else roomy & allowed
+        return UnitCategorical(logits, self.weight, None, allowed)
 
     def restricted_to(self, allowed: Tensor) -> AutoregressiveDevices:
         """The distribution with only the devices that a (B, M, D) bool mask allows."""

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from agents.common.distribution import UnitCategorical, intersect_places
+from agents.common.free_memory import FreeMemory
 from agents.rnn.networks import AutoregressiveDevices
 
 FEWEST = 8
@@ -64,6 +65,13 @@ class Places:
         units = torch.arange(n_units, device=self.mask.device).where(self.mask, n_units)
         first = torch.full(self.taken.shape, n_units, device=self.mask.device)
         return first.scatter_reduce(1, self.place, units, "amin") * self.taken
+
+
+def gather_memory(memory: FreeMemory, places: Places) -> FreeMemory:
+    """The same memory, for places of B sequences instead of their units."""
+    zeros = memory.held.new_zeros(places.taken.shape)
+    held = zeros.scatter_add(1, places.place, memory.held * places.mask)
+    return replace(memory, held=held, supported=places.share_allowed(memory.supported))
 
 
 def order_groups(groups: Tensor, mask: Tensor) -> Places:

@@ -11,13 +11,14 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from torch import Tensor
 
 from agents.common.distribution import DeviceDistribution, PlacementMemory, UnitCategorical
+from agents.common.free_memory import FreeMemory
 from agents.common.graph_policy import make_perceptron
 from agents.common.graphs import GraphBatch, TensorDict
 from agents.common.policy import Decision, UnitPolicy
 from agents.common.unit_device_features import DevicePreferences, describe_units_on_devices
 from agents.rnn.grouping import GroupedDevices, Grouper, describe_groups
 from agents.rnn.networks import AutoregressiveDevices, Seq2Seq, UnitFeatures
-from agents.rnn.places import Places, RunDevices, count_runs, cut_runs
+from agents.rnn.places import Places, RunDevices, count_runs, cut_runs, gather_memory
 
 PAPER_FEATURES = ("type", "shape")
 CRITIC_HIDDEN = 128
@@ -43,6 +44,8 @@ class RNNOptions:
             preference for faster ones, see ``agents.common.unit_device_features``.
         coarse: Whether runs of units are placed together, long ones at first, see ``places``.
         cost_weight: Initial weight of the preference for faster devices, with ``devices``.
+        respect_memory: Whether ``RNNPolicy`` chooses only devices with room for the unit, or run of
+            units, after those before it; limits are read as with ``devices``.
     """
 
     features: Sequence[str] = PAPER_FEATURES
@@ -53,6 +56,7 @@ class RNNOptions:
     devices: bool = False
     coarse: bool = False
     cost_weight: float = 2.0
+    respect_memory: bool = False
 
 
 class RNNPolicy(UnitPolicy, ActorCriticPolicy):
@@ -128,18 +132,22 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
         """
         allowed, prior = graphs.allowed_slots, self.compute_prior(graphs)
         mask = graphs.node_mask
+        memory = FreeMemory.of(graphs, row) if self.options.respect_memory else None
         if not self.options.coarse:
             encoded = replace(self.network.encode(units, mask, row), prior=prior)
             allowed = None if allowed is None else allowed[row]
-            return AutoregressiveDevices(self.network, encoded, mask[row], allowed)
+            return AutoregressiveDevices(self.network, encoded, mask[row], allowed, memory)
         runs = cut_runs(mask, float(self.remaining), None if greedy else self.cuts)
         encoded = replace(
             self.network.encode(runs.mean(units), runs.taken, row),
             prior=None if prior is None else runs.mean(prior),
         )
         allowed = None if allowed is None else runs.share_allowed(allowed)[row]
-        devices = AutoregressiveDevices(self.network, encoded, runs.taken[row], allowed)
-        return RunDevices(devices, runs.take(row))
+        places = runs.take(row)
+        if memory is not None:
+            memory = gather_memory(memory, places)
+        devices = AutoregressiveDevices(self.network, encoded, places.taken, allowed, memory)
+        return RunDevices(devices, places)
 
     def compute_prior(self, graphs: GraphBatch) -> Tensor | None:
         """(G, N, D) preferences of units for devices, if devices are seen."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from agents.search.moves import Moves
 from agents.search.search import Search
-from placement_gym.base.arguments import check_not_negative
+from placement_gym.base.arguments import check_integer, check_not_negative
 from placement_gym.base.arrays import IntArray
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.problem.costs.semantics import Semantics, parse_schedule
@@ -53,7 +53,12 @@ class SearchAgent(Search):
         self.tried: set[str] = set()
 
     def learn(self, total_timesteps: int) -> Self:
-        """Evaluate ``total_timesteps`` more placements, or as many as it finds and has time for."""
+        """Evaluate ``total_timesteps`` more placements, or as many as it finds and has time for.
+
+        Raises:
+            UserError: ``total_timesteps`` is not an integer.
+        """
+        check_integer("total_timesteps", total_timesteps, 0)
         last = self.evaluations + total_timesteps
         end = np.inf if self.seconds is None else perf_counter() + self.seconds
         if self.proposals is None or self.seconds is not None:

@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 
 from agents.common.fixed_placement import FixedPlacement
+from placement_gym.base.arguments import check_integer
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.problem.problem import Problem
@@ -38,7 +39,12 @@ class Search(FixedPlacement):
         self.evaluations = 0
 
     def learn(self, total_timesteps: int) -> Search:
-        """Evaluate ``total_timesteps`` more placements."""
+        """Evaluate ``total_timesteps`` more placements.
+
+        Raises:
+            UserError: It is not an integer.
+        """
+        check_integer("total_timesteps", total_timesteps, 0)
         end = self.evaluations + total_timesteps
         while self.evaluations < end:
             self.improve(end)

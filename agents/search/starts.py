@@ -19,6 +19,7 @@ from agents.search.anytime import SearchAgent
 from agents.static import saved
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.files import is_file
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.problem import patterns
@@ -58,7 +59,7 @@ def propose_starts(env: gym.Env[Any, Any], start: str = HEURISTICS) -> IntArray 
     if start in (HEURISTICS, QUICK):
         base = placement_env(env, joint=True)
         return propose_heuristics(base, with_program=start == HEURISTICS)
-    if not Path(start).is_file():
+    if not is_file(start):
         raise UserError(
             f"start must be 'heuristics', 'quick', 'random' or a placement file, not {start!r}"
         )

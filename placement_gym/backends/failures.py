@@ -54,7 +54,10 @@ POLICIES = {
 PATTERNS = (
     # The memory of a device is a limit of the placement; the host's is shared with others.
     (Kind.INFEASIBLE, r"CL_MEM_OBJECT_ALLOCATION_FAILURE|CL_INVALID_BUFFER_SIZE"),
-    (Kind.INFEASIBLE, r"OUT_OF_DEVICE_MEMORY|exceeds max size of memory object"),
+    (Kind.INFEASIBLE, r"OUT_OF_DEVICE_MEMORY|exceed(s|ed) max size of memory object"),
+    # OpenVINO's GPU plugin gives OpenCL's errors by number: the names above, and those below.
+    (Kind.INFEASIBLE, r"(\[GPU\]|\[CL ext\]).* error( code)?: -(4|61)\b"),
+    (Kind.TRANSIENT, r"(\[GPU\]|\[CL ext\]).* error( code)?: -(5|6)\b"),
     (Kind.TRANSIENT, r"bad_alloc|out of (host |system )?memory|cannot allocate memory"),
     # Of the CPU plugin and its code generator; others write the plugin's name before it.
     (Kind.TRANSIENT, r"can't (alloc|protect)\b|(?<!\] )failed to allocate \d+ bytes"),

@@ -14,6 +14,8 @@ from placement_gym.problem.problem import Problem
 
 PENALTY = 10.0
 """Latency of an infeasible placement, in reference latencies."""
+STEEPNESS = 9.0
+"""How often ``PENALTY`` is added to the cost of a placement all of whose bytes are too many."""
 OPTIONAL = ("prefill_ms", "token_ms", "handover_ms", "requests", "streams", "models_ms")
 """Fields of some measurements only."""
 
@@ -33,6 +35,9 @@ class Measurement:
         n_transfers: Tensors that change device, one for each destination.
         transfer_bytes: Total size of these tensors.
         memory_bytes: Bytes on each device that count against its limit.
+        excess_bytes: Bytes beyond the limits of devices and pools, of a placement that failed.
+        held_bytes: Bytes that each device allocated for the placement, weights, tensors and all,
+            as its plugin reports it; None where it does not, or the device is not used.
         compile_s: Seconds to compile.
         measure_s: Seconds of the checked first inference, warm-up and measurement.
         error: Why the placement failed, or an empty string.
@@ -65,6 +70,8 @@ class Measurement:
     n_transfers: int = 0
     transfer_bytes: int = 0
     memory_bytes: tuple[int, ...] = ()
+    excess_bytes: int = 0
+    held_bytes: tuple[int | None, ...] = ()
     compile_s: float = 0.0
     measure_s: float = 0.0
     error: str = ""
@@ -88,6 +95,12 @@ class Measurement:
     def speedup(self) -> float:
         return self.reference_ms / self.latency_ms
 
+    @property
+    def cost_ms(self) -> float:
+        """The latency that rewards see, see ``compute_cost_ms``."""
+        share = self.excess_bytes / max(sum(self.memory_bytes), 1)
+        return float(compute_cost_ms(self.latency_ms, share))
+
     def to_json(self) -> dict[str, Any]:
         """All fields, for a file or another process; without those that do not apply."""
         return {
@@ -103,7 +116,7 @@ class Measurement:
         Raises:
             TypeError: A field is missing or unknown.
         """
-        arrays = ("memory_bytes", "models_ms")
+        arrays = ("memory_bytes", "held_bytes", "models_ms")
         given = {name: tuple(values[name]) for name in arrays if values.get(name) is not None}
         return cls(**{**values, **given})
 
@@ -114,6 +127,7 @@ class Measurement:
         reference_ms: float,
         traffic: tuple[int, int] = (0, 0),
         memory_bytes: tuple[int, ...] = (),
+        excess_bytes: int = 0,
     ) -> Measurement:
         """The measurement of a placement that failed: finite, with a latency of ``PENALTY``.
 
@@ -122,6 +136,7 @@ class Measurement:
             reference_ms: Latency of the reference.
             traffic: Transfers and their bytes that the placement needs.
             memory_bytes: Bytes that it needs on each device.
+            excess_bytes: How many of them are beyond a limit.
         """
         latency_ms = PENALTY * reference_ms
         transfers, moved = traffic
@@ -132,8 +147,22 @@ class Measurement:
             n_transfers=transfers,
             transfer_bytes=moved,
             memory_bytes=memory_bytes,
+            excess_bytes=excess_bytes,
             error=error,
         )
+
+
+def compute_cost_ms(latency_ms: Any, excess_share: Any) -> Any:
+    """Add to a latency what bytes beyond a limit cost a learner.
+
+    A placement that fits costs its latency; an infeasible one from 10 reference latencies, where
+    no byte is too many, to 100, where all are.
+
+    Args:
+        latency_ms: Of a placement, or (k,) of k placements.
+        excess_share: Share of the bytes that it holds that are beyond a limit, 0 if it fits.
+    """
+    return latency_ms * (1.0 + STEEPNESS * excess_share)
 
 
 class Batch(NamedTuple):
@@ -196,6 +225,13 @@ class Backend(Protocol):
 
     def infeasibility(self, assignment: IntArray) -> str:
         """Why support or memory forbid an assignment, or an empty string; nothing is run."""
+        ...
+
+    def excess_shares(self, assignments: IntArray) -> FloatArray:
+        """(k,) share of the bytes that (k, n_units) assignments hold that no device has room for.
+
+        Nothing is run.
+        """
         ...
 
     def start_ms(self, assignment: IntArray) -> FloatArray:

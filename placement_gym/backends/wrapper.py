@@ -44,6 +44,9 @@ class BackendWrapper:
     def infeasibility(self, assignment: IntArray) -> str:
         return self.inner.infeasibility(assignment)
 
+    def excess_shares(self, assignments: IntArray) -> FloatArray:
+        return self.inner.excess_shares(assignments)
+
     def start_ms(self, assignment: IntArray) -> FloatArray:
         return self.inner.start_ms(assignment)
 

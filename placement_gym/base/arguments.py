@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Collection
+from dataclasses import fields
+from functools import wraps
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ParamSpec
 
-from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.errors import UserError, suggest, unknown_name
+
+P = ParamSpec("P")
 
 LATENCY, THROUGHPUT = "latency", "throughput"
 OBJECTIVES = (LATENCY, THROUGHPUT)
@@ -68,3 +74,40 @@ def check_requests(objective: str, value: Any) -> None:
     if objective != "throughput":
         raise UserError("requests belong to objective='throughput': latency is that of one request")
     check_integer("requests (None: one more than stages)", value, 1)
+
+
+def check_plain_fields(
+    options: Any, may_be_zero: Collection[str] = (), shares: Collection[str] = ()
+) -> None:
+    """Raise unless the integers, numbers and flags of a dataclass are what they are declared as.
+
+    Args:
+        options: An instance; fields of other types are not looked at.
+        may_be_zero: Names of integers that may be 0; all others are at least 1.
+        shares: Names of numbers that are at most 1.
+    """
+    for one in fields(options):
+        value = getattr(options, one.name)
+        if one.type in (int, "int"):
+            check_integer(one.name, value, 0 if one.name in may_be_zero else 1)
+        elif one.type in (float, "float"):
+            check_not_negative(one.name, value, 1.0 if one.name in shares else MAX_NUMBER)
+        elif one.type in (bool, "bool"):
+            check_flag(one.name, value)
+
+
+def suggest_keywords(init: Callable[P, None]) -> Callable[P, None]:
+    """Let the ``TypeError`` for an unknown keyword of a constructor suggest the nearest one."""
+    known = set(inspect.signature(init).parameters) - {"self"}
+
+    @wraps(init)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> None:
+        for name in kwargs:
+            if name not in known:
+                raise TypeError(
+                    f"{init.__qualname__}() got an unexpected keyword argument "
+                    f"{name!r}{suggest(name, known)}"
+                )
+        init(*args, **kwargs)
+
+    return checked

@@ -11,15 +11,18 @@ import secrets
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BytesIO
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from placement_gym.base.errors import UserError, suggest, warn_user
 
 IMPORT_ROOT = Path(__file__).resolve().parents[2]
 """The folder that this package and ``agents`` are imported from."""
 MAX_NEIGHBOURS = 1000
+PIECE = 2**20
+"""Bytes that a file is read by: Python takes memory for all that it is asked to read at once."""
 MAX_NAME = 150
 """Bytes of a file name that are taken from a model or a label."""
 UNSAFE = re.compile(r"[^\w.-]+")
@@ -41,7 +44,12 @@ def explain_write_errors(path: str | Path) -> Iterator[None]:
     except FileError:
         raise
     except OSError as error:
-        raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+        raise FileError(f"cannot write {str(path)!r}: {explain_error(error)}") from error
+
+
+def explain_error(error: BaseException) -> str:
+    """The reason alone, of an error that also names a file."""
+    return getattr(error, "strerror", None) or str(error)
 
 
 @contextmanager
@@ -65,7 +73,7 @@ def replace_file(path: str | Path, follow: bool = False) -> Iterator[Path]:
             if target.exists() and not target.is_file():  # a pipe or a terminal
                 yield target
                 return
-            target = target.resolve()
+            target = Path(os.path.realpath(target))  # resolve() fails on a circle of links
         new = target.with_name(f".new-{secrets.token_hex(6)}{target.suffix}")
         try:
             yield new
@@ -102,11 +110,18 @@ def _sync(path: Path) -> None:
 
 
 def is_path(text: object) -> bool:
-    """Return whether text names something that exists; False for text too long to be a name."""
-    try:
-        return bool(str(text)) and Path(str(text)).exists()
-    except (OSError, ValueError):
-        return False
+    """Return whether text names something that exists; False for text that cannot be a name."""
+    return os.path.exists(str(text))  # noqa: PTH110  Path raises where a name is too long
+
+
+def is_file(text: object) -> bool:
+    """As ``is_path``, of a regular file."""
+    return os.path.isfile(str(text))  # noqa: PTH113
+
+
+def is_folder(text: object) -> bool:
+    """As ``is_path``, of a folder."""
+    return os.path.isdir(str(text))  # noqa: PTH112
 
 
 def list_neighbours(path: str) -> list[str]:
@@ -125,20 +140,28 @@ def read_bytes(path: str | Path, limit: int) -> bytes:
     """
     file = Path(path)
     try:
-        if file.exists() and not file.is_file():
+        if is_path(file) and not is_file(file):
             raise FileError(f"cannot read {str(path)!r}: it is not a file")
         with file.open("rb") as opened:
-            content = opened.read(limit + 1)
+            content = read_pieces(opened, limit + 1)
     except FileError:
         raise
     except (OSError, ValueError) as error:  # ValueError: a null character in the path
-        reason = getattr(error, "strerror", None) or error
+        reason = explain_error(error)
         absent = isinstance(error, FileNotFoundError)
         near = suggest(path, list_neighbours(str(path))) if absent else ""
         raise FileError(f"cannot read {str(path)!r}: {reason}{near}") from error
     if len(content) > limit:
         raise FileError(f"cannot read {str(path)!r}: it has more than {limit} bytes")
     return content
+
+
+def read_pieces(file: IO[bytes], limit: int) -> bytes:
+    """Read at most ``limit`` bytes, with memory for no more than the file has."""
+    content = BytesIO()
+    while piece := file.read(min(PIECE, limit - content.tell())):
+        content.write(piece)
+    return content.getvalue()
 
 
 def set_aside(path: Path) -> Path | None:
@@ -192,19 +215,37 @@ def make_output_folder(path: str | Path) -> Path:
     """Create a folder for results and make sure that files can be written into it.
 
     Raises:
-        UserError: It cannot be created or written; the message says why.
+        FileError: It cannot be created or written; the message says why.
     """
     folder = Path(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
-    except OSError as error:
-        reason = error.strerror or error
-        if folder.exists() and not folder.is_dir():
+    except (OSError, ValueError) as error:  # ValueError: a null character in the path
+        reason = explain_error(error)
+        if is_path(folder) and not is_folder(folder):
             reason = "it is a file; name a folder"
-        raise UserError(f"cannot write results into {str(folder)!r}: {reason}") from error
+        raise FileError(f"cannot write results into {str(folder)!r}: {reason}") from error
     return folder
+
+
+def check_output_folder(path: str | Path) -> Path:
+    """Make sure that ``make_output_folder`` can make a folder, and leave none that is new.
+
+    For work of minutes, which may be stopped before there is anything to write.
+
+    Raises:
+        FileError: As ``make_output_folder``.
+    """
+    folder = Path(path)
+    new = [one for one in (folder, *folder.parents) if not is_path(one)]
+    try:
+        return make_output_folder(folder)
+    finally:
+        for one in new:
+            with suppress(OSError):
+                one.rmdir()
 
 
 @contextmanager
@@ -227,17 +268,19 @@ def make_temporary_folder() -> Iterator[Path]:
 def name_output_file(out: str | Path, name: str) -> Path:
     """The file that ``--out`` means: a path with a suffix, or ``name`` in the folder that it is."""
     path = Path(out)
-    return path if path.suffix and not path.is_dir() else path / name
+    return path if path.suffix and not is_folder(path) else path / name
 
 
 def check_output_file(path: str | Path) -> Path:
-    """As ``make_output_folder``, for the folder of a single file.
+    """As ``check_output_folder``, for a single file and its folder.
 
     Raises:
         UserError: The file cannot be written; the message says why.
     """
     file = Path(path)
-    if file.is_dir():
+    if is_folder(file):
         raise UserError(f"cannot write {str(file)!r}: it is a folder; name a file in it")
-    make_output_folder(file.parent)
+    check_output_folder(file.parent)
+    with explain_write_errors(file):
+        file.exists()  # raises what only the file's own name is to blame for
     return file

@@ -20,6 +20,7 @@ from rich.progress import (
     Task,
     TextColumn,
     TimeElapsedColumn,
+    TimeRemainingColumn,
 )
 from rich.table import Column
 from rich.text import Text
@@ -105,6 +106,7 @@ def progress_bar(
         TextColumn(unit),
         *([TextColumn(f"{{task.fields[count]}} {counted}")] if counted else []),
         TimeElapsedColumn(),
+        *([TimeRemainingColumn()] if total else []),
     )
     lines = not (quiet or is_on_terminal())
     # A bar without steps says nothing once it is done.
@@ -126,6 +128,13 @@ def show_waiting(text: str) -> None:
     task = SHOWN.get()
     if task is not None:
         task.fields["waiting"] = text
+
+
+def show_step(text: str) -> None:
+    """Let the bar of this thread, if there is one, say what is done now."""
+    task = SHOWN.get()
+    if task is not None:
+        task.description = text
 
 
 @contextmanager
@@ -156,5 +165,7 @@ def describe_task(task: Task, unit: str, counted: str) -> str:
     steps = "" if task.total is None else f"{task.completed:.0f} of {task.total:.0f} {unit}, "
     count = f"{task.fields['count']} {counted}, " if counted else ""
     elapsed = timedelta(seconds=round(task.elapsed or 0.0))
+    left_s = task.time_remaining
+    left = f", about {timedelta(seconds=round(left_s))} left" if left_s else ""
     doing = make_printable(task.fields["waiting"] or task.description)
-    return f"{doing}: {steps}{count}{elapsed}"
+    return f"{doing}: {steps}{count}{elapsed}{left}"

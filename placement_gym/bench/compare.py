@@ -44,7 +44,7 @@ from placement_gym.bench.run.rows import (
     remove_rows,
 )
 from placement_gym.bench.study.executors import Serial
-from placement_gym.bench.study.runner import find_missing, run_tasks
+from placement_gym.bench.study.runner import describe_kept, find_missing, run_tasks
 from placement_gym.bench.study.task import Task
 from placement_gym.hardware.devices import collect_cautions
 
@@ -103,7 +103,8 @@ def compare(
         The comparison as one JSON-able document: ``env``, ``env_kwargs``, ``model``, ``devices``,
         ``n_units``, ``reference``, ``reference_ms``, ``best_single_ms``,
         ``best_single_unlimited_ms``, ``optimum_ms``, ``bound_ms``, ``best_known_ms``, ``noise``,
-        ``notes``, ``verdict``, ``interrupted``, ``resumed`` (runs that ``out`` held before),
+        ``notes``, ``verdict``, ``interrupted`` (what an interrupt leaves, or an empty string),
+        ``drawn`` (whether all pictures were), ``resumed`` (runs that ``out`` held before),
         ``replaced`` (a sentence on what was replaced, or an empty string) and ``rows``. Latencies
         of measured rows are corrected for drift; ``results.jsonl`` holds them as measured.
 
@@ -141,13 +142,13 @@ def compare(
             table.add_row(row)
         factories = {spec.name: spec.factory for spec in chosen if spec.factory is not None}
         # An interrupt still writes the report of what has ended.
-        interrupted = False
+        interrupted = ""
         try:
             executor = Serial(envs, factories, share_within_seed=True, on_sample=table.add_sample)
             on_row = partial(keep_run, bench_env, labels, folder, table, quiet)
             run_tasks(tasks, missing, folder, executor, on_row, quiet, table)
         except KeyboardInterrupt:
-            interrupted = True
+            interrupted = describe_kept(len(load_rows_of(runs, folder, stale)), len(tasks), folder)
         document = summarize(bench_env, load_rows_of(runs, folder, stale)) | {
             "interrupted": interrupted,
             "resumed": len(tasks) - len(missing),
@@ -158,9 +159,10 @@ def compare(
         )
         files.write_comparison(document, folder)
         new = {task.key for task in missing}
-        drawn = files.draw_runs(document, folder, pictures)
-        drawn += files.draw_placements(bench_env, document["rows"], new, folder, pictures)
-        document["notes"] += drawn
+        undrawn = files.draw_runs(document, folder, pictures)
+        undrawn += files.draw_placements(bench_env, document["rows"], new, folder, pictures)
+        document["notes"] += undrawn
+        document["drawn"] = not undrawn
     return document
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from placement_gym.base.errors import UserError, warn_user
-from placement_gym.base.files import write_text
+from placement_gym.base.files import is_file, write_text
 from placement_gym.bench.report.document import Heading, Link, Table, Text, render_page
 from placement_gym.bench.run.rows import PACKED_ROWS, ROWS, Json, load_runs
 from placement_gym.bench.study.runner import STUDY
@@ -76,7 +76,7 @@ def find_folders(root: str | Path) -> list[Path]:
 
 def find_study_of(path: Path, keys: set[str]) -> Study | None:
     """The study that was last run into a folder, or the package's with most of its keys."""
-    if (path / STUDY).is_file():
+    if is_file(path / STUDY):
         try:
             return Study.load(path / STUDY)
         except UserError as error:

@@ -25,6 +25,7 @@ from placement_gym.bench.run.rows import Json, group_by, load_runs
 from placement_gym.bench.study.spec import LOG_OPTION
 from placement_gym.bench.study.task import Task, read_make_kwargs
 from placement_gym.bench.study.worker import run_task
+from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.problem.placement import parse_assignment
 
@@ -167,7 +168,7 @@ def play_placement(env: gym.Env[Any, Any], placement: IntArray, seed: int) -> tu
 
     # Minari's own collector needs jax, to append to nested lists
     padded = np.pad(placement, (0, placement_env(env).observer.n_nodes - len(placement)))
-    actions = placement if env.has_wrapper_attr("place") else padded[None]
+    actions = placement if isinstance(env.unwrapped, PerUnitEnv) else padded[None]
     first, _ = env.reset(seed=seed)
     steps = [env.step(action) for action in actions]
     seen = [first, *(step[0] for step in steps)]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from placement_gym.base.errors import UserError
+from placement_gym.base.files import is_folder
 from placement_gym.bench.run.rows import Json, load_runs
 from placement_gym.bench.study.task import describe_devices, read_make_kwargs
 from placement_gym.models.loading import ModelNotFoundError
@@ -50,7 +51,7 @@ def open_scene(
         for source in sources
         for one in (
             read_folder(Path(source), changes, problem)
-            if Path(source).is_dir()
+            if is_folder(source)
             else read_file(Path(source), changes)
         )
     ]

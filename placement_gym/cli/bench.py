@@ -112,7 +112,7 @@ def add_run(command: Command) -> None:
     set_command(
         command,
         run_run,
-        "finished runs are in {out}/results.jsonl; rerun the command to continue",
+        "runs that have ended are kept; rerun the command to continue",
     )
 
 
@@ -137,12 +137,28 @@ def add_report(command: Command) -> None:
 def add_validate(command: Command) -> None:
     describe(
         command,
-        "Make the environment of every row again and evaluate its placement: simulated latencies "
-        "must be the same, measured ones agree within noise.",
+        "Make the environment of every row again and evaluate its placement: simulated numbers "
+        "must be the same, measured speed-ups agree within noise. Rows may be a stranger's: files "
+        "and environment variables are those that STUDY names, and other rows have built-in or "
+        "generated models.",
         "bench validate --out results/paper",
+        "bench validate memory-limited --out results/memory-limited",
         failure="a row is not valid",
     )
+    command.add_argument(
+        "study",
+        nargs="?",
+        metavar="STUDY",
+        help="the study of the rows, if its models are files: a YAML file, or the name of one that "
+        "comes with the package",
+    )
     add_out(command, None, folder=RESULTS)
+    command.add_argument(
+        "--timeout",
+        type=positive_seconds,
+        metavar="SECONDS",
+        help="end the replay of a row of no STUDY after this long, as not valid (default: 600)",
+    )
     set_command(
         command, run_validate, "the results in {out}/ are kept; rerun the command to start again"
     )
@@ -152,8 +168,9 @@ def add_publish(command: Command) -> None:
     describe(
         command,
         "Compress the rows of a study, so that they can be committed and anyone can recompute and "
-        "replay them.",
+        "replay them. Simulated ones are replayed, as a leader board does.",
         "bench publish paper --out results/paper --to docs/results/paper",
+        failure="a board would leave out a row, or an agent",
     )
     add_study(command)
     add_out(command, None, folder=RESULTS)
@@ -248,14 +265,18 @@ def run_report(options: argparse.Namespace) -> int:
 
 def run_validate(options: argparse.Namespace) -> int:
     from placement_gym.base.texts import make_printable
-    from placement_gym.bench.study.replay import validate
+    from placement_gym.bench.study.row_checks import REPLAY_TIMEOUT_S, validate
+    from placement_gym.bench.study.spec import Study
 
+    study = Study.load(options.study) if options.study else None
+    timeout_s = options.timeout or REPLAY_TIMEOUT_S
     rows, wrong = 0, list[dict[str, str]]()
-    for verdict in validate(options.out, options.quiet):
+    for verdict in validate(options.out, options.quiet, study, timeout_s):
         rows += 1
         if verdict.error:
             wrong.append({"run": verdict.label, "key": verdict.key, "error": verdict.error})
-            line = f"{verdict.label} ({verdict.key}): {verdict.error}"
+            key = f" ({verdict.key})" if verdict.key else ""
+            line = f"{verdict.label}{key}: {verdict.error}"
             print(make_printable(line), file=output_of(options), flush=True)
     if not print_json(options, {"rows": rows, "wrong": wrong}):
         print(f"{rows - len(wrong)} of {rows} rows are valid")
@@ -263,13 +284,24 @@ def run_validate(options: argparse.Namespace) -> int:
 
 
 def run_publish(options: argparse.Namespace) -> int:
+    from placement_gym.base.texts import make_printable
+    from placement_gym.bench.board.entries import collect_entries
+    from placement_gym.bench.study.checks import measures
     from placement_gym.bench.study.publishing import publish_rows
 
-    path, missing = publish_rows(load_study(options), options.out, options.to)
+    study = load_study(options)
+    path, missing = publish_rows(study, options.out, options.to)
+    # As a board will; measured rows would be measured again, which `bench validate` is for.
+    left_out = (
+        [] if measures(study) else collect_entries(study, [path.parent], options.quiet).left_out
+    )
     size = path.stat().st_size
-    if not print_json(options, {"file": str(path), "bytes": size, "missing": missing}):
+    document = {"file": str(path), "bytes": size, "missing": missing, "left_out": [*left_out]}
+    if not print_json(options, document):
         print(f"{path}: {size:,} bytes, {missing} runs of the study are missing")
-    return 0
+    for line in left_out:
+        print(f"a board leaves out {make_printable(line)}", file=sys.stderr)
+    return 1 if left_out else 0
 
 
 def run_export(options: argparse.Namespace) -> int:

@@ -94,10 +94,17 @@ def describe_device(row: Mapping[str, Any], shown: int | None = SHOWN) -> Iterat
         alone = f"refuses the model: {row['refusal']}"
     elif row["error"] is None:
         alone = "outputs are not finite, or it supports no operator"
+    elif not row["compared_outputs"]:
+        alone = "runs the model, whose outputs are random"
     else:
         alone = f"outputs differ from those of {row['reference']} by {row['error']:.1e}"
     limit = f"{row['tolerance']:.1e} allowed"
     yield f"{name}: {alone} ({limit}; {row['compilations']} compilations)"
+    if random := row["random_outputs"]:
+        yield (
+            f"{name}: {random} of {random + row['compared_outputs']} outputs are random, and were "
+            "not compared; operators were one by one, with the reference's activations"
+        )
     if n:
         rest = "run there" if row["confirmed"] else "were not all checked there"
         yield f"{name}: {n} operator{'s' * (n > 1)} at fault; all others {rest}"

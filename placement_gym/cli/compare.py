@@ -76,7 +76,7 @@ def add_compare(command: Command) -> None:
     add_out(command)
     add_shared(command, "--pictures")
     set_command(
-        command, run_compare, "finished runs are kept in {out}/; rerun the command to continue"
+        command, run_compare, "runs that have ended are kept; rerun the command to continue"
     )
 
 
@@ -102,12 +102,10 @@ def run_compare(options: argparse.Namespace) -> int:
     if options.json or document["rows"]:
         print_result(options, document, lambda: comparison_table(document))
     if document["rows"] and not options.json:
-        print(f"Rows, table, picture and placements are in {options.out}/")
+        pictures = ", pictures" if document["drawn"] else ""
+        print(f"Rows, table{pictures} and placements are in {options.out}/")
     if document["interrupted"]:
-        raise KeyboardInterrupt(
-            f"{len(document['rows'])} finished runs are in {options.out}/results.jsonl; "
-            "rerun the command to continue"
-        )
+        raise KeyboardInterrupt(document["interrupted"])
     # A single device that cannot hold the model is a result.
     searched = (row for row in document["rows"] if row["agent"] != SINGLE_DEVICE)
     return 1 if any(row["error"] for row in searched) else 0

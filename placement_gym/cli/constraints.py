@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from placement_gym.base.errors import UserError
+from placement_gym.base.files import is_file, read_bytes
 from placement_gym.cli.parser import Command
 from placement_gym.cli.values import positive_integer
 
@@ -71,9 +71,8 @@ def parse_rules(text: str) -> tuple[str, list[str]]:
         raise argparse.ArgumentTypeError(
             f"{text!r:.80} is not of the form DEVICE=RULES, as in NPU=type:Softmax,layer0/*"
         )
-    if not Path(rules).is_file():
+    if not is_file(rules):
         return device, [rule.strip() for rule in rules.split(",") if rule.strip()]
-    from placement_gym.base.files import read_bytes
     from placement_gym.problem.constraints import MAX_FILE_BYTES
 
     lines = read_bytes(rules, MAX_FILE_BYTES).decode(errors="replace").splitlines()

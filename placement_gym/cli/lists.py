@@ -108,7 +108,10 @@ def run_devices(options: argparse.Namespace) -> int:
 
 def can_measure(specs: tuple[DeviceSpec, ...], found: dict[str, str]) -> bool:
     """Return whether OpenVINO has a preset's devices here; a calibrated one is simulated."""
-    here = all((spec.plugin or spec.name) in found for spec in specs)
+    from placement_gym.hardware.devices import identify_device
+
+    names = set(map(identify_device, found))
+    here = all(identify_device(spec.plugin or spec.name) in names for spec in specs)
     return here and not any(spec.roofline.startswith("HSDAG") for spec in specs)
 
 
@@ -125,6 +128,8 @@ def describe_spec(spec: DeviceSpec) -> str:
         words.append(f"holds {spec.weight_share:.0%} of the weights")
     if spec.memory_bytes is not None:
         words.append(f"holds {spec.memory_bytes / 1e6:.1f} MB")
+    if spec.allocation_bytes is not None:
+        words.append(f"allocates {spec.allocation_bytes / 1e6:.1f} MB at once")
     if spec.reported_bytes is not None:
         words.append(f"reports {spec.reported_bytes / 1e6:.1f} MB")
     if spec.memory_pool:

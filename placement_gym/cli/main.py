@@ -12,11 +12,13 @@ from contextlib import contextmanager
 from io import TextIOWrapper
 
 from placement_gym.base.errors import PlacementGymError, PlacementGymWarning, raise_interrupt
+from placement_gym.base.files import explain_error
 from placement_gym.base.texts import make_lines_printable, make_printable
 from placement_gym.cli.bench import add_bench
 from placement_gym.cli.check import add_check
 from placement_gym.cli.compare import add_compare
 from placement_gym.cli.lists import add_agents, add_list_devices, add_models
+from placement_gym.cli.machine_report import add_report_machine
 from placement_gym.cli.measure import add_evaluate, add_export, add_fidelity, add_plan, add_profile
 from placement_gym.cli.parser import PROGRAM, Command, describe
 from placement_gym.cli.view import add_view
@@ -33,11 +35,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Exit status: 0; 1 if runs failed or rows are not valid; 2 after a user's error; 130 after
         an interrupt.
     """
+    replace_closed_streams()
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal may lack ≤ and ±
-    options = make_parser().parse_args(arguments)
+    options = argparse.Namespace(verbose=False, kept="nothing has begun")
     try:
         with plain_warnings():
+            options = make_parser().parse_args(arguments)
             return run(options)
     except PlacementGymError as error:
         if options.verbose:
@@ -48,9 +52,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         kept = str(interrupt) or options.kept.format(**vars(options))
         print(f"{PROGRAM}: interrupted: {make_lines_printable(kept)}", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # whoever reads the output has seen enough, as `head` has
+    except OSError as error:
+        if options.verbose:
+            traceback.print_exc()
+        # What standard output has not taken would fail again when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        if isinstance(error, BrokenPipeError):  # its reader has seen enough, as `head` has
+            return 0
+        where = f"cannot use {error.filename!r}: " if error.filename else "the system refuses: "
+        print(f"{PROGRAM}: {make_printable(where + explain_error(error))}", file=sys.stderr)
+        return 2
+
+
+def replace_closed_streams() -> None:
+    """Open the null device in place of standard streams that the caller has closed.
+
+    A file of the command would take a closed one's number, and get what is printed.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115
 
 
 def run(options: argparse.Namespace) -> int:
@@ -91,6 +112,7 @@ def make_parser() -> Command:
     add_fidelity(add("fidelity", "compare the simulator with measurements"))
     add_bench(add("bench", "run, report and validate studies"))
     add_list_devices(add("devices", "list this machine's devices and the presets"))
+    add_report_machine(add("report-machine", "write what this machine's devices do, to send it"))
     add_models(add("models", "list the models that come with the package"))
     add_agents(add("agents", "list the agents, or the options of one"))
     return top

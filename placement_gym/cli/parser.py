@@ -76,6 +76,15 @@ class Command(argparse.ArgumentParser):
         """End with an error that suggests the nearest known word."""
         self.error(f"no {kind} {word!r:.80}{suggest(word, known)}")
 
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        """Exit as the base class does, after what was printed has been written.
+
+        Raises:
+            OSError: Standard output cannot be written.
+        """
+        sys.stdout.flush()
+        super().exit(status, message)
+
     def error(self, message: str) -> NoReturn:
         """Print the error in one line with the remedy, and exit with 2."""
         text = message.removeprefix("argument ")

@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import Console, Group, RenderableType
 
 from placement_gym.base.fitted_table import Column, FittedTable, FittedText
+from placement_gym.base.ratios import format_noise, format_ratio
 from placement_gym.base.texts import join_words
-from placement_gym.bench.report.wording import format_ratio
 from placement_gym.bench.run.finalists import DISTURBED_WIN, NO, UNDECIDED, WITHIN_NOISE, YES
 from placement_gym.cli.options import print_json
 
@@ -121,6 +121,7 @@ def plan_table(document: Document) -> Group:
     lines = [FittedText(document["saved"], "bold")]
     lines += [FittedText(note, "yellow") for note in document["notes"]]
     lines += [line for row in document["rows"] for line in remark_on_candidate(row)]
+    lines += describe_held(document)
     # Where the files are comes last, next to the prompt.
     phases = document.get("phases", {})
     files = " and ".join(phases.get("files", [document["file"]]))
@@ -154,6 +155,22 @@ def remark_on_candidate(row: Document) -> Iterator[FittedText]:
         yield FittedText(f"{label} is also what {join_words(row['also'])} would do")
     if row.get("requests_per_s") is not None:
         yield FittedText(f"{label}: {describe_requests(row)}")
+
+
+def describe_held(document: Document) -> list[FittedText]:
+    """Lines on what devices hold under the plan and what was placed there, if they report it."""
+    plan = next(row for row in document["rows"] if row["label"] == document["plan"])
+    values = zip(
+        document["devices"], plan.get("memory_bytes", ()), plan.get("held_bytes", ()), strict=False
+    )
+    return [
+        FittedText(
+            f"{document['plan']}: {device} holds {held / 1e6:.3g} MB, and {placed / 1e6:.3g} MB "
+            "of weights were placed there"
+        )
+        for device, placed, held in values
+        if held is not None
+    ]
 
 
 def models_tables(document: Document) -> list[FittedTable]:
@@ -296,7 +313,7 @@ def fidelity_table(document: Document) -> Group:
         )
     failed = f"{document['failed']} placements failed; " if document["failed"] else ""
     drift = document["reference_ms"] / document["profiled_reference_ms"]
-    noise = f"{failed}noise of a measurement ±{100 * document['noise']:.1f} %"
+    noise = f"{failed}noise of a measurement {format_noise(document['noise'])}"
     return Group(
         *(FittedText(note, "yellow") for note in document["notes"]),
         table,

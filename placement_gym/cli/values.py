@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from placement_gym.base.errors import suggest
+from placement_gym.base.files import is_folder
 
 MAX_SEEDS = 100_000
 FILES = (".json", ".jsonl", ".html", ".md", ".png", ".csv", ".xml", ".onnx", ".yaml")
@@ -81,7 +82,7 @@ def output_folder(text: str) -> str:
     """Read a folder for results, which a name like that of a file is not."""
     if not text.strip():
         raise argparse.ArgumentTypeError("must name a folder, as in results")
-    if Path(text).suffix in FILES and not Path(text).is_dir():
+    if Path(text).suffix in FILES and not is_folder(text):
         raise argparse.ArgumentTypeError(f"is a folder here, and {text!r:.80} looks like a file")
     return text
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 
 from placement_gym.cli.options import add_model, add_out, add_shared, print_json, set_command
 from placement_gym.cli.parser import Command, describe
@@ -54,7 +55,12 @@ def add_view(command: Command) -> None:
 
 
 def run_view(options: argparse.Namespace) -> int:
-    from placement_gym.base.files import check_output_file, name_output_file, write_text
+    from placement_gym.base.files import (
+        check_output_file,
+        make_output_folder,
+        name_output_file,
+        write_text,
+    )
     from placement_gym.base.progress import progress_bar
     from placement_gym.bench.scenes import open_scene
     from placement_gym.view.data import make_view_data
@@ -84,6 +90,8 @@ def run_view(options: argparse.Namespace) -> int:
             options.shape or None,
         )
         data = make_view_data(scene)
+        for file in (out, *others):
+            make_output_folder(Path(file).parent)
         write_text(out, render_page(data), follow=True)
         if options.trace:
             write_text(options.trace, json.dumps(make_trace(data)), follow=True)

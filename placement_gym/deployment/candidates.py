@@ -8,6 +8,7 @@ on it, are candidates, too.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -16,10 +17,9 @@ import numpy as np
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
+from placement_gym.base.progress import show_step
 from placement_gym.deployment.memory import (
-    charge_copies,
     count_held,
-    explain_excess,
     weigh_units,
     within_reported,
 )
@@ -32,11 +32,10 @@ from placement_gym.solvers.fill import fill_in_order, pipeline_parallel
 from placement_gym.solvers.merge import merge_submodels
 from placement_gym.solvers.milp import serial_program
 from placement_gym.solvers.model_per_device import model_per_device
-from placement_gym.solvers.pipelines.ideal_stages import PipelineMemoryError
-from placement_gym.solvers.pipelines.ideals import TooManyIdealsError
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
 from placement_gym.solvers.repair import RepairPrices, repair
 from placement_gym.solvers.search import search
+from placement_gym.solvers.solution import Solution
 
 SEARCHED = 100
 """Placements that the search proposes, so that equal profiles make equal plans."""
@@ -76,19 +75,18 @@ def propose_candidates(
     problem, costs = twin.problem, twin.costs
     named = list_single_devices(problem)
     reported = within_reported(problem)
-    solved = serial_program(problem, costs, time_limit_s)
+    solved = solve_program(problem, costs, time_limit_s, "milp")
     if solved.assignment is not None:
         named.append(("milp", solved.assignment))
-        if explain_excess(problem, solved.assignment):
-            counted = serial_program(charge_copies(problem), costs, time_limit_s).assignment
-            named += [] if counted is None else [("milp, copies counted", counted)]
     named += propose_by_search(twin)
     if reported is not problem and reported.binding:
-        modest = serial_program(reported, costs, time_limit_s).assignment
-        named += [] if modest is None else [("milp, within what is reported", modest)]
+        label = "milp, within what is reported"
+        modest = solve_program(reported, costs, time_limit_s, label).assignment
+        named += [] if modest is None else [(label, modest)]
     if reported.binding:
         named.append(("fill-in-order", fill_in_order(reported, costs)))
         named.append(("PIPELINE_PARALLEL", pipeline_parallel(reported, weigh_units(problem))))
+    show_step("solving: min-cut, prefixes and windows")
     if len(problem.devices) == 2 and problem.supports_all and not problem.binding:
         cut = minimum_cut(problem.units, costs).assignment
         assert cut is not None  # there always is one
@@ -96,9 +94,15 @@ def propose_candidates(
     for label, placements in (("prefix", prefixes(problem)), ("window", windows(problem))):
         latency_ms, feasible = twin.evaluate_batch_exactly(placements)
         order = np.argsort(latency_ms, kind="stable")
-        fit = (i for i in order if feasible[i] and not explain_excess(problem, placements[i]))
+        fit = (i for i in order if feasible[i])
         named += [(label, placements[i]) for i in islice(fit, 1)]
     return collect(twin, named), solved.bound_ms
+
+
+def solve_program(problem: Problem, costs: CostTable, time_limit_s: float, label: str) -> Solution:
+    """Run the mixed-integer program, which has the time limit for itself, and say so."""
+    show_step(f"solving: {label}, at most {time_limit_s:.0f} s")
+    return serial_program(problem, costs, time_limit_s)
 
 
 def list_single_devices(problem: Problem) -> list[tuple[str, IntArray]]:
@@ -113,8 +117,9 @@ def list_single_devices(problem: Problem) -> list[tuple[str, IntArray]]:
 def propose_by_search(twin: SimulatedBackend) -> list[tuple[str, IntArray]]:
     """The placement of ``solvers.search``, if memory allows it; a second or two of work."""
     problem = twin.problem
+    show_step(f"solving: search, {SEARCHED} placements")
     found = search(problem, twin.costs, twin.semantics, evaluations=SEARCHED)
-    excess = twin.infeasibility(found.assignment) or explain_excess(problem, found.assignment)
+    excess = twin.infeasibility(found.assignment)
     return [] if excess else [("search", found.assignment)]
 
 
@@ -144,6 +149,7 @@ def propose_pipelines(twin: SimulatedBackend, time_limit_s: float) -> tuple[list
         *propose_by_search(twin),
         *place_whole_models(problem, costs),
     ]
+    show_step(f"solving: bound, at most {time_limit_s:.0f} s")
     bound_ms = lower_bound(problem, costs, twin.semantics, time_limit_s).bound_ms
     return collect(twin, named), bound_ms
 
@@ -153,16 +159,13 @@ def find_pipelines(problem: Problem, costs: CostTable) -> list[tuple[str, IntArr
 
     Returns:
         Labels, ``"dp"`` and ``"dpl"``, and (n_units,) device indices. The first is left out where
-        the graph is too wide for it.
+        the graph is too wide for it, either where its split does not fit the devices' memory.
     """
     found = []
     for label, solve in (("dp", exact_pipeline), ("dpl", linear_pipeline)):
-        try:
+        show_step(f"solving: {label}, without a time limit")
+        with suppress(UserError):  # the graph is too wide, or the split fits no memory
             found.append((label, solve(problem, costs)))
-        except (TooManyIdealsError, PipelineMemoryError):
-            continue
-        except UserError:  # no contiguous split fits
-            break
     return found
 
 
@@ -184,22 +187,19 @@ def add_variants(twin: SimulatedBackend, candidates: Sequence[Candidate]) -> lis
     """
     problem = twin.problem
     fitting = sorted(
-        (one for one in candidates if fits(problem, one.assignment)),
+        (one for one in candidates if not problem.infeasibility(one.assignment)),
         key=lambda one: one.predicted_ms,
     )
     alone = [one for one in fitting if one.alone]
     splits = [one for one in fitting if not one.alone]
     reported = within_reported(problem)
-    modest = [one for one in splits if fits(reported, one.assignment)]
+    modest = [one for one in splits if not reported.infeasibility(one.assignment)]
     best = {one.label: one for one in (*alone[:1], *splits[:1], *modest[:1])}.values()
     variants = [variant for one in best for variant in vary(twin, one)]
-    fitting_splits = [one for one in variants if np.ptp(one[1]) and fits(problem, one[1])]
+    fitting_splits = [
+        one for one in variants if np.ptp(one[1]) and not problem.infeasibility(one[1])
+    ]
     return collect(twin, fitting_splits, candidates)
-
-
-def fits(problem: Problem, assignment: IntArray) -> bool:
-    """Return whether a placement respects support and limits, copies of weights included."""
-    return not (problem.infeasibility(assignment) or explain_excess(problem, assignment))
 
 
 def vary(twin: SimulatedBackend, split: Candidate) -> list[tuple[str, IntArray]]:

@@ -14,7 +14,7 @@ from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.profile import holds_model
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.errors import UserError
-from placement_gym.base.files import make_output_folder, safe_name, write_text
+from placement_gym.base.files import check_output_folder, make_output_folder, safe_name, write_text
 from placement_gym.base.progress import progress_bar
 from placement_gym.base.texts import make_printable
 from placement_gym.deployment.faults import FaultFinder, Findings
@@ -61,6 +61,8 @@ def check(
         ``skipped`` (why it was not checked, or an empty string), ``error`` (relative, of the device
         alone; None if it does not run, or its outputs are not finite), ``refusal`` (why it does
         not run, or an empty string),
+        ``compared_outputs`` and ``random_outputs`` (how many outputs of the reference, of a model
+        with state at each step, are the same in each run, and how many are not),
         ``operators`` at fault (``name``, ``type``, ``fault``: ``"refused"`` or ``"differs"``,
         ``reason``, ``error``), ``confirmed`` (whether all others run there as on the reference),
         ``compilations``; and of the analytic model, None without one, ``alone_ms``,
@@ -71,7 +73,7 @@ def check(
         EngineError: The reference does not run.
     """
     started = perf_counter()
-    folder = make_output_folder(out)
+    folder = check_output_folder(out)
     spec = ModelSpec(model, "op", "folded", shapes, data_shapes, scenario)
     reference, tested = choose_reference(resolve_devices(devices, "measured"))
     rows, graph = [], None
@@ -136,6 +138,8 @@ def check_device(backend: MeasuringBackend) -> Document:
             for fault in sorted(found.faults, key=lambda fault: fault.unit)
         ],
         "confirmed": found.confirmed,
+        "compared_outputs": 0 if row["skipped"] else backend.steady.count(True),
+        "random_outputs": 0 if row["skipped"] else backend.steady.count(False),
         "compilations": found.compilations,
         **estimate(backend, device, [fault.unit for fault in found.faults]),
     }
@@ -169,5 +173,6 @@ def write_constraints(rows: list[Document], file: Path) -> str | None:
     if not keep_off:
         return None
     constraints = Constraints(keep_off=keep_off)
+    make_output_folder(file.parent)
     write_text(file, json.dumps(constraints.to_json(), indent=1) + "\n")
     return str(file)

@@ -21,6 +21,7 @@ from placement_gym.deployment.compile import cut
 from placement_gym.deployment.export_models import export_union
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.submodels import submodel_devices
+from placement_gym.hardware.machine import list_plugins
 from placement_gym.models.saving import save_model
 from placement_gym.models.scenario import is_stateful
 from placement_gym.models.shapes import Shapes, input_names, shapes_of_placement
@@ -185,10 +186,10 @@ def write_script(
     in_flight: str,
 ) -> str:
     """The source of a program that compiles the exported model by OpenVINO alone."""
-    virtual = [name for name, spec in partition.devices.items() if spec.virtual]
+    plugins = list_plugins(tuple(partition.devices.values()))
     return scripts.MODEL.format(
         about=quote(f"Compile {safe_name(placement.model)} on {', '.join(devices)} as planned."),
-        register=scripts.REGISTER.format(virtual=virtual) if virtual else "",
+        register=scripts.REGISTER.format(plugins=plugins) if plugins else "",
         shapes=shapes,
         in_flight=in_flight,
         key=KEY,

@@ -13,7 +13,7 @@ from pprint import pformat
 from typing import TYPE_CHECKING, Any
 
 from placement_gym.base.errors import UserError
-from placement_gym.base.files import make_output_folder, safe_name, write_text
+from placement_gym.base.files import is_file, make_output_folder, safe_name, write_text
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.loading import load, match_built_in
 from placement_gym.models.shapes import Shapes
@@ -79,8 +79,8 @@ def check_file(model: Any) -> Path:
     Raises:
         UserError: It is something else.
     """
-    is_file = isinstance(model, (str, Path)) and not match_built_in(model)
-    if is_file and Path(model).suffix == ".onnx" and Path(model).is_file():
+    is_path = isinstance(model, (str, Path)) and not match_built_in(model)
+    if is_path and Path(model).suffix == ".onnx" and is_file(model):
         return Path(model)
     raise UserError(
         f"ONNX Runtime runs ONNX files, not {model!r:.200}: plan a file by "

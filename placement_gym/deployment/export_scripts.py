@@ -1,8 +1,9 @@
 """The programs that exports contain: they need OpenVINO alone."""
 
-REGISTER = """    for name in {virtual}:
-        if name not in core.available_devices:
-            core.register_plugin("openvino_intel_cpu_plugin", name)
+REGISTER = """    known = {{name.split(".")[0] for name in core.available_devices}}
+    for name, library in {plugins}.items():
+        if name not in known:
+            core.register_plugin(library, name)
 """
 
 QUEUE = """
@@ -42,8 +43,12 @@ def compile_model(core: ov.Core, path: Path = Path(__file__).with_name("model.xm
 {in_flight}
 
 def make_zeros(compiled: ov.CompiledModel):
-    types = (port.element_type.to_dtype() for port in compiled.inputs)
-    return [np.zeros(shape, dtype) for shape, dtype in zip(SHAPES, types)]
+    types = (port.element_type for port in compiled.inputs)
+    tensors = [ov.Tensor(type_, ov.Shape(shape)) for shape, type_ in zip(SHAPES, types)]
+    for tensor in tensors:
+        if tensor.element_type != ov.Type.string:
+            tensor.data[...] = 0
+    return tensors
 
 
 def time_inferences(request: ov.InferRequest, inputs: list, inferences: int = INFERENCES):

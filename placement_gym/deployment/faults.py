@@ -16,12 +16,15 @@ import numpy as np
 from placement_gym.backends.failures import EngineFailureError
 from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.base.arrays import BoolArray, FloatArray
+from placement_gym.problem.allocations import fits_allocations
 
 MOST_COMPILATIONS = 40
 """After so many all suspects that are left count as being at fault."""
 REFUSED, DIFFERS = "refused", "differs"
 SEPARATORS = re.compile(r"['\"`\s,;()<>\[\]]+|[:.](?=\s|$)")
+RANDOM_OUTPUTS = "its own outputs differ; those of the model are random"
 NOT_LISTED = "query_model does not list it"
+TOO_LARGE = "a tensor of it is larger than the device allocates at once"
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,11 @@ class FaultFinder:
     def find(self) -> Findings:
         """Find them all, or as many as ``MOST_COMPILATIONS`` allow."""
         found = self.findings
-        found.faults += [Fault(u, REFUSED, NOT_LISTED) for u in np.flatnonzero(~self.left).tolist()]
+        fits = fits_allocations(self.problem.units, self.problem.devices[self.device])
+        found.faults += [
+            Fault(unit, REFUSED, NOT_LISTED if fits[unit] else TOO_LARGE)
+            for unit in np.flatnonzero(~self.left).tolist()
+        ]
         while self.left.any():
             try:
                 outcome = self.attempt(self.left)
@@ -103,6 +110,12 @@ class FaultFinder:
             found.faults += new
         else:
             found.confirmed = True
+        if found.confirmed and not all(self.backend.steady):
+            # Placements show nothing where outputs are random: operators one by one do.
+            found.faults += [
+                Fault(unit, DIFFERS, RANDOM_OUTPUTS, self.own_error(unit))
+                for unit in self.differing()
+            ]
         return found
 
     def explain(self, outcome: Outcome) -> list[Fault]:

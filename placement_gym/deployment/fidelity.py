@@ -20,7 +20,13 @@ from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import EngineError, UserError, warn_user
-from placement_gym.base.files import keep_if_possible, make_output_folder, safe_name, write_text
+from placement_gym.base.files import (
+    check_output_folder,
+    keep_if_possible,
+    make_output_folder,
+    safe_name,
+    write_text,
+)
 from placement_gym.base.progress import progress_bar
 from placement_gym.bench.run.row_schema import to_plain
 from placement_gym.deployment.granularity import DEFAULT_GRANULARITY, build_backend_to_split
@@ -89,7 +95,7 @@ def fidelity(
         raise UserError(
             f"rank correlation needs at least {MIN_PLACEMENTS} placements, not {n_placements}"
         )
-    folder = make_output_folder(out)
+    folder = check_output_folder(out)
     backend, notes = build_backend_to_split(
         ModelSpec(model, granularity, "folded", shapes, data_shapes, scenario),
         devices,
@@ -142,7 +148,7 @@ def fidelity(
         }
     )
     with keep_if_possible("the report"):
-        write_fidelity(document, folder, pictures)
+        write_fidelity(document, make_output_folder(folder), pictures)
     return document
 
 

@@ -1,9 +1,8 @@
-"""Memory of each device under a placement: weights, copies of shared ones, key-value cache."""
+"""Memory of each device under a placement: weights and key-value cache."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +10,6 @@ import numpy as np
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
 from placement_gym.base.texts import join_words
-from placement_gym.graph.submodels import acyclic_submodels
 from placement_gym.problem.problem import Problem
 
 
@@ -19,7 +17,7 @@ class Held(NamedTuple):
     """Bytes on each device.
 
     Attributes:
-        weights: (n_devices,) weights; one that several submodels read counts for each of them.
+        weights: (n_devices,) weights; one that several operators read counts for each of them.
         state: (n_devices,) state, such as a key-value cache at the end of the scenario.
     """
 
@@ -32,7 +30,7 @@ class Held(NamedTuple):
 
 
 def count_held(problem: Problem, assignment: IntArray) -> Held:
-    """Count what each device really holds once a placement is compiled.
+    """Count what each device holds once a placement is compiled.
 
     Args:
         problem: Units and devices.
@@ -42,18 +40,9 @@ def count_held(problem: Problem, assignment: IntArray) -> Held:
     if assignment.ndim == 2:
         weights, state = np.sum([count_held(problem, one) for one in assignment], axis=0)
         return Held(weights, state)
-    graph, on = problem.units.graph, assignment[problem.units.of_operator]
-    n_devices = len(problem.devices)
-    states = state_bytes(problem)
-    weights = np.bincount(on, graph.weight_bytes - states, n_devices)
-    if graph.copied and len(set(on.tolist())) > 1:
-        submodels = acyclic_submodels(graph, on)
-        for readers, size in graph.copied:
-            own = submodels[readers[0]]
-            others = {submodels[r]: on[r] for r in readers if submodels[r] != own}
-            np.add.at(weights, list(others.values()), size)
-    state = np.bincount(on, states, n_devices)
-    return Held(weights.astype(np.int64), state.astype(np.int64))
+    n_devices, on = len(problem.devices), assignment[problem.units.of_operator]
+    state = np.bincount(on, state_bytes(problem), n_devices).astype(np.int64)
+    return Held(problem.memory_bytes(assignment) - state, state)
 
 
 def state_bytes(problem: Problem) -> IntArray:
@@ -66,28 +55,6 @@ def weigh_units(problem: Problem) -> IntArray:
     """(n_units,) bytes of weights alone, without state."""
     weights = problem.units.graph.weight_bytes - state_bytes(problem)
     return np.bincount(problem.units.of_operator, weights, problem.n_units).astype(np.int64)
-
-
-def explain_excess(problem: Problem, assignment: IntArray) -> str:
-    """Name the device that would hold more than its limit, copies included, or an empty string."""
-    error = problem.over_limit(count_held(problem, assignment).total)
-    return error and f"{error}; a weight that two parts of the model read is held twice"
-
-
-def charge_copies(problem: Problem) -> Problem:
-    """The problem in which every reader of a shared weight holds it: no copy can exceed a limit.
-
-    Limits stay those of the problem, in bytes.
-    """
-    graph = problem.units.graph
-    held = graph.weight_bytes.copy()
-    for readers, size in graph.copied:
-        held[list(readers[1:])] += size
-    devices = tuple(
-        replace(device, weight_share=None, memory_bytes=int(limit) if np.isfinite(limit) else None)
-        for device, limit in zip(problem.devices, problem.limits_bytes.tolist(), strict=True)
-    )
-    return replace(problem, devices=devices, operator_bytes=held)
 
 
 def check_room(problem: Problem) -> None:

@@ -16,14 +16,13 @@ from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import FloatArray
 from placement_gym.base.errors import UserError
+from placement_gym.base.ratios import join_noise
 from placement_gym.bench.run.finalists import UNDECIDED, WITHIN_NOISE, YES
-from placement_gym.deployment.candidates import Candidate, collect
-from placement_gym.deployment.memory import explain_excess
+from placement_gym.deployment.candidates import Candidate, collect, solve_program
 from placement_gym.deployment.plan_rows import judge, make_rows
 from placement_gym.models.scenario import Scenario
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
-from placement_gym.solvers.milp import serial_program
 
 LABEL = "phases"
 """Of the row of two placements."""
@@ -76,7 +75,7 @@ def add_phase_candidates(
     """The candidates, and the best placements for the prompt alone and for the tokens alone."""
     labels = ("milp of the prompt", "milp of the tokens")
     solved = [
-        (label, serial_program(twin.problem, costs, time_limit_s).assignment)
+        (label, solve_program(twin.problem, costs, time_limit_s, label).assignment)
         for label, costs in zip(labels, split_costs(backend, twin.costs), strict=True)
     ]
     named = [(label, assignment) for label, assignment in solved if assignment is not None]
@@ -159,7 +158,7 @@ def judge_phases(phased: Measurement, chosen: Measurement) -> str:
     return judge(
         {
             "speedup": phased.speedup / chosen.speedup,
-            "noise": phased.noise + chosen.noise,
+            "noise": join_noise(phased.noise, chosen.noise),
             "doubt": phased.doubt or chosen.doubt,
         }
     )
@@ -177,7 +176,9 @@ def choose_pair(
         (prefill, decode)
         for prefill, decode in product(ran, ran)
         if prefill is decode
-        or not explain_excess(problem, np.stack([prefill.assignment, decode.assignment]))
+        or not problem.over_limit(
+            problem.memory_bytes(prefill.assignment) + problem.memory_bytes(decode.assignment)
+        )
     ]
     if not fitting:
         return None

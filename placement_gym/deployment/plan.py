@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -11,13 +12,25 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from placement_gym.backends.measured.kept_profiles import explain_interrupt, load_or_measure
+from placement_gym.backends.measured.kept_profiles import (
+    explain_interrupt,
+    kept_profile,
+    load_or_measure,
+)
+from placement_gym.backends.measured.measuring import MeasuringBackend
+from placement_gym.backends.measured.profile import n_measurements
 from placement_gym.backends.measured.timing_protocol import QUICK
 from placement_gym.backends.measured.tolerance import F32_TOLERANCE
 from placement_gym.backends.pipeline.stage import with_streams
 from placement_gym.base.arguments import check_objective
 from placement_gym.base.errors import UserError, warn_user
-from placement_gym.base.files import keep_if_possible, make_output_folder, safe_name, write_text
+from placement_gym.base.files import (
+    check_output_folder,
+    keep_if_possible,
+    make_output_folder,
+    safe_name,
+    write_text,
+)
 from placement_gym.bench.run.row_schema import to_plain
 from placement_gym.deployment.candidates import Candidate
 from placement_gym.deployment.export import export_phases, export_placement
@@ -112,15 +125,16 @@ def plan(
         placement), ``predicted_ms``, ``error`` (why it was not measured, or an empty string),
         ``doubt`` (why its measurement decides nothing, or an empty string), and, None where there
         is an error, ``measured_ms``, ``speedup`` over the fastest feasible single device,
-        ``noise``, ``n_submodels``, for a model with state ``prefill_ms`` and ``token_ms``, and for
-        throughput ``requests_per_s``, ``requests`` in flight and ``streams``, of several models
-        also ``models``: of each ``inferences_per_s`` and ``latency_ms``; and ``memory``, see
-        ``report_memory``. With ``export`` also ``exported``, the folder. With ``phases`` also
-        ``phases``: ``verdict``, and where two placements were measured ``prefill`` and ``decode``,
-        their labels, ``wins``, and ``files`` if they do; their row is ``"phases"``, with
-        ``handover_ms``, and ``plan`` is that row if they win. With ``sweep`` also ``sweep``:
-        ``verdict``, ``plan`` (the row's label, None if none wins), ``tolerance`` and ``rows``,
-        whose ``speedup`` is over the plan.
+        ``noise``, ``n_submodels``, ``memory_bytes`` that were placed on each device and
+        ``held_bytes`` that it reports to hold (None if it does not), for a model with state
+        ``prefill_ms`` and ``token_ms``, and for throughput ``requests_per_s``, ``requests`` in
+        flight and ``streams``, of several models also ``models``: of each ``inferences_per_s`` and
+        ``latency_ms``; and ``memory``, see ``report_memory``. With ``export`` also ``exported``,
+        the folder. With ``phases`` also ``phases``: ``verdict``, and where two placements were
+        measured ``prefill`` and ``decode``, their labels, ``wins``, and ``files`` if they do; their
+        row is ``"phases"``, with ``handover_ms``, and ``plan`` is that row if they win. With
+        ``sweep`` also ``sweep``: ``verdict``, ``plan`` (the row's label, None if none wins),
+        ``tolerance`` and ``rows``, whose ``speedup`` is over the plan.
 
     Raises:
         UserError: ``out`` cannot be written, the problem cannot be split or profiled, all devices
@@ -132,9 +146,9 @@ def plan(
     check_objective(objective)
     if phases and sweep:
         raise UserError("a sweep varies one placement: leave the sweep or phases out")
-    folder = make_output_folder(out)
+    folder = check_output_folder(out)
     if export is not None:
-        make_output_folder(export)
+        check_output_folder(export)
     backend, notes = build_backend_to_split(
         ModelSpec(model, granularity, "folded", shapes, data_shapes, scenario),
         devices,
@@ -147,17 +161,24 @@ def plan(
     check_room(problem)
     if phases:
         check_phases(problem, objective)
+    if not quiet:
+        print(describe_steps(backend, time_limit_s, refresh, sweep), file=sys.stderr, flush=True)
+    # A model may have a plan for each objective: neither overwrites the other.
+    kind = "" if objective == "latency" else f"-{objective}"
+    stem = folder / f"plan-{safe_name(problem.units.graph.model)}{kind}"
     # A rough profile suffices: what is solved on it is measured before it is handed over.
     with closing(backend), explain_interrupt(backend, quick=True):
         costs = load_or_measure(backend, refresh, quiet, quick=True)
         found = select(backend, costs, time_limit_s, phases, quiet)
         tolerance = backend.tolerance
         notes += describe_tolerance(problem, tolerance)
-        tried = sweep_properties(backend, found, quiet) if sweep else None
-    # A model may have a plan for each objective: neither overwrites the other.
-    kind = "" if objective == "latency" else f"-{objective}"
-    stem = folder / f"plan-{safe_name(problem.units.graph.model)}{kind}"
-    document = make_document(problem, found, objective, notes, stem)
+        document = make_document(problem, found, objective, notes, stem)
+        try:
+            tried = sweep_properties(backend, found, quiet) if sweep else None
+        except KeyboardInterrupt:
+            document["wall_s"] = perf_counter() - started
+            write_files(document, problem, costs, found, pictures)
+            raise KeyboardInterrupt(f"{stem}.json is the plan without the sweep") from None
     if tried:
         document["sweep"] = to_plain(tried.report(tolerance))
         problem, found = tried.apply(problem, found)
@@ -172,6 +193,22 @@ def plan(
         export_winner(problem, found, export, model, shapes)
         document["exported"] = str(export)
     return document
+
+
+def describe_steps(
+    backend: MeasuringBackend, time_limit_s: float, refresh: bool, sweep: bool
+) -> str:
+    """Describe what a plan takes, before minutes of it begin; its bars estimate each step."""
+    kept = None if refresh else kept_profile(backend, quick=True)
+    measurements = n_measurements(backend.problem, QUICK)
+    steps = [
+        "the profile that is kept" if kept else f"a profile of {measurements} measurements",
+        f"solvers, {time_limit_s:.0f} s for each program at most",
+        f"at most {backend.protocol.final_compiles} rounds of measurements of all candidates, and "
+        "again of the best split",
+        *(["a sweep of properties"] if sweep else []),
+    ]
+    return f"{len(steps)} steps: {'; '.join(steps)}"
 
 
 def describe_tolerance(problem: Problem, tolerance: float) -> list[str]:
@@ -244,6 +281,7 @@ def write_files(
     from placement_gym.view.figures.style import draw_if_possible
 
     file = Path(document["file"])
+    make_output_folder(file.parent)
     make_placement(problem, found.chosen, found.result.streams).save(file, follow=False)
     write_text(costs_beside(file), json.dumps(costs.to_json()) + "\n")
     write_text(file.with_name(f"{file.stem}-report.json"), json.dumps(document, indent=1) + "\n")

@@ -7,6 +7,7 @@ from typing import Any
 
 from placement_gym.backends.protocol import Measurement
 from placement_gym.base.errors import EngineError
+from placement_gym.base.ratios import join_noise
 from placement_gym.bench.run.finalists import (
     NO,
     UNDECIDED,
@@ -57,8 +58,10 @@ def measured_values(
     return {
         "measured_ms": found.latency_ms,
         "speedup": None if best is None else found.speedup / best.speedup,
-        "noise": found.noise + (0.0 if best in (None, found) else best.noise),
+        "noise": join_noise(found.noise, 0.0 if best in (None, found) else best.noise),
         "n_submodels": found.n_submodels,
+        "memory_bytes": list(found.memory_bytes),
+        "held_bytes": list(found.held_bytes),
         "doubt": found.doubt or (best.doubt if best else ""),
         "taken": max(found.taken, best.taken if best else 0.0),
         **{name: ms for name in PHASES if (ms := getattr(found, name)) is not None},

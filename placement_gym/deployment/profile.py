@@ -11,7 +11,7 @@ from placement_gym.backends.measured.kept_profiles import (
     kept_profile,
     load_or_measure,
 )
-from placement_gym.base.files import check_output_file, name_output_file
+from placement_gym.base.files import check_output_file, make_output_folder, name_output_file
 from placement_gym.deployment.granularity import build_backend_to_split
 from placement_gym.hardware.device_requests import DevicesArgument
 from placement_gym.models.spec import ModelSpec
@@ -51,6 +51,7 @@ def profile(
     with closing(backend), explain_interrupt(backend):
         costs = load_or_measure(backend, refresh, quiet)
     if file:
+        make_output_folder(file.parent)
         costs.save(file)
     return describe_profile(backend.problem, costs, file or kept_profile(backend))
 

@@ -10,7 +10,7 @@ from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.errors import EngineError
-from placement_gym.base.progress import progress_bar
+from placement_gym.base.progress import progress_bar, show_step
 from placement_gym.deployment.candidates import (
     Candidate,
     add_variants,
@@ -18,7 +18,6 @@ from placement_gym.deployment.candidates import (
     propose_candidates,
     propose_pipelines,
 )
-from placement_gym.deployment.memory import explain_excess
 from placement_gym.deployment.phases import Phased, add_phase_candidates, measure_phases
 from placement_gym.deployment.plan_rows import choose, find_contender, make_rows
 from placement_gym.problem.costs.semantics import parse_schedule
@@ -74,13 +73,14 @@ def select(
     objective = backend.protocol.objective
     twin = SimulatedBackend(backend.problem, costs, parse_schedule("serial", objective))
     propose = propose_pipelines if objective == "throughput" else propose_candidates
-    with progress_bar(None, "", quiet, description=f"solving, at most {time_limit_s:.0f} s"):
+    with progress_bar(None, "", quiet, description="solving"):
         candidates, bound_ms = propose(twin, time_limit_s)
+        show_step("varying what nearly fills a device")
         candidates = add_variants(twin, candidates)
-    if backend.problem.units.graph.models:
-        candidates = add_choice_of_auto(backend, twin, candidates)
-    if phases:
-        candidates = add_phase_candidates(backend, twin, candidates, time_limit_s)
+        if backend.problem.units.graph.models:
+            candidates = add_choice_of_auto(backend, twin, candidates)
+        if phases:
+            candidates = add_phase_candidates(backend, twin, candidates, time_limit_s)
     measured, errors = measure_candidates(backend, candidates, quiet)
     measured = confirm(backend, candidates, measured, errors)
     rows = make_rows(candidates, measured, errors, backend.problem.units.graph.models)
@@ -110,11 +110,7 @@ def measure_candidates(
     Returns:
         Label -> measurement of the candidates that ran, and label -> error of the others.
     """
-    errors = {
-        c.label: backend.infeasibility(c.assignment)
-        or explain_excess(backend.problem, c.assignment)
-        for c in candidates
-    }
+    errors = {c.label: backend.infeasibility(c.assignment) for c in candidates}
     allowed = [candidate for candidate in candidates if not errors[candidate.label]]
     allowed.sort(key=lambda candidate: (not candidate.alone, candidate.predicted_ms))
     said, n_rounds = f"measuring {len(allowed)} candidates", backend.protocol.final_compiles

@@ -9,6 +9,7 @@ from typing import Any
 
 from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.protocol import Measurement
+from placement_gym.base.ratios import format_ratio
 from placement_gym.bench.run.finalists import UNDECIDED, YES
 from placement_gym.deployment.candidates import Candidate
 from placement_gym.deployment.plan_rows import judge, measured_values
@@ -144,7 +145,7 @@ def state_verdict(rows: Sequence[Mapping[str, Any]], plan: Candidate) -> str:
     if not rows:
         return f"No property that was tried runs as {plan.label} does."
     best = rows[0]
-    ratio = f"{best['speedup']:.2f} ±{best['speedup'] * best['noise']:.2f} x"
+    ratio = f"{format_ratio(best['speedup'], best['noise'], 2)} x"
     if judge(best) == YES:
         return f"{best['label']}: {ratio} {plan.label}."
     if best["doubt"]:

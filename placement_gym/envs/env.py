@@ -15,11 +15,11 @@ from numpy.typing import ArrayLike
 
 from placement_gym.backends.protocol import Backend, Batch, Measurement
 from placement_gym.backends.single_devices import SingleDeviceResults
-from placement_gym.base.arguments import MAX_HORIZON, check_flag, check_integer
+from placement_gym.base.arguments import MAX_HORIZON, check_flag, check_integer, suggest_keywords
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray, UInt8
 from placement_gym.base.errors import unknown_name
 from placement_gym.envs import rewards
-from placement_gym.envs.episode import read_start
+from placement_gym.envs.episode import read_start, warn_finished
 from placement_gym.envs.info import make_info
 from placement_gym.envs.observation import Observation, Observer
 from placement_gym.envs.render import Painter, render_text
@@ -105,9 +105,11 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     | `"neg_sqrt_latency"` | -sqrt(latency in seconds) | Mirhoseini et al. 2017 |
     | `"improvement"` | latency saved by this step, in reference latencies | Placeto |
 
-    A placement that does not fit or does not run is infeasible. It counts as ten reference
-    latencies and never raises an exception. With `repair` the nearest placement that fits is
-    evaluated in its place.
+    A placement that does not fit or does not run is infeasible. It never raises an exception:
+    `info["latency_ms"]` is ten reference latencies. Rewards see 10 (1 + 9 s) of them, where s is
+    the share of the placement's bytes that no device has room for, so that a learner sees which
+    placements nearly fit; `penalty="flat"` leaves it at ten. With `repair` the nearest placement
+    that fits is evaluated in its place.
 
     Any other reward [is a wrapper](../../docs/how_to/reward.md).
 
@@ -139,6 +141,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     | `n_submodels`, `n_submodels_expected` | submodels that were made, and that are needed |
     | `n_transfers`, `transfer_bytes` | tensors that change device, for each destination; bytes |
     | `memory_bytes` | bytes on each device that count against its limit |
+    | `excess_bytes` | how many of them are beyond a limit |
     | `compile_s`, `measure_s` | seconds to compile, and to warm up, check and time |
     | `cached` | True if the measurement was made earlier |
     | `feasible`, `error` | True if the placement fits and runs, else why not |
@@ -182,6 +185,8 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         render_mode: None, ``"ansi"``, ``"human"`` or ``"rgb_array"``.
         decisions: What an action decides, which the backend evaluates; see
             ``placement_gym.problem.decisions``.
+        penalty: What infeasible placements are rewarded like, see "Rewards": ``"graded"`` by the
+            bytes that are too many, or ``"flat"``.
 
     Raises:
         ValueError: An argument is out of range; the message says what is possible.
@@ -192,6 +197,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         "render_fps": 1,
     }
 
+    @suggest_keywords
     def __init__(
         self,
         backend: Backend,
@@ -207,6 +213,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         max_devices: int | None = None,
         observe_devices: bool = False,
         decisions: Sequence[str] = PLACEMENT_ALONE,
+        penalty: str = rewards.GRADED,
     ) -> None:
         check_integer("horizon", horizon, 1, MAX_HORIZON)
         check_flag("repair", repair)
@@ -215,7 +222,8 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
             raise unknown_name("render_mode", render_mode, self.metadata["render_modes"])
         self.backend = backend
         self.problem: Problem = backend.problem
-        self.reward = rewards.get_reward(reward)
+        self.reward = rewards.get_reward(reward, penalty)
+        self.penalty = penalty
         self.horizon = horizon
         self.graph = graph
         self.repair = repair
@@ -347,6 +355,8 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         Raises:
             ValueError: The action has another shape or range.
         """
+        if self.steps == self.horizon:
+            warn_finished()
         before = self.last_measurement
         now = self.evaluate(self.layout.parse(action))
         self.steps += 1

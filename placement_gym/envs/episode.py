@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import signature
 from typing import Any, Protocol
 
 import gymnasium as gym
@@ -74,6 +75,14 @@ def read_starts(
     return np.stack([start for start in starts if start is not None])
 
 
+def warn_finished() -> None:
+    """Warn that an episode is stepped after its end, as Gymnasium's environments do."""
+    gym.logger.warn(
+        "this episode has ended, and a further step has no meaning: call reset() once a step "
+        "returns terminated=True"
+    )
+
+
 class Policy(Protocol):
     """An agent that can be benchmarked, as Stable-Baselines3's models can."""
 
@@ -91,11 +100,16 @@ class Policy(Protocol):
 def play_episode(
     env: gym.Env[Any, Any], policy: Policy, deterministic: bool = True, seed: int | None = None
 ) -> dict[str, Any]:
-    """Play one episode and return its last info."""
+    """Play one episode and return its last info.
+
+    A policy whose ``predict`` takes ``action_masks``, as MaskablePPO's does, is given them.
+    """
     observation, info = env.reset(seed=seed)
+    masked = "action_masks" in signature(policy.predict).parameters
     state, done, first = None, False, True
     while not done:
-        action, state = policy.predict(observation, state, first, deterministic)
+        masks = {"action_masks": env.get_wrapper_attr("action_masks")()} if masked else {}
+        action, state = policy.predict(observation, state, first, deterministic, **masks)
         observation, _, terminated, truncated, info = env.step(action)
         done, first = terminated or truncated, False
     return info

@@ -37,6 +37,7 @@ def make_info(
         "n_transfers": last.n_transfers,
         "transfer_bytes": last.transfer_bytes,
         "memory_bytes": np.array(last.memory_bytes, dtype=np.int64),
+        "excess_bytes": last.excess_bytes,
         "compile_s": last.compile_s,
         "measure_s": last.measure_s,
         "cached": last.cached,

@@ -13,6 +13,7 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.measured_env import MeasuredEnv, measured_per_unit
+from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.envs.simulated_env import SimulatedEnv, simulated_per_unit
 
 ENV_OF_ENTRY_POINT: dict[Callable[..., Any], Callable[..., Any]] = {
@@ -22,7 +23,7 @@ ENV_OF_ENTRY_POINT: dict[Callable[..., Any], Callable[..., Any]] = {
 """The environment that takes the other keywords of an entry point."""
 MAKE_KEYWORDS = {"max_episode_steps", "disable_env_checker"}
 """Keywords of ``gym.make`` itself."""
-PLACES = (DevicePlacementEnv, gym.Wrapper)
+PLACES = (DevicePlacementEnv, PerUnitEnv, gym.Wrapper)
 """Classes that may be the entry point of a placement environment."""
 
 

@@ -12,9 +12,11 @@ from placement_gym.base.arguments import (
     check_objective,
     check_positive,
     check_requests,
+    suggest_keywords,
 )
 from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.wrappers import PerUnit
+from placement_gym.envs.per_unit import PerUnitEnv
+from placement_gym.envs.rewards import GRADED
 from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
 from placement_gym.models.shapes import Shapes
 from placement_gym.models.spec import ModelSpec
@@ -104,6 +106,7 @@ class MeasuredEnv(DevicePlacementEnv):
             and the most submodels, as ``{"keep_off": {"NPU": ["type:Softmax"]}}``, or a file of
             these; see ``placement_gym.problem.constraints``. Devices alone are references
             whatever it says.
+        penalty: See ``DevicePlacementEnv``.
 
     Raises:
         UnknownDeviceError: The machine does not have a device.
@@ -112,6 +115,7 @@ class MeasuredEnv(DevicePlacementEnv):
         ValueError: Another argument is out of range.
     """
 
+    @suggest_keywords
     def __init__(
         self,
         model: str | Path | ov.Model | Sequence[Any] = "resnet",
@@ -141,6 +145,7 @@ class MeasuredEnv(DevicePlacementEnv):
         tolerance: float | None = None,
         noise: float = 0.05,
         constraints: Any = None,
+        penalty: str = GRADED,
     ) -> None:
         # Imported here, because `import placement_gym` must not load OpenVINO.
         from placement_gym.backends.measured.assembly import build_measured_backend
@@ -185,6 +190,7 @@ class MeasuredEnv(DevicePlacementEnv):
             render_mode=render_mode,
             max_devices=max_devices,
             observe_devices=observe_devices,
+            penalty=penalty,
         )
 
 
@@ -193,13 +199,13 @@ def measured_per_unit(
     reward: str = "improvement",
     final_reward: str = "log_speedup",
     **kwargs: Any,
-) -> PerUnit:
+) -> PerUnitEnv:
     """``DevicePlacementPerUnit-v0``: places one unit per step, measured with OpenVINO.
 
     Args:
-        start: See ``PerUnit``.
-        reward: See ``PerUnit``.
+        start: See ``PerUnitEnv``.
+        reward: See ``PerUnitEnv``.
         final_reward: The reward of all environments that ``reward="final"`` pays.
         kwargs: As for ``MeasuredEnv``.
     """
-    return PerUnit(MeasuredEnv(reward=final_reward, **kwargs), start=start, reward=reward)
+    return PerUnitEnv(MeasuredEnv(reward=final_reward, **kwargs), start=start, reward=reward)

@@ -1,4 +1,4 @@
-"""The placement environment inside wrappers."""
+"""The environment that evaluates whole placements, inside wrappers or one that places units."""
 
 from __future__ import annotations
 
@@ -6,31 +6,37 @@ from typing import Any
 
 import gymnasium as gym
 
-from placement_gym.base.errors import UserError
 from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.problem.decisions import PLACEMENT_ALONE
+from placement_gym.envs.per_unit import PerUnitEnv
+from placement_gym.problem.decisions import check_placement_alone
+
+
+def find_placement_env(env: gym.Env[Any, Any]) -> DevicePlacementEnv | None:
+    """Find the environment that evaluates whole placements; None if there is none."""
+    inner = env.unwrapped
+    if isinstance(inner, PerUnitEnv):
+        return inner.base
+    return inner if isinstance(inner, DevicePlacementEnv) else None
 
 
 def placement_env(env: gym.Env[Any, Any], joint: bool = False) -> DevicePlacementEnv:
-    """Return the placement environment inside any wrappers.
+    """Return the environment that evaluates whole placements, inside any wrappers.
 
     Args:
-        env: The environment.
+        env: The environment. Of one that places one unit per step it is the one inside, whose
+            placement, measurements and backend are those of the episode, but not its spaces.
         joint: Whether the caller also passes decisions other than the placement.
 
     Raises:
         TypeError: The innermost environment is another one.
         UserError: Its actions decide more than the placement, which the caller cannot.
     """
-    base = env.unwrapped
-    if not isinstance(base, DevicePlacementEnv):
-        several = ": give the agent one environment" if hasattr(base, "num_envs") else ""
+    base = find_placement_env(env)
+    if base is None:
+        several = ": give the agent one environment" if hasattr(env, "num_envs") else ""
         raise TypeError(
-            f"{base!r} is not a placement environment, as 'DevicePlacement-v0' is{several}"
+            f"{env.unwrapped!r} is not a placement environment, as 'DevicePlacement-v0' is{several}"
         )
-    if base.decisions != PLACEMENT_ALONE and not joint:
-        raise UserError(
-            f"this places units and nothing else, but the environment decides {base.decisions}: "
-            "make it with decisions=('placement',), or use gdp, annealing, hill-climb or heft"
-        )
+    if not joint:
+        check_placement_alone(base.decisions)
     return base

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,8 +20,12 @@ class Outcome(Protocol):
         """Latency of the placement."""
 
     @property
-    def speedup(self) -> Any:
-        """Reference latency over latency."""
+    def reference_ms(self) -> Any:
+        """Latency of the reference device."""
+
+    @property
+    def cost_ms(self) -> Any:
+        """Its latency, with the penalty of bytes that are too many."""
 
 
 Reward = Callable[[Outcome, Outcome], Any]
@@ -27,27 +33,27 @@ Reward = Callable[[Outcome, Outcome], Any]
 
 def log_speedup(now: Outcome, before: Outcome) -> Any:
     """Logarithm of the speed-up: 0 for the reference, up to noise; equal ratios count equally."""
-    return np.log(now.speedup)
+    return np.log(speedup(now, before))
 
 
 def speedup(now: Outcome, before: Outcome) -> Any:
     """Reference latency over latency."""
-    return now.speedup
+    return now.reference_ms / now.cost_ms
 
 
 def inverse_latency(now: Outcome, before: Outcome) -> Any:
     """Inferences per second (HSDAG, section 2.5)."""
-    return 1e3 / now.latency_ms
+    return 1e3 / now.cost_ms
 
 
 def neg_sqrt_latency(now: Outcome, before: Outcome) -> Any:
     """-sqrt(latency in seconds) (Mirhoseini et al. 2017)."""
-    return -np.sqrt(now.latency_ms / 1e3)
+    return -np.sqrt(now.cost_ms / 1e3)
 
 
 def improvement(now: Outcome, before: Outcome) -> Any:
     """Latency saved since the last placement, in reference latencies (Placeto, section 3)."""
-    return 1.0 / before.speedup - 1.0 / now.speedup
+    return before.cost_ms / before.reference_ms - now.cost_ms / now.reference_ms
 
 
 REWARDS: dict[str, Reward] = {
@@ -56,12 +62,52 @@ REWARDS: dict[str, Reward] = {
 }
 
 
-def get_reward(name: str) -> Reward:
+GRADED, FLAT = "graded", "flat"
+PENALTIES = (GRADED, FLAT)
+"""Costs of infeasible placements: the more, the more bytes are too many; or one for all."""
+
+
+@dataclass(frozen=True)
+class FlatOutcome:
+    """An outcome that costs its latency, however many bytes are too many.
+
+    Attributes:
+        outcome: The outcome.
+    """
+
+    outcome: Outcome
+
+    @property
+    def latency_ms(self) -> Any:
+        return self.outcome.latency_ms
+
+    @property
+    def reference_ms(self) -> Any:
+        return self.outcome.reference_ms
+
+    @property
+    def cost_ms(self) -> Any:
+        return self.outcome.latency_ms
+
+
+def pay_flat(reward: Reward, now: Outcome, before: Outcome) -> Any:
+    """A reward in which all infeasible placements are alike."""
+    return reward(FlatOutcome(now), FlatOutcome(before))
+
+
+def get_reward(name: str, penalty: str = GRADED) -> Reward:
     """Return the reward function of a name.
 
+    Args:
+        name: A key of ``REWARDS``.
+        penalty: ``"graded"``: what an infeasible placement costs grows with the bytes that are too
+            many, see ``compute_cost_ms``; ``"flat"``: 10 reference latencies.
+
     Raises:
-        ValueError: The name is unknown; the message lists all.
+        ValueError: A name is unknown; the message lists all.
     """
     if name not in REWARDS:
         raise unknown_name("reward", name, REWARDS)
-    return REWARDS[name]
+    if penalty not in PENALTIES:
+        raise unknown_name("penalty", penalty, PENALTIES)
+    return REWARDS[name] if penalty == GRADED else partial(pay_flat, REWARDS[name])

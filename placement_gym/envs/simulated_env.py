@@ -11,10 +11,12 @@ import numpy as np
 from placement_gym.base.arguments import (
     MAX_NOISE,
     check_not_negative,
+    suggest_keywords,
 )
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.observation import Observation
-from placement_gym.envs.wrappers import PerUnit
+from placement_gym.envs.per_unit import PerUnitEnv
+from placement_gym.envs.rewards import GRADED
 from placement_gym.hardware.device_requests import DevicesArgument
 from placement_gym.models.shapes import Shapes
 from placement_gym.models.spec import ModelSpec
@@ -126,6 +128,7 @@ class SimulatedEnv(DevicePlacementEnv):
         decisions: ``"placement"``, and then ``"priority"``, ``"fusion"`` or both, which exclude
             padding.
         constraints: As for ``MeasuredEnv``.
+        penalty: See ``DevicePlacementEnv``.
 
     Raises:
         CostMismatchError: The cost table is for another model or other devices.
@@ -134,6 +137,7 @@ class SimulatedEnv(DevicePlacementEnv):
         ValueError: Another argument is out of range.
     """
 
+    @suggest_keywords
     def __init__(
         self,
         model: str | Path | ov.Model | Sequence[Any] = "resnet",
@@ -158,6 +162,7 @@ class SimulatedEnv(DevicePlacementEnv):
         data_shapes: Shapes | None = None,
         decisions: Sequence[str] = PLACEMENT_ALONE,
         constraints: Any = None,
+        penalty: str = GRADED,
     ) -> None:
         from placement_gym.backends.simulated.backend import SimulatedBackend
         from placement_gym.backends.simulated.build import build_simulated_problem
@@ -188,6 +193,7 @@ class SimulatedEnv(DevicePlacementEnv):
             max_devices=max_devices,
             observe_devices=observe_devices,
             decisions=decisions,
+            penalty=penalty,
         )
         # Where actions also decide priority or fusion, the same backend evaluates rows of all
         # decisions.
@@ -211,13 +217,13 @@ def simulated_per_unit(
     reward: str = "improvement",
     final_reward: str = "log_speedup",
     **kwargs: Any,
-) -> PerUnit:
+) -> PerUnitEnv:
     """``DevicePlacementPerUnitSim-v0``: places one unit per step, simulated.
 
     Args:
-        start: See ``PerUnit``.
-        reward: See ``PerUnit``.
+        start: See ``PerUnitEnv``.
+        reward: See ``PerUnitEnv``.
         final_reward: The reward of all environments that ``reward="final"`` pays.
         kwargs: As for ``SimulatedEnv``.
     """
-    return PerUnit(SimulatedEnv(reward=final_reward, **kwargs), start=start, reward=reward)
+    return PerUnitEnv(SimulatedEnv(reward=final_reward, **kwargs), start=start, reward=reward)

@@ -11,6 +11,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from placement_gym.backends.protocol import compute_cost_ms
 from placement_gym.base.arguments import check_integer
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.base.errors import UserError
@@ -33,16 +34,24 @@ class Outcomes:
         reference_ms: Latency of the reference device.
         feasible: (num_envs,) bool.
         repaired: (num_envs,) bool.
+        excess_share: (num_envs,) share of its bytes that no device has room for.
     """
 
     latency_ms: FloatArray
     reference_ms: float
     feasible: BoolArray
     repaired: BoolArray
+    excess_share: FloatArray
 
     @property
     def speedup(self) -> FloatArray:
         return self.reference_ms / self.latency_ms
+
+    @property
+    def cost_ms(self) -> FloatArray:
+        """The latencies that rewards see, see ``compute_cost_ms``."""
+        costs: FloatArray = compute_cost_ms(self.latency_ms, self.excess_share)
+        return costs
 
 
 class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
@@ -65,6 +74,8 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
     """
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012  as VectorEnv declares it
+    autoreset_mode = AutoresetMode.SAME_STEP
+    """As ``SyncVectorEnv`` has it, where torchrl looks for it."""
 
     def __init__(
         self,
@@ -79,7 +90,7 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         self.num_envs = num_envs
         self.horizon = env.horizon if horizon is None else horizon
         check_integer("horizon", self.horizon, 1)
-        self.reward = env.reward if reward is None else rewards.get_reward(reward)
+        self.reward = env.reward if reward is None else rewards.get_reward(reward, env.penalty)
         graph = env.observer.graph if observe_graph is None else observe_graph
         self.observer = replace(env.observer, horizon=self.horizon, graph=graph)
         self.single_observation_space = self.observer.space()
@@ -99,6 +110,7 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
             reference.reference_ms,
             np.ones(self.num_envs, dtype=np.bool_),
             np.zeros(self.num_envs, dtype=np.bool_),
+            np.zeros(self.num_envs),
         )
 
     def reset(
@@ -168,8 +180,12 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         """
         rows, repaired = self.env.repair_rows(rows)
         latency_ms, feasible = self.evaluate_rows(rows)
+        excess_share = np.zeros(self.num_envs)
+        if not feasible.all():
+            excess_share[~feasible] = self.env.backend.excess_shares(rows[~feasible])
         self.rows = rows
-        return Outcomes(latency_ms, self.env.reference.reference_ms, feasible, repaired)
+        reference_ms = self.env.reference.reference_ms
+        return Outcomes(latency_ms, reference_ms, feasible, repaired, excess_share)
 
     def evaluate_rows(self, rows: IntArray) -> tuple[FloatArray, BoolArray]:
         """(num_envs,) latencies in ms of rows as they are, and whether these are feasible."""
@@ -209,7 +225,8 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         self.env.close()
 
 
-class MeasuredVectorEnv(PlacementVectorEnv):
+# skrl knows a library's environments by their direct base classes: ``VectorEnv`` is named again.
+class MeasuredVectorEnv(PlacementVectorEnv, VectorEnv[Observation, IntArray, NDArray[Any]]):
     """``gym.make_vec("DevicePlacement-v0", num_envs=k)``: k placements, one process that measures.
 
     The placements of a step are measured one after another, each with the same compiled reference
@@ -229,7 +246,7 @@ class MeasuredVectorEnv(PlacementVectorEnv):
         super().__init__(MeasuredEnv(**kwargs), num_envs)
 
 
-class SimulatedVectorEnv(PlacementVectorEnv):
+class SimulatedVectorEnv(PlacementVectorEnv, VectorEnv[Observation, IntArray, NDArray[Any]]):
     """``gym.make_vec("DevicePlacementSim-v0", num_envs=k)``: equal to k single environments.
 
     Latencies, rewards, observations and noise are those of k single environments with the same

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError
+from placement_gym.base.errors import UserError, warn_user
+from placement_gym.base.texts import join_words
+from placement_gym.graph.bodies import count_iterations, is_static, list_bodies, smallest_shape
 from placement_gym.graph.flops import node_flops
-from placement_gym.graph.operators import OpGraph, Tensors, distinct_edges
+from placement_gym.graph.operators import Body, OpGraph, Tensors, distinct_edges
 from placement_gym.graph.quantization import reads_rounded, rounding_nodes, weight_bytes
 from placement_gym.graph.states import find_states, held_bytes
 from placement_gym.models.data_shapes import (
@@ -28,7 +30,10 @@ from placement_gym.models.union import list_members
 if TYPE_CHECKING:
     import openvino as ov
 
-NEVER_STATIC = frozenset({"Result", "RandomUniform", "Multinomial", "ReadValue", "Assign"})
+NEVER_STATIC = frozenset(
+    {"Result", "RandomUniform", "Multinomial", "ReadValue", "Assign", "TensorIterator"}
+)
+"""Types that are computed anew in each inference; devices fold other control flow on constants."""
 
 
 def extract(
@@ -54,6 +59,12 @@ def extract(
     if not model.get_ordered_ops():
         raise UserError(f"model {model.get_friendly_name()!r} has no operators: nothing to place")
     graph = extract_one(model, view, scenario, data_shapes)
+    if uncounted := graph.list_uncounted():
+        warn_user(
+            f"the data decide how often {join_words(uncounted)} runs what it holds, or on which "
+            "sizes: in simulations and features it counts as one iteration of size 1, only "
+            "measurements are right"
+        )
     models = list_members(model)
     return replace(graph, models=models) if models else graph
 
@@ -132,7 +143,9 @@ def raw_graph(model: ov.Model, static: Mapping[str, ov.Node] | None = None) -> O
     nodes = model.get_ordered_ops()
     shaped = nodes if static is None else [static[node.get_friendly_name()] for node in nodes]
     names = [node.get_friendly_name() for node in nodes]
-    index = {name: position for position, name in enumerate(names)}
+    # By OpenVINO's own names: friendly names may occur again in bodies, which share constants with
+    # the model that they were read with, but are no part of its graph.
+    index = {node.get_name(): position for position, node in enumerate(nodes)}
     # Tensors and their readings are separate lists: a tensor that nothing reads has a size, too.
     source: list[int] = []
     port: list[int] = []
@@ -141,12 +154,13 @@ def raw_graph(model: ov.Model, static: Mapping[str, ov.Node] | None = None) -> O
     reader: list[int] = []
     for position, (node, with_shapes) in enumerate(zip(nodes, shaped, strict=True)):
         for output, sized in zip(node.outputs(), with_shapes.outputs(), strict=True):
-            targets = [index[t.get_node().get_friendly_name()] for t in output.get_target_inputs()]
+            readers = [port.get_node().get_name() for port in output.get_target_inputs()]
+            targets = [index[name] for name in readers if name in index]
             tensor += [len(source)] * len(targets)
             reader += targets
             source.append(position)
             port.append(output.get_index())
-            sizes.append(int(np.prod(sized.get_shape())) * output.get_element_type().size)
+            sizes.append(int(np.prod(smallest_shape(sized))) * output.get_element_type().size)
     # Readers are added by `read_by` below, which also orders them.
     producers = np.array(source, dtype=np.int64)
     tensors = Tensors(
@@ -157,44 +171,67 @@ def raw_graph(model: ov.Model, static: Mapping[str, ov.Node] | None = None) -> O
         np.zeros(0, dtype=np.int64),
     )
     pairs = np.array([tensor, reader], dtype=np.int64)
-    parameters = [index[node.get_friendly_name()] for node in model.get_parameters()]
+    parameters = [index[node.get_name()] for node in model.get_parameters()]
     # Two operators have one edge, however many tensors pass between them.
     edges = distinct_edges(np.stack([producers[pairs[0]], pairs[1]]))
-    held = held_bytes(nodes, shaped)
+    held, bodies = held_bytes(nodes, shaped), extract_bodies(shaped)
+    weights = np.array([weight_bytes(node) for node in nodes], dtype=np.int64)
+    flops = np.array([node_flops(node) if is_static(node) else 0.0 for node in shaped])
+    for node, inside in bodies.items():
+        weights[node] = sum(int(body.graph.weight_bytes.sum()) for body in inside)
+        flops[node] = max(body.runs * float(body.graph.flops.sum()) for body in inside)
     return OpGraph(
         model=model.get_friendly_name(),
         names=tuple(names),
         types=tuple(node.get_type_name() for node in nodes),
         shapes=tuple(
-            tuple(node.output(0).get_shape()) if node.get_output_size() else () for node in shaped
+            smallest_shape(node.output(0)) if node.get_output_size() else () for node in shaped
         ),
         element_types=tuple(
             node.output(0).get_element_type().get_type_name() if node.get_output_size() else ""
             for node in nodes
         ),
         members=tuple((name,) for name in names),
-        weight_bytes=np.array([weight_bytes(node) for node in nodes], dtype=np.int64) + held,
-        flops=np.array([node_flops(node) for node in shaped]),
+        weight_bytes=weights + held,
+        flops=flops,
         edge_index=edges,
         tensors=tensors.read_by(pairs[0], pairs[1], producers),
         inputs=tuple(tuple(edges[1, edges[0] == node].tolist()) for node in parameters),
         states=find_states(nodes),
         state_bytes=held,
         outputs=find_outputs(model, index),
+        bodies=bodies,
     )
+
+
+def extract_bodies(nodes: Sequence[ov.Node]) -> dict[int, tuple[Body, ...]]:
+    """The bodies of each node that has some, by its position."""
+    found = {}
+    for position, node in enumerate(nodes):
+        models = list_bodies(node)
+        if models:
+            runs = count_iterations(node)
+            sized = all(is_static(inner) for model in models for inner in model.get_ops())
+            graphs = [fold(raw_graph(model)) for model in models]
+            known = runs is not None and sized
+            found[position] = tuple(
+                Body(graph, 1 if runs is None else runs, known) for graph in graphs
+            )
+    return found
 
 
 def find_outputs(model: ov.Model, index: Mapping[str, int]) -> tuple[int, ...]:
     """The nodes that make an output of the model, by their place in the graph."""
     sources = (result.input(0).get_source_output() for result in model.get_results())
-    return tuple(sorted({index[one.get_node().get_friendly_name()] for one in sources}))
+    return tuple(sorted({index[one.get_node().get_name()] for one in sources}))
 
 
 def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
     """Fold static values, Parameters, Results and rounding into the operators that compute.
 
-    A static value with several readers counts as a member of the first one. It makes no edge, as
-    each reader gets its own copy when a placement is applied. So does one that rounds an
+    A static value with several readers counts as a member of the first one, and its bytes for each:
+    every submodel gets a copy when a placement is applied, and within one a device still lays it
+    out anew for operators of different types. It makes no edge. So does one that rounds an
     activation, and all readers of what it rounds then read the activation itself.
 
     Args:
@@ -205,7 +242,7 @@ def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
     static = static_nodes(raw)
     rounds = rounding_nodes(raw, static)
     owners = operator_owners(raw, static, rounds)
-    # What remains gets new numbers; a folded node's bytes count at its first owner.
+    # What remains gets new numbers; a folded node is a member of its first owner.
     kept = np.array([owner == (node,) for node, owner in enumerate(owners)])
     number = np.cumsum(kept) - 1
     label = np.array([number[owner[0]] for owner in owners], dtype=np.int64)
@@ -219,6 +256,9 @@ def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
     members: list[list[str]] = [[] for _ in kept_nodes]
     for node, name in enumerate(raw.names):
         members[label[node]].append(name)
+    weights = np.zeros(len(kept_nodes), dtype=np.int64)
+    for owner, held in zip(owners, raw.weight_bytes.tolist(), strict=True):
+        weights[number[list(owner)]] += held
     # Readings of static values make no edge: each reader gets a copy when a placement is applied.
     tensor, reader = fan_out(*raw.tensors.readings(), owners)
     flowing = kept[raw.tensors.source[tensor]]
@@ -231,7 +271,7 @@ def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
         shapes=tuple(raw.shapes[node] for node in kept_nodes),
         element_types=tuple(raw.element_types[node] for node in kept_nodes),
         members=tuple(tuple(names) for names in members),
-        weight_bytes=np.bincount(label, raw.weight_bytes, len(kept_nodes)).astype(np.int64),
+        weight_bytes=weights,
         flops=raw.flops[kept],
         edge_index=distinct_edges(np.stack([label[raw.tensors.source[tensor]], reader])),
         tensors=tensors,
@@ -243,13 +283,9 @@ def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
         state_bytes=None
         if raw.state_bytes is None
         else np.bincount(label, raw.state_bytes, len(kept_nodes)).astype(np.int64),
-        copied=tuple(
-            (tuple(sorted({int(number[owner]) for owner in owners[node]})), held)
-            for node, held in enumerate(raw.weight_bytes.tolist())
-            if held and len(owners[node]) > 1
-        ),
         integers=reads_rounded(raw, static, rounds)[kept],
         outputs=tuple(sorted({int(label[node]) for node in raw.outputs})),
+        bodies={int(number[node]): inside for node, inside in raw.bodies.items() if kept[node]},
     )
 
 
@@ -281,7 +317,8 @@ def operator_owners(raw: OpGraph, static: list[bool], rounds: list[bool]) -> lis
 def static_nodes(raw: OpGraph) -> list[bool]:
     """(n,) whether each node's value is known without data: constants, their converts, shapes."""
     static: list[bool] = []
-    for kind, sources in zip(raw.types, raw.predecessors(), strict=True):
+    for node, (kind, sources) in enumerate(zip(raw.types, raw.predecessors(), strict=True)):
         known = bool(sources) and all(static[source] for source in sources)
-        static.append(kind in ("Constant", "ShapeOf") or (known and kind not in NEVER_STATIC))
+        types = {kind}.union(*(body.graph.types for body in raw.bodies.get(node, ())))
+        static.append(kind in ("Constant", "ShapeOf") or (known and not types & NEVER_STATIC))
     return static

@@ -82,6 +82,22 @@ class Tensors:
 
 
 @dataclass(frozen=True, eq=False)
+class Body:
+    """A model inside an operator: a branch of an ``If``, or what a loop repeats.
+
+    Attributes:
+        graph: Its operators.
+        runs: How often the operator runs it in one inference, if it does; 1 where that is not
+            known.
+        known: Whether that and all sizes are known without data.
+    """
+
+    graph: OpGraph
+    runs: int = 1
+    known: bool = True
+
+
+@dataclass(frozen=True, eq=False)
 class OpGraph:
     """Operators in topological order and the edges between them.
 
@@ -92,7 +108,8 @@ class OpGraph:
         shapes: (n,) shape of the first output.
         element_types: (n,) element type of the first output, as in ``"f32"``.
         members: (n,) names of the IR nodes that each operator represents, its own included.
-        weight_bytes: (n,) bytes of constants that the operator holds, and of state.
+        weight_bytes: (n,) bytes of constants that the operator holds, and of state. A constant
+            that several operators read counts for each of them.
         flops: (n,) floating-point operations of one inference, or of the scenario.
         edge_index: (2, n_edges) distinct producer and consumer pairs.
         tensors: Tensors that operators read from each other.
@@ -105,15 +122,14 @@ class OpGraph:
         phases: Pairs of a number of inferences and the graph of one such inference, which
             together are the scenario.
         state_bytes: (n,) bytes of ``weight_bytes`` that are state; None without state.
-        copied: Constants that several operators read: those operators, and the constant's bytes.
-            ``weight_bytes`` counts it once, for the first of them; each submodel that reads it
-            gets a copy.
         data_shapes: Input name -> the sizes that it is measured with, of inputs with dynamic
             dimensions of a model without state. Shapes, ``flops`` and the sizes of tensors are
             those that follow.
         integers: (n,) whether each operator reads rounded activations alone, so that devices
             compute it in integers of eight bits; None where that is not known.
         outputs: Operators that make an output of the model; empty where that is not known.
+        bodies: Operator -> its bodies, of operators that have some; each inference runs one of
+            them. ``weight_bytes`` counts all, ``flops`` every run of the one with most work.
         models: Of a union of several models each one's name, with which the names of its operators
             begin, and how often it runs in a round; else empty.
     """
@@ -133,10 +149,10 @@ class OpGraph:
     scenario: str = ""
     phases: tuple[tuple[float, OpGraph], ...] = ()
     state_bytes: IntArray | None = None
-    copied: tuple[tuple[tuple[int, ...], int], ...] = ()
     data_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     integers: BoolArray | None = None
     outputs: tuple[int, ...] = ()
+    bodies: Mapping[int, tuple[Body, ...]] = field(default_factory=dict)
     models: tuple[Member, ...] = ()
 
     def __len__(self) -> int:
@@ -150,6 +166,14 @@ class OpGraph:
     def n_inferences(self) -> float:
         """Inferences of the scenario; 1 without one."""
         return sum(count for count, _ in self.phases) if self.phases else 1.0
+
+    def list_uncounted(self) -> list[str]:
+        """Names of operators with a body, or a body in it, whose runs or sizes are not known."""
+        return [
+            self.names[operator]
+            for operator, bodies in self.bodies.items()
+            if not all(body.known and not body.graph.list_uncounted() for body in bodies)
+        ]
 
     def in_degree(self) -> IntArray:
         return np.bincount(self.edge_index[1], minlength=len(self))
@@ -223,7 +247,13 @@ class OpGraph:
         scenario = [self.scenario] if self.scenario else []
         measured = [f"{name}{list(sizes)}" for name, sizes in sorted(self.data_shapes.items())]
         rated = [f"{name}:{rate}" for name, rate in self.models if rate > 1]
-        lines = [*rows, *edges, *scenario, *measured, *rated]
+        # Names in bodies may come from a counter, and differ each time that a file is read.
+        inside = [
+            f"{names[operator]}:{body.runs}x{sorted(body.graph.types)}{body.graph.flops.sum()}"
+            for operator, bodies in sorted(self.bodies.items())
+            for body in bodies
+        ]
+        lines = [*rows, *edges, *scenario, *measured, *rated, *inside]
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 

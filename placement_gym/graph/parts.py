@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import CompileError, EngineError
+from placement_gym.base.errors import CompileError
 from placement_gym.graph.operators import OpGraph
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def separate_parts(model: ov.Model, graph: OpGraph, parts: IntArray) -> dict[str
     unplaced = sorted({node.get_friendly_name() for node in model.get_ops()} - set(owner))
     if unplaced:
         raise CompileError(f"the placement has no device for {unplaced}")
-    Separator(frozenset(graph.names), owner).apply(model)
+    Separator(model, frozenset(graph.names), owner).apply()
     return owner
 
 
@@ -54,17 +54,20 @@ class Separator:
     """Rewires readers to static values of their own part, and keeps the copies made so far.
 
     Args:
+        model: The model to rewire, in place.
         operators: Names of the nodes that are placed; all others belong to these.
         owner: Part by node name; new nodes are added.
     """
 
-    def __init__(self, operators: frozenset[str], owner: dict[str, int]) -> None:
+    def __init__(self, model: ov.Model, operators: frozenset[str], owner: dict[str, int]) -> None:
+        self.model = model
         self.operators = operators
         self.owner = owner
+        self.clones: dict[int, dict[str, ov.Node]] = {}
         self.copies: dict[tuple[str, int], ov.Node] = {}
 
-    def apply(self, model: ov.Model) -> None:
-        for node in model.get_ordered_ops():
+    def apply(self) -> None:
+        for node in self.model.get_ordered_ops():
             if self.is_static(node):
                 continue
             for port in node.inputs():
@@ -85,7 +88,9 @@ class Separator:
             return output
         integral = output.get_element_type().is_integral_number()
         if node.get_type_name() != "Constant" and integral and self.is_known(node):
-            return self.fold(output, part)
+            folded = self.fold(output, part)
+            if folded is not None:
+                return folded
         return self.copy(node, part).output(output.get_index())
 
     def is_known(self, node: ov.Node) -> bool:
@@ -97,22 +102,38 @@ class Separator:
         return all(self.is_known(port.get_source_output().get_node()) for port in node.inputs())
 
     def copy(self, node: ov.Node, part: int) -> ov.Node:
-        key = (node.get_friendly_name(), part)
-        if self.owner[key[0]] == part:
-            for port in node.inputs():
-                port.replace_source_output(self.own_output(port.get_source_output(), part))
-            return node
-        if key not in self.copies:
-            inputs = [self.own_output(port.get_source_output(), part) for port in node.inputs()]
-            self.add(duplicate(node, inputs), key)
-        return self.copies[key]
+        """The node itself in its own part, else one of a clone of the model.
 
-    def fold(self, output: ov.Output, part: int) -> ov.Output:
+        Only OpenVINO's clone has the operator set, the attributes and the bodies of each node.
+        """
+        key = (node.get_friendly_name(), part)
+        if key in self.copies:
+            return self.copies[key]
+        own = node
+        if self.owner[key[0]] != part:
+            own = self.clone(part)[key[0]]
+            self.add(own, key)
+        for port, copied in zip(node.inputs(), own.inputs(), strict=True):
+            copied.replace_source_output(self.own_output(port.get_source_output(), part))
+        return own
+
+    def clone(self, part: int) -> dict[str, ov.Node]:
+        """Nodes by name that a part may take; the values of constants are shared."""
+        if part not in self.clones:
+            nodes = self.model.clone().get_ordered_ops()
+            self.clones[part] = {node.get_friendly_name(): node for node in nodes}
+        return self.clones[part]
+
+    def fold(self, output: ov.Output, part: int) -> ov.Output | None:
+        """A constant of the output's value, or None where OpenVINO cannot compute it."""
         from openvino import op
 
         name = f"{output.get_node().get_friendly_name()}/{output.get_index()}"
         if (name, part) not in self.copies:
-            self.add(op.Constant(evaluate_static(output), shared_memory=False), (name, part))
+            value = evaluate_static(output)
+            if value is None:
+                return None
+            self.add(op.Constant(value, shared_memory=False), (name, part))
         return self.copies[name, part].output(0)
 
     def add(self, node: ov.Node, key: tuple[str, int]) -> None:
@@ -122,22 +143,8 @@ class Separator:
         self.copies[key] = node
 
 
-def duplicate(node: ov.Node, inputs: list[ov.Output]) -> ov.Node:
-    """A node of the same type and attributes on other inputs."""
-    from openvino import op
-    from openvino.utils.node_factory import NodeFactory
-
-    if node.get_type_name() == "Constant":
-        return op.Constant(node.get_tensor_view(), shared_memory=False)
-    return NodeFactory().create(node.get_type_name(), inputs, node.get_attributes())
-
-
-def evaluate_static(output: ov.Output) -> ov.Tensor:
-    """The value of a static output.
-
-    Raises:
-        RuntimeError: OpenVINO has no reference implementation of an operator in the chain.
-    """
+def evaluate_static(output: ov.Output) -> ov.Tensor | None:
+    """The value of a static output; None if OpenVINO lacks a reference implementation for it."""
     node = output.get_node()
     if node.get_type_name() == "Constant":
         return node.get_tensor_view()
@@ -145,11 +152,10 @@ def evaluate_static(output: ov.Output) -> ov.Tensor:
         inputs = [empty_tensor(node.input(0).get_source_output())]
     else:
         inputs = [evaluate_static(port.get_source_output()) for port in node.inputs()]
+    if any(value is None for value in inputs):
+        return None
     outputs = [empty_tensor(port) for port in node.outputs()]
-    if not node.evaluate(outputs, inputs):
-        raise EngineError(f"cannot evaluate {node.get_friendly_name()!r} ({node.get_type_name()})")
-    result: ov.Tensor = outputs[output.get_index()]
-    return result
+    return outputs[output.get_index()] if node.evaluate(outputs, inputs) else None
 
 
 def empty_tensor(port: ov.Output) -> ov.Tensor:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from placement_gym.base.arrays import BoolArray
+from placement_gym.graph.bodies import list_all_nodes
 from placement_gym.graph.operators import OpGraph
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def is_quantized(model: ov.Model) -> bool:
     """Return whether a model rounds activations or stores weights in eight bits or fewer."""
     return any(
         node.get_type_name() == QUANTIZE or is_compressed_weight(node)
-        for node in model.get_ordered_ops()
+        for node in list_all_nodes(model)
     )
 
 

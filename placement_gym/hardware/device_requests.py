@@ -163,7 +163,7 @@ def parse_testbed(text: str) -> tuple[DeviceSpec, ...] | None:
 
     They are virtual devices of one CPU with one thread each, ``CPU``, ``CPU_2``, ``CPU_3``. Those
     of a tight test bed hold 1.5 times the weights of the model together, each as much as the
-    others, so that none holds the model, and there is room for copies of weights.
+    others, so that none holds the model.
 
     Raises:
         UserError: There are fewer than two devices, or more than an environment takes.

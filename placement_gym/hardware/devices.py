@@ -9,13 +9,19 @@ from typing import Any
 
 from placement_gym.base.arguments import MAX_INTEGER, check_integer, check_not_negative
 from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.hardware.properties import PRECISION_PROPERTIES, check_properties
+from placement_gym.hardware.properties import (
+    PRECISION_PROPERTIES,
+    check_properties,
+    write_value,
+)
 
 PRECISIONS = ("f32", "f16", "bf16")
 MAX_NAME = 64
 MAX_THREADS = 4096
 KINDS = ("CPU", "GPU", "NPU")
 NATIVE_PRECISION = {"NPU": "f16"}
+ALIASABLE = ("CPU", "GPU")
+"""Kinds of devices whose plugin OpenVINO registers under further names."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +30,13 @@ class DeviceSpec:
 
     Attributes:
         name: The name in placements and tables, and in OpenVINO: ``"CPU"``, ``"GPU.0"``.
-        plugin: OpenVINO device whose plugin serves ``name``, if that is not ``name`` itself. Only
-            ``"CPU"`` can be given a second name, which then is a virtual CPU device.
-        precision: Inference precision, one of ``"f32"``, ``"f16"``, ``"bf16"``.
-        threads: CPU threads; None means all cores this process may use.
+        plugin: OpenVINO device whose plugin serves ``name``, if that is not ``name`` itself. A
+            CPU or GPU with a second name is a virtual device, as ``"CPU_FAST"``.
+        precision: Inference precision, one of ``"f32"``, ``"f16"``, ``"bf16"``; GPUs have no bf16.
+        threads: CPU threads; None means all cores this process may use. GPUs and NPUs have none.
         memory_bytes: Bytes of weights that the device holds; None means no limit.
+        allocation_bytes: Bytes of the largest tensor that the device allocates; None means no
+            limit.
         weight_share: The same limit as a share of the model's weights, between 0 and 1.
         memory_pool: Name of memory that several devices share, as ``"host"``: the devices of a
             pool hold together what one of them may hold. Empty for memory of its own.
@@ -49,6 +57,7 @@ class DeviceSpec:
     precision: str = "f32"
     threads: int | None = None
     memory_bytes: int | None = None
+    allocation_bytes: int | None = None
     weight_share: float | None = None
     memory_pool: str = ""
     reported_bytes: int | None = None
@@ -66,16 +75,11 @@ class DeviceSpec:
                 )
         if self.precision not in PRECISIONS:
             raise unknown_name(f"{self.name}: precision", self.precision, PRECISIONS)
-        if self.virtual and self.plugin != "CPU":
-            raise UserError(f"{self.name}: only the CPU plugin can be given a second name")
-        if self.virtual and ("CPU" not in self.name or "." in self.name):
-            raise UserError(
-                f"{self.name}: a virtual CPU device needs 'CPU' in its name and no dot, "
-                "as in 'CPU_FAST'"
-            )
+        self.check_virtual()
+        self.check_kind()
         if self.threads is not None:
             check_integer(f"{self.name}: threads (None: all cores)", self.threads, 1, MAX_THREADS)
-        for key in ("memory_bytes", "reported_bytes"):
+        for key in ("memory_bytes", "allocation_bytes", "reported_bytes"):
             if getattr(self, key) is not None:
                 check_not_negative(
                     f"{self.name}: {key} (None: no limit)", getattr(self, key), MAX_INTEGER
@@ -88,7 +92,36 @@ class DeviceSpec:
             raise UserError(
                 f"{self.name}: properties must be a mapping, not {self.properties!r:.80}"
             )
-        check_properties(self.name, self.properties)
+        check_properties(self.name, self.kind, self.properties)
+
+    def check_virtual(self) -> None:
+        """Raise ``UserError`` if OpenVINO cannot register a virtual device."""
+        if not self.virtual:
+            return
+        if self.kind not in ALIASABLE:
+            raise UserError(
+                f"{self.name}: only the plugins of {' and '.join(ALIASABLE)} can be given a second "
+                f"name, not {self.plugin!r}"
+            )
+        # OpenVINO reads what follows a dot as the number of the device, which only GPUs have.
+        _, dot, number = self.name.partition(".")
+        if self.kind not in self.name or (dot and f".{number}" not in self.plugin):
+            raise UserError(
+                f"{self.name}: a virtual {self.kind} device needs {self.kind!r} in its name and no "
+                f"dot, as in '{self.kind}_FAST'"
+            )
+
+    def check_kind(self) -> None:
+        """Raise ``UserError`` for settings that devices of this kind do not have."""
+        if self.kind not in ("GPU", "NPU"):
+            return
+        if self.threads is not None:
+            raise UserError(
+                f"{self.name}: threads are of a CPU, a {self.kind} has none to state; inferences "
+                "that it runs at a time are the property NUM_STREAMS"
+            )
+        if self.kind == "GPU" and self.precision == "bf16":
+            raise UserError(f"{self.name}: a GPU computes in 'f32' or 'f16', not in 'bf16'")
 
     @property
     def virtual(self) -> bool:
@@ -125,7 +158,8 @@ class DeviceSpec:
         if self.kind == "CPU" and self.precision == "f32":
             # By default the CPU rounds caches to f16 where it fuses attention, and only there.
             fixed["KV_CACHE_PRECISION"] = "f32"
-        return fixed | dict(self.properties)
+        # As text: plugins differ in the types that they take, the GPU's refuses 2 as NUM_STREAMS.
+        return fixed | {key: write_value(value) for key, value in self.properties.items()}
 
     def to_json(self) -> dict[str, Any]:
         """The fields that differ from their defaults."""
@@ -207,10 +241,32 @@ def collect_cautions(devices: Sequence[DeviceSpec], measured: bool = True) -> li
     if not measured:
         found.append("simulated: no claim about a real device")
     elif is_testbed(devices):
-        found.append("test bed: virtual devices of one CPU, never a claim about a GPU")
+        virtual = next(spec for spec in devices if spec.virtual)
+        claim = "a GPU" if virtual.host else "two"
+        found.append(
+            f"test bed: virtual devices of one {virtual.kind}, never a claim about {claim}"
+        )
     if has_mixed_precision(devices):
         found.append("mixed precision: not a placement gain")
     return found
+
+
+def identify_device(name: str) -> str:
+    """Return the one name of a device that OpenVINO takes by two: ``"GPU"`` is ``"GPU.0"``.
+
+    OpenVINO lists a single GPU as ``GPU`` and the first of several as ``GPU.0``, takes both names
+    in either case, and answers some questions with the one and some with the other.
+    """
+    return f"{name}.0" if name.startswith("GPU") and "." not in name else name
+
+
+def find_device(names: Sequence[str], answer: str) -> int:
+    """Return the index of the device that an answer of OpenVINO names.
+
+    Raises:
+        ValueError: It is none of ``names``.
+    """
+    return [identify_device(name) for name in names].index(identify_device(answer))
 
 
 def usable_cores() -> int:

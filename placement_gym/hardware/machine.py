@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 
 from placement_gym.base.errors import UserError, suggest
 from placement_gym.base.processes.signal_stack import keep_signal_stack
-from placement_gym.hardware.devices import KINDS, TESTBED_PRESETS, DeviceSpec
+from placement_gym.hardware.devices import (
+    KINDS,
+    TESTBED_PRESETS,
+    DeviceSpec,
+    identify_device,
+)
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -17,6 +22,9 @@ if TYPE_CHECKING:
 HOST_POOL = "host"
 """The memory pool of the CPU and of integrated devices."""
 MEMORY_PROPERTIES = ("GPU_DEVICE_TOTAL_MEM_SIZE", "NPU_DEVICE_TOTAL_MEM_SIZE")
+ALLOCATION_PROPERTY = "GPU_DEVICE_MAX_ALLOC_MEM_SIZE"
+LARGE_ALLOCATIONS = "GPU_ENABLE_LARGE_ALLOCATIONS"
+"""Property by which a GPU allocates more at once than it reports."""
 
 
 class UnknownDeviceError(UserError):
@@ -24,9 +32,17 @@ class UnknownDeviceError(UserError):
 
 
 def check_available(specs: Sequence[DeviceSpec], available: Sequence[str]) -> None:
-    """Raise ``UnknownDeviceError`` if this machine does not have a device."""
+    """Raise ``UnknownDeviceError`` if this machine does not have a device.
+
+    Raises:
+        UserError: Two names are one device, as ``GPU`` and ``GPU.0``.
+    """
+    here, named = set(map(identify_device, available)), dict[str, str]()
     for spec in specs:
-        if (spec.plugin or spec.name) not in available and spec.name not in available:
+        one = named.setdefault(identify_device(spec.name), spec.name)
+        if one != spec.name:
+            raise UserError(f"{one} and {spec.name} are one device: name it once")
+        if here.isdisjoint(map(identify_device, (spec.plugin or spec.name, spec.name))):
             near = suggest(spec.name, (*available, *TESTBED_PRESETS))
             absent = spec.kind in KINDS and not any(spec.kind in name for name in available)
             remedy = "; DevicePlacementSim-v0 simulates it" if absent else near
@@ -43,9 +59,15 @@ def read_memory(core: ov.Core, spec: DeviceSpec) -> DeviceSpec:
     it joins the host's pool, and what it reports is not a limit. What the specification states
     stays.
     """
-    if spec.virtual or spec.memory_bytes is not None:
+    if spec.virtual:
         return spec
     supported = load_plugin(core, spec.name)
+    allows = str(spec.properties.get(LARGE_ALLOCATIONS, 0)).upper() in ("1", "YES", "TRUE")
+    if ALLOCATION_PROPERTY in supported and spec.allocation_bytes is None and not allows:
+        largest = int(core.get_property(spec.name, ALLOCATION_PROPERTY))
+        spec = replace(spec, allocation_bytes=largest)
+    if spec.memory_bytes is not None:
+        return spec
     reported = [
         int(core.get_property(spec.name, key)) for key in MEMORY_PROPERTIES if key in supported
     ]
@@ -98,10 +120,23 @@ def count_host_bytes() -> int | None:
 
 def register(core: ov.Core, specs: Sequence[DeviceSpec]) -> None:
     """Register virtual devices with a Core, unless it has them already, and load all plugins."""
+    for name, library in list_plugins(specs).items():
+        if name not in {one.split(".")[0] for one in core.available_devices}:
+            core.register_plugin(library, name)
     for spec in specs:
-        if spec.virtual and spec.name not in core.available_devices:
-            core.register_plugin("openvino_intel_cpu_plugin", spec.name)
         load_plugin(core, spec.name)
+
+
+def list_plugins(specs: Sequence[DeviceSpec]) -> dict[str, str]:
+    """Map each name to register for virtual devices to the library of its plugin.
+
+    A plugin has one name, whatever the number of the device: ``GPU_B`` for ``GPU_B.1``.
+    """
+    return {
+        spec.name.split(".")[0]: f"openvino_intel_{spec.kind.lower()}_plugin"
+        for spec in specs
+        if spec.virtual
+    }
 
 
 def load_plugin(core: ov.Core, device: str) -> list[str]:

@@ -9,44 +9,64 @@ from typing import Any
 from placement_gym.base.errors import UserError, suggest
 
 MAX_VALUE = 64
-PROPERTIES = frozenset(
+OF_BOTH = frozenset(
     {
-        "ACTIVATIONS_SCALE_FACTOR",
-        "COMPILATION_NUM_THREADS",
-        "CPU_DENORMALS_OPTIMIZATION",
-        "CPU_SPARSE_WEIGHTS_DECOMPRESSION_RATE",
         "DYNAMIC_QUANTIZATION_GROUP_SIZE",
         "ENABLE_CPU_PINNING",
         "ENABLE_CPU_RESERVATION",
-        "ENABLE_HYPER_THREADING",
-        "ENABLE_TENSOR_PARALLEL",
         "EXCLUSIVE_ASYNC_REQUESTS",
         "EXECUTION_MODE_HINT",
-        "GPU_DISABLE_WINOGRAD_CONVOLUTION",
-        "GPU_ENABLE_LOOP_UNROLLING",
-        "GPU_ENABLE_SDPA_OPTIMIZATION",
-        "GPU_HOST_TASK_PRIORITY",
-        "GPU_QUEUE_PRIORITY",
-        "GPU_QUEUE_THROTTLE",
-        "KEY_CACHE_GROUP_SIZE",
-        "KEY_CACHE_PRECISION",
         "KV_CACHE_PRECISION",
-        "MODEL_DISTRIBUTION_POLICY",
-        "MODEL_PRIORITY",
-        "NPU_MAX_TILES",
-        "NPU_TILES",
-        "NPU_TURBO",
         "NUM_STREAMS",
         "PERFORMANCE_HINT",
         "PERFORMANCE_HINT_NUM_REQUESTS",
         "PERF_COUNT",
+    }
+)
+"""Compile properties that the plugins of CPU and GPU take, as OpenVINO 2026.4 reports them."""
+OF_CPU = frozenset(
+    {
+        "CPU_DENORMALS_OPTIMIZATION",
+        "CPU_SPARSE_WEIGHTS_DECOMPRESSION_RATE",
+        "ENABLE_HYPER_THREADING",
+        "ENABLE_TENSOR_PARALLEL",
+        "KEY_CACHE_GROUP_SIZE",
+        "KEY_CACHE_PRECISION",
+        "MODEL_DISTRIBUTION_POLICY",
         "SCHEDULING_CORE_TYPE",
         "TBB_PARTITIONER",
         "VALUE_CACHE_GROUP_SIZE",
         "VALUE_CACHE_PRECISION",
     }
 )
+"""Those that only the plugin of the CPU takes."""
+OF_GPU = frozenset(
+    {
+        "ACTIVATIONS_SCALE_FACTOR",
+        "COMPILATION_NUM_THREADS",
+        "GPU_DISABLE_WINOGRAD_CONVOLUTION",
+        "GPU_ENABLE_LARGE_ALLOCATIONS",
+        "GPU_ENABLE_LOOP_UNROLLING",
+        "GPU_ENABLE_SDPA_OPTIMIZATION",
+        "GPU_HOST_TASK_PRIORITY",
+        "GPU_QUEUE_PRIORITY",
+        "GPU_QUEUE_THROTTLE",
+        "MODEL_PRIORITY",
+        "OFFLOAD_RATIO",
+    }
+)
+"""Those that the plugin of the GPU takes, and that of the CPU does not."""
+OF_NPU = frozenset(
+    {
+        "NPU_MAX_TILES",
+        "NPU_TILES",
+        "NPU_TURBO",
+    }
+)
+PROPERTIES = OF_BOTH | OF_CPU | OF_GPU | OF_NPU
 """Compile properties that a device may state: none of them writes or reads a file."""
+TAKEN = {"CPU": OF_BOTH | OF_CPU, "GPU": OF_BOTH | OF_GPU}
+"""Those of each kind of device whose plugin was asked; it refuses all others."""
 FIELDS = {"INFERENCE_NUM_THREADS": "threads", "INFERENCE_PRECISION_HINT": "precision"}
 """Properties that a field of a device states."""
 PRECISION_PROPERTIES = frozenset(
@@ -73,20 +93,21 @@ RANGES: dict[str, tuple[float, float]] = {
     "NPU_MAX_TILES": (-1, 64),
     "NPU_TILES": (-1, 64),
     "NUM_STREAMS": (-2, 256),
+    "OFFLOAD_RATIO": (0, 1),
     "PERFORMANCE_HINT_NUM_REQUESTS": (0, 4096),
     "VALUE_CACHE_GROUP_SIZE": GROUP_SIZES,
 }
 """Least and largest value of numeric properties; the others are words, or flags: 0 or 1."""
 
 
-def check_properties(name: str, properties: Mapping[str, Any]) -> None:
-    """Raise unless all compile properties are known to do no harm.
+def check_properties(name: str, kind: str, properties: Mapping[str, Any]) -> None:
+    """Raise unless all compile properties of a device are known to do no harm.
 
     Others write files or read them, and device files come from anywhere.
 
     Raises:
-        UserError: A property is not in ``PROPERTIES``, or its value is neither text nor a number,
-            or out of range.
+        UserError: A property is not in ``PROPERTIES``, devices of this kind do not take it, or its
+            value is neither text nor a number, or out of range.
     """
     for key, value in properties.items():
         if key in FIELDS:
@@ -96,6 +117,12 @@ def check_properties(name: str, properties: Mapping[str, Any]) -> None:
                 f"{name}: property {key!r:.60} is not allowed{suggest(key, PROPERTIES)}; those of "
                 "placement_gym.hardware.properties are; compile_model takes others as config"
             )
+        taken = TAKEN.get(kind, PROPERTIES)
+        if key not in taken:
+            raise UserError(
+                f"{name}: OpenVINO's {kind} plugin does not take property {key}; it takes "
+                f"{', '.join(sorted(taken))}"
+            )
         if not isinstance(value, (str, int, float)) or len(str(value)) > MAX_VALUE:
             raise UserError(f"{name}: property {key} must be text or a number, not {value!r:.60}")
         least, largest = RANGES.get(key, (0, 1))
@@ -104,6 +131,13 @@ def check_properties(name: str, properties: Mapping[str, Any]) -> None:
                 f"{name}: property {key} must be a word or a number from {least} to {largest}, "
                 f"not {value!r:.60}"
             )
+
+
+def write_value(value: str | float) -> str:
+    """Return the text of a property's value, which every plugin reads."""
+    if isinstance(value, bool):
+        return "YES" if value else "NO"
+    return str(value)
 
 
 def is_word(value: str | float) -> bool:

@@ -7,5 +7,13 @@ from placement_gym.models.loading import (
     prepare,
 )
 from placement_gym.models.shapes import UnsupportedModelError
+from placement_gym.models.shared_constants import separate_constants
 
-__all__ = ["BUILT_IN", "ModelNotFoundError", "UnsupportedModelError", "load", "prepare"]
+__all__ = [
+    "BUILT_IN",
+    "ModelNotFoundError",
+    "UnsupportedModelError",
+    "load",
+    "prepare",
+    "separate_constants",
+]

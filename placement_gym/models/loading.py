@@ -13,12 +13,11 @@ from placement_gym.base.files import is_path, list_neighbours
 from placement_gym.base.texts import join_words
 from placement_gym.models.data_shapes import drop_lower_bounds, find_data_shapes, shape_nodes
 from placement_gym.models.saving import make_models_picklable
-from placement_gym.models.scenario import is_stateful
+from placement_gym.models.scenario import bind_batch, is_stateful
 from placement_gym.models.shapes import (
     Shapes,
     SizesError,
     UnsupportedModelError,
-    bind_batch,
     bind_shapes,
     explain_dynamic,
     find_dynamic,
@@ -197,8 +196,11 @@ def check_content(path: Path) -> None:
     """Raise if a path cannot be a model, where OpenVINO would not say why.
 
     Raises:
-        UnsupportedModelError: It is an empty file, or a folder that is not a TensorFlow model.
+        UnsupportedModelError: It is an empty file, a folder that is not a TensorFlow model, or a
+            device or pipe, which may have no end.
     """
+    if not path.is_file() and not path.is_dir():
+        raise UnsupportedModelError(f"{str(path)!r:.200} is neither a file nor a folder")
     if path.is_dir() and not (path / "saved_model.pb").exists():
         files = sorted(file for file in path.iterdir() if file.suffix in MODEL_FILES)
         near = f"; did you mean {str(files[0])!r}?" if files else ""

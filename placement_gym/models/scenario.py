@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from placement_gym.base.errors import UserError
 from placement_gym.base.texts import last_line
-from placement_gym.models.shapes import find_dynamic
+from placement_gym.models.named_inputs import GROWING_MASKS, batch_axis, is_named
+from placement_gym.models.shapes import bind_shapes, find_dynamic, input_names
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -75,28 +76,55 @@ def is_stateful(model: ov.Model) -> bool:
     return bool(model.get_variables())
 
 
+def bind_batch(model: ov.Model) -> None:
+    """Bind the batch of every input, in place: that of an input where it is bound, else one.
+
+    HETERO fails on many splits of a model with state whose batch is dynamic.
+
+    Raises:
+        UserError: The model cannot have this batch.
+    """
+    batch = find_batch(model)
+    shapes: dict[str, list[int | str]] = {}
+    for port in model.inputs:
+        axis, sizes = batch_axis(port), [str(size) for size in port.get_partial_shape()]
+        if axis is not None and port.get_partial_shape()[axis].is_dynamic:
+            shapes[input_names(port)[0]] = [*sizes[:axis], batch, *sizes[axis + 1 :]]
+    if shapes:
+        bind_shapes(model, shapes)
+
+
+def find_batch(model: ov.Model) -> int:
+    """Sequences that a model takes at a time: those of the first input that binds them, or one."""
+    axes = ((port.get_partial_shape(), batch_axis(port)) for port in model.inputs)
+    sizes = (shape[axis] for shape, axis in axes if axis is not None)
+    return next((size.get_length() for size in sizes if size.is_static), 1)
+
+
 def input_shape(port: ov.Output, step: Step) -> tuple[int, ...]:
     """The shape of an input at a step of a scenario.
 
     Dimensions that are not bound have the meaning that exported language models give them: the
-    first is the batch, of one sequence; the second counts the new tokens, for an attention mask
-    all tokens.
+    batch, of one sequence, and after it the new tokens, for an attention mask all tokens.
 
     Raises:
         UserError: Other dimensions are dynamic, or the tokens are not.
     """
     shape, name = port.get_partial_shape(), port.get_node().get_friendly_name()
-    if shape.rank.is_dynamic or any(size.is_dynamic for size in list(shape)[2:]):
+    batch = None if shape.rank.is_dynamic else batch_axis(port)
+    counted = 0 if batch is None else batch + 1
+    if shape.rank.is_dynamic or any(
+        size.is_dynamic for axis, size in enumerate(shape) if axis not in (batch, counted)
+    ):
         raise UserError(
-            f"input {name!r} has shape {shape}: bind all but the first dimensions, batch and "
-            f"tokens, as in shapes={{{name!r}: ['?', '?', 64]}} (--shape '{name}[?,?,64]')"
+            f"input {name!r} has shape {shape}: bind all dimensions but batch and tokens, as in "
+            f"shapes={{{name!r}: ['?', '?', 64]}} (--shape '{name}[?,?,64]')"
         )
-    tokens = step.past + step.new if "mask" in name else step.new
-    sizes = [
-        size.get_length() if size.is_static else (1, tokens)[axis]
+    tokens = step.past + step.new if is_named(port, GROWING_MASKS) else step.new
+    return tuple(
+        size.get_length() if size.is_static else (1 if axis == batch else tokens)
         for axis, size in enumerate(shape)
-    ]
-    return tuple(sizes)
+    )
 
 
 def shape_nodes_at_step(model: ov.Model, step: Step) -> dict[str, ov.Node]:
@@ -113,7 +141,7 @@ def shape_nodes_at_step(model: ov.Model, step: Step) -> dict[str, ov.Node]:
 
     clone = model.clone()
     parameters, results = list(clone.get_parameters()), list(clone.get_results())
-    batch = input_shape(clone.inputs[0], step)[0]
+    batch = find_batch(clone)
     for parameter, port in zip(parameters, clone.inputs, strict=True):
         parameter.set_partial_shape(ov.PartialShape(list(input_shape(port, step))))
     for node in clone.get_ordered_ops():

@@ -83,24 +83,6 @@ def to_text(sizes: Sequence[int | str]) -> str:
     return f"[{','.join(map(str, sizes))}]"
 
 
-def bind_batch(model: ov.Model) -> None:
-    """Bind the batch of every input, in place: that of an input where it is bound, else one.
-
-    HETERO fails on many splits of a model with state whose batch is dynamic.
-
-    Raises:
-        UserError: The model cannot have this batch.
-    """
-    ranked = {port: port.get_partial_shape() for port in model.inputs}
-    firsts = {port: shape[0] for port, shape in ranked.items() if len(shape)}
-    free = [port for port, size in firsts.items() if size.is_dynamic]
-    known = [size.get_length() for size in firsts.values() if size.is_static]
-    batch = known[0] if known else 1
-    if free:
-        rest = {port: [str(size) for size in list(ranked[port])[1:]] for port in free}
-        bind_shapes(model, {input_names(port)[0]: [batch, *rest[port]] for port in free})
-
-
 def input_names(port: ov.Output) -> list[str]:
     """The names by which ``shapes`` may call an input."""
     return [*sorted(port.get_names()), port.get_node().get_friendly_name()]

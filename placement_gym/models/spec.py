@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
@@ -123,7 +124,7 @@ def make_absolute(model: Any) -> Any:
     if len(list_models(model)) > 1:  # a union of built-in ones by its name
         return str(model)
     name, rate = parse_rate(str(model))
-    name = name if match_built_in(name) else str(Path(name).resolve())
+    name = name if match_built_in(name) else os.path.realpath(name)
     return name if rate == 1 else f"{name}:{rate}"
 
 

@@ -20,8 +20,6 @@ KEY = ["placement_gym", "models"]
 """Path of names and rates in a union's runtime info, which its files keep: JSON."""
 RATED = re.compile(r"(?P<model>.+):(?P<rate>[^:/\\]*)")
 RATE = re.compile(r"[1-9]\d{0,2}")
-MEANINGFUL = ("mask", "position", "beam")
-"""In the name of an input they say what it is; in the name of its model they would mislead."""
 
 
 class Member(NamedTuple):
@@ -62,10 +60,7 @@ def check_rates(members: Iterable[Member], objective: str) -> None:
 def name_members(names: Sequence[str]) -> list[str]:
     """Distinct prefixes; a model that is there twice gets a number, as in ``"resnet_2"``."""
     found: list[str] = []
-    for number, name in enumerate(names, 1):
-        plain = safe_name(name)
-        if any(word in plain for word in MEANINGFUL):
-            plain = f"model{number}"
+    for plain in map(safe_name, names):
         copies = 1 + sum(one == plain or one.startswith(f"{plain}_") for one in found)
         unique = plain if copies == 1 else f"{plain}_{copies}"
         while unique in found:

@@ -35,6 +35,19 @@ class Choices(NamedTuple):
     fused: IntArray
 
 
+def check_placement_alone(names: Sequence[str]) -> None:
+    """Raise if these decisions are more than the placement.
+
+    Raises:
+        UserError: They are.
+    """
+    if tuple(names) != PLACEMENT_ALONE:
+        raise UserError(
+            f"this places units and nothing else, but the environment decides {names}: "
+            "make it with decisions=('placement',), or use gdp, annealing, hill-climb or heft"
+        )
+
+
 @dataclass(frozen=True)
 class ActionLayout:
     """Order of the decisions in a row: devices of units, levels of units, bits of edges.

@@ -14,6 +14,7 @@ import numpy as np
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
 from placement_gym.base.files import write_text
+from placement_gym.base.ratios import UNMEASURABLE, format_ratio
 from placement_gym.base.texts import join_words
 from placement_gym.graph.operators import OpGraph
 from placement_gym.hardware.device_requests import parse_list
@@ -210,7 +211,7 @@ def describe_saved(
 ) -> str:
     """Say what a file holds: ``"Saved: CPU alone"``, or which units of a split are elsewhere.
 
-    As ``"Saved: a split, 17 of 57 units on GPU, 1.21 ±.03 x CPU alone"``.
+    As ``"Saved: a split, 17 of 57 units on GPU, 1.21 ±0.03 x CPU alone"``.
 
     Args:
         placement: What the file holds.
@@ -228,8 +229,10 @@ def describe_saved(
 
 
 def describe_gain(speedup: float | None, noise: float, best_single: str) -> str:
-    """``", 1.21 ±.03 x CPU alone"``; nothing where no device may run the model alone."""
+    """``", 1.21 ±0.03 x CPU alone"``; nothing where no device may run the model alone."""
     if speedup is None:
         return ""
-    uncertainty = f"{speedup * noise:.2f}".removeprefix("0")
-    return f", {speedup:.2f}{f' ±{uncertainty}' if noise else ''} x {best_single}"
+    ratio = format_ratio(speedup, noise, 2)
+    if ratio == UNMEASURABLE:
+        return f", how much faster than {best_single} is {ratio}"
+    return f", {ratio} x {best_single}"

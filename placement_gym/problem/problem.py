@@ -17,6 +17,7 @@ from placement_gym.graph.submodels import acyclic_submodels
 from placement_gym.graph.units import Units
 from placement_gym.hardware.devices import DeviceSpec, is_testbed
 from placement_gym.hardware.memory_groups import MemoryGroups
+from placement_gym.problem.allocations import fits_allocations
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,6 +199,11 @@ class Problem:
         name, where = self.units.names[unit], self.device_names[device]
         if self.runs[unit, device]:
             return f"a constraint keeps unit {name!r} off {where}"
+        if not fits_allocations(self.units, self.devices[device])[unit]:
+            return (
+                f"unit {name!r} has a tensor of more than {where} allocates at once; "
+                "GPU_ENABLE_LARGE_ALLOCATIONS of a GPU's properties allows it"
+            )
         return f"{where} does not support unit {name!r}"
 
     def count_submodels(self, assignment: NDArray[np.integer[Any]]) -> int:

@@ -16,6 +16,8 @@ from placement_gym.problem.problem import Problem
 from placement_gym.solvers.repair import RepairPrices, repair
 from placement_gym.solvers.tasks import Tasks
 
+TINY_MS = 1e-300
+"""In place of zero: the sum of its reciprocals over all devices is a number."""
 TOTAL = 2.0**24
 """Weights are integers of 32 bits: all together."""
 SEED = 0
@@ -41,7 +43,7 @@ def metis_partition(problem: Problem, costs: CostTable) -> IntArray:
         raise UserError("metis needs pymetis: pip install pymetis (the extra metis)") from None
 
     tasks = Tasks.of_units(problem.units, costs)
-    whole_ms = np.maximum(tasks.ms.sum(axis=0), np.finfo(np.float64).tiny)
+    whole_ms = np.maximum(tasks.ms.sum(axis=0), TINY_MS)
     first, other, link_ms = undirected_links(tasks, len(problem.devices))
     _, part = pymetis.part_graph(
         len(problem.devices),

@@ -48,8 +48,10 @@ def test_an_agent_of_make_goes_on_where_steps_are_dear(name: str) -> None:
     model.set_env(env)
     assert torch.equal(weights(model), learned)
     model.learn(60)
-    # a rollout of Placeto is an episode of a step for each of seven units
-    assert env.backend.evaluations - before == (63 if name == "placeto" else 60)
+    # a rollout of Placeto is an episode of a step for each of seven units; the greedy placement
+    # is evaluated at the end, unless it was the best
+    steps = 63 if name == "placeto" else 60
+    assert env.backend.evaluations - before in (steps, steps + 1)
     assert not torch.equal(weights(model), learned)
     assert env.action_space.contains(model.predict(env.reset()[0], deterministic=True)[0])
 
@@ -67,7 +69,7 @@ def test_an_algorithm_goes_on_where_steps_are_dear(algorithm: Any, policy: Any) 
     before = env.backend.evaluations
     model.set_env(env)
     model.learn(40)
-    assert env.backend.evaluations - before == 40
+    assert env.backend.evaluations - before in (40, 41)
 
 
 def test_an_agent_of_make_keeps_its_reward() -> None:
@@ -94,7 +96,7 @@ def test_rollouts_may_be_smaller_where_steps_are_dear(name: str) -> None:
     before, learned = env.backend.evaluations, weights(model)
     model.set_env(vectorize(env, num_envs=5, reward="log_speedup"))
     model.learn(15)
-    assert env.backend.evaluations - before == 15
+    assert env.backend.evaluations - before in (15, 16)
     assert not torch.equal(weights(model), learned)
 
 

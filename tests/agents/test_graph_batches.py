@@ -68,6 +68,15 @@ def test_an_observation_without_a_graph_asks_for_the_table() -> None:
         Graphs(simulated("resnet").graph_table()).batch(tensors)
 
 
+def test_the_remedy_for_an_unknown_graph_helps_a_made_agent() -> None:
+    model = agents.make("hsdag", simulated())
+    other = simulated(devices="cpu+igpu")
+    with pytest.raises(MissingGraphError, match=r"policy\.add_graphs\(env\.unwrapped.*make"):
+        model.predict(other.reset()[0])
+    model.policy.add_graphs(other.unwrapped.graph_table())
+    assert other.action_space.contains(model.predict(other.reset()[0])[0])
+
+
 @pytest.mark.parametrize("directed", [True, False])
 @pytest.mark.parametrize("conv", CONVOLUTIONS)
 def test_embeddings_do_not_depend_on_what_else_is_in_the_batch(conv: str, directed: bool) -> None:

@@ -30,8 +30,8 @@ from placement_gym.base.errors import UserError
 from placement_gym.bench.run.budget import BudgetedBackend
 from placement_gym.envs.episode import play_episode
 from placement_gym.envs.observation import FEATURES
+from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.envs.placement_env import placement_env
-from placement_gym.envs.wrappers import PerUnit
 
 PER_UNIT = "placement_gym:DevicePlacementPerUnitSim-v0"
 
@@ -160,7 +160,7 @@ def test_all_units_at_once_are_where_an_episode_puts_them() -> None:
     agent = make(env, 0, preset="paper")
     agent.learn(env.problem.n_units)
     action, _ = agent.predict(env.reset()[0], deterministic=True)
-    played = PerUnit(simulated("inception"))
+    played = PerUnitEnv(simulated("inception"))
     play_episode(played, agent)
     np.testing.assert_array_equal(action, played.assignment)
 

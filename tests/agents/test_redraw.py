@@ -131,7 +131,7 @@ def test_draws_differ_from_the_best_placement_in_their_windows() -> None:
     assert differs.any(axis=1).mean() > 0.9
     assert not differs[~windows.numpy()].any()
     # a graph without a best placement is drawn as a whole
-    _, windows = Redraws().draw(seen, model.policy.decide(seen).distribution)
+    _, windows = Redraws({}).draw(seen, model.policy.decide(seen).distribution)
     assert windows.all()
 
 
@@ -148,12 +148,12 @@ def test_learning_is_as_without_it_until_it_begins() -> None:
 
 def test_best_placements_are_saved(tmp_path: Path) -> None:
     model = make(20).learn(60)
-    ((speedup, placed),) = model.redraws.best.values()
+    ((speedup, placed),) = model.evaluated.best.values()
     model.save(tmp_path / "model.zip")
     save(model, tmp_path / "checkpoint")
     loaded = type(model).load(tmp_path / "model.zip", env=simulated(devices=LIMITED, repair=True))
     for other in (loaded, restore(make(20), tmp_path / "checkpoint")):
-        ((value, same),) = other.redraws.best.values()
+        ((value, same),) = other.evaluated.best.values()
         assert value == speedup
         np.testing.assert_array_equal(same, placed)
         other.learn(40, reset_num_timesteps=False)

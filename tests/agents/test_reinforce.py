@@ -131,9 +131,10 @@ def test_elites_are_the_best_of_each_graph_and_step() -> None:
     buffer: Any = SimpleNamespace(actions=actions, observations={"placement": actions * 10})
     returns = np.array([[1.0, 3.0, 2.0], [4.0, 6.0, 5.0]])
     elites = Elites(2)
-    elites.remember(buffer, returns, np.array([[7, 7, 7], [8, 8, 8]]))
+    best_is_infeasible = np.array([[True] * 3, [True, True, False]])
+    elites.remember(buffer, returns, np.array([[7, 7, 7], [8, 8, 8]]), best_is_infeasible)
     found = {key: [elite.action.tolist() for elite in best] for key, best in elites.best.items()}
-    assert found == {7: [[2, 3], [4, 5]], 8: [[8, 9], [10, 11]]}
+    assert found == {7: [[2, 3], [4, 5]], 8: [[8, 9], [6, 7]]}
     observations, actions = elites.batch()
     np.testing.assert_array_equal(observations["placement"], actions * 10)
 

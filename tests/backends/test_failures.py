@@ -16,6 +16,13 @@ from placement_gym.backends.failures import (
 )
 from placement_gym.backends.protocol import Measurement
 
+TOO_LARGE = """Check '!exceed_allocatable_mem_size' failed at src/intel_gpu/engine.cpp:319:
+[GPU] Exceeded max size of memory object allocation: requested 4194304 bytes, but max alloc size \
+supported by device is 1000000 bytes. Please try to reduce batch size, use lower precision, or set \
+ov::intel_gpu::hint::enable_large_allocations config property to true.
+
+
+"""
 GOOD = Measurement(10.0, 12.0, 11.0, noise=0.01)
 
 
@@ -33,6 +40,15 @@ def caused(error: Exception, cause: Exception) -> Exception:
         (RuntimeError(""), Kind.INFEASIBLE, "RuntimeError"),
         (RuntimeError("clCreateBuffer: CL_MEM_OBJECT_ALLOCATION_FAILURE"), Kind.INFEASIBLE, ""),
         (RuntimeError("ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY"), Kind.INFEASIBLE, ""),
+        (RuntimeError(TOO_LARGE), Kind.INFEASIBLE, "requested 4194304 bytes"),
+        (
+            RuntimeError("[CL ext] Can not allocate 256 bytes for USM Host. ptr: 0, error: -4"),
+            Kind.INFEASIBLE,
+            "USM Host",
+        ),
+        (RuntimeError("[GPU] clFlush, error code: -5 CL_OUT_OF_RESOURCES"), Kind.TRANSIENT, ""),
+        (RuntimeError("[GPU] clEnqueueMapBuffer, error code: -6"), Kind.TRANSIENT, ""),
+        (RuntimeError("[GPU] clWaitForEvents, error code: -14"), Kind.INFEASIBLE, ""),
         (MemoryError(), Kind.TRANSIENT, "MemoryError"),
         (RuntimeError("std::bad_alloc"), Kind.TRANSIENT, ""),
         (OSError(11, "Resource temporarily unavailable"), Kind.TRANSIENT, ""),

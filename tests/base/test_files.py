@@ -12,8 +12,10 @@ from disks import full_disk
 from placement_gym import UserError
 from placement_gym.base.errors import PlacementGymWarning
 from placement_gym.base.files import (
+    PIECE,
     FileError,
     check_output_file,
+    check_output_folder,
     keep_if_possible,
     make_output_folder,
     read_bytes,
@@ -31,9 +33,16 @@ def test_output_folder_is_made_with_parents_and_left_empty(tmp_path: Path) -> No
     assert make_output_folder(str(folder)) == folder
 
 
+def test_a_folder_is_checked_without_a_trace(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    for name in ("old", "new", "old/new/below"):
+        check_output_folder(tmp_path / name)
+    assert [path.name for path in tmp_path.rglob("*")] == ["old"]
+
+
 def test_a_folder_that_cannot_be_made_is_the_users_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+    for path in (tmp_path / "file", tmp_path / "file" / "below", "n" * 256, "null\0"):
         with pytest.raises(UserError, match="cannot write results into"):
             make_output_folder(path)
 
@@ -50,7 +59,8 @@ def test_a_folder_that_cannot_be_written_is_the_users_error(
 
 
 def test_an_output_file_needs_a_folder_and_is_none_itself(tmp_path: Path) -> None:
-    assert check_output_file(tmp_path / "new" / "costs.json").parent.is_dir()
+    assert check_output_file(tmp_path / "new" / "below" / "x.json") == tmp_path / "new/below/x.json"
+    assert not (tmp_path / "new").exists()
     with pytest.raises(UserError, match="is a folder"):
         check_output_file(tmp_path)
 
@@ -154,6 +164,18 @@ def test_a_file_is_read_within_its_limit(tmp_path: Path) -> None:
             read_bytes(path, limit)
     with pytest.raises(FileError, match="cannot read"):
         read_bytes(Path("/dev/zero"), 9)
+
+
+def test_reading_takes_no_memory_for_what_a_file_lacks(tmp_path: Path) -> None:
+    path = tmp_path / "rows"
+    path.write_bytes(b"x" * (2 * PIECE + 1))
+    code = (
+        "import resource, sys\nfrom placement_gym.base.files import read_bytes\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (2**32, 2**32))\n"
+        "print(len(read_bytes(sys.argv[1], 2**40)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
+    assert done.stdout == f"{2 * PIECE + 1}\n", done.stderr
 
 
 def test_damaged_files_are_renamed_and_none_is_lost(tmp_path: Path) -> None:

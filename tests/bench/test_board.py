@@ -67,7 +67,12 @@ def name_other_costs(row: Json) -> Json:
     return row | {"costs_fingerprint": "0" * 16}
 
 
-@pytest.mark.parametrize("forge", [shorten_latency, bring_own_costs, name_other_costs])
+def overflow(row: Json) -> Json:
+    """Numbers that the page would show as ``inf`` and as 11529215046068469760%."""
+    return row | {"wall_s": 1e308, "infeasible": 2**62}
+
+
+@pytest.mark.parametrize("forge", [shorten_latency, bring_own_costs, name_other_costs, overflow])
 def test_an_agent_with_a_row_that_does_not_hold_is_left_out(
     forge: Callable[[Json], Json], rows: list[Json], tmp_path: Path
 ) -> None:
@@ -75,9 +80,55 @@ def test_an_agent_with_a_row_that_does_not_hold_is_left_out(
     forged = [forge(row) if row is first else row for row in rows]
     entries = write_board([write_rows(tmp_path, forged)], tmp_path, FIXED, quiet=True)
     assert [line["agent"] for line in rank_entries(entries.results)] == ["random"]
-    wrong, missing = entries.left_out
-    assert wrong.startswith("heft, ")
-    assert missing == "heft has 7 of 8 runs"
+    assert all(line.startswith(f"{tmp_path}: ") for line in entries.left_out)
+    assert "heft" in entries.left_out[-1]
+
+
+def list_stranger(name: str, rows: list[Json]) -> list[Json]:
+    """Rows that a stranger's folder has to bend the line of ``heft``."""
+    own = [row for row in rows if row["agent"] == "heft"]
+    worse = [row | {"agent": "heft"} for row in rows if row["agent"] == "random"]
+    failed = {"error": "failed", "latency_ms": None, "placement": None}
+    return {
+        "one wrong row": [shorten_latency(own[0])],
+        "one failed row": [own[0] | failed],
+        "one worse row that replays": worse[:1],
+        "all rows, one of them wrong": [shorten_latency(own[0]), *own[1:]],
+        "two rows of each run": [*own, *worse],
+        "a name that looks alike": [row | {"agent": "h\u0435ft"} for row in own],
+        "the keys of others": [row | {"agent": "a:b"} for row in own[:3]],
+    }[name]
+
+
+@pytest.mark.parametrize(
+    ("attack", "answer"),
+    [
+        ("one wrong row", "heft has 1 of 8 runs"),
+        ("one failed row", "heft has 1 of 8 runs"),
+        ("one worse row that replays", "heft has 1 of 8 runs"),
+        ("all rows, one of them wrong", "latency_ms was"),
+        ("two rows of each run", "its run has 2 rows"),
+        ("a name that looks alike", "is no name of an entry"),
+        ("the keys of others", "a:b has 3 of 8 runs"),
+    ],
+)
+def test_no_folder_changes_the_line_of_another(
+    attack: str, answer: str, rows: list[Json], tmp_path: Path
+) -> None:
+    honest = write_rows(tmp_path / "honest", rows)
+    stranger = write_rows(tmp_path / "a-stranger", list_stranger(attack, rows))
+    alone = write_board([honest], tmp_path / "alone", FIXED, quiet=True)
+    both = write_board([stranger, honest], tmp_path / "both", FIXED, quiet=True)
+    shown = [rank_entries(entries.results) for entries in (alone, both)]
+    assert shown[0] == shown[1]
+    assert answer in both.left_out[0]
+    assert all(line.startswith(f"{stranger}: ") for line in both.left_out)
+
+
+def test_two_entries_of_one_name_are_refused_by_name(rows: list[Json], tmp_path: Path) -> None:
+    folders = [write_rows(tmp_path / name, rows) for name in ("honest", "stranger")]
+    with pytest.raises(UserError, match=r"two entries are called 'random', of .*honest and of"):
+        write_board(folders, tmp_path, FIXED, quiet=True)
 
 
 def test_labels_say_who_ran_whatever_rows_say(rows: list[Json], tmp_path: Path) -> None:

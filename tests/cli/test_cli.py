@@ -161,9 +161,13 @@ def test_a_terminal_that_lacks_a_character_shows_a_question_mark(
     assert shown.getvalue() == b"? 1 %\n"
 
 
-def test_the_console_script_is_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_console_script_is_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["placement-gym", "--version"])
+    monkeypatch.setattr("signal.signal", lambda *_: None)  # of the tests' own process
     (script,) = entry_points(group="console_scripts", name="placement-gym")
-    assert script.value == "placement_gym.cli.main:main"
+    assert script.value == "placement_gym_command:main"
     with pytest.raises(SystemExit, match="0"):
-        script.load()(["--version"])
+        script.load()()
     assert capsys.readouterr().out.strip() == version("placement-gym") == placement_gym.__version__

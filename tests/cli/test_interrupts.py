@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from placement_gym.base.files import IMPORT_ROOT
 from placement_gym.cli.main import main
 
 SIM = ["--env", "DevicePlacementSim-v0", "--model", "tiny"]
@@ -35,7 +40,7 @@ SIM = ["--env", "DevicePlacementSim-v0", "--model", "tiny"]
         (
             ["bench", "run", "mismatch", "--out", "OUT"],
             "bench.study.runner.run_study",
-            "finished runs are in OUT/results.jsonl; rerun the command to continue",
+            "runs that have ended are kept; rerun the command to continue",
         ),
         (
             ["bench", "report", "paper", "--out", "OUT"],
@@ -92,10 +97,46 @@ def test_an_interrupted_comparison_prints_what_it_has(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted(**kwargs: Any) -> dict[str, Any]:
-        return {"rows": [], "interrupted": True}
+        return {"rows": [], "interrupted": "no run has ended; rerun the command"}
 
     monkeypatch.setattr("placement_gym.bench.compare.compare", interrupted)
     assert main(["compare", *SIM, "--out", str(tmp_path)]) == 130
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert "0 finished runs" in printed.err
+    assert printed.err == "placement-gym: interrupted: no run has ended; rerun the command\n"
+
+
+@pytest.mark.parametrize("moment", ["import", "end"])
+def test_the_script_is_interrupted_at_any_time_alike(moment: str, tmp_path: Path) -> None:
+    interrupt = f"import os\nos.kill(os.getpid(), {signal.SIGINT:d})\n"
+    if moment == "import":
+        (tmp_path / "gymnasium.py").write_text(interrupt)
+    code = (
+        "import sys\nfrom placement_gym_command import main\n"
+        f"status = main()\n{interrupt}sys.exit(status)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "models"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(IMPORT_ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    expected = 130 if moment == "import" else 0
+    assert done.returncode == expected, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_interrupted_before_the_first_run_names_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*args: Any, **kwargs: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("placement_gym.bench.run.agent_run.run_search", interrupted)
+    assert main(["compare", *SIM, "--agents", "prefix", "--out", str(tmp_path)]) == 130
+    printed = capsys.readouterr()
+    assert printed.err.endswith("interrupted: no run has ended; rerun the command to start again\n")
+    assert "are in" not in printed.out

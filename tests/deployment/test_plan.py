@@ -277,8 +277,10 @@ def test_an_interrupted_plan_says_what_is_kept_and_how_to_go_on(
     monkeypatch.setattr(kept_profiles, "measure_profile", interrupt)
     if interrupted_in == "measure_profile":
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    out = tmp_path / "out"
     with pytest.raises(KeyboardInterrupt) as interrupted:
-        plan("tiny", "cpu-testbed", "colocated", out=tmp_path, quiet=True)
+        plan("tiny", "cpu-testbed", "colocated", out=out, quiet=True, export=out / "deployed")
+    assert not out.exists()
     said = str(interrupted.value)
     if interrupted_in == "remeasure":
         assert "the profile is kept in" in said

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import openvino as ov
@@ -12,7 +13,7 @@ import pytest
 from fakes import CPU_GPU, FakeBackend, diamond_problem
 from testbed import backend, known_model
 
-from placement_gym import DeviceSpec
+from placement_gym import CostTable, DeviceSpec
 from placement_gym.backends.measured.timing_protocol import QUICK
 from placement_gym.backends.protocol import Measurement
 from placement_gym.base.arrays import IntArray
@@ -211,3 +212,15 @@ def test_a_plan_races_properties_and_compiles_with_them(tmp_path: Path) -> None:
     if swept["plan"]:
         assert swept["plan"].endswith(f"threads {settings['CPU_FAST']}")
     assert set(compiled.get_property("EXECUTION_DEVICES")) <= {*settings, "CPU_ALIAS1"}
+
+
+def test_an_interrupted_sweep_leaves_the_plan(
+    tmp_path: Path, tiny_profile: CostTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("placement_gym.deployment.plan.sweep_properties", interrupt)
+    with pytest.raises(KeyboardInterrupt, match=r"plan-tiny\.json is the plan without the sweep"):
+        plan("tiny", "cpu-testbed", "op", out=tmp_path / "out", quiet=True, sweep=True)
+    assert Placement.load(tmp_path / "out" / "plan-tiny.json").model == "tiny"

@@ -19,6 +19,7 @@ from fakes import (
 from placement_gym import DevicePlacementEnv, DeviceSpec, Placement, UserError
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
 
+NO_TENSORS = (DeviceSpec("CPU"), DeviceSpec("GPU", allocation_bytes=0))
 INFO_KEYS = {
     *("latency_ms", "reference_ms", "best_single_ms", "best_single_unlimited_ms", "speedup"),
     *("speedup_vs_best_single", "latency_p90_ms", "noise", "noise_floor", "doubt", "taken"),
@@ -28,6 +29,7 @@ INFO_KEYS = {
         "n_transfers",
         "transfer_bytes",
         "memory_bytes",
+        "excess_bytes",
         "compile_s",
     ),
     *("measure_s", "cached", "feasible", "repaired", "error", "placement_hash", "devices"),
@@ -122,18 +124,19 @@ def test_masks_show_which_device_runs_which_unit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("problem", "reason"),
+    ("problem", "reason", "cost"),
     [
-        (diamond_problem(LIMITED), "GPU holds"),
-        (diamond_problem(refused=[(3, 1)]), "GPU does not support unit 'd'"),
+        (diamond_problem(LIMITED), "GPU holds", 10 * (1 + 9 * 0.5)),
+        (diamond_problem(refused=[(3, 1)]), "GPU does not support unit 'd'", 10),
+        (diamond_problem(NO_TENSORS, refused=[(3, 1)]), "'d' has a tensor of more than GPU", 10),
     ],
-    ids=["memory", "operator"],
+    ids=["memory", "operator", "allocation"],
 )
-def test_infeasible_placement_costs_ten_references(problem: Any, reason: str) -> None:
+def test_infeasible_placement_costs_ten_references(problem: Any, reason: str, cost: float) -> None:
     env = DevicePlacementEnv(diamond_backend(problem), horizon=3)
     env.reset()
     observation, reward, terminated, truncated, info = env.step([1, 1, 1, 1])
-    assert reward == pytest.approx(np.log(0.1))
+    assert reward == pytest.approx(-np.log(cost))
     assert info["latency_ms"] == pytest.approx(10 * info["reference_ms"])
     assert (info["feasible"], terminated, truncated) == (False, False, False)
     assert reason in info["error"]

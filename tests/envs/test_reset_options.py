@@ -10,7 +10,7 @@ import pytest
 from fakes import CPU_GPU, FakeBackend, diamond_env, diamond_problem
 
 from placement_gym import DevicePlacementEnv, Placement, UserError, placement_env
-from placement_gym.envs.wrappers import PerUnit
+from placement_gym.envs.per_unit import PerUnitEnv
 
 SIMULATED: dict[str, tuple[str, dict[str, Any]]] = {
     "all at once": ("DevicePlacementSim-v0", {}),
@@ -58,7 +58,7 @@ def test_an_improvement_is_over_the_placement_given() -> None:
 
 def test_a_measured_start_is_measured() -> None:
     backend = FakeBackend()
-    env = PerUnit(DevicePlacementEnv(backend))
+    env = PerUnitEnv(DevicePlacementEnv(backend))
     _, info = env.reset(options={"placement": [1, 1, 1, 0]})
     assert ("evaluate", (1, 1, 1, 0)) in backend.calls
     assert info["latency_ms"] == 13.0

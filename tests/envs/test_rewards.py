@@ -37,6 +37,27 @@ def test_a_faster_placement_never_earns_less(name: str) -> None:
     assert all(low < high for low, high in pairwise(earned))
 
 
+def too_large(excess_bytes: int) -> Measurement:
+    return Measurement.failed("too large", 10.0, (0, 0), (600, 400), excess_bytes)
+
+
+@pytest.mark.parametrize("name", sorted(rewards.REWARDS))
+def test_more_bytes_too_many_earn_less_unless_flat(name: str) -> None:
+    ladder = [too_large(excess) for excess in (1000, 999, 500, 1, 0)]
+    earned = [rewards.get_reward(name)(step, REFERENCE) for step in ladder]
+    assert all(low < high for low, high in pairwise(earned))
+    assert earned[0] > -100.0
+    flat = rewards.get_reward(name, "flat")
+    assert {flat(step, REFERENCE) for step in ladder} == {earned[-1]}
+    assert {step.latency_ms for step in ladder} == {100.0}
+
+
+def test_improvement_is_relative_to_the_graded_cost_before() -> None:
+    assert rewards.improvement(too_large(250), too_large(500)) == pytest.approx(22.5)
+    flat = rewards.get_reward("improvement", "flat")
+    assert flat(too_large(250), too_large(500)) == 0.0
+
+
 @pytest.mark.parametrize("name", sorted(set(rewards.REWARDS) - {"improvement"}))
 def test_only_improvement_looks_back(name: str) -> None:
     reward = rewards.get_reward(name)

@@ -15,10 +15,11 @@ from placement_gym.hardware.devices import (
     PRESETS,
     TESTBED,
     collect_cautions,
+    find_device,
     has_mixed_precision,
     is_testbed,
 )
-from placement_gym.hardware.properties import PRECISION_PROPERTIES
+from placement_gym.hardware.properties import PRECISION_PROPERTIES, TAKEN
 
 SPECS = [
     DeviceSpec("GPU.0"),
@@ -47,7 +48,12 @@ def names(devices: Sequence[DeviceSpec]) -> list[str]:
         ({"name": "CPU", "weight_share": "half"}, "weight_share.*'half'"),
         ({"name": "CPU", "properties": ["NUM_STREAMS"]}, "properties must be a mapping"),
         ({"name": 5}, "name must be text, not 5"),
-        ({"name": "GPU_FAST", "plugin": "GPU"}, "only the CPU plugin"),
+        ({"name": "NPU_FAST", "plugin": "NPU"}, "only the plugins of CPU and GPU"),
+        ({"name": "GPU_B.1", "plugin": "GPU"}, "no dot"),
+        ({"name": "GPU", "threads": 1}, "a GPU has none to state.*NUM_STREAMS"),
+        ({"name": "GPU.1", "precision": "bf16"}, "'f32' or 'f16'"),
+        ({"name": "GPU", "properties": {"TBB_PARTITIONER": "STATIC"}}, "GPU plugin does not take"),
+        ({"name": "CPU", "properties": {"OFFLOAD_RATIO": 0.5}}, "CPU plugin does not take"),
         ({"name": "FAST", "plugin": "CPU"}, "'CPU_FAST'"),
         ({"name": "CPU.FAST", "plugin": "CPU"}, "no dot"),
         ({"name": "CPU", "memory_bytes": -1}, "memory_bytes"),
@@ -113,7 +119,7 @@ def test_tighter_of_both_memory_limits_holds(limits: dict[str, Any], expected: f
         (DeviceSpec("CPU"), {"KV_CACHE_PRECISION": "f32"}),
         (DeviceSpec("CPU", properties={"KV_CACHE_PRECISION": "f16", "NUM_STREAMS": 2,
                                        "PERF_COUNT": True}),
-         {"KV_CACHE_PRECISION": "f16", "NUM_STREAMS": 2, "PERF_COUNT": True}),
+         {"KV_CACHE_PRECISION": "f16", "NUM_STREAMS": "2", "PERF_COUNT": "YES"}),
     ],
     ids=["precision and threads are fixed", "caches are as exact as f32", "own properties win"],
 )  # fmt: skip
@@ -135,8 +141,6 @@ def test_compile_properties_are_fixed_but_for_own_ones(
         ("NUM_STREAMS", " +4000000"),
         ("NUM_STREAMS", float("nan")),
         ("NUM_STREAMS", "infinity"),
-        ("COMPILATION_NUM_THREADS", 1e9),
-        ("COMPILATION_NUM_THREADS", 0),
         ("PERFORMANCE_HINT_NUM_REQUESTS", 2**40),
         ("PERF_COUNT", 2),
         ("INFERENCE_NUM_THREADS", 1),
@@ -154,7 +158,23 @@ def test_words_and_numbers_of_the_range_are_taken(value: Any) -> None:
     assert DeviceSpec("CPU", properties={"PERFORMANCE_HINT": "LATENCY", "PERF_COUNT": False})
 
 
-@pytest.mark.parametrize("key", sorted(PRECISION_PROPERTIES))
+@pytest.mark.parametrize(
+    ("names", "answer", "index"),
+    [("CPU,GPU", "GPU.0", 1), ("GPU.0,CPU", "GPU", 0), ("GPU,GPU.1", "GPU.1", 1)],
+)
+def test_an_answer_of_openvino_finds_the_device_it_names(
+    names: str, answer: str, index: int
+) -> None:
+    assert find_device(names.split(","), answer) == index
+
+
+def test_large_allocations_and_offloading_are_properties_of_a_gpu() -> None:
+    assert DeviceSpec(
+        "GPU", properties={"GPU_ENABLE_LARGE_ALLOCATIONS": True, "OFFLOAD_RATIO": 0.5}
+    )
+
+
+@pytest.mark.parametrize("key", sorted(PRECISION_PROPERTIES & TAKEN["CPU"]))
 def test_a_property_that_changes_results_is_a_mixed_precision(key: str) -> None:
     other = DeviceSpec("CPU_FAST", plugin="CPU", properties={key: 1})
     assert has_mixed_precision([DeviceSpec("CPU"), other])

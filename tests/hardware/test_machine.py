@@ -12,8 +12,10 @@ import pytest
 from cliff import GIB, FakeCore, laptop
 
 from placement_gym import DeviceSpec, UserError
+from placement_gym.backends.measured.hetero import alias_device
 from placement_gym.base.errors import PlacementGymWarning
 from placement_gym.base.processes.signal_stack import SignalStack
+from placement_gym.cli.lists import can_measure
 from placement_gym.hardware import machine
 from placement_gym.hardware.device_requests import choose_default, resolve_devices
 from placement_gym.hardware.devices import PRESETS
@@ -43,6 +45,33 @@ def test_unknown_device_is_refused_with_those_available(devices: str | list[str]
 def test_an_unknown_device_is_refused_with_the_nearest_name(misspelt: str, nearest: str) -> None:
     with pytest.raises(UnknownDeviceError, match=f"did you mean '{nearest}'"):
         resolve_devices(misspelt, "measured", FakeCore("CPU", "GPU.0"))
+
+
+@pytest.mark.parametrize(
+    ("devices", "available"),
+    [("GPU,CPU", "CPU,GPU.0,GPU.1"), ("GPU.0,CPU", "CPU,GPU"), ("GPU,GPU.1", "GPU.0,GPU.1")],
+)
+def test_the_first_gpu_has_two_names(devices: str, available: str) -> None:
+    core = FakeCore(*available.split(","))
+    assert names(resolve_devices(devices, "measured", core)) == devices.split(",")
+
+
+def test_two_names_of_one_gpu_are_refused() -> None:
+    with pytest.raises(UserError, match=r"GPU and GPU\.0 are one device"):
+        resolve_devices("GPU,GPU.0", "measured", FakeCore("CPU", "GPU.0", "GPU.1"))
+
+
+@pytest.mark.parametrize("preset", ["cpu+dgpu", "cpu+igpu", "cpu+2dgpu"])
+def test_presets_are_found_on_a_machine_with_two_gpus(preset: str) -> None:
+    assert resolve_devices(preset, "measured", FakeCore("CPU", "GPU.0", "GPU.1"))
+    assert can_measure(PRESETS[preset], {"CPU": "", "GPU.0": "", "GPU.1": ""})
+
+
+def test_largest_allocation_is_read_unless_the_device_exceeds_it() -> None:
+    core = FakeCore("CPU", "GPU", allocation=1000)
+    assert resolve_devices("GPU", "measured", core)[0].allocation_bytes == 1000
+    large = DeviceSpec("GPU", properties={"GPU_ENABLE_LARGE_ALLOCATIONS": True})
+    assert resolve_devices([large], "measured", core)[0].allocation_bytes is None
 
 
 def test_virtual_device_of_an_absent_plugin_is_refused() -> None:
@@ -150,6 +179,14 @@ def test_only_virtual_devices_are_registered_and_only_once() -> None:
     for _ in range(2):
         register(core, PRESETS["cpu-testbed"])
     assert [name for _, name in core.registered] == ["CPU_FAST"]
+
+
+def test_aliases_of_two_gpus_are_one_plugin() -> None:
+    core = FakeCore("CPU", "GPU.0", "GPU.1")
+    aliases = [alias_device(DeviceSpec(name), 1) for name in ("GPU.0", "GPU.1")]
+    register(core, aliases)
+    assert names(aliases) == ["GPU_ALIAS1.0", "GPU_ALIAS1.1"]
+    assert core.registered == [("openvino_intel_gpu_plugin", "GPU_ALIAS1")]
 
 
 def read_signal_stack() -> int | None:

@@ -13,7 +13,7 @@ from placement_gym import UserError
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.cli.values import parse_shapes
 from placement_gym.models import UnsupportedModelError, load
-from placement_gym.models.scenario import Step, input_shape
+from placement_gym.models.scenario import Step, bind_batch, input_shape
 from placement_gym.models.spec import ModelSpec
 
 
@@ -112,6 +112,9 @@ def test_command_line_reads_shapes_as_benchmark_app_does(text: str, shapes: Any)
         ("attention_mask", [-1, -1], (1, 8)),
         ("beam_idx", [-1], (1,)),
         ("embeddings", [2, -1, 64], (2, 3, 64)),
+        ("masked_tokens", [-1, -1], (1, 3)),
+        ("position_ids", [3, -1, -1], (3, 1, 3)),
+        ("cache_position", [-1], (3,)),
     ],
 )
 def test_dimensions_of_a_stateful_model_keep_their_meaning(
@@ -119,6 +122,14 @@ def test_dimensions_of_a_stateful_model_keep_their_meaning(
 ) -> None:
     x = ops.parameter(shape, np.float32, name=name)
     assert input_shape(x.output(0), Step(5, 3)) == found
+
+
+def test_batch_is_not_read_from_coordinates_or_scalars() -> None:
+    shapes = {"step": [], "position_ids": [3, -1, 8], "inputs_embeds": [-1, 8, 4]}
+    inputs = [ops.parameter(shape, np.float32, name=name) for name, shape in shapes.items()]
+    model = ov.Model([ops.result(one) for one in inputs], inputs, "m")
+    bind_batch(model)
+    assert [list(port.get_shape()) for port in model.inputs] == [[], [3, 1, 8], [1, 8, 4]]
 
 
 def test_further_dimension_has_to_be_bound() -> None:

@@ -283,7 +283,7 @@ def branch(graph: OpGraph, kind: str) -> list[int]:
         (
             ("CPU", "GPU", "CPU"),
             {"speedup": 1.206, "noise": 0.025, "best_single": "CPU alone"},
-            "Saved: a split, 1 of 3 units on GPU, 1.21 ±.03 x CPU alone",
+            "Saved: a split, 1 of 3 units on GPU, 1.21 ±0.03 x CPU alone",
         ),
         (
             ("CPU", "CPU", "CPU", "GPU", "GPU", "NPU"),

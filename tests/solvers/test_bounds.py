@@ -197,3 +197,21 @@ def test_relaxed_placement_is_optimal_if_it_reaches_the_bound() -> None:
 def test_where_nothing_is_feasible_nothing_is_optimal() -> None:
     tight = row_of_two(memory_bytes=[0, 0])
     assert optimum_or_bound(*tight, SERIAL, [], never_called) == (None, np.inf)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("schedule", ["serial", "event", "list", "load", "calls"])
+def test_costs_that_are_all_zero_are_an_optimum_of_zero(schedule: str) -> None:
+    drawn = random_backend(1)
+    times = ("operator_ms", "transfer_size", "link_ms")
+    free = {name: 0.0 * getattr(drawn.costs, name) for name in times}
+    backend = SimulatedBackend(drawn.problem, replace(drawn.costs, **free), Semantics(schedule))
+    best_ms = find_least_ms(backend)
+    found = optimum_or_bound(
+        backend.problem,
+        backend.costs,
+        backend.semantics,
+        [],
+        lambda one: backend.evaluate(one).latency_ms,
+    )
+    assert best_ms == found[1] == 0.0

@@ -32,19 +32,26 @@ class FakeCore:
         devices: Names.
         memory: Bytes that GPUs and NPUs report; None if they report nothing.
         types: What ``DEVICE_TYPE`` is by device; those that are missing do not have it.
+        allocation: Bytes that GPUs report as their largest allocation; None if they report none.
     """
 
     def __init__(
-        self, *devices: str, memory: int | None = None, types: dict[str, str] | None = None
+        self,
+        *devices: str,
+        memory: int | None = None,
+        types: dict[str, str] | None = None,
+        allocation: int | None = None,
     ) -> None:
         self.available_devices = list(devices)
-        self.memory, self.types = memory, types or {}
+        self.memory, self.types, self.allocation = memory, types or {}, allocation
         self.registered: list[tuple[str, str]] = []
 
     def properties(self, device: str) -> dict[str, Any]:
         kind, found = device.split(".")[0], {}
         if self.memory is not None and kind in ("GPU", "NPU"):
             found[f"{kind}_DEVICE_TOTAL_MEM_SIZE"] = self.memory
+        if self.allocation is not None and kind == "GPU":
+            found["GPU_DEVICE_MAX_ALLOC_MEM_SIZE"] = self.allocation
         if device in self.types:
             found["DEVICE_TYPE"] = self.types[device]
         return found
@@ -134,6 +141,10 @@ class CliffEngine(MeasuringBackend):
 
     def check_reference(self) -> None:
         """Nothing to check."""
+
+    @property
+    def steady(self) -> list[bool]:
+        return [True]
 
     def output_error(self, assignment: IntArray) -> float:
         raise NotImplementedError

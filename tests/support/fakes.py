@@ -116,11 +116,19 @@ class FakeBackend:
 
     def evaluate(self, assignment: IntArray) -> Measurement:
         self.calls.append(("evaluate", tuple(assignment.tolist())))
-        error = self.problem.infeasibility(assignment)
-        return Measurement.failed(error, self.reference_ms) if error else self.answer(assignment)
+        error, held = self.problem.infeasibility(assignment), self.problem.memory_bytes(assignment)
+        if not error:
+            return self.answer(assignment)
+        excess = int(self.problem.memory.excess(held).sum())
+        used = tuple(held.tolist())
+        return Measurement.failed(error, self.reference_ms, (0, 0), used, excess)
 
     def evaluate_batch(self, assignments: IntArray) -> Batch:
         return Batch.of(self.evaluate, assignments)
+
+    def excess_shares(self, assignments: IntArray) -> FloatArray:
+        held = np.stack([self.problem.memory_bytes(one) for one in assignments])
+        return self.problem.memory.excess(held).sum(axis=1) / self.problem.total_bytes
 
     def evaluate_ignoring_limits(self, assignment: IntArray) -> Measurement:
         self.calls.append(("evaluate_ignoring_limits", tuple(assignment.tolist())))

@@ -65,6 +65,10 @@ class ScriptedEngine(MeasuringBackend):
     def measure_operators(self, device: int, prefill: bool = False) -> FloatArray:
         raise NotImplementedError
 
+    @property
+    def steady(self) -> list[bool]:
+        return [True]
+
     def output_error(self, assignment: IntArray) -> float:
         raise NotImplementedError
 

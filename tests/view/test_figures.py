@@ -256,9 +256,9 @@ def test_a_picture_that_cannot_be_drawn_is_a_note(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_comparison_shows_noise_as_a_share_of_the_speedup() -> None:
+def test_a_comparison_shows_noise_as_a_factor_of_the_speedup() -> None:
     row = {"label": "quick", "latency_ms": 5.0, "beats_best_single": "yes"}
     row |= {"speedup_vs_best_single": 2.0, "noise": 0.1}
     (axes,) = draw_comparison([row], "title").axes
     (whisker,) = (one for one in axes.collections if isinstance(one, LineCollection))
-    assert np.asarray(whisker.get_segments())[0, :, 0].tolist() == pytest.approx([1.8, 2.2])
+    assert np.asarray(whisker.get_segments())[0, :, 0].tolist() == pytest.approx([2.0 / 1.1, 2.2])

@@ -29,6 +29,7 @@ from placement_gym.graph.units import Units, group
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.loading import is_model_file
 from placement_gym.models.spec import ModelSpec
+from placement_gym.problem.allocations import fits_allocations
 from placement_gym.problem.constraints import Constraints
 from placement_gym.problem.problem import Problem
 
@@ -59,7 +60,9 @@ def build_measured_backend(
         loaded = spec.load()
         found = inspect(loaded, devices, spec.fused)
     units = group(extract_spec(loaded, spec), spec.granularity, found.primitives)
-    problem = bound.apply(Problem(units, devices, find_supported(units, found.operators)))
+    supported = find_supported(units, found.operators)
+    supported &= np.stack([fits_allocations(units, device) for device in devices], axis=1)
+    problem = bound.apply(Problem(units, devices, supported))
     # The worker builds the problem again from the spec and the recipe, also after a crash.
     engine = EngineProcess(spec.holding(loaded), Recipe.of(problem, split, tolerance), timeout_s)
     if isolate:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from placement_gym.backends.measured.device_memory import MemoryWatch, check_held
 from placement_gym.backends.measured.hetero import (
     HeteroPartition,
     compile_partition,
@@ -17,6 +18,7 @@ from placement_gym.backends.measured.hetero import (
 )
 from placement_gym.backends.measured.inferences import (
     Inferences,
+    Inputs,
     PhasedModel,
     PhasedRun,
     PhaseTimes,
@@ -27,7 +29,9 @@ from placement_gym.backends.measured.interference import describe
 from placement_gym.backends.measured.timing import Race
 from placement_gym.backends.protocol import Measurement
 from placement_gym.base.arrays import IntArray
+from placement_gym.base.ratios import RUN_AGAIN, is_measurable
 from placement_gym.graph.units import Units, contract
+from placement_gym.hardware.machine import register
 from placement_gym.problem.problem import Problem
 
 if TYPE_CHECKING:
@@ -52,7 +56,7 @@ class Engine(Protocol):
     model: ov.Model
     problem: Problem
     alias: bool
-    steps: list[list[NDArray[Any]]]
+    steps: list[Inputs]
     stateful: bool
     reporter: Reporter
     protocol: TimingProtocol
@@ -66,7 +70,8 @@ class Engine(Protocol):
 class Compilation:
     """Facts about a compiled placement, and the seconds that compiling took.
 
-    Once it is timed it also has the latencies of a scenario's phases, or of a union's models. With
+    ``held_bytes`` are what each device's plugin reports once it ran, None where it does not. Once
+    it is timed it also has the latencies of a scenario's phases, or of a union's models. With
     several requests in flight it has their number, and the streams of its device, or of each
     stage's.
     """
@@ -77,6 +82,7 @@ class Compilation:
     transfer_bytes: int
     memory_bytes: tuple[int, ...]
     compile_s: float
+    held_bytes: tuple[int | None, ...] = ()
     prefill_ms: float | None = None
     token_ms: float | None = None
     handover_ms: float | None = None
@@ -123,30 +129,41 @@ def compile_candidate(engine: Engine, assignment: IntArray) -> CompiledPlacement
     beat("compiling")
     found = [compile_placement(engine, one) for one in np.atleast_2d(assignment)]
     beat("the first inference")
-    (compiled, facts), *_ = found
+    (compiled, facts, watch), *_ = found
+    inferences: Inferences
     if assignment.ndim == 2:
-        phased = PhasedModel(*(one for one, _ in found)).create_infer_request()
-        joined = join_phases(engine.problem, assignment, [facts for _, facts in found])
-        return CompiledPlacement(PhasedRun(phased, steps, beat), joined)
-    request = compiled.create_infer_request()
-    if engine.stateful:
-        return CompiledPlacement(ScenarioRun(request, steps, beat), facts)
-    return CompiledPlacement(SingleInference(request, steps[0], beat), facts)
+        phased = PhasedModel(*(one for one, _, _ in found)).create_infer_request()
+        inferences = PhasedRun(phased, steps, beat)
+        facts = join_phases(engine.problem, assignment, [facts for _, facts, _ in found])
+    elif engine.stateful:
+        inferences = ScenarioRun(compiled.create_infer_request(), steps, beat)
+    else:
+        inferences = SingleInference(compiled.create_infer_request(), steps[0], beat)
+    # A request allocates what an inference needs, so that memory is read after one.
+    facts = replace(facts, held_bytes=watch.held_bytes())
+    check_held(engine.problem, facts.memory_bytes, facts.held_bytes)
+    return CompiledPlacement(inferences, facts)
 
 
-def compile_placement(engine: Engine, assignment: IntArray) -> tuple[ov.CompiledModel, Compilation]:
+def compile_placement(
+    engine: Engine, assignment: IntArray
+) -> tuple[ov.CompiledModel, Compilation, MemoryWatch]:
     """Compile one placement; see ``compile_candidate``."""
     started, problem = perf_counter(), engine.problem
     graph, on = problem.units.graph, assignment[problem.units.of_operator]
     partition = HeteroPartition.of(graph, on, problem.devices, engine.alias)
+    register(engine.core, tuple(partition.devices.values()))
+    names = tuple(partition.names_of(device) for device in range(len(problem.devices)))
+    watch = MemoryWatch.start(engine.core, names)
     compiled = compile_partition(engine.core, engine.model, graph, partition)
-    return compiled, Compilation(
+    facts = Compilation(
         count_submodels(compiled),
         partition.n_submodels,
         *problem.traffic(assignment),
         tuple(problem.memory_bytes(assignment).tolist()),
         perf_counter() - started,
     )
+    return compiled, facts, watch
 
 
 def join_phases(problem: Problem, pair: IntArray, compiled: Sequence[Compilation]) -> Compilation:
@@ -191,7 +208,10 @@ def summarize(
 ) -> Measurement:
     """Turn the samples of an arm and those of the first, its reference, into a measurement."""
     times, reference = race.samples(arm).T
-    taken = race.taken_share(arm)
+    taken, noise = race.taken_share(arm), race.noise(arm)
+    doubt = "" if is_measurable(race.speedup(arm), noise) else RUN_AGAIN
+    if taken and not race.is_clear_anyway(arm):
+        doubt = describe(taken, problem.devices)
     # Not the median of times: over the reference's it would be off by what the machine drifted.
     reference_ms = float(np.median(reference))
     latency_ms = reference_ms / race.speedup(arm)
@@ -199,9 +219,9 @@ def summarize(
         latency_ms=latency_ms,
         reference_ms=reference_ms,
         latency_p90_ms=max(float(np.percentile(times, 90)), latency_ms),
-        noise=race.noise(arm),
+        noise=noise,
         measure_s=measure_s,
         taken=taken,
-        doubt="" if not taken or race.is_clear_anyway(arm) else describe(taken, problem.devices),
+        doubt=doubt,
         **asdict(compilation),
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import numpy as np
 from placement_gym.backends.measured.inferences import Inputs
 from placement_gym.backends.pipeline.stage import compile_on
 from placement_gym.base.arrays import FloatArray
+from placement_gym.graph.operators import OpGraph
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -17,14 +20,20 @@ if TYPE_CHECKING:
     from placement_gym.backends.measured.candidate import Engine
 
 WARMUP = 5
+WHOLE = ""
+"""Key of the inferences' own time among those of primitives."""
+MOST_UNOWNED = 0.02
+"""Share of the counted time that no operator owns, above which the user is told."""
+MOST_UNEXPLAINED = 0.3
+"""Share of the latency by which counters may be off, above which the user is told: they cost time
+themselves, and on the CPU their sum is within 4 % of the latency."""
 
 
 def measure_operator_times(engine: Engine, device: int, prefill: bool = False) -> FloatArray:
     """(n_operators,) median ms of the primitive that executes each operator.
 
-    The time of a primitive goes to the operator with the most FLOPs among those that it fuses;
-    of a primitive that fuses none, as one that only rounds, to the operator that its nodes belong
-    to. Primitives of no operator, such as reorders that the device inserted, are left out.
+    See ``give_to_operators``. Of what no operator owns, and of a latency that is far from the sum
+    of all counters, the user gets a message.
 
     Args:
         engine: The model, its inputs and the devices. Times of a model with state are sums
@@ -41,28 +50,85 @@ def measure_operator_times(engine: Engine, device: int, prefill: bool = False) -
     request = compiled.create_infer_request()
     request.infer(dict(enumerate(steps[0])))
     samples: dict[str, list[float]] = {}
+    latencies_ms = []
     # The first runs warm caches up, as before any measurement.
     for run in range(WARMUP + engine.protocol.counter_inferences):
         counted = run_with_counters(request, steps if engine.stateful else [[]], beat)
-        for name, ms in counted.items():
-            if run >= WARMUP:
+        if run >= WARMUP:
+            latencies_ms.append(counted.pop(WHOLE, 0.0))
+            for name, ms in counted.items():
                 samples.setdefault(name, []).append(ms)
-    # Counters name primitives as executed. They are led back to operators by the nodes that they
-    # fuse.
+    medians = {name: float(np.median(ms)) for name, ms in samples.items()}
+    times, unowned_ms = give_to_operators(graph, medians, members_of_primitives(compiled))
+    message = describe_unexplained(
+        float(times.sum()), unowned_ms, float(np.median(latencies_ms or [0.0]))
+    )
+    if message:
+        engine.reporter.print_message(f"{spec.name}: {message}")
+    return times
+
+
+def give_to_operators(
+    graph: OpGraph, counted: Mapping[str, float], fused: Mapping[str, Sequence[str]]
+) -> tuple[FloatArray, float]:
+    """Lead the times of primitives back to operators.
+
+    The time of a primitive goes to the operator with the most FLOPs among those that it fuses;
+    of a primitive that fuses none, as one that only rounds, to the operator that its nodes belong
+    to; of one that the device inserted or renamed, to the operator of which it bears the name.
+    What is left, as a reorder of an input, is spread over all operators by their FLOPs.
+
+    Args:
+        graph: The operators.
+        counted: Primitive -> its ms.
+        fused: Primitive -> the names of the IR nodes that it executes.
+
+    Returns:
+        (n_operators,) ms, all of what was counted; and how much of it no operator owns.
+    """
     operators = {name: i for i, name in enumerate(graph.names)}
     owner = {name: i for i, names in enumerate(graph.members) for name in names}
-    fused = members_of_primitives(compiled)
-    times = np.zeros(len(graph))
-    for primitive_name, ms_list in samples.items():
-        names = [*fused.get(primitive_name, ()), primitive_name]
+    times, unowned_ms = np.zeros(len(graph)), 0.0
+    for primitive, ms in counted.items():
+        names = [*fused.get(primitive, ()), primitive]
         # A primitive also fuses what rounds its output, and that belongs to the next operator.
         owners = [operators[name] for name in names if name in operators]
         owners = owners or [owner[name] for name in names if name in owner]
+        owners = owners or [owner[base] for base in map(strip_additions, names) if base in owner]
         # The operator with most work is why the primitive exists; of equal ones the first, so that
         # the result does not depend on the order of names.
         if owners:
-            times[max(owners, key=lambda i: (graph.flops[i], -i))] += float(np.median(ms_list))
-    return times
+            times[max(owners, key=lambda i: (graph.flops[i], -i))] += ms
+        else:
+            unowned_ms += ms
+    work = graph.flops if graph.flops.any() else np.ones(len(graph))
+    return times + unowned_ms * work / work.sum(), unowned_ms
+
+
+def strip_additions(name: str) -> str:
+    """The name of a node without what a plugin adds to it.
+
+    The GPU's names the reorder that it inserts before an operator, where it fuses that operator,
+    ``reorder_input_convolution:NAME``; in f16 what feeds a Result is ``NAME.0``, and a weight that
+    it turns is ``NAME/transpose_b``.
+    """
+    return re.sub(r"(\.\d+|/transpose_[ab])$", "", name.rpartition(":")[2])
+
+
+def describe_unexplained(counted_ms: float, unowned_ms: float, latency_ms: float) -> str:
+    """Describe what counters leave unexplained of a latency; empty if that is little."""
+    found = []
+    if unowned_ms > MOST_UNOWNED * counted_ms:
+        found.append(
+            f"{unowned_ms / counted_ms:.0%} of the counted {counted_ms:.3g} ms belong to no "
+            "operator and were spread over all by their FLOPs"
+        )
+    if latency_ms and abs(counted_ms / latency_ms - 1.0) > MOST_UNEXPLAINED:
+        found.append(
+            f"counters add up to {counted_ms:.3g} ms where an inference takes {latency_ms:.3g} ms: "
+            "one factor for all operators makes up for it"
+        )
+    return "; ".join(found)
 
 
 def run_with_counters(
@@ -74,12 +140,17 @@ def run_with_counters(
         request: Of a model that is compiled with counters.
         steps: Inputs of each inference; an empty list keeps those that are set.
         beat: Called with the name of each step as it begins.
+
+    Returns:
+        The times, and with the key ``WHOLE`` that of the inferences.
     """
     request.reset_state()
-    total: dict[str, float] = {}
+    total = {WHOLE: 0.0}
     for inputs in steps:
         beat("an inference with counters")
+        started = perf_counter()
         request.infer(dict(enumerate(inputs)))
+        total[WHOLE] += (perf_counter() - started) * 1e3
         for primitive in request.profiling_info:
             ms = primitive.real_time.total_seconds() * 1e3
             total[primitive.node_name] = total.get(primitive.node_name, 0.0) + ms

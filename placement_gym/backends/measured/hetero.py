@@ -18,15 +18,18 @@ from placement_gym.graph.submodels import (
     separating_colours,
     submodel_devices,
 )
-from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.hardware.devices import (
+    ALIASABLE,
+    DeviceSpec,
+    find_device,
+    identify_device,
+)
 from placement_gym.hardware.machine import register
 from placement_gym.models.union import split_union
 from placement_gym.problem.problem import Problem
 
 if TYPE_CHECKING:
     import openvino as ov
-
-ALIASABLE = ("CPU",)
 
 
 @dataclass(frozen=True)
@@ -36,11 +39,13 @@ class HeteroPartition:
     Attributes:
         submodels: (n_operators,) submodel of each operator.
         targets: (n_submodels,) device of each submodel, as registered in the Core.
+        on: (n_submodels,) index of each submodel's device.
         devices: Every device that ``targets`` names, with its settings.
     """
 
     submodels: IntArray
     targets: tuple[str, ...]
+    on: IntArray
     devices: Mapping[str, DeviceSpec]
 
     @classmethod
@@ -64,12 +69,18 @@ class HeteroPartition:
         return cls(
             submodels,
             tuple(spec.name for spec in chosen),
+            on,
             {spec.name: spec for spec in sorted(chosen, key=lambda spec: spec.name)},
         )
 
     @property
     def n_submodels(self) -> int:
         return len(self.targets)
+
+    def names_of(self, device: int) -> tuple[str, ...]:
+        """The names, aliases included, under which a device has submodels."""
+        targets = zip(self.targets, self.on.tolist(), strict=True)
+        return tuple(sorted({name for name, index in targets if index == device}))
 
     @property
     def target(self) -> str:
@@ -81,10 +92,11 @@ def alias_device(spec: DeviceSpec, colour: int, taken: Collection[str] = ()) -> 
     """The device under another name, served by the same plugin with the same settings."""
     if colour == 0 or spec.kind not in ALIASABLE:
         return spec
-    name = f"{spec.name}_ALIAS{colour}"
-    while name in taken:
+    plugin, dot, number = spec.name.partition(".")
+    name = f"{plugin}_ALIAS{colour}"
+    while name + dot + number in taken:
         name += "_"
-    return replace(spec, name=name, plugin=spec.kind)
+    return replace(spec, name=name + dot + number, plugin=spec.kind + dot + number)
 
 
 def uses_aliases(split: str, specs: Sequence[DeviceSpec]) -> bool:
@@ -138,7 +150,7 @@ def compile_partition(
     except RuntimeError as error:
         raise CompileError(f"OpenVINO refused the placement: {last_line(error)}") from error
     running = set(compiled.get_property("EXECUTION_DEVICES"))
-    if running != set(partition.devices):
+    if set(map(identify_device, running)) != set(map(identify_device, partition.devices)):
         raise CompileError(
             f"the placement names {sorted(partition.devices)}, HETERO runs on {sorted(running)}"
         )
@@ -168,7 +180,7 @@ def place_by_hetero(core: ov.Core, model: ov.Model, problem: Problem) -> dict[st
     """Operator name -> device index, as automatic HETERO would place it."""
     names = problem.device_names
     found = core.query_model(model, f"HETERO:{','.join(names)}")
-    return {operator: names.index(device) for operator, device in found.items()}
+    return {operator: find_device(names, device) for operator, device in found.items()}
 
 
 def place_by_auto(core: ov.Core, model: ov.Model, problem: Problem) -> dict[str, int]:
@@ -185,4 +197,4 @@ def place_by_auto(core: ov.Core, model: ov.Model, problem: Problem) -> dict[str,
     compiled = [core.compile_model(one, f"AUTO:{','.join(names)}", properties) for one in models]
     chosen = [one.get_property("EXECUTION_DEVICES")[0].strip("()") for one in compiled]
     of_model = dict(zip(graph.names, graph.model_of.tolist(), strict=True))
-    return {unit: names.index(chosen[of_model[unit]]) for unit in problem.units.names}
+    return {unit: find_device(names, chosen[of_model[unit]]) for unit in problem.units.names}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import cached_property, partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -22,13 +23,16 @@ from placement_gym.backends.measured.candidate import (
     summarize,
 )
 from placement_gym.backends.measured.health import mark_busy
+from placement_gym.backends.measured.inferences import ScenarioRun, SingleInference
 from placement_gym.backends.measured.lock import measurement_lock
 from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.operator_errors import measure_operator_errors
 from placement_gym.backends.measured.outputs import (
     check_expected,
     compare_outputs,
-    relative_error,
+    describe_unsteady,
+    error_of_steady,
+    find_steady,
     sample_steps,
 )
 from placement_gym.backends.measured.reporter import Reporter
@@ -46,6 +50,8 @@ from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import EngineError, UserError
 from placement_gym.graph.quantization import without_integer_kernels
 from placement_gym.hardware.machine import register
+from placement_gym.models.random_operators import find_random
+from placement_gym.models.shared_constants import separate_constants, shared_constants
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 
@@ -142,6 +148,8 @@ class MeasuredBackend(MeasuringBackend):
                 is_reference = np.array_equal(assignment, alone)
                 candidate = self.reference if is_reference else self.compile_and_check(assignment)
                 return self.time_candidate(candidate, rival)
+            except UserError:
+                raise
             except Exception as error:
                 raise classify(error) from error
 
@@ -227,10 +235,13 @@ class MeasuredBackend(MeasuringBackend):
 
         Raises:
             EngineError: OpenVINO refused, failed, or computed something else.
+            UserError: The reference device computes the model wrong.
         """
         candidate = self.compile(assignment)
-        difference = compare_outputs(candidate.outputs(), self.expected_outputs, self.tolerance)
+        outputs = candidate.outputs()
+        difference = compare_outputs(outputs, self.expected_outputs, self.tolerance, self.steady)
         if difference:
+            self.check_shared_constants(outputs)
             raise EngineFailureError(Kind.INFEASIBLE, difference)
         return candidate
 
@@ -241,8 +252,10 @@ class MeasuredBackend(MeasuringBackend):
                 outputs = self.compile(assignment).outputs()
             except Exception as error:
                 raise classify(error) from error
-        shapes, expected = ([one.shape for one in all] for all in (outputs, self.expected_outputs))
-        return relative_error(outputs, self.expected_outputs) if shapes == expected else np.inf
+        difference = error_of_steady(outputs, self.expected_outputs, self.steady)
+        if difference > self.tolerance:
+            self.check_shared_constants(outputs)
+        return difference
 
     def operator_errors(self, device: int, chosen: IntArray) -> FloatArray:
         if self.stateful:
@@ -302,9 +315,70 @@ class MeasuredBackend(MeasuringBackend):
         check_expected(outputs)
         return outputs
 
+    @cached_property
+    def steady(self) -> list[bool]:
+        """(n_outputs,) whether the reference device computes an output again."""
+        expected = self.expected_outputs
+        self.reference.run()
+        steady = find_steady(self.reference.outputs(), expected, self.tolerance)
+        if all(steady):
+            return steady
+        # A generator with a seed goes on from run to run, and begins again in another compilation.
+        again = self.compile(self.problem.single(self.problem.reference_device)).outputs()
+        steady = find_steady(again, expected, self.tolerance)
+        if not all(steady):
+            warnings.warn(describe_unsteady(steady, find_random(self.model)), stacklevel=2)
+        return steady
+
+    def check_shared_constants(self, outputs: list[NDArray[Any]]) -> None:
+        """Compare the reference device with itself, each reader of a constant having its own.
+
+        Args:
+            outputs: Those of a placement that differ from the reference's.
+
+        Raises:
+            UserError: It computes two things, so that it cannot be what placements are compared
+                with.
+        """
+        if self.separate_outputs is None:
+            return
+        error = error_of_steady(self.separate_outputs, self.expected_outputs, self.steady)
+        if error <= self.tolerance:
+            return
+        reference = self.problem.device_names[self.problem.reference_device]
+        agrees = error_of_steady(outputs, self.separate_outputs, self.steady) <= self.tolerance
+        raise UserError(
+            f"{reference} computes the model wrong, and placements cannot be compared with it: its "
+            f"outputs change by {error:.1e} relative if operators that read one constant, such as "
+            f"{shared_constants(self.model)[0]!r}, each have their own"
+            f"{', and those of the placement agree with the latter' if agrees else ''}. Save the "
+            "model with separate constants, and use that file: ov.save_model("
+            "placement_gym.models.separate_constants(ov.Core().read_model(FILE)), NEW_FILE)"
+        )
+
+    @cached_property
+    def separate_outputs(self) -> list[NDArray[Any]] | None:
+        """The reference device's outputs if no two operators read one constant.
+
+        None if no two do anyway, or if that model does not run.
+        """
+        if not shared_constants(self.model):
+            return None
+        self.reporter.beat("computing with separate constants")
+        device = self.problem.devices[self.problem.reference_device]
+        register(self.core, [device])
+        separate = separate_constants(self.model)
+        with suppress(RuntimeError, EngineError):
+            request = compile_on(self.core, separate, device, "a copy").create_infer_request()
+            beat, steps = self.reporter.beat, self.steps
+            if self.stateful:
+                return ScenarioRun(request, steps, beat).outputs()
+            return SingleInference(request, steps[0], beat).outputs()
+        return None
+
     def check_reference(self) -> None:
         try:
-            _ = self.reference, self.expected_outputs
+            _ = self.reference, self.expected_outputs, self.steady
         except UserError:
             raise
         except Exception as error:
@@ -343,4 +417,5 @@ class MeasuredBackend(MeasuringBackend):
     def close(self) -> None:
         """Drop the compiled reference and its outputs."""
         self.references.clear()
-        self.__dict__.pop("expected_outputs", None)
+        for name in ("expected_outputs", "steady", "separate_outputs"):
+            self.__dict__.pop(name, None)

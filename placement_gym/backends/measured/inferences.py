@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_gym.base.arrays import FloatArray
+from placement_gym.models.tensors import Input, read_values
 
 if TYPE_CHECKING:
     import openvino as ov
 
-Inputs = list[NDArray[Any]]
+Inputs = list[Input]
 Outputs = list[NDArray[Any]]
 Beat = Callable[[str], object]
 KEPT = 1000
@@ -74,7 +75,7 @@ class SingleInference(Inferences):
         self.request.infer()
 
     def outputs(self) -> Outputs:
-        return [tensor.data.copy() for tensor in self.request.output_tensors]
+        return [read_values(tensor) for tensor in self.request.output_tensors]
 
 
 class ScenarioRun(Inferences):
@@ -104,7 +105,7 @@ class ScenarioRun(Inferences):
         for inputs in self.steps:
             self.beat("an inference")
             self.request.infer(inputs)
-            found += [tensor.data.copy() for tensor in self.request.output_tensors]
+            found += [read_values(tensor) for tensor in self.request.output_tensors]
         return found
 
     def phases_ms(self) -> PhaseTimes:

@@ -188,6 +188,10 @@ class IsolatedBackend(MeasuringBackend):
     def tolerance(self) -> float:
         return float(self.retry_request("tolerance"))
 
+    @cached_property
+    def steady(self) -> list[bool]:
+        return list(self.retry_request("steady"))
+
     def check_reference(self) -> None:
         self.retry_request("check_reference")
 

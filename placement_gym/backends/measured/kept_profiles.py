@@ -165,7 +165,9 @@ def explain_interrupt(backend: MeasuringBackend, quick: bool = False) -> Iterato
     """
     try:
         yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
+        if str(interrupt):  # more than a profile is kept
+            raise
         profile = kept_profile(backend, quick)
         kept = (
             "no profile was finished, so nothing is kept: the same command starts again"

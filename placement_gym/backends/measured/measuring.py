@@ -78,11 +78,20 @@ class MeasuringBackend(ABC):
             EngineError: It does not run.
         """
 
+    @property
+    @abstractmethod
+    def steady(self) -> list[bool]:
+        """(n_outputs,) whether the reference device computes an output again.
+
+        Of others, which depend on random numbers, only shapes are compared.
+        """
+
     @abstractmethod
     def output_error(self, assignment: IntArray) -> float:
         """Relative error of a placement's outputs; infinite if not finite, or of other shapes.
 
         Raises:
+            UserError: The reference device computes the model wrong.
             EngineFailureError: It does not run.
         """
 
@@ -237,7 +246,8 @@ class MeasuringBackend(ABC):
     def failure(self, error: str, assignment: IntArray) -> Measurement:
         """The measurement of a placement that was not run or failed."""
         traffic, held = self.problem.traffic(assignment), self.problem.memory_bytes(assignment)
-        failed = Measurement.failed(error, self.reference_ms, traffic, tuple(held.tolist()))
+        excess, used = int(self.problem.memory.excess(held).sum()), tuple(held.tolist())
+        failed = Measurement.failed(error, self.reference_ms, traffic, used, excess)
         failed = replace(failed, noise_floor=self.session.noise_floor)
         if self.protocol.in_flight:
             return replace(failed, requests=0, streams=0)
@@ -246,6 +256,12 @@ class MeasuringBackend(ABC):
 
     def infeasibility(self, assignment: IntArray) -> str:
         return self.problem.infeasibility(assignment)
+
+    def excess_shares(self, assignments: IntArray) -> FloatArray:
+        used = np.stack([self.problem.memory_bytes(one) for one in assignments])
+        excess = self.problem.memory.excess(used).sum(axis=1).astype(np.int64)
+        shares: FloatArray = excess / np.maximum(used.sum(axis=1), 1)
+        return shares
 
     def start_ms(self, assignment: IntArray) -> FloatArray:
         """Not known; see ``Backend.start_ms``."""

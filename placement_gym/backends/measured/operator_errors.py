@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.backends.measured.outputs import relative_error
+from placement_gym.backends.measured.outputs import is_string, relative_error
 from placement_gym.backends.pipeline.cutting import MODEL, Cutter, StageModel
 from placement_gym.backends.pipeline.stage import compile_on
 from placement_gym.base.arrays import BoolArray, FloatArray
 from placement_gym.graph.parts import separate_parts
+from placement_gym.models.random_operators import find_random
+from placement_gym.models.tensors import Input, as_input, read_values
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -35,7 +37,8 @@ def measure_operator_errors(engine: Engine, device: int, chosen: BoolArray) -> F
     Args:
         engine: A model without state, its inputs and the devices.
         device: Index of the device.
-        chosen: (n_operators,) which operators to run there; others have NaN.
+        chosen: (n_operators,) which operators to run there; others, and those that draw random
+            numbers, have NaN.
 
     Raises:
         CompileError: A device refused.
@@ -43,6 +46,7 @@ def measure_operator_errors(engine: Engine, device: int, chosen: BoolArray) -> F
     import openvino as ov
 
     problem, graph = engine.problem, engine.problem.units.graph
+    chosen = chosen & ~np.isin(graph.names, list(find_random(engine.model)))
     reference, tested = problem.devices[problem.reference_device], problem.devices[device]
     cut = engine.model.clone()
     owner = separate_parts(cut, graph, np.arange(len(graph)))
@@ -61,7 +65,7 @@ def measure_operator_errors(engine: Engine, device: int, chosen: BoolArray) -> F
     )
     engine.reporter.beat("compiling operators apart")
     compiled = compile_on(engine.core, pieces, tested, "operators apart")
-    given = [
+    given: list[Input] = [
         inputs[source[1]] if source[0] == MODEL else expected[port]
         for _, part in parts
         for source, port in zip(part.sources, part.inputs, strict=True)
@@ -96,17 +100,22 @@ def tap(model: ov.Model, stages: Sequence[StageModel]) -> ov.Model:
     return ov.Model(results, tapped.get_sinks(), tapped.get_parameters(), "activations")
 
 
-def infer_ports(compiled: ov.CompiledModel, inputs: Sequence[Array]) -> dict[Port, Array]:
+def infer_ports(compiled: ov.CompiledModel, inputs: Sequence[Input]) -> dict[Port, Array]:
     """The outputs of a model that ``tap`` made, by port."""
     names = [port.get_node().get_friendly_name().rpartition(":") for port in compiled.outputs]
     found = infer(compiled, inputs)
     return {(name, int(index)): one for (name, _, index), one in zip(names, found, strict=True)}
 
 
-def infer(compiled: ov.CompiledModel, inputs: Sequence[Array]) -> list[Array]:
+def infer(compiled: ov.CompiledModel, inputs: Sequence[Input]) -> list[Array]:
     request = compiled.create_infer_request()
-    request.infer(dict(enumerate(inputs)))
-    return [tensor.data.copy() for tensor in request.output_tensors]
+    types = [port.get_element_type() for port in compiled.inputs]
+    given = [
+        as_input(one, type_) if isinstance(one, np.ndarray) else one
+        for one, type_ in zip(inputs, types, strict=True)
+    ]
+    request.infer(dict(enumerate(given)))
+    return [read_values(tensor) for tensor in request.output_tensors]
 
 
 def error_where_finite(output: Array, expected: Array) -> float:
@@ -115,5 +124,7 @@ def error_where_finite(output: Array, expected: Array) -> float:
     """
     if output.shape != expected.shape:
         return float("inf")
+    if is_string(expected):
+        return relative_error([output], [expected])
     finite = np.isfinite(expected.astype(np.float64))
     return relative_error([output[finite]], [expected[finite]])

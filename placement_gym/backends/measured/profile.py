@@ -194,7 +194,9 @@ def fit_costs(
     if len(pairs) < n_needed(problem):
         reasons = Counter(m.error for _, m in measured if m.error).most_common(1)
         why = f": {reasons[0][0]}" if reasons else ""
-        if problem.units.graph.data_shapes and reasons:
+        # A border without a known size is refused as a tensor or a shape; else binding is no help.
+        bounds = any(word in why.lower() for word in ("tensor", "shape"))
+        if problem.units.graph.data_shapes and bounds:
             why += ". HETERO refuses some splits of dynamic shapes: bind all of them (--shape)"
         raise EngineError(
             f"no profile: it needs {n_needed(problem)} measured placements, and {len(pairs)} of "

@@ -25,6 +25,7 @@ from placement_gym.backends.measured.interference import (
     read_usage,
 )
 from placement_gym.base.arrays import FloatArray
+from placement_gym.base.ratios import is_above_one, is_below_one
 
 FEWEST = 2
 """Rounds before an answer."""
@@ -216,7 +217,7 @@ class Race:
     def is_clear(self, arm: int) -> bool:
         """Return whether an arm is faster or slower than the first beyond its noise."""
         ratio, noise = self.speedup(arm), self.noise(arm)
-        return ratio * (1.0 - noise) > 1.0 or ratio * (1.0 + noise) < 1.0
+        return is_above_one(ratio, noise) or is_below_one(ratio, noise)
 
     def is_clear_anyway(self, arm: int) -> bool:
         """Return whether an arm is faster or slower than the first whatever others took from both.
@@ -232,8 +233,7 @@ class Race:
             np.exp(np.mean([np.median(a + b) for a, b in zip(ratios, bound, strict=True)]))
             for bound in ([one[:, 1] for one in undelayed], [-one[:, 0] for one in undelayed])
         )
-        faster = least * (1.0 - noise) > UNSEEN
-        return bool(faster or most * (1.0 + noise) < 1.0 / UNSEEN)
+        return is_above_one(least / UNSEEN, noise) or is_below_one(most * UNSEEN, noise)
 
 
 def half_width(observations: FloatArray, typical: float) -> float:

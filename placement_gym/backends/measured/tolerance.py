@@ -8,15 +8,16 @@ integers that overflow on one device, or in one submodel, and not in another.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from placement_gym.backends.measured.inferences import Inputs
-from placement_gym.backends.measured.outputs import relative_error
+from placement_gym.backends.measured.outputs import MOST_BY_ROUNDING, relative_error
 from placement_gym.graph.quantization import is_quantized
 from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.models.tensors import Input, read_values
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -27,8 +28,6 @@ LOW_PRECISION_TOLERANCE = 3e-2
 DRAWS = 5
 MARGIN = 3.0
 """Of the largest error found: a placement rounds, and overflows, elsewhere than was tried."""
-MOST = 0.1
-"""More would accept any outputs: whoever wants that has to say so."""
 
 
 def find_tolerance(
@@ -48,7 +47,7 @@ def find_tolerance(
     rounding = measure()
     if rounding is None:
         return LOW_PRECISION_TOLERANCE
-    return max(least, min(MARGIN * rounding, MOST))
+    return max(least, min(MARGIN * rounding, MOST_BY_ROUNDING))
 
 
 def measure_rounding(
@@ -67,7 +66,7 @@ def measure_rounding(
     Returns:
         The error; None where no input is a real number.
     """
-    if not any(np.issubdtype(values.dtype, np.floating) for values in inputs):
+    if not any(is_real(values) for values in inputs):
         return None
     expected = infer(request, inputs)
     rng = np.random.default_rng(0)
@@ -77,12 +76,17 @@ def measure_rounding(
 
 def infer(request: ov.InferRequest, inputs: Inputs) -> list[NDArray[Any]]:
     request.infer(dict(enumerate(inputs)))
-    return [tensor.data.copy() for tensor in request.output_tensors]
+    return [read_values(tensor) for tensor in request.output_tensors]
 
 
-def disturb(values: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+def is_real(values: Input) -> TypeGuard[NDArray[np.floating[Any]]]:
+    """Return whether values are real numbers in a type that holds small changes."""
+    return isinstance(values, np.ndarray) and np.issubdtype(values.dtype, np.floating)
+
+
+def disturb(values: Input, rng: np.random.Generator) -> Input:
     """Real numbers that are off by up to ``F32_TOLERANCE`` of themselves; others as they are."""
-    if not np.issubdtype(values.dtype, np.floating):
+    if not is_real(values):
         return values
     factors = 1.0 + F32_TOLERANCE * rng.uniform(-1.0, 1.0, values.shape)
     return (values * factors).astype(values.dtype)

@@ -6,8 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.models.tensors import (
+    copy_tensor,
+    is_foreign,
+    is_text,
+    is_whole,
+    make_tensor,
+    read_values,
+)
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -25,7 +34,7 @@ class InputReader:
     def __init__(self, model: ov.Model, prefix: str = "") -> None:
         ports = [p for p in model.inputs if p.get_node().get_friendly_name().startswith(prefix)]
         self.names = [sorted(n.removeprefix(prefix) for n in port.get_names()) for port in ports]
-        self.types = [port.get_element_type().to_dtype() for port in ports]
+        self.types = [port.get_element_type() for port in ports]
         self.shapes = [port.get_partial_shape() for port in ports]
         self.index = {name: i for i, names in enumerate(self.names) for name in names}
 
@@ -61,20 +70,50 @@ class InputReader:
         return self.index[name]
 
     def convert(self, index: int, value: Any) -> ov.Tensor:
-        """A tensor with a copy of a value."""
+        """A tensor with a copy of a value, which has the input's type or numbers of its kind.
+
+        As in OpenVINO, an array of the type that ``Type.to_dtype`` names has the bits of a type
+        that NumPy lacks: bfloat16 as float16, eight bits as uint8.
+        """
         import openvino as ov
 
-        given = np.asarray(value.data if isinstance(value, ov.Tensor) else value)
-        if not np.can_cast(given.dtype, self.types[index], "same_kind"):
+        wanted = self.types[index]
+        if isinstance(value, ov.Tensor) and value.element_type == wanted:
+            self.check_shape(index, tuple(value.shape))
+            return copy_tensor(value)
+        given = read_values(value) if isinstance(value, ov.Tensor) else np.asarray(value)
+        self.check_shape(index, given.shape)
+        if is_foreign(wanted) and wanted.bitwidth >= 8 and given.dtype == wanted.to_dtype():
+            return copy_tensor(ov.Tensor(np.asarray(given, order="C"), given.shape, wanted))
+        if not is_of_kind(given, wanted):
             raise UserError(
-                f"{self.describe(index)} is {self.types[index]}, and {given.dtype} was given"
+                f"{self.describe(index)} is {wanted.get_type_name()}, and {given.dtype} was given"
             )
-        if not self.shapes[index].compatible(ov.PartialShape(list(given.shape))):
+        try:
+            return make_tensor(given, wanted)
+        except (RuntimeError, ValueError) as error:
             raise UserError(
-                f"{self.describe(index)} has shape {self.shapes[index]}, and {given.shape} was "
-                "given"
+                f"{self.describe(index)} is {wanted.get_type_name()}, which does not hold all "
+                f"numbers from {given.min()} to {given.max()}"
+            ) from error
+
+    def check_shape(self, index: int, given: tuple[int, ...]) -> None:
+        import openvino as ov
+
+        if not self.shapes[index].compatible(ov.PartialShape(list(given))):
+            raise UserError(
+                f"{self.describe(index)} has shape {self.shapes[index]}, and {given} was given"
             )
-        return ov.Tensor(np.asarray(given, self.types[index], order="C"))
 
     def describe(self, index: int) -> str:
         return repr(self.names[index][0]) if self.names[index] else f"input {index}"
+
+
+def is_of_kind(values: NDArray[Any], element_type: ov.Type) -> bool:
+    """Return whether values are strings for strings, truths for truths, else numbers to cast."""
+    if is_text(element_type):
+        return values.dtype.kind in "USO"
+    if element_type.get_type_name() == "boolean":
+        return bool(values.dtype == np.bool_)
+    wide = np.int64 if is_whole(element_type) else np.float32
+    return bool(np.can_cast(values.dtype, wide, "same_kind"))

@@ -19,6 +19,7 @@ from placement_gym.backends.pipeline.cutting import Port
 from placement_gym.backends.pipeline.inputs import InputReader
 from placement_gym.backends.pipeline.stage import Stage, StageError
 from placement_gym.base.errors import EngineError
+from placement_gym.models.tensors import read_tensor
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -165,7 +166,7 @@ class StageThreads:
 
     def _copy_outputs(self, slot: int) -> Outputs:
         return [
-            self.stages[stage].requests[slot].get_output_tensor(port).data.copy()
+            read_tensor(self.stages[stage].requests[slot].get_output_tensor(port))
             for stage, port in self._outputs
         ]
 

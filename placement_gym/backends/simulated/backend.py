@@ -59,9 +59,7 @@ class SimulatedBackend:
 
     @property
     def limits_weights(self) -> bool:
-        counts = self.semantics.memory in ("static", "lifetime")
-        hard = self.semantics.memory_penalty_ms_per_gb is None
-        return self.problem.limited and counts and hard
+        return self.has_hard_limits and self.semantics.memory in ("static", "lifetime")
 
     @property
     def rough_costs(self) -> CostTable:
@@ -73,8 +71,9 @@ class SimulatedBackend:
         used = self.memory_bytes(placement)
         error, penalty_ms = self.check_limits(placement, used)
         if error:
-            traffic = self.simulator.traffic(placement)
-            return Measurement.failed(error, self.reference_ms, traffic, tuple(used.tolist()))
+            traffic, held = self.simulator.traffic(placement), tuple(used.tolist())
+            excess = int(self.problem.memory.excess(used).sum()) * self.has_hard_limits
+            return Measurement.failed(error, self.reference_ms, traffic, held, excess)
         exact = self.evaluate_exactly(placement, used, penalty_ms)
         if not self.noise:
             return exact
@@ -95,6 +94,30 @@ class SimulatedBackend:
         """By the memory that the semantics count; see ``Backend.infeasibility``."""
         placement = self.check_and_convert(assignment)
         return self.check_limits(placement, self.memory_bytes(placement))[0]
+
+    def excess_shares(self, assignments: IntArray) -> FloatArray:
+        """By the memory that the semantics count; see ``Backend.excess_shares``."""
+        if not self.has_hard_limits:
+            return np.zeros(len(assignments))
+        used = self.memory_bytes_of_batch(self.check_and_convert(assignments))
+        excess = self.problem.memory.excess(used).sum(axis=1).astype(np.int64)
+        shares: FloatArray = excess / np.maximum(used.astype(np.int64).sum(axis=1), 1)
+        return shares
+
+    @property
+    def has_hard_limits(self) -> bool:
+        """True if bytes of any kind that exceed a device's limit make a placement infeasible."""
+        axes = self.semantics
+        counts = self.problem.limited and axes.memory != "off"
+        return counts and axes.memory_penalty_ms_per_gb is None
+
+    def memory_bytes_of_batch(self, placements: UInt8) -> FloatArray:
+        """(k, n_devices) bytes that the semantics count."""
+        n_devices = len(self.problem.devices)
+        if self.semantics.memory == "static":
+            return held_bytes(placements, self.problem.unit_bytes, n_devices)
+        used = np.array([self.memory_bytes(one) for one in placements], dtype=np.float64)
+        return used.reshape(len(placements), n_devices)
 
     def memory_bytes(self, placement: UInt8) -> IntArray:
         """See ``schedules.limits.count_bytes``."""
@@ -141,11 +164,7 @@ class SimulatedBackend:
             feasible &= np.array(counts) <= problem.max_submodels
         if axes.memory == "off" or not problem.limited:
             return feasible, penalty_ms
-        if axes.memory == "static":
-            used = held_bytes(placements, problem.unit_bytes, len(problem.devices))
-        else:
-            used = np.array([self.memory_bytes(one) for one in placements], dtype=np.float64)
-        excess = problem.memory.excess(used.reshape(n, len(problem.devices)))
+        excess = problem.memory.excess(self.memory_bytes_of_batch(placements))
         if axes.memory_penalty_ms_per_gb is None:
             return feasible & ~excess.any(axis=1), penalty_ms
         return feasible, axes.memory_penalty_ms_per_gb * excess.sum(axis=1) / 1e9

@@ -137,6 +137,9 @@ class JointBackend(BackendWrapper):
     def infeasibility(self, assignment: IntArray) -> str:
         return self.inner.infeasibility(self.layout.split(assignment).placement)
 
+    def excess_shares(self, assignments: IntArray) -> FloatArray:
+        return self.inner.excess_shares(assignments[:, : self.layout.n_units])
+
     def start_ms(self, assignment: IntArray) -> FloatArray:
         backend, placement = self.bind(assignment)
         return backend.start_ms(placement)

@@ -22,6 +22,8 @@ from placement_gym.base.schemas.reading import Fields, Name, check_plain, shorte
 MAX_RUNS = 100_000
 MAX_BUDGET = 1_000_000_000
 MAX_SEED = 2**32 - 1
+MAX_VALUES = 1_000_000
+"""Of a YAML file: a few lines of aliases to aliases stand for billions."""
 PLACE = re.compile('in "<[^>"]*>", ')
 """What the YAML library calls a text that was in memory."""
 
@@ -125,14 +127,32 @@ class UniqueKeyLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+def count_values(node: yaml.Node | None, known: dict[int, float]) -> float:
+    """Count the values below a node with its aliases replaced; infinite if it contains itself."""
+    if not isinstance(node, yaml.CollectionNode):
+        return 1
+    if id(node) not in known:
+        known[id(node)] = float("inf")
+        inner = (
+            one for item in node.value for one in (item if isinstance(item, tuple) else [item])
+        )
+        known[id(node)] = 1 + sum(count_values(one, known) for one in inner)
+    return known[id(node)]
+
+
 def parse_yaml(content: bytes) -> Any:
     """Plain values from one YAML document without tags.
 
     Raises:
-        UserError: It is not valid YAML, and the message has the line; or it is too deep.
+        UserError: It is not valid YAML, and the message has the line; or it is too deep, or too
+            large once its aliases are replaced.
     """
     try:
-        return yaml.load(content, UniqueKeyLoader)
+        loader = UniqueKeyLoader(content)
+        node = loader.get_single_node()
+        if count_values(node, {}) > MAX_VALUES:
+            raise ValueError(f"its aliases make more than {MAX_VALUES} values")
+        return None if node is None else loader.construct_document(node)
     except RecursionError as error:
         raise UserError("not valid YAML: it has too many levels") from error
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # 2001-99-99 is a ValueError

@@ -1,27 +1,62 @@
-"""The entries of a leader board: rows whose placements a replay confirms."""
+"""The entries of a leader board: agents whose placements a replay confirms.
+
+Folders may be strangers'. A row belongs to the entry of the folder that it is in, and no row of
+one entry decides what becomes of another.
+"""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from placement_gym.base.errors import UserError
 from placement_gym.base.progress import progress_bar
-from placement_gym.bench.known.identity import ProblemIdentity, digest, identify, identify_row
+from placement_gym.bench.known.identity import ProblemIdentity, digest, identify
+from placement_gym.bench.report.drift import correct_drift
 from placement_gym.bench.report.known_latencies import find_recorded
 from placement_gym.bench.report.scores import StudyResults
-from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.bench.run.agents import IMPORTABLE, AgentSpec, registered_agents
 from placement_gym.bench.run.environment import BenchEnvs
-from placement_gym.bench.run.rows import Json, group_by, load_runs
-from placement_gym.bench.study.replay import check_row
+from placement_gym.bench.run.rows import Json, read_runs
+from placement_gym.bench.study.row_checks import check_rows, name_run
 from placement_gym.bench.study.spec import Study
 from placement_gym.bench.study.task import Task
 
 SET = "placement-bench-1"
 """The set of the package, which never changes; another one gets the next number."""
+MAX_NAME = 100
+"""Characters of an entry's name, which has a cell of the table."""
+MAX_REASONS = 3
+"""Sentences on one entry, or on the damaged lines of one folder."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The runs of the set that one folder has of one agent.
+
+    Attributes:
+        folder: Where they are.
+        agent: The agent with its options; its label is the entry's name.
+        rows: One for each run, if the entry is complete.
+        errors: Why the entry does not count, a sentence for each reason.
+    """
+
+    folder: Path
+    agent: AgentSpec
+    rows: list[Json] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return self.agent.label
+
+    @property
+    def reasons(self) -> list[str]:
+        """Sentences for the page, with the folder and the entry."""
+        return explain(self.folder, self.errors)
 
 
 @dataclass(frozen=True)
@@ -32,7 +67,7 @@ class Entries:
         study: Its problems, seeds and budget are the set.
         identity: Sixteen hex digits of them: of models, costs, devices and schedules, not of names.
         results: All rows that count.
-        left_out: A sentence for each row and agent that does not count.
+        left_out: A sentence for each entry and row that does not count.
     """
 
     study: Study
@@ -48,49 +83,107 @@ def collect_entries(study: Study, folders: Sequence[Path], quiet: bool = False) 
 
     Args:
         study: The set; its agents do not matter.
-        folders: Of result rows; of two rows of one run the first counts.
+        folders: Of result rows.
         quiet: Show no progress.
 
     Raises:
-        UserError: The folders have no row of the set.
+        UserError: The folders have no row of the set, or two complete entries have one name.
     """
-    tasks = {task.problem: task for task in study.tasks()}
-    rows = select_rows(study, folders)
-    if not rows:
+    entries, left_out = read_entries(study, folders)
+    if not entries:
         raise UserError(
             "these folders have no rows with the set's problems, seeds and budget: run "
             f"`placement-gym bench run {SET} --agents AGENT --out FOLDER` first"
         )
-    identities, errors = replay_rows(tasks, rows, quiet)
-    valid = [row for row in rows if not errors[row["key"]]]
-    left_out = [f"{name_run(row)}: {errors[row['key']]}" for row in rows if errors[row["key"]]]
-    n_runs = len(tasks) * len(study.all_seeds)
-    runs = Counter(row["label"] for row in valid)
-    left_out += [
-        f"{name} has {runs[name]} of {n_runs} runs"
-        for name in group_by("label", rows)
-        if runs[name] < n_runs
-    ]
-    shown = [row for row in valid if runs[row["label"]] == n_runs]
+    for entry in entries:
+        entry.errors.extend(find_faults(entry, study))
+    replay_entries([entry for entry in entries if not entry.errors], study, quiet)
+    complete = [entry for entry in entries if not entry.errors]
+    check_names(complete)
+    left_out += [reason for entry in entries for reason in entry.reasons]
+    shown = correct_drift([row for entry in complete for row in entry.rows])
     results = StudyResults(shown, find_recorded(shown))
-    return Entries(study, digest_set(study, identities), results, left_out)
+    return Entries(study, digest_set(study, identify_problems(study, quiet)), results, left_out)
 
 
-def replay_rows(
-    tasks: Mapping[str, Task], rows: Sequence[Json], quiet: bool
-) -> tuple[list[ProblemIdentity | None], dict[str, str]]:
-    """The identity of each problem, and by the key of each row why it does not count."""
-    identities: list[ProblemIdentity | None] = []
-    errors: dict[str, str] = {}
+def read_entries(study: Study, folders: Sequence[Path]) -> tuple[list[Entry], list[str]]:
+    """The entries of all folders, and a sentence for each line that is damaged.
+
+    Rows of other problems, seeds or budgets are not of the set.
+    """
+    runs = set(map(name_slot, study.tasks()))
+    entries: list[Entry] = []
+    damaged: list[str] = []
+    for folder in {folder.resolve(): folder for folder in folders}.values():
+        rows, lines = read_runs(folder)
+        damaged += explain(folder, lines)
+        mine: dict[str, Entry] = {}
+        for row in (row for row in rows if name_slot(Task.of_row(row)) in runs):
+            agent = AgentSpec(row["agent"], row["kwargs"])
+            key = json.dumps([agent.name, agent.kwargs], sort_keys=True)
+            mine.setdefault(key, Entry(folder, agent)).rows.append(row)
+        entries += mine.values()
+    return entries, damaged
+
+
+def name_slot(task: Task) -> str:
+    """The problem, seed and budget of a task: what tells the runs of one agent from each other."""
+    return json.dumps([task.problem, task.seed, task.budget, dict(task.score_on)], sort_keys=True)
+
+
+def find_faults(entry: Entry, study: Study) -> list[str]:
+    """Say what is wrong with an entry before any replay: its name, and which runs it has."""
+    named = entry.agent.name in registered_agents() or IMPORTABLE.fullmatch(entry.agent.name)
+    if not (named and entry.name.isascii() and entry.name.isprintable()):
+        known = "an agent of this package, or module:attribute in plain letters"
+        return [f"{entry.name!r:.200} is no name of an entry: {known}"]
+    if len(entry.name) > MAX_NAME:
+        return [f"{entry.name:.40}... has a name of more than {MAX_NAME} characters"]
+    counts = Counter(row["key"] for row in entry.rows)
+    errors = [
+        f"{name_run(row)}: its run has {counts[row['key']]} rows"
+        for row in {row["key"]: row for row in entry.rows}.values()
+        if counts[row["key"]] > 1
+    ]
+    n_runs = len(set(map(name_slot, study.tasks())))
+    missing = [f"{entry.name} has {len(counts)} of {n_runs} runs"] if len(counts) < n_runs else []
+    return errors + missing
+
+
+def replay_entries(entries: Sequence[Entry], study: Study, quiet: bool) -> None:
+    """Replay the rows of entries, those of one problem together, and add what does not hold."""
+    listed = [(entry, row) for entry in entries for row in entry.rows]
+    for place, error in check_rows([row for _, row in listed], study, quiet):
+        entry, row = listed[place]
+        if error:
+            entry.errors.append(f"{name_run(row)}: {error}")
+
+
+def check_names(entries: Sequence[Entry]) -> None:
+    """Raise if two entries that count have one name: neither may take the place of the other.
+
+    Raises:
+        UserError: Two have; the message names their folders.
+    """
+    first: dict[str, Entry] = {}
+    for entry in entries:
+        other = first.setdefault(entry.name.casefold(), entry)
+        if other is not entry:
+            raise UserError(
+                f"two entries are called {entry.name!r:.200}, of {other.folder} and of "
+                f"{entry.folder}: leave one of them out, or rename the agent"
+            )
+
+
+def identify_problems(study: Study, quiet: bool) -> list[ProblemIdentity | None]:
+    """The identity of each problem of a set; None where latencies are measured."""
+    tasks = {task.problem: task for task in study.tasks()}.values()
     with BenchEnvs() as envs, progress_bar(len(tasks), "problems", quiet) as progress:
-        for problem, task in tasks.items():
-            progress.update(progress.task_ids[0], description=f"replaying {Path(task.model).stem}")
+        identities = []
+        for task in tasks:
             identities.append(identify(envs.get(task.env, task.make_kwargs).base.backend))
-            for row in rows:
-                if row["problem"] == problem:
-                    errors[row["key"]] = check_entry(row, task, identities[-1], envs)
             progress.advance(progress.task_ids[0])
-    return identities, errors
+    return identities
 
 
 def digest_set(study: Study, identities: Sequence[ProblemIdentity | None]) -> str:
@@ -99,26 +192,8 @@ def digest_set(study: Study, identities: Sequence[ProblemIdentity | None]) -> st
     return digest(json.dumps([keys, study.all_seeds, study.budget]))
 
 
-def select_rows(study: Study, folders: Sequence[Path]) -> list[Json]:
-    """The rows of a set, one for each run; labels say agent and options, whatever rows say."""
-    problems = {task.problem for task in study.tasks()}
-    found: dict[str, Json] = {}
-    for row in (row for folder in folders for row in load_runs(folder)):
-        fits = row["seed"] in study.all_seeds and row["budget"] == study.budget
-        if fits and row["problem"] in problems and not row["score_on"]:
-            label = AgentSpec(row["agent"], row["kwargs"]).label
-            found.setdefault(row["key"], row | {"label": label})
-    return list(found.values())
-
-
-def check_entry(row: Json, task: Task, identity: ProblemIdentity | None, envs: BenchEnvs) -> str:
-    """Explain why a row does not count on the problem of a task; empty if it does."""
-    error = check_row(row | {"env": task.env, "env_kwargs": task.make_kwargs}, envs)
-    if error or not row["placement"]:
-        return error
-    return "" if identify_row(row) == identity else "its model, costs or devices are others"
-
-
-def name_run(row: Json) -> str:
-    """Agent, model and seed of a row."""
-    return f"{row['label']}, {row['model']}, seed {row['seed']}"
+def explain(folder: Path, errors: Sequence[str]) -> list[str]:
+    """The first few errors of a folder's rows as sentences, and how many more there are."""
+    more = len(errors) - MAX_REASONS
+    shown = [*errors[:MAX_REASONS], *([f"and {more} more of these"] if more > 0 else [])]
+    return [f"{folder}: {error}" for error in shown]

@@ -17,7 +17,7 @@ from placement_gym.bench.report.stats import bootstrap, mean_of_medians
 from placement_gym.bench.report.wording import INFEASIBLE, summarize_effort
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.spec import TEST, Study
-from placement_gym.graph.generated import build_generated
+from placement_gym.graph.generated import is_generated
 
 ALL, LIMITED, GENERATED, BUILT_IN = "score", "limited memory", "generated graphs", "built-in models"
 LEGEND = (
@@ -135,10 +135,12 @@ def format_score(results: StudyResults, agent: str, interval: bool) -> str:
 
 def classify(results: StudyResults, problem: str) -> str:
     """The class of a problem: by memory limits first, then by the kind of its model."""
-    devices = next(row["devices"] for row in results.rows if row["problem"] == problem)
+    # those of a run that failed are what its row says
+    ended = (row for row in results.rows if row["problem"] == problem and row["latency_ms"])
+    devices: list[Json] = next((row["devices"] for row in ended), [])
     if any(name in device for device in devices for name in LIMITS):
         return LIMITED
-    return GENERATED if build_generated(results.model(problem)) is not None else BUILT_IN
+    return GENERATED if is_generated(results.model(problem)) else BUILT_IN
 
 
 def name_source(row: Json) -> str:

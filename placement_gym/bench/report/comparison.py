@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Group
 
 from placement_gym.base.fitted_table import Column, FittedTable, FittedText
+from placement_gym.base.ratios import format_ratio
 from placement_gym.base.texts import make_printable
 from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.report.wording import (
@@ -15,7 +16,6 @@ from placement_gym.bench.report.wording import (
     INFEASIBLE,
     explain_failure,
     format_gap,
-    format_ratio,
     is_misfit,
     list_remarks,
     merge_equal_choices,

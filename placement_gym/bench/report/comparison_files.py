@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from placement_gym.base.errors import UserError
-from placement_gym.base.files import safe_name, write_text
+from placement_gym.base.files import is_file, safe_name, write_text
 from placement_gym.base.schemas.files import ComparisonFields
 from placement_gym.base.schemas.reading import check, load_json
 from placement_gym.bench.report.comparison import Document, format_markdown, heading
@@ -34,7 +34,7 @@ TITLE_LETTERS = 92
 
 def describe_replaced(document: Document, folder: Path) -> list[str]:
     """A sentence about the comparison whose table the folder holds, if it is another one."""
-    if not (folder / FILE).is_file():
+    if not is_file(folder / FILE):
         return []
     try:
         before = check(ComparisonFields, load_json(folder / FILE))

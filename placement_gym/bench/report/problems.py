@@ -10,6 +10,7 @@ import numpy as np
 
 from placement_gym.base.arrays import FloatArray
 from placement_gym.base.files import write_text
+from placement_gym.base.ratios import format_ratio
 from placement_gym.base.texts import format_ms
 from placement_gym.bench.report.document import Block, Heading, Link, Picture, Table, Text
 from placement_gym.bench.report.known_latencies import reopen_env
@@ -17,7 +18,6 @@ from placement_gym.bench.report.scores import TRIVIAL, StudyResults
 from placement_gym.bench.report.wording import (
     count_wins,
     format_gap,
-    format_ratio,
     list_remarks,
     state_verdict,
     summarize_effort,
@@ -207,15 +207,18 @@ def draw_best_placement(
     caption = f"{results.names[problem]}: the fastest placement found, {latency}."
     blocks: list[Block] = [Picture(figure, f"placement-{number}", caption)]
     if views is not None:
-        blocks.append(write_view(rows, views, number, base.problem.n_units))
+        blocks.append(write_view(rows, task, views, number, base.problem.n_units))
     return blocks
 
 
-def write_view(rows: Sequence[Json], folder: Path, number: int, n_units: int) -> Link | Text:
+def write_view(
+    rows: Sequence[Json], task: Task, folder: Path, number: int, n_units: int
+) -> Link | Text:
     """Write the page of a problem's placements, the fastest of each agent.
 
     Args:
         rows: The problem's runs.
+        task: One of them, as the study has it: rows decide no file that is opened.
         folder: Of the report.
         number: Of the problem.
         n_units: Of the model.
@@ -227,7 +230,8 @@ def write_view(rows: Sequence[Json], folder: Path, number: int, n_units: int) ->
         return Text(f"{n_units:,} units: placement-gym view writes the interactive page.")
     path = f"{VIEWS}/problem-{number}.html"
     try:
-        page = render_page(make_view_data(open_runs(rows)))
+        own = [row | {"env_kwargs": task.make_kwargs} for row in rows]
+        page = render_page(make_view_data(open_runs(own)))
         (folder / VIEWS).mkdir(exist_ok=True)
         write_text(folder / path, page)
     except Exception as error:

@@ -82,11 +82,6 @@ def summarize_effort(rows: Rows) -> dict[str, str]:
     }
 
 
-def format_ratio(speedup: float, noise: float) -> str:
-    """A speed-up with its uncertainty, if it has one."""
-    return f"{speedup:.3f} ±{speedup * noise:.3f}" if noise else f"{speedup:.3f}"
-
-
 def format_gap(latency_ms: float, known: KnownLatencies) -> str:
     """Format how far a latency is above the optimum, or with ``≤`` how far at most."""
     least = known.optimum_ms or known.bound_ms

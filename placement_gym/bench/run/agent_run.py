@@ -104,7 +104,8 @@ def run_search(
     """Search, and return the row with the placements that may become the finalist.
 
     The greedy placement after learning is evaluated outside of the budget, in one episode. It is a
-    candidate only of an agent that has evaluated nothing itself.
+    candidate only of an agent that has evaluated nothing itself. An agent whose answer may be
+    something else that it has evaluated has an attribute ``greedy``, which predicts it.
     """
     policy = agent.make(bench_env.env, row.seed)
     stopped = False
@@ -116,7 +117,8 @@ def run_search(
     spent, best, curve = counted.evaluations, counted.best(N_FINALISTS), list(counted.curve)
     infeasible, repaired = counted.n_infeasible, counted.n_repaired
     counted.budget = max(row.budget, spent + bench_env.max_episode_evaluations)
-    info = play_episode(bench_env.env, policy, deterministic=True, seed=row.seed)
+    greedy = getattr(policy, "greedy", policy)
+    info = play_episode(bench_env.env, greedy, deterministic=True, seed=row.seed)
     row = row.change(
         evaluations=spent or counted.evaluations,
         stopped=stopped,

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,12 @@ from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.base.files import IMPORT_ROOT
 from placement_gym.base.schemas.reading import check
 from placement_gym.base.schemas.studies import AgentFields
+from placement_gym.base.texts import join_words
 
 IMPORTABLE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 """``"module:attribute"``."""
 
+DISTRIBUTION = "placement-gym"
 REPAIR = "repair"
 """An option of every agent that the harness takes: whether its placements are repaired."""
 SINGLE_DEVICE = "single-device"
@@ -123,6 +126,9 @@ class AgentSpec:
                 f"predict, not a {type(found).__name__}"
             )
         parameters = inspect.signature(found).parameters
+        if self.factory is None and self.name in registered_agents():
+            load_bundled("agents.options:check_options")(self.name, found, self.make_kwargs)
+            return
         if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
             return  # its own algorithm has them
         known = [REPAIR, *(name for name in parameters if name not in ("env", "seed", "self"))]
@@ -193,7 +199,7 @@ def load_agent(name: str) -> Any:
     known = registered_agents()
     target = known.get(name, name)
     if ":" not in target:
-        unknown = unknown_name("agent", name, known)
+        unknown = load_bundled("agents:unknown_agent")(name)
         own = "your own agent is 'module:attribute', and `placement-gym agents` lists all others"
         raise UnknownAgentError(f"{unknown} ({own})")
     if name not in known:
@@ -222,10 +228,20 @@ def load_bundled(target: str) -> Any:
     """Import what ``"module:attribute"`` names in the package of agents that comes with this one.
 
     Raises:
-        UnknownAgentError: Another package of that name hides it.
+        UnknownAgentError: Another package of that name hides it; the message says which.
     """
     find_modules_in(IMPORT_ROOT)
-    return import_attribute(target)
+    try:
+        return import_attribute(target)
+    except UnknownAgentError as error:
+        owners = {*packages_distributions().get("agents", [])} - {DISTRIBUTION}
+        other = f"that of {join_words(sorted(owners))}" if owners else "another one of that name"
+        origin = getattr(sys.modules.get("agents"), "__file__", None) or "the module path"
+        raise UnknownAgentError(
+            f"the package 'agents' in {origin} is not that of {DISTRIBUTION}, but {other} "
+            f"({error.__cause__}). Each may have overwritten files of the other: install "
+            f"{DISTRIBUTION} into a new environment of its own"
+        ) from error
 
 
 def import_attribute(target: str) -> Any:

@@ -19,7 +19,8 @@ from placement_gym.bench.run.budget import CONTENDER_SHARE
 from placement_gym.bench.run.finalists import Finalist
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.keywords import check_kwargs, find_env_spec, not_placement
-from placement_gym.envs.placement_env import placement_env
+from placement_gym.envs.per_unit import PerUnitEnv
+from placement_gym.envs.placement_env import find_placement_env, placement_env
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.saving import save_model
 from placement_gym.problem.decisions import PLACEMENT_ALONE
@@ -61,7 +62,7 @@ class BenchEnv:
         env_name = f"placement_gym:{env_id}"
         check_kwargs(env_name, kwargs)
         env = gym.make(env_name, **kwargs)
-        if not isinstance(env.unwrapped, DevicePlacementEnv):
+        if find_placement_env(env) is None:
             raise not_placement(env_id)
         check_decisions(env)
         kwargs["devices"] = [device.to_json() for device in placement_env(env).problem.devices]
@@ -89,7 +90,7 @@ class BenchEnv:
     @property
     def max_episode_evaluations(self) -> int:
         """Placements that one episode evaluates at most, that of its reset included."""
-        one_by_one = self.env.has_wrapper_attr("place")
+        one_by_one = isinstance(self.env.unwrapped, PerUnitEnv)
         return 1 + (self.base.problem.n_units if one_by_one else self.base.horizon)
 
     @cached_property

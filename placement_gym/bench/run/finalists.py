@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from placement_gym.backends.protocol import Measurement
 from placement_gym.base.arrays import IntArray
+from placement_gym.base.ratios import is_above_one, is_below_one
 
 YES, NO, WITHIN_NOISE = "yes", "no", "within noise"
 
@@ -24,16 +25,16 @@ def compare_with_best_single(ratio: float, noise: float, doubt: str = "") -> str
 
     Args:
         ratio: Speed-up over the fastest feasible single device.
-        noise: Half-width of the uncertainty of ``ratio``, as a fraction of it.
+        noise: How far off ``ratio`` may be, as a share: see ``base.ratios``.
         doubt: Why the measurement decides nothing, or an empty string.
     """
     if abs(ratio - 1.0) < LEAST_GAIN:
         return NO
     if doubt:
         return WITHIN_NOISE
-    if ratio * (1 + noise) < 1.0:
+    if is_below_one(ratio, noise):
         return NO
-    return YES if ratio * (1 - noise) > 1.0 else WITHIN_NOISE
+    return YES if is_above_one(ratio, noise) else WITHIN_NOISE
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, FiniteFloat, model_validator
 
+from placement_gym.base.arguments import MAX_NUMBER
 from placement_gym.base.errors import UserError
 from placement_gym.base.schemas.reading import MAX_BYTES, Fields, Name, check_plain, parse_json
+from placement_gym.base.schemas.studies import MAX_BUDGET, MAX_SEED
 from placement_gym.bench.run.provenance import git_commit, host, versions
 
 
@@ -32,8 +34,38 @@ def check_problem(text: str) -> str:
     return text
 
 
+def check_time(text: str) -> str:
+    """Return a moment as ISO 8601 writes it.
+
+    Raises:
+        ValueError: It is none; for schemas.
+    """
+    datetime.fromisoformat(text)
+    return text
+
+
+LEAST_MS, MOST_MS = 1e-250, 1e19
+"""Latencies whose ratios are numbers; those of cost tables lie between them."""
+
+
+def check_latency(latency_ms: float) -> float:
+    """Return a latency that can be compared with others.
+
+    Raises:
+        ValueError: It cannot; for schemas.
+    """
+    if not LEAST_MS <= latency_ms <= MOST_MS:
+        raise ValueError(f"it must be from {LEAST_MS:g} to {MOST_MS:g} ms, not {latency_ms:g}")
+    return latency_ms
+
+
 Count = Annotated[int, Field(ge=0, le=MAX_BYTES)]
-Positive = Annotated[FiniteFloat, Field(gt=0.0)] | None
+Latency = Annotated[FiniteFloat, AfterValidator(check_latency)] | None
+Speedup = Annotated[FiniteFloat, Field(ge=1 / MAX_NUMBER, le=MAX_NUMBER)] | None
+Share = Annotated[FiniteFloat, Field(ge=0.0, le=1.0)]
+NotNegative = Annotated[FiniteFloat, Field(ge=0.0, le=MAX_NUMBER)]
+Version = Annotated[str, Field(max_length=64)]
+Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{4,64}$")]
 Plain = Annotated[dict[str, Any], AfterValidator(check_plain)]
 
 
@@ -58,7 +90,8 @@ class Row(Fields):
         costs_fingerprint: Fingerprint of the cost table; None where latencies are measured.
         latency_ms: Median of the finalist, measured again.
         latency_p90_ms: 90th percentile of the same.
-        greedy_latency_ms: Median of ``predict(deterministic=True)`` after learning.
+        greedy_latency_ms: Median of ``predict(deterministic=True)`` after learning, by the agent's
+            ``greedy`` where it has one.
         greedy_speedup: Its speed-up over the reference device, measured with it.
         speedup: Over the reference device.
         speedup_vs_best_single: Over the fastest feasible single device.
@@ -89,34 +122,34 @@ class Row(Fields):
     model: Name
     model_fingerprint: Name
     devices: list[Plain]
-    seed: int
-    budget: Count
+    seed: Annotated[int, Field(ge=0, le=MAX_SEED)]
+    budget: Annotated[int, Field(ge=1, le=MAX_BUDGET)]
     evaluations: Count = 0
     stopped: bool = False
     infeasible: Count | None = None
     repaired: Count | None = None
     costs_fingerprint: Name | None = None
-    latency_ms: Positive = None
-    latency_p90_ms: Positive = None
-    greedy_latency_ms: Positive = None
-    greedy_speedup: Positive = None
-    speedup: Positive = None
-    speedup_vs_best_single: Positive = None
-    noise: Annotated[FiniteFloat, Field(ge=0.0)] | None = None
-    n_submodels: int | None = None
-    n_submodels_expected: int | None = None
-    wall_s: FiniteFloat = 0.0
+    latency_ms: Latency = None
+    latency_p90_ms: Latency = None
+    greedy_latency_ms: Latency = None
+    greedy_speedup: Speedup = None
+    speedup: Speedup = None
+    speedup_vs_best_single: Speedup = None
+    noise: NotNegative | None = None
+    n_submodels: Count | None = None
+    n_submodels_expected: Count | None = None
+    wall_s: NotNegative = 0.0
     beats_best_single: Name | None = None
-    curve: list[Annotated[list[FiniteFloat], Field(min_length=3)]] = Field(default_factory=list)
+    curve: list[Annotated[list[NotNegative], Field(min_length=3)]] = Field(default_factory=list)
     doubt: str = ""
-    taken: FiniteFloat = 0.0
+    taken: Share = 0.0
     placement: dict[str, str] | None = None
     start: str = ""
     error: str = ""
-    versions: dict[str, str]
+    versions: dict[str, Version]
     host: str
-    git: str | None
-    time: str
+    git: Commit | None
+    time: Annotated[str, AfterValidator(check_time)]
 
     @classmethod
     def begin(cls, **values: Any) -> Row:
@@ -154,8 +187,8 @@ class StudyRow(Row):
     key: Name
     problem: Annotated[Name, AfterValidator(check_problem)]
     score_on: Plain
-    scored_ms: Positive
-    scored_speedup: Positive
+    scored_ms: Latency
+    scored_speedup: Speedup
 
     @model_validator(mode="after")
     def check_measured(self) -> StudyRow:
@@ -164,6 +197,25 @@ class StudyRow(Row):
         absent = [name for name in needed if getattr(self, name) is None]
         if self.latency_ms is not None and absent:
             raise ValueError(f"it has a latency, but no {absent[0]}")
+        return self
+
+    @model_validator(mode="after")
+    def check_counts(self) -> StudyRow:
+        """Refuse more of some evaluations than there were."""
+        for name in ("infeasible", "repaired"):
+            if (getattr(self, name) or 0) > self.evaluations:
+                raise ValueError(f"it has {self.evaluations} evaluations, but more {name} ones")
+        return self
+
+    @model_validator(mode="after")
+    def check_environment(self) -> StudyRow:
+        """Refuse an environment that is not the one of its problem."""
+        env, env_kwargs, model, _ = parse_json(self.problem)
+        apart = {"model", "devices"}  # a problem has them as the study names them
+        own = {name: value for name, value in self.env_kwargs.items() if name not in apart}
+        moved = "$" not in model and self.env_kwargs.get("model") != model
+        if (self.env, own) != (env, env_kwargs) or moved:
+            raise ValueError("its environment is not that of its problem")
         return self
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import lzma
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,19 +17,27 @@ from placement_gym.base.errors import UserError, warn_user
 from placement_gym.base.files import (
     FileError,
     explain_write_errors,
+    is_file,
     read_bytes,
     write_bytes,
 )
 from placement_gym.base.schemas.reading import check, parse_json
+from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.row_schema import StudyRow
+from placement_gym.bench.run.run_key import compute_key, describe_problem, read_run
 
 Json = dict[str, Any]
 AnyRow = TypeVar("AnyRow", bound=Mapping[str, Any])
 ROWS = "results.jsonl"
 PACKED_ROWS = "results.jsonl.xz"
 """Published rows, compressed; they are only read."""
+FILES = (PACKED_ROWS, ROWS)
 LOCK = ".lock"
 MAX_FILE_BYTES = 2**34
+MAX_UNPACKED_BYTES = 2**28
+"""Of a compressed file, of which some bytes may hold gigabytes."""
+MAX_DECODER_BYTES = 2**27
+"""Memory that the decoder may take; the strongest presets need half of it."""
 ROUNDING = 1e-9
 """Relative difference of two simulated latencies of one placement."""
 
@@ -82,13 +91,7 @@ def load_rows(path: Path) -> list[Json]:
     Raises:
         UserError: The file cannot be read, or a compressed one is damaged.
     """
-    rows, damaged = [], []
-    lines = unpack(path).split(b"\n") if path.is_file() else [b""]
-    for number, line in enumerate(lines[:-1], start=1):
-        try:
-            rows += [parse_row(line)] if line.strip() else []
-        except UserError as error:
-            damaged.append(f"line {number}: {error}")
+    rows, damaged = read_rows(path)
     if damaged:
         lines_out = f"{len(damaged)} damaged line{'s' * (len(damaged) > 1)}, left out"
         warn_user(
@@ -98,31 +101,58 @@ def load_rows(path: Path) -> list[Json]:
     return rows
 
 
+def read_rows(path: Path) -> tuple[list[Json], list[str]]:
+    """The rows of a results file, and a sentence for each damaged line; see ``load_rows``."""
+    rows, damaged = [], []
+    for number, line in enumerate(BytesIO(unpack(path) if is_file(path) else b""), start=1):
+        if not line.endswith(b"\n") or not line.strip():
+            continue
+        try:
+            rows.append(parse_row(line))
+        except UserError as error:
+            damaged.append(f"line {number}: {error}")
+    return rows, damaged
+
+
 def parse_row(line: bytes) -> Json:
     """A row from one line; fields that earlier versions did not write have their defaults.
+
+    Its key, its problem and its label are computed from what was run, whatever the line says: rows
+    are told apart by them.
 
     Raises:
         UserError: It is not valid JSON, or a field is missing or wrong.
     """
     values = parse_json(line)
-    row = check(StudyRow, values)
-    return row.model_dump(exclude=set(values)) | values
+    row = check(StudyRow, values).model_dump()
+    run = read_run(row)
+    return row | {
+        "key": compute_key(run),
+        "problem": describe_problem(run),
+        "label": AgentSpec(row["agent"], row["kwargs"]).label,
+    }
 
 
 def unpack(path: Path) -> bytes:
     """Read a results file, decompressed if its name ends in ``.xz``.
 
     Raises:
-        FileError: The file cannot be read.
+        FileError: The file cannot be read, or holds more than a study's rows.
         UserError: A compressed file is damaged.
     """
     content = read_bytes(path, MAX_FILE_BYTES)
     if path.suffix != ".xz":
         return content
     try:
-        return lzma.decompress(content)
+        decoder = lzma.LZMADecompressor(memlimit=MAX_DECODER_BYTES)
+        unpacked = decoder.decompress(content, MAX_UNPACKED_BYTES + 1)
     except lzma.LZMAError as error:
         raise UserError(f"{path} is damaged or not compressed by xz: {error}") from error
+    if len(unpacked) > MAX_UNPACKED_BYTES:
+        raise FileError(f"{path} holds more than {MAX_UNPACKED_BYTES} bytes once it is unpacked")
+    if not decoder.eof or decoder.unused_data:
+        raise UserError(f"{path} is damaged or not compressed by xz: it is not one whole stream")
+    return unpacked
 
 
 def load_runs(folder: Path) -> list[Json]:
@@ -130,8 +160,19 @@ def load_runs(folder: Path) -> list[Json]:
 
     Published rows, ``results.jsonl.xz``, come before those that were added since.
     """
-    files = (folder / PACKED_ROWS, folder / ROWS)
-    rows = [row for file in files for row in load_rows(file)]
+    return leave_out_retried([row for name in FILES for row in load_rows(folder / name)])
+
+
+def read_runs(folder: Path) -> tuple[list[Json], list[str]]:
+    """The rows of a folder's runs, and a sentence for each damaged line; see ``load_runs``."""
+    read = {name: read_rows(folder / name) for name in FILES}
+    rows = [row for found, _ in read.values() for row in found]
+    damaged = [f"{name}, {line}" for name, (_, lines) in read.items() for line in lines]
+    return leave_out_retried(rows), damaged
+
+
+def leave_out_retried(rows: Sequence[Json]) -> list[Json]:
+    """Rows without failed runs that were done again."""
     latest = {row["key"]: row for row in rows}
     return [row for row in rows if not row["error"] or row is latest[row["key"]]]
 
@@ -147,7 +188,7 @@ def group_by(field: str, rows: Iterable[AnyRow]) -> dict[str, list[AnyRow]]:
 def remove_rows(folder: Path, keys: Collection[str]) -> None:
     """Remove the rows of some runs; the file is replaced as a whole, other lines stay."""
     path = folder / ROWS
-    if keys and path.is_file():
+    if keys and is_file(path):
         lines = read_bytes(path, MAX_FILE_BYTES).splitlines(keepends=True)
         write_bytes(path, b"".join(line for line in lines if _key_of(line) not in keys))
 

@@ -150,10 +150,14 @@ def run_tasks(
                 )
                 on_row(task, row)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(
-                f"{n_done} of {len(tasks)} runs are in {folder / ROWS}; "
-                "rerun the command to continue"
-            ) from None
+            raise KeyboardInterrupt(describe_kept(n_done, len(tasks), folder)) from None
+
+
+def describe_kept(n_done: int, n_runs: int, folder: Path) -> str:
+    """State what an interrupt leaves, and how to go on."""
+    if not n_done:
+        return "no run has ended; rerun the command to start again"
+    return f"{n_done} of {n_runs} runs are in {folder / ROWS}; rerun the command to continue"
 
 
 def count_evaluation(bar: ProgressTask) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -11,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from placement_gym.base.errors import UserError
-from placement_gym.bench.run.row_schema import to_plain
+from placement_gym.base.files import is_path
+from placement_gym.bench.run.run_key import compute_key, describe_problem, read_run
 
 VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
@@ -46,15 +45,12 @@ class Task:
     @property
     def key(self) -> str:
         """Sixteen hex digits of all fields: equal tasks are one run."""
-        given = {name: value for name, value in vars(self).items() if value or name != "score_on"}
-        text = json.dumps(to_plain(given), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return compute_key(vars(self))
 
     @property
     def problem(self) -> str:
         """The problem as JSON: environment, its arguments, model, devices."""
-        parts = [self.env, self.env_kwargs, self.model, self.devices]
-        return json.dumps(to_plain(parts), sort_keys=True)
+        return describe_problem(vars(self))
 
     @property
     def make_kwargs(self) -> dict[str, Any]:
@@ -83,20 +79,25 @@ class Task:
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Task:
         """The task that made a row."""
-        env, env_kwargs, model, devices = json.loads(row["problem"])
-        own = {name: row[name] for name in ("agent", "kwargs", "seed", "budget", "score_on")}
-        return cls(env=env, env_kwargs=env_kwargs, model=model, devices=devices, **own)
+        return cls(**read_run(row))
 
 
 def expand_variables(path: str) -> str:
     """Replace ``$VARIABLE`` and ``${VARIABLE}`` in a path.
 
+    A variable has to name a folder or a file: no other value, such as a password, gets into the
+    path and so into messages.
+
     Raises:
-        UserError: A variable is not set.
+        UserError: A variable is not set, or names neither.
     """
-    missing = [name for name in VARIABLE.findall(path) if name not in os.environ]
-    if missing:
-        raise UserError(f"the study reads {path!r}: set the variable {missing[0]} first")
+    for name in VARIABLE.findall(path):
+        if name not in os.environ:
+            raise UserError(f"the study reads {path!r}: set the variable {name} first")
+        if not is_path(os.environ[name]):
+            raise UserError(
+                f"the study reads {path!r}: the variable {name} has to name a folder or a file"
+            )
     return os.path.expandvars(path)
 
 

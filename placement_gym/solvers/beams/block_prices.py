@@ -64,7 +64,7 @@ class PricedBlocks:
         self.kinds = interchangeable_devices(problem, costs, tasks.transfer_ms)
         self.alike = previous_alike(self.kinds)
         self.solved: dict[tuple[object, ...], Cost] = {}
-        self.grain = ROUNDING * float(tasks.ms.max(axis=1).sum())
+        self.grain = max(ROUNDING * float(tasks.ms.max(axis=1).sum()), np.finfo(np.float64).tiny)
         self.memory, self.bound_ms = self.first_prices(tasks)
 
     def first_prices(self, tasks: Tasks) -> tuple[FloatArray, float]:

@@ -30,6 +30,7 @@ def exact_pipeline(
 ) -> IntArray:
     """(n_units,) devices of the best contiguous split, the published DP.
 
+    Of memory pools it keeps each device's own limit alone, and refuses a split that does not fit.
     Leaves without work join their neighbour where that is exact: without memory limits, or if the
     split is as good as it would be with leaves that take no memory.
 
@@ -112,8 +113,25 @@ def narrow(search: SplitSearch, solve: Callable[[SplitSearch], Split]) -> Split:
             load_ms = find_largest_load_ms(search.problem, search.costs, split.device)
         below = search.below(load_ms)
         if below is None:
+            check_pools(search.problem, split)
             return split
         search = below
+
+
+def check_pools(problem: Problem, split: Split) -> None:
+    """Raise if devices that share memory hold too much: the search keeps each one's own limit.
+
+    A split that fits nevertheless is the best one.
+
+    Raises:
+        UserError: It does not fit.
+    """
+    excess = problem.infeasibility(split.device) if problem.tight_pools else ""
+    if excess:
+        raise UserError(
+            f"the best contiguous split by each device's own limit does not fit: {excess}; "
+            "max_load with contiguous=True keeps the limits of pools"
+        )
 
 
 def find_linear(search: SplitSearch) -> Split:

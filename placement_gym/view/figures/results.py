@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator
 
+from placement_gym.base.ratios import interval
 from placement_gym.base.texts import escape_figure_text, format_ms
 from placement_gym.view.figures.style import COLOURS, WITHIN
 
@@ -84,13 +85,13 @@ def draw_comparison(
     axes = figure.add_subplot()
     position = np.arange(len(measured))
     speedup = np.array([row[key] for row in measured])
-    noise = speedup * np.array([row["noise"] for row in measured])
+    ends = np.array([interval(row[key], row["noise"]) for row in measured]).reshape(-1, 2)
     won = [not over_reference and row["beats_best_single"] == "yes" for row in measured]
     colours = [COLOURS[2] if yes else COLOURS[0] for yes in won]
     # The axis holds every gain and limit, but of losses only as much as leaves gains readable.
-    furthest = max([1.0, *(speedup + noise), *(limits or {}).values()])
+    furthest = max([1.0, *ends[:, 1], *(limits or {}).values()])
     shown = max(LOSS_PER_GAIN * (furthest - 1.0), SMALLEST_LOSS)
-    least = min(1.0, float((speedup - noise).min())) - 0.06 * shown
+    least = min(1.0, float(ends[:, 0].min())) - 0.06 * shown
     nearest = max(0.0, 1.0 - shown, least)
     room = max(furthest - nearest, SMALLEST_LOSS / 2)
     axes.barh(position, speedup - 1.0, left=1.0, color=colours, height=0.7)
@@ -98,7 +99,9 @@ def draw_comparison(
     inside = speedup >= nearest
     axes.plot(speedup[inside], position[inside], "o", ms=4, color=COLOURS[7])
     axes.plot(np.full((~inside).sum(), nearest), position[~inside], "<", ms=7, color=COLOURS[7])
-    axes.errorbar(speedup, position, xerr=noise, fmt="none", ecolor=COLOURS[7], capsize=3)
+    axes.errorbar(
+        speedup, position, xerr=np.abs(ends.T - speedup), fmt="none", ecolor=COLOURS[7], capsize=3
+    )
     axes.axvline(1.0, color=COLOURS[7], lw=1.2)
     draw_limits(axes, limits or {})
     # Figures at the right edge, where no bar covers them.
@@ -206,7 +209,9 @@ def draw_fidelity(document: Mapping[str, Any]) -> Figure:
     axes.errorbar(
         measured,
         predicted,
-        xerr=measured * np.array([row["noise"] for row in rows]),
+        xerr=np.abs(
+            np.array([interval(row["measured_ms"], row["noise"]) for row in rows]).T - measured
+        ),
         fmt="o",
         ms=4,
         lw=0.8,

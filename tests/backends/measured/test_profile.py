@@ -159,6 +159,20 @@ def test_too_few_measurements_are_no_profile() -> None:
         profile.fit_costs(problem, operator_ms, placements, failed)
 
 
+@pytest.mark.parametrize(
+    ("reason", "advised"), [("Can't set the input tensor", True), ("out of memory", False)]
+)
+def test_binding_shapes_is_advised_where_it_helps(reason: str, advised: bool) -> None:
+    problem = build_simulated_problem(ModelSpec("tiny"), "cpu+dgpu").problem
+    graph = replace(problem.units.graph, data_shapes={"image": (1, 3, 64, 64)})
+    problem = replace(problem, units=replace(problem.units, graph=graph))
+    failed = [Measurement.failed(reason, 1.0) for _ in range(9)]
+    placements, operator_ms = [problem.single(0)] * 9, np.ones((len(graph), 2))
+    with pytest.raises(RuntimeError, match=reason) as raised:
+        profile.fit_costs(problem, operator_ms, placements, failed)
+    assert ("--shape" in str(raised.value)) == advised
+
+
 @pytest.mark.slow
 def test_a_profile_is_a_time_for_each_device() -> None:
     table = profile.measure_profile(build_here(ModelSpec("tiny"), protocol=QUICK))

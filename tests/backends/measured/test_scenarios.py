@@ -13,6 +13,7 @@ import openvino as ov
 import pytest
 from foreign_models import make_decoder
 from numpy.typing import NDArray
+from openvino import opset13 as ops
 from testbed import build_here
 
 import placement_gym
@@ -47,7 +48,7 @@ class FakeRequest:
 
     @property
     def output_tensors(self) -> list[Any]:
-        return [type("Tensor", (), {"data": np.array([self.state])})]
+        return [ov.Tensor(np.array([self.state]))]
 
 
 def decoder(name: str = "gpt", scenario: str = "chat-16-32", **kwargs: Any) -> MeasuredBackend:
@@ -96,6 +97,42 @@ def test_inputs_follow_the_scenario() -> None:
     assert prefill[2].tolist() == [[0, 1, 2, 3, 4]]
     assert last[2].tolist() == [[6]]
     assert last[1].tolist() == [[1] * 7]
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "kind"),
+    [
+        ("position", [], ov.Type.i64),
+        ("beamformed_audio", [1, 16], ov.Type.f32),
+        ("beam_scores", [2, 16], ov.Type.i32),
+        ("position_offsets", [1, 30], ov.Type.i32),
+        ("unmasked_image", [1, 16], ov.Type.f32),
+    ],
+)
+def test_an_input_is_not_guessed_from_a_part_of_its_name(
+    name: str, shape: list[int], kind: ov.Type
+) -> None:
+    x = ops.parameter(shape, kind, name=name)
+    first, last = (
+        np.asarray(values)
+        for (values,) in sample_steps(ov.Model([ops.result(x)], [x], "m"), "chat-4-4")[:5:4]
+    )
+    assert first.shape == last.shape == tuple(shape)
+    assert not (first == 1).all() or not shape
+    assert first.max() <= 1
+    assert last.max() <= 1
+
+
+def test_names_of_export_tools_hold_in_unions_and_tensorflow() -> None:
+    names = ("a/attention_mask", "input_mask:0", "position_ids", "cache_position", "beam_idx")
+    shapes = ([1, -1], [1, -1], [3, 1, -1], [-1], [2])
+    inputs = [
+        ops.parameter(shape, np.int64, name=name) for name, shape in zip(names, shapes, strict=True)
+    ]
+    model = ov.Model([ops.result(one) for one in inputs], inputs, "m")
+    _, token = sample_steps(model, "chat-4-1")
+    values = [np.asarray(one).tolist() for one in token]
+    assert values == [[[1] * 5], [[1] * 5], [[[4]]] * 3, [4], [0, 1]]
 
 
 def test_phases_of_a_measurement_are_kept_if_there_are_any() -> None:

@@ -101,5 +101,7 @@ def test_limits_of_a_batch_are_those_of_its_members(schedule: object) -> None:
     assert speedup.tolist() == [one.speedup for one in alone]
     assert feasible.tolist() == [one.feasible for one in alone]
     assert len(set(feasible.tolist())) == 2
+    shares = [one.excess_bytes / sum(one.memory_bytes) for one in alone]
+    assert (env.backend.excess_shares(assignments) * ~feasible).tolist() == shares
     _, none = env.backend.evaluate_batch(assignments[:0])
     assert len(none) == 0

@@ -17,7 +17,7 @@ from workload_files import edge, node, write_workload
 
 from placement_gym import CostTable, DevicePlacementEnv, DeviceSpec
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.envs.wrappers import PerUnit
+from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.problem.costs.analytic import analytic
 from placement_gym.problem.costs.semantics import PRESETS, Semantics, parse_schedule
 from placement_gym.schedules.simulator import Simulator
@@ -243,7 +243,7 @@ def test_per_unit_start_times_are_those_of_the_schedule(schedule: str) -> None:
 def test_per_unit_start_times_of_the_diamond_match_by_hand() -> None:
     problem = diamond_problem()
     backend = SimulatedBackend(problem, diamond_costs(problem), PRESETS["event"])
-    env = PerUnit(DevicePlacementEnv(backend))
+    env = PerUnitEnv(DevicePlacementEnv(backend))
     env.reset()
     observations = [env.step(device)[0] for device in (0, 1, 1, 0)]
     assert observations[-1]["start_ms"].tolist() == [0.0, 4.5, 6.5, 9.625]

@@ -43,6 +43,19 @@ def test_an_agent_without_learn_is_judged_by_its_one_placement(tmp_path: Path) -
     assert row.beats_best_single == "no"
 
 
+def test_the_greedy_column_shows_what_an_agent_calls_greedy(bench_env: BenchEnv) -> None:
+    problem = bench_env.base.problem
+    slow, fast = sorted((0, 1), key=lambda device: bench_env.base.singles.speedups()[device])
+
+    def make(env: Any, seed: int) -> FixedPlacement:
+        agent: Any = FixedPlacement(problem.single(fast))
+        agent.greedy = FixedPlacement(problem.single(slow))
+        return agent  # type: ignore[no-any-return]
+
+    row, _ = run_agent(bench_env, AgentSpec.of(make), seed=0, budget=5)
+    assert row.greedy_speedup == bench_env.base.singles.speedups()[slow]
+
+
 def test_simulated_rows_replay_exactly(bench_env: BenchEnv) -> None:
     row, placement = run_agent(bench_env, AgentSpec("window"), seed=0, budget=10)
     assert placement is not None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 from fakes import Greedy
 
-from placement_gym.bench.run.agents import AgentSpec, load_agent
+from placement_gym.bench.run.agents import AgentSpec, UnknownAgentError, load_agent
 
 SIM = "DevicePlacementSim-v0"
 
@@ -29,3 +32,23 @@ def test_an_agent_without_predict_is_refused() -> None:
 def test_a_mapping_with_other_keys_is_refused() -> None:
     with pytest.raises(ValueError, match="kwargs"):
         AgentSpec.of({"name": "random", "seed": 1})
+
+
+def test_another_package_of_the_agents_name_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "__init__.py").write_text("class Runner: ...")
+    about = tmp_path / "openai_agents-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: openai-agents\nVersion: 1\n")
+    (about / "top_level.txt").write_text("agents\n")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "agents"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UnknownAgentError) as raised:
+        load_agent("search")
+    monkeypatch.delitem(sys.modules, "agents")
+    assert f"in {tmp_path / 'agents'}" in str(raised.value)
+    assert "but that of openai-agents" in str(raised.value)
+    assert "environment of its own" in str(raised.value)

@@ -41,11 +41,17 @@ def row(bench_env: BenchEnv) -> rows_file.Json:
     return made.to_json()
 
 
-def keyed(row: rows_file.Json, key: str) -> rows_file.Json:
-    """The row as one of a study."""
-    problem = json.dumps([row["env"], {}, row["model"], None])
+def keyed(row: rows_file.Json, name: str) -> rows_file.Json:
+    """The row as one of a study, of a run with a seed of its own."""
+    own = {key: one for key, one in row["env_kwargs"].items() if key not in ("model", "devices")}
+    problem = json.dumps([row["env"], own, row["env_kwargs"]["model"], None])
     scored = {"score_on": {}, "scored_ms": None, "scored_speedup": None}
-    return {"key": key, "problem": problem, **scored, **row}
+    values = {"key": "", "problem": problem, **scored, **row, "seed": ord(name)}
+    return rows_file.parse_row(json.dumps(values).encode())
+
+
+def names_of(rows: list[rows_file.Json]) -> str:
+    return "".join(chr(row["seed"]) for row in rows)
 
 
 def test_removed_rows_leave_the_others_as_they_are(row: rows_file.Json, tmp_path: Path) -> None:
@@ -53,7 +59,7 @@ def test_removed_rows_leave_the_others_as_they_are(row: rows_file.Json, tmp_path
     for key in "abc":
         rows_file.append_row(path, keyed(row, key))
     before = path.read_text().splitlines()
-    rows_file.remove_rows(tmp_path, ["b"])
+    rows_file.remove_rows(tmp_path, [keyed(row, "b")["key"]])
     assert path.read_text().splitlines() == [before[0], before[2]]
 
 
@@ -85,8 +91,8 @@ def test_a_damaged_line_is_left_out_and_named(
     rows_file.append_row(path, keyed(row, "b"))
     with pytest.warns(PlacementGymWarning, match=f"1 damaged line.*line 2: .*{fault}"):
         rows = rows_file.load_rows(path)
-    assert [found["key"] for found in rows] == ["a", "b"]
-    rows_file.remove_rows(tmp_path, ["a"])
+    assert names_of(rows) == "ab"
+    rows_file.remove_rows(tmp_path, [rows[0]["key"]])
     assert path.read_bytes().splitlines()[0] == line
 
 
@@ -96,6 +102,12 @@ def test_a_row_with_a_wrong_field_is_damaged(row: rows_file.Json, tmp_path: Path
         *({"latency_ms": "fast"}, {"curve": [[1]]}, {"problem": "[1, 2]"}, {"seed": 0.5}),
         *({"latency_ms": 0.0}, {"placement": None}, {"repaired": "y"}, {"infeasible": -1}),
         *({"curve": [[None, 1.0, 1.0]]}, {"speedup": None}, {"doubt": 1}),
+        # what tables would print as inf, -inf or 11529215046068469760%
+        *({"wall_s": 1e308}, {"wall_s": -1.0}, {"infeasible": 2**62}, {"repaired": 3}),
+        *({"speedup": 1e300}, {"latency_ms": 1e300}, {"noise": 1e300}, {"taken": 1.5}),
+        *({"git": "trust me"}, {"time": "now"}, {"env": "DevicePlacement-v0"}),
+        {"env_kwargs": row["env_kwargs"] | {"schedule": "event"}},
+        {"env_kwargs": row["env_kwargs"] | {"model": "other.xml"}},
     ]
     for change in changes:
         wrong = keyed(row, "a") | change
@@ -103,8 +115,15 @@ def test_a_row_with_a_wrong_field_is_damaged(row: rows_file.Json, tmp_path: Path
             rows_file.append_row(path, wrong)
         with path.open("a") as file:
             file.write(json.dumps(wrong) + "\n")
-    with pytest.warns(PlacementGymWarning, match=r"11 damaged line.*'latency_ms'.*'curve"):
+    with pytest.warns(PlacementGymWarning, match=r"24 damaged line.*'latency_ms'.*'curve"):
         assert rows_file.load_rows(path) == []
+
+
+def test_rows_are_told_apart_by_what_was_run_not_by_what_they_say(row: rows_file.Json) -> None:
+    true = keyed(row, "a")
+    problem = true["problem"].replace(", ", ",  ")
+    false = true | {"key": "0" * 16, "label": "search", "problem": problem}
+    assert rows_file.parse_row(json.dumps(false).encode()) == true
 
 
 def test_a_full_disk_costs_the_new_row_alone(row: rows_file.Json, tmp_path: Path) -> None:
@@ -113,9 +132,9 @@ def test_a_full_disk_costs_the_new_row_alone(row: rows_file.Json, tmp_path: Path
     before = path.read_bytes()
     with full_disk(len(before) + 100), pytest.raises(FileError, match=r"results\.jsonl"):
         rows_file.append_row(path, keyed(row, "b"))
-    assert [found["key"] for found in rows_file.load_rows(path)] == ["a"]
+    assert names_of(rows_file.load_rows(path)) == "a"
     rows_file.append_row(path, keyed(row, "c"))
-    assert [found["key"] for found in rows_file.load_rows(path)] == ["a", "c"]
+    assert names_of(rows_file.load_rows(path)) == "ac"
     assert path.read_bytes().startswith(before)
 
 
@@ -152,10 +171,19 @@ def test_a_published_run_that_failed_is_replaced_by_a_later_one(
 
 
 def test_a_damaged_compressed_file_is_named(tmp_path: Path) -> None:
-    for content in (b"not xz", lzma.compress(b"{}" * 1000)[:60]):
+    for content in (b"not xz", lzma.compress(b"{}" * 1000)[:60], lzma.compress(b"") + b"x"):
         (tmp_path / rows_file.PACKED_ROWS).write_bytes(content)
         with pytest.raises(UserError, match=r"results\.jsonl\.xz is damaged"):
             rows_file.load_runs(tmp_path)
+
+
+def test_no_more_is_unpacked_than_a_study_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows_file, "MAX_UNPACKED_BYTES", 1000)
+    (tmp_path / rows_file.PACKED_ROWS).write_bytes(lzma.compress(b"\n" * 2**22))
+    with pytest.raises(FileError, match="more than 1000 bytes once it is unpacked"):
+        rows_file.load_runs(tmp_path)
 
 
 def test_blank_lines_cost_nothing(row: rows_file.Json, tmp_path: Path) -> None:

@@ -17,14 +17,15 @@ from placement_gym.base.errors import UserError
 from placement_gym.bench.run import rows as rows_file
 from placement_gym.bench.run.finalists import Finalist
 from placement_gym.bench.study.publishing import publish_rows
-from placement_gym.bench.study.replay import compare_measurements, validate
+from placement_gym.bench.study.replay import compare_measurements
+from placement_gym.bench.study.row_checks import validate
 from placement_gym.bench.study.runner import run_study
 from placement_gym.bench.study.spec import Study
 from placement_gym.cli.main import main
 
 
 def test_true_rows_are_valid(folder: Path) -> None:
-    assert not [verdict for verdict in validate(folder) if verdict.error]
+    assert not [verdict for verdict in validate(folder, study=REPORTED) if verdict.error]
 
 
 @pytest.mark.parametrize(
@@ -33,11 +34,18 @@ def test_true_rows_are_valid(folder: Path) -> None:
         ({"latency_ms": 0.9}, "now"),
         ({"latency_ms": 1 + 1e-6}, "now"),
         ({"evaluations": 31}, "exceed"),
-        ({"model_fingerprint": "0"}, "has changed"),
-        ({"seed": 7}, "key"),
+        ({"evaluations": 0, "repaired": 0, "infeasible": 0}, "no evaluation"),
+        ({"model_fingerprint": "0"}, "its model is not"),
+        ({"devices": []}, "its devices are not"),
         ({"speedup_vs_best_single": 9.0}, "speedup_vs_best_single was 9"),
         ({"placement": None, "latency_ms": None}, "neither"),
-        ({"env_kwargs": {"model": "gone.xml"}}, "cannot be replayed"),
+        ({"greedy_speedup": 9.0}, "greedy_speedup was 9"),
+        ({"latency_p90_ms": 0.5}, "latency_p90_ms was 0.5"),
+        ({"n_submodels": 99}, "n_submodels was 99"),
+        ({"beats_best_single": "maybe"}, "beats_best_single was maybe"),
+        ({"noise": 3.0}, "noise was 3"),
+        ({"placement": {"a": "CPU"}}, "cannot be replayed"),
+        ({"env_kwargs": {"model": "gone.xml"}}, "not that of its problem"),
     ],
 )
 def test_a_row_that_was_changed_is_not_valid(
@@ -47,7 +55,7 @@ def test_a_row_that_was_changed_is_not_valid(
     changed = row | change
     if change.get("latency_ms"):
         changed["latency_ms"] = row["latency_ms"] * change["latency_ms"]
-    (verdict,) = validate(write_rows(tmp_path, [changed]))
+    (verdict,) = validate(write_rows(tmp_path, [changed]), study=REPORTED)
     assert message in verdict.error
 
 
@@ -56,13 +64,15 @@ def test_another_placement_does_not_have_the_rows_latency(folder: Path, tmp_path
     swapped = {
         unit: "CPU" if device == "GPU" else "GPU" for unit, device in row["placement"].items()
     }
-    (verdict,) = validate(write_rows(tmp_path, [row | {"placement": swapped}]))
+    swapped_row = row | {"placement": swapped}
+    (verdict,) = validate(write_rows(tmp_path, [swapped_row]), study=REPORTED)
     assert "now" in verdict.error
 
 
 def test_a_row_that_appears_twice_is_not_valid(folder: Path, tmp_path: Path) -> None:
     write_rows(tmp_path, read_rows(folder)[:1] * 2)
-    assert [bool(verdict.error) for verdict in validate(tmp_path)] == [False, True]
+    errors = [verdict.error for verdict in validate(tmp_path, study=REPORTED)]
+    assert sorted(errors) == ["", "its run appears twice"]
 
 
 @pytest.mark.slow
@@ -84,12 +94,16 @@ def test_measured_rows_hold_within_noise(tmp_path: Path) -> None:
 
 
 def test_two_noisy_measurements_agree_within_their_noise() -> None:
-    row = {"speedup_vs_best_single": 1.2, "noise": 0.02}
+    row = {"speedup_vs_best_single": 1.2, "noise": 0.02, "doubt": "", "beats_best_single": "yes"}
     again = Measurement(latency_ms=1.0, reference_ms=1.2 * 1.07, noise=0.02)
     assert compare_measurements(row, Finalist(np.zeros(1, np.int64), again, 1.0)) == ""
     slower = replace(again, reference_ms=1.2 * 1.09)
     disagreement = compare_measurements(row, Finalist(np.zeros(1, np.int64), slower, 1.0))
     assert disagreement == "speedup_vs_best_single was 1.200 and is now 1.308"
+    again = Finalist(np.zeros(1, np.int64), again, 1.0)
+    assert "by its numbers 'yes'" in compare_measurements(row | {"beats_best_single": "no"}, again)
+    vague = row | {"speedup_vs_best_single": 9.0, "noise": 1e6, "beats_best_single": "within noise"}
+    assert compare_measurements(vague, again).startswith("speedup_vs_best_single was 9.000")
 
 
 def test_published_rows_are_those_of_the_study_in_its_order(folder: Path, tmp_path: Path) -> None:
@@ -126,9 +140,15 @@ def test_published_rows_name_no_machine_and_replay_anywhere(
     assert {row["host"] for row in rows} == {""}
     (tmp_path / "here" / "net.json").unlink()
     monkeypatch.setenv("NETS", str(tmp_path / "there"))
-    assert [replay.error for replay in validate(tmp_path / "published", quiet=True)] == ["", ""]
+    published = tmp_path / "published"
+    assert [replay.error for replay in validate(published, study=small)] == ["", ""]
+    assert all("which a row alone may not" in replay.error for replay in validate(published))
+    monkeypatch.setenv("NETS", "a password")
+    errors = [replay.error for replay in validate(published, study=small)]
+    assert all("NETS has to name a folder" in error for error in errors)
+    assert "a password" not in "".join(errors)
     monkeypatch.delenv("NETS")
-    errors = [replay.error for replay in validate(tmp_path / "published", quiet=True)]
+    errors = [replay.error for replay in validate(published, study=small)]
     assert all("set the variable NETS" in error for error in errors)
 
 

@@ -105,13 +105,21 @@ def test_empty_fields_of_a_file_are_as_if_left_out() -> None:
     assert empty.tasks() == study(agents=["random"]).tasks()
 
 
-def test_variables_of_a_path_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SOME_DATA", "/data")
+def test_variables_of_a_path_are_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_DATA", str(tmp_path))
     assert (
         expand_variables("${SOME_DATA}/a.json")
         == expand_variables("$SOME_DATA/a.json")
-        == "/data/a.json"
+        == f"{tmp_path}/a.json"
     )
+
+
+def test_aliases_that_stand_for_billions_of_values_are_refused(tmp_path: Path) -> None:
+    nines = "".join(f"  b{i}: &b{i} [{', '.join([f'*b{i - 1}'] * 9)}]\n" for i in range(1, 12))
+    text = f"env: E\nmodels: [a]\nagents: [b]\nbudget: 3\nenv_kwargs:\n  b0: &b0 [1]\n{nines}"
+    (tmp_path / "study.yaml").write_text(text)
+    with pytest.raises(UserError, match="its aliases make more than 1000000 values"):
+        Study.load(tmp_path / "study.yaml")
 
 
 def test_a_study_names_no_folder_to_write_logs_into(

@@ -20,8 +20,9 @@ from by_hand import (
 from pipelines import THROUGHPUT, draw_backend, is_pipeline, least_load_ms, plain_pipeline_ms
 from published import published
 
-from placement_gym import DeviceSpec
+from placement_gym import DeviceSpec, UserError
 from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.graph.units import group
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.bounds import load_ms as divided_load_ms
 from placement_gym.solvers.kinds import Kinds, interchangeable_devices
@@ -45,6 +46,11 @@ from placement_gym.solvers.pipelines.pipeline import (
     replicated_pipeline,
 )
 
+SOLVERS = {
+    "exact": exact_pipeline,
+    "linear": linear_pipeline,
+    "replicated": lambda problem, costs: replicated_pipeline(problem, costs).device,
+}
 LAYERS, OPERATORS = "LayerGraphs", "OperatorGraphs"
 VALUES = [
     (f"{LAYERS}/bert24_inference", 17.7899, 17.7899),
@@ -293,3 +299,18 @@ def test_priced_work_is_the_least_divided_load(seed: int) -> None:
     assert work.sum() == pytest.approx(divided_load_ms(problem, costs))
     unit, kind = np.nonzero(np.isfinite(ms))
     assert (work[unit] <= ms[unit, kind] * prices[kind] + 1e-12).all()
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_pool_is_kept_or_the_split_refused(solver: str) -> None:
+    graph = replace(made_graph(4, [(0, [1]), (1, [2]), (2, [3])]), weight_bytes=np.full(4, 100))
+    costs = cost_table(graph, np.array([[9.0, 1.0, 1.0]] * 4), [0.0] * 3)
+    free = problem_of(group(graph, "op"), costs)
+    for pool_bytes, fits in ((399, False), (400, True)):
+        host = [DeviceSpec(f"GPU.{i}", memory_bytes=pool_bytes, memory_pool="host") for i in (0, 1)]
+        problem = replace(free, devices=(DeviceSpec("CPU"), *host))
+        if fits:
+            assert problem.infeasibility(SOLVERS[solver](problem, costs)) == ""
+            continue
+        with pytest.raises(UserError, match="memory pool 'host'"):
+            SOLVERS[solver](problem, costs)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from itertools import combinations
 from typing import Any
@@ -7,16 +8,21 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from fakes import FakeBackend, diamond_backend, diamond_problem
+from fakes import FakeBackend, diamond_backend, diamond_costs, diamond_problem
 
-from placement_gym import DevicePlacementEnv, UserError
-from placement_gym.envs.wrappers import PerUnit
+import placement_gym
+from envs_registry import ENVS
+from placement_gym import DevicePlacementEnv, DeviceSpec, UserError
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.envs.per_unit import PerUnitEnv
+from placement_gym.envs.simulated_env import SimulatedEnv
+from placement_gym.problem.costs.semantics import Semantics
 
 N_UNITS = 4
 
 
-def per_unit(backend: Any = None, inner: dict[str, Any] | None = None, **kwargs: Any) -> PerUnit:
-    return PerUnit(DevicePlacementEnv(backend or diamond_backend(), **(inner or {})), **kwargs)
+def per_unit(backend: Any = None, inner: dict[str, Any] | None = None, **kwargs: Any) -> PerUnitEnv:
+    return PerUnitEnv(DevicePlacementEnv(backend or diamond_backend(), **(inner or {})), **kwargs)
 
 
 def play_episode(
@@ -144,18 +150,6 @@ def test_an_episode_leaves_the_best_placement_as_it_was() -> None:
         assert env.reset()[0]["placement"].tolist() == [0] * N_UNITS
 
 
-def test_placing_a_unit_leaves_the_evaluated_placement_as_it_was() -> None:
-    env = per_unit()
-    env.reset()
-    info = env.step(1)[4]
-    before = env.base.last_measurement
-    observations = [env.place(1) for _ in range(N_UNITS - 1)]
-    assert observations[-1]["placement"].tolist() == [1] * N_UNITS
-    assert env.base.last_measurement is before
-    assert list(env.base.placement().units.values()) == ["GPU", "CPU", "CPU", "CPU"]
-    assert env.base.get_info()["placement_hash"] == info["placement_hash"]
-
-
 def test_the_final_reward_evaluates_only_once_an_episode() -> None:
     backend = FakeBackend()
     env = per_unit(backend, reward="final")
@@ -204,10 +198,73 @@ def test_masks_are_those_of_the_current_unit() -> None:
     assert masks == [[True, True], [True, False], [True, True]]
 
 
-def test_masks_reach_through_the_wrappers_of_make() -> None:
-    for env_id, size in (("DevicePlacementPerUnitSim-v0", 2), ("DevicePlacementSim-v0", 14)):
-        env = gym.make(env_id, model="tiny")
-        assert env.get_wrapper_attr("action_masks")().shape == (size,)
+def test_masks_leave_out_devices_without_room_beside_the_units_placed() -> None:
+    gpu = DeviceSpec("GPU", memory_bytes=350)  # the units hold 100, 200, 300 and 400
+    env = per_unit(diamond_backend(diamond_problem((DeviceSpec("CPU"), gpu))))
+    env.reset(options={"placement": [1, 1, 1, 1]})
+    masks = [env.action_masks().tolist()]
+    for device in (0, 1, 0):
+        env.step(device)
+        masks.append(env.action_masks().tolist())
+    assert masks == [[True, True], [True, True], [True, False], [True, False]]
+
+
+def test_where_weights_have_no_limit_masks_are_support_alone() -> None:
+    problem = diamond_problem((DeviceSpec("CPU"), DeviceSpec("GPU", memory_bytes=50)))
+    env = per_unit(SimulatedBackend(problem, diamond_costs(problem), Semantics(memory="off")))
+    env.reset()
+    assert env.action_masks().all()
+
+
+@pytest.mark.parametrize("env_id", [env["id"] for env in ENVS if "Sim" in env["id"]])
+def test_spaces_and_masks_of_the_unwrapped_environment_are_its_own(env_id: str) -> None:
+    env = gym.make(env_id, model="tiny", max_devices=4)
+    inner: Any = env.unwrapped
+    assert (inner.observation_space, inner.action_space) == (
+        env.observation_space,
+        env.action_space,
+    )
+    size = int(np.sum(getattr(env.action_space, "nvec", getattr(env.action_space, "n", 0))))
+    assert inner.action_masks().shape == (size,)
+    assert env.get_wrapper_attr("action_masks")().tolist() == inner.action_masks().tolist()
+
+
+def test_maskable_ppo_learns_one_unit_per_step_and_keeps_the_limits() -> None:
+    maskable = pytest.importorskip("sb3_contrib")
+    devices = ["CPU", {"name": "GPU", "weight_share": 0.3}]
+    env = gym.make("DevicePlacementPerUnitSim-v0", model="tiny", devices=devices)
+    model = maskable.MaskablePPO("MultiInputPolicy", env, n_steps=16, batch_size=16, seed=0)
+    model.learn(32)
+    for seed in range(3):
+        assert placement_gym.play_episode(env, model, deterministic=False, seed=seed)["feasible"]
+
+
+def test_placement_env_is_the_environment_that_evaluates() -> None:
+    env = gym.make("DevicePlacementPerUnitSim-v0", model="tiny")
+    play_episode(env, [1] * 7)
+    base = placement_gym.placement_env(env)
+    assert type(base) is SimulatedEnv
+    assert base.placement().units == env.unwrapped.placement().units  # type: ignore[attr-defined]
+    assert set(base.placement().units.values()) == {"GPU"}
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: DevicePlacementEnv(diamond_backend()), lambda: per_unit()]
+)
+def test_a_step_after_the_end_of_an_episode_warns(make: Any) -> None:
+    env = make()
+    action = 1 if isinstance(env, PerUnitEnv) else [1] * N_UNITS
+    env.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        while not env.step(action)[2]:
+            pass
+    with pytest.warns(UserWarning, match=r"episode has ended.*reset\(\)"):
+        assert env.step(action)[2]
+    env.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env.step(action)
 
 
 @pytest.mark.parametrize("action", [-1, 2, [0, 1], [0]])
@@ -232,7 +289,7 @@ def test_unknown_start_and_reward_are_refused(argument: dict[str, Any], remedy: 
         per_unit(**argument)
 
 
-def test_every_argument_of_the_wrapper_goes_through_make() -> None:
+def test_every_argument_goes_through_make() -> None:
     own = {"start": "random", "reward": "final", "final_reward": "inverse_latency"}
     env = gym.make("DevicePlacementPerUnitSim-v0", model="tiny", max_nodes=9, **own)
     rewards, observations, infos = play_episode(env, [0] * 7, seed=0)

@@ -1,4 +1,4 @@
-"""The wrapper that places one unit per step."""
+"""The environment that places one unit per step."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from placement_gym.backends.protocol import Measurement
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.backends.protocol import Backend, Measurement
+from placement_gym.base.arrays import BoolArray, FloatArray, IntArray, UInt8
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs import rewards
-from placement_gym.envs.episode import PLACEMENT
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.episode import PLACEMENT, warn_finished
 from placement_gym.envs.observation import Observation, Observer
-from placement_gym.envs.placement_env import placement_env
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.decisions import check_placement_alone
+from placement_gym.problem.free_memory import free_memory_mask
+from placement_gym.problem.placement import Placement
+from placement_gym.problem.problem import Problem
 
 STARTS = ("first", "random", "best")
 PER_UNIT_REWARDS = ("improvement", "final")
 
 
-class PerUnit(
-    gym.Wrapper[Observation, np.int64, Observation, IntArray],
-    gym.utils.RecordConstructorArgs,
-):
+class PerUnitEnv(gym.Env[Observation, np.int64]):
     """Place one unit per step, in topological order (Placeto, section 3).
 
     ## Description
@@ -31,8 +33,8 @@ class PerUnit(
     Everything else is as in [all environments](env.py).
 
     ## Action Space
-    `Discrete(n_devices)`: the device of the current unit. `action_masks()` masks devices that
-    cannot run it.
+    `Discrete(n_devices)`: the device of the current unit. `env.unwrapped.action_masks()` masks
+    devices that cannot run it, or have no room for it beside the units placed so far.
 
     ## Observation Space
     That of all environments, with three more keys for N units.
@@ -67,32 +69,36 @@ class PerUnit(
     * v0: Initial version.
 
     Args:
-        env: The environment to place in.
+        base: Evaluates whole placements; its spaces, horizon and episodes are not used.
         start: Placement that an episode starts from: ``"first"``, all on the reference device;
             ``"random"``; or ``"best"``, the fastest seen since the last seed was set.
         reward: ``"improvement"``: what each step saved. ``"final"``: 0 until the last unit is
-            placed, then the inner environment's reward; only that placement is evaluated.
+            placed, then the reward of ``base``; only that placement is evaluated.
+
+    Attributes:
+        base: The environment that evaluates, as ``placement_env`` returns it.
 
     Raises:
-        ValueError: Unknown start or reward.
+        UserError: Unknown start or reward, or ``base`` decides more than the placement.
     """
 
+    metadata = DevicePlacementEnv.metadata
+
     def __init__(
-        self, env: gym.Env[Any, Any], start: str = "first", reward: str = "improvement"
+        self, base: DevicePlacementEnv, start: str = "first", reward: str = "improvement"
     ) -> None:
-        gym.utils.RecordConstructorArgs.__init__(self, start=start, reward=reward)
-        gym.Wrapper.__init__(self, env)
+        check_placement_alone(base.decisions)
         if start not in STARTS:
             raise unknown_name("start", start, STARTS)
         if reward not in PER_UNIT_REWARDS:
             raise unknown_name("reward", reward, PER_UNIT_REWARDS)
-        self.base = placement_env(env)
+        self.base, self.render_mode = base, base.render_mode
         self.start, self.final_only = start, reward == "final"
-        n_nodes, n_units = self.base.observer.n_nodes, self.base.problem.n_units
-        self.action_space = spaces.Discrete(self.base.observer.n_devices)
+        n_nodes, n_units = base.observer.n_nodes, base.problem.n_units
+        self.action_space = spaces.Discrete(base.observer.n_devices)
         self.observation_space: spaces.Space[Any] = spaces.Dict(
             {
-                **self.base.observation_space.spaces,  # type: ignore[attr-defined]
+                **base.observation_space.spaces,  # type: ignore[attr-defined]
                 "step": spaces.Box(0, n_units, (1,), np.int64),
                 "current_unit": spaces.Box(0, max(n_nodes - 1, 1), (1,), np.int64),
                 "visited": spaces.MultiBinary(n_nodes),
@@ -100,14 +106,15 @@ class PerUnit(
             }
         )
         self.current = 0
-        self.assignment = self.base.assignment
+        self.assignment = base.assignment
         self.best: tuple[float, IntArray] | None = None
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Start an episode at the first unit; the option ``placement`` goes before ``start``."""
-        _, info = self.env.reset(seed=seed, options=options)
+        super().reset(seed=seed)
+        _, info = self.base.reset(seed=seed, options=options)
         if seed is not None:
             self.best = None
         self.current = 0
@@ -123,35 +130,29 @@ class PerUnit(
 
     def choose_start(self) -> IntArray:
         """Return the (n_units,) assignment that an episode starts from."""
-        problem = self.base.problem
+        problem = self.problem
         if self.start == "random":
-            draws = self.base.np_random.random(problem.supported.shape) * problem.supported
+            draws = self.np_random.random(problem.supported.shape) * problem.supported
             return draws.argmax(axis=1).astype(np.int64)
         if self.start == "best" and self.best is not None:
             return self.best[1]
         return problem.single(problem.reference_device)
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Place the current unit.
+        """Place the current unit; after the last one nothing is placed.
 
         Raises:
             ValueError: The action is not a device index.
         """
+        if self.current == self.problem.n_units:
+            warn_finished()
+            return self.observe(), 0.0, True, False, self.base.get_info()
         self.move_current(action)
-        done = self.current == self.base.problem.n_units
-        reward = self.compute_reward(done)
+        done = self.current == self.problem.n_units
+        reward = self.reward_step(done)
         if self.base.render_mode == "human":
             self.base.render()
         return self.observe(), reward, done, False, self.base.get_info()
-
-    def place(self, action: Any) -> Observation:
-        """Place the current unit without evaluating the placement.
-
-        Raises:
-            ValueError: The action is not a device index.
-        """
-        self.move_current(action)
-        return self.observe()
 
     def move_current(self, action: Any) -> None:
         """Move the current unit to a device and go on to the next unit."""
@@ -164,11 +165,11 @@ class PerUnit(
         self.assignment[self.current] = self.base.layout.where_present(given)
         self.current += 1
 
-    def compute_reward(self, done: bool) -> float:
+    def reward_step(self, done: bool) -> float:
         """Evaluate the placement if this step has a reward, and keep it if it is the fastest."""
         if self.final_only and not done:
             return 0.0
-        before, n_units = self.base.last_measurement, self.base.problem.n_units
+        before, n_units = self.base.last_measurement, self.problem.n_units
         now = self.base.evaluate(self.assignment, keep=np.arange(n_units) == self.current - 1)
         self.assignment = self.base.assignment  # others may have made room
         self.update_best(now)
@@ -186,15 +187,64 @@ class PerUnit(
         return observe_unit(self.base.observer, self.assignment, self.current, start_ms)
 
     def action_masks(self) -> BoolArray:
-        """(n_devices,) bool, the devices that run the current unit."""
-        unit = min(self.current, self.base.problem.n_units - 1)
-        return self.base.observer.device_masks[unit].copy()
+        """(n_devices,) bool, the devices that run the current unit and have room for it.
+
+        Units that this episode has placed take memory, others none. Where no device has room, the
+        one with the most is left. Room counts where the backend limits weights.
+        """
+        unit = min(self.current, self.problem.n_units - 1)
+        masks: BoolArray = self.base.observer.device_masks[unit].copy()
+        if self.backend.limits_weights:
+            visited = np.arange(self.problem.n_units) < self.current
+            fits = free_memory_mask(self.problem, self.assignment, visited, unit)
+            masks[: len(fits)] = fits
+        return masks
+
+    @property
+    def problem(self) -> Problem:
+        """Units and devices."""
+        return self.base.problem
+
+    @property
+    def backend(self) -> Backend:
+        """What evaluates placements."""
+        return self.base.backend
+
+    @property
+    def graph(self) -> str:
+        """View of the problem's operators, kept in saved placements."""
+        return self.base.graph
+
+    @property
+    def objective(self) -> str:
+        """See ``DevicePlacementEnv.objective``."""
+        return self.base.objective
+
+    def placement(self) -> Placement:
+        """The placement that was evaluated last, to save or to compile with."""
+        return self.base.placement()
+
+    def graph_table(self, devices: bool | None = None) -> dict[int, Observation]:
+        """See ``DevicePlacementEnv.graph_table``."""
+        return self.base.graph_table(devices)
+
+    def cost_table(self) -> CostTable:
+        """See ``DevicePlacementEnv.cost_table``."""
+        return self.base.cost_table()
+
+    def render(self) -> str | UInt8 | None:
+        """See ``DevicePlacementEnv.render``."""
+        return self.base.render()
+
+    def close(self) -> None:
+        """See ``DevicePlacementEnv.close``."""
+        self.base.close()
 
 
 def observe_unit(
     observer: Observer, assignment: IntArray, current: int, start_ms: FloatArray | None
 ) -> Observation:
-    """The observation of ``PerUnit`` before a unit is placed.
+    """The observation of ``PerUnitEnv`` before a unit is placed.
 
     Args:
         observer: That of the environment.

@@ -1,0 +1,89 @@
+"""Options of agents: which ones a factory takes, checked before anything is made.
+
+A factory that hands further settings on is marked by ``hands_on_to``, or returns the algorithm that
+takes them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar, get_type_hints
+
+from placement_gym.base.errors import UserError, suggest
+
+Factory = TypeVar("Factory", bound=Callable[..., Any])
+GIVEN = {"self", "env", "seed", "policy_kwargs", "supported_action_spaces", "_init_setup_model"}
+"""Parameters that a factory or SB3 fills in, and ``policy``, which factories have of their own."""
+OTHER_NAMES = {
+    "lr": "learning_rate",
+    "epochs": "n_epochs",
+    "steps": "n_steps",
+    "discount": "gamma",
+    "entropy": "ent_coef",
+    "clip": "clip_range",
+    "start": "begin_with",
+    "elites": "imitate",
+}
+"""Options under the names that they have elsewhere."""
+
+
+def hands_on_to(target: Callable[..., Any]) -> Callable[[Factory], Factory]:
+    """Mark a factory whose further keywords are parameters of something else than its result."""
+
+    def mark(factory: Factory) -> Factory:
+        factory.hands_on_to = target  # type: ignore[attr-defined]
+        return factory
+
+    return mark
+
+
+def list_options(factory: Callable[..., Any]) -> set[str]:
+    """The names of the options that ``agents.make`` takes for a factory."""
+    named, hands_on = read_parameters(factory)
+    if hands_on:
+        target = getattr(factory, "hands_on_to", None) or get_type_hints(factory)["return"]
+        if isinstance(target, type):
+            named |= list_settings(target) - {"policy"}
+        else:
+            named |= list_options(target)
+    return named - GIVEN
+
+
+def list_settings(kind: type) -> set[str]:
+    """The parameters of a class, and of its bases as long as it hands keywords on to them."""
+    found: set[str] = set()
+    for one in kind.__mro__:
+        if "__init__" in vars(one):
+            named, hands_on = read_parameters(vars(one)["__init__"])
+            found |= named
+            if not hands_on:
+                break
+    return found - set(getattr(kind, "fixed_settings", ()))
+
+
+def read_parameters(function: Callable[..., Any]) -> tuple[set[str], bool]:
+    """Names of parameters, and whether there are further keywords."""
+    parameters = inspect.signature(function).parameters.values()
+    various = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    named = {one.name for one in parameters if one.kind not in various}
+    return named, any(one.kind is one.VAR_KEYWORD for one in parameters)
+
+
+def check_options(agent: str, factory: Callable[..., Any], given: Collection[str]) -> None:
+    """Raise unless a factory takes all options that are given.
+
+    Raises:
+        UserError: It does not; the message suggests the nearest name and lists all.
+    """
+    if not given:
+        return
+    known = list_options(factory)
+    for option in given:
+        if option not in known:
+            other = OTHER_NAMES.get(option)
+            near = f"; did you mean {other!r}?" if other in known else suggest(option, known)
+            listed = ", ".join(sorted(known)) or "none"
+            raise UserError(
+                f"agent {agent!r} has no option {option!r}{near or ';'} it has {listed}"
+            )

@@ -1,0 +1,82 @@
+"""Memory that devices hold once a placement runs, as their plugins report it.
+
+OpenVINO 2026.4 may leave the second GPU of a HETERO silently empty (openvino #38250, #38253): the
+placement then runs, with right outputs, elsewhere than it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from placement_gym.backends.failures import EngineFailureError, Kind
+from placement_gym.hardware.machine import load_plugin
+from placement_gym.problem.problem import Problem
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+STATISTICS = "GPU_MEMORY_STATISTICS"
+
+
+@dataclass(frozen=True)
+class MemoryWatch:
+    """What devices held before a placement was compiled.
+
+    Attributes:
+        core: The core that compiles it.
+        names: (n_devices,) the names, aliases included, under which each device is used.
+        before: (n_devices,) bytes then; None where a plugin does not report them.
+    """
+
+    core: ov.Core
+    names: tuple[tuple[str, ...], ...]
+    before: tuple[int | None, ...]
+
+    @classmethod
+    def start(cls, core: ov.Core, names: tuple[tuple[str, ...], ...]) -> MemoryWatch:
+        """Note what devices of a core hold now; (n_devices,) names that are registered."""
+        return cls(core, names, tuple(read_held_bytes(core, own) for own in names))
+
+    def held_bytes(self) -> tuple[int | None, ...]:
+        """(n_devices,) bytes allocated since ``start``; None where no plugin reports them."""
+        now = [read_held_bytes(self.core, own) for own in self.names]
+        return tuple(
+            None if held is None or before is None else held - before
+            for held, before in zip(now, self.before, strict=True)
+        )
+
+
+def read_held_bytes(core: ov.Core, names: Sequence[str]) -> int | None:
+    """Bytes of all kinds of memory that this process holds on a device, under all of its names.
+
+    Returns:
+        None if the device is not used, or its plugin does not report it.
+    """
+    if not names or any(STATISTICS not in load_plugin(core, name) for name in names):
+        return None
+    return sum(sum(core.get_property(name, STATISTICS).values()) for name in names)
+
+
+def check_held(
+    problem: Problem, placed_bytes: Sequence[int], held_bytes: Sequence[int | None]
+) -> None:
+    """Raise if a device was given weights and holds nothing.
+
+    Args:
+        problem: The devices.
+        placed_bytes: (n_devices,) bytes of weights that were placed on each device.
+        held_bytes: (n_devices,) bytes that each holds, as ``MemoryWatch.held_bytes`` has them.
+
+    Raises:
+        EngineFailureError: One holds nothing.
+    """
+    for name, placed, held in zip(problem.device_names, placed_bytes, held_bytes, strict=True):
+        if placed and held is not None and held <= 0:
+            raise EngineFailureError(
+                Kind.INFEASIBLE,
+                f"{name} holds nothing, though {placed / 1e6:.3g} MB of weights were placed on it: "
+                "OpenVINO ran them on another device. Some versions do so with two GPUs in one "
+                f"HETERO: place on one of them, or use Pipeline, which compiles {name} by itself",
+            )

@@ -1,0 +1,34 @@
+"""The key of a run: what tells one run from all others, whatever a file says."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from placement_gym.bench.run.row_schema import to_plain
+
+NAMES = ("agent", "kwargs", "env", "env_kwargs", "model", "devices", "seed", "budget", "score_on")
+OF_RUN = ("agent", "kwargs", "seed", "budget", "score_on")
+"""Those that a row states outside of its problem."""
+
+
+def compute_key(run: Mapping[str, Any]) -> str:
+    """Sixteen hex digits of the fields ``NAMES`` of a run: equal ones are one run."""
+    given = {name: run[name] for name in NAMES if run[name] or name != "score_on"}
+    text = json.dumps(to_plain(given), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def describe_problem(run: Mapping[str, Any]) -> str:
+    """The problem of a run as JSON: environment, its arguments, model, devices."""
+    parts = [run[name] for name in ("env", "env_kwargs", "model", "devices")]
+    return json.dumps(to_plain(parts), sort_keys=True)
+
+
+def read_run(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields ``NAMES`` of the run that a row is of; its environment is that of its problem."""
+    env, env_kwargs, model, devices = json.loads(row["problem"])
+    problem = {"env": env, "env_kwargs": env_kwargs, "model": model, "devices": devices}
+    return problem | {name: row[name] for name in OF_RUN}

@@ -1,0 +1,119 @@
+"""The one check of result rows: of a study's, of a folder's, of a leader board's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from placement_gym.base.errors import UserError
+from placement_gym.base.progress import progress_bar
+from placement_gym.bench.run.environment import BenchEnvs
+from placement_gym.bench.run.rows import ROWS, Json, read_runs
+from placement_gym.bench.study.replay import check_row
+from placement_gym.bench.study.replay_process import IsolatedReplays
+from placement_gym.bench.study.spec import Study
+from placement_gym.bench.study.task import Task
+
+REPLAY_TIMEOUT_S = 600.0
+"""Seconds that the replay of a row may take that is of no study of the reader's."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The result of replaying one row.
+
+    Attributes:
+        key: Key of the row; empty for a line that is no row.
+        label: Agent, model and seed, or the line.
+        error: Why the row is not valid, or an empty string.
+    """
+
+    key: str
+    label: str
+    error: str
+
+
+def validate(
+    folder: str | Path,
+    quiet: bool = False,
+    study: Study | None = None,
+    timeout_s: float = REPLAY_TIMEOUT_S,
+) -> Iterator[Replay]:
+    """Replay each row of a folder's results; see ``check_rows``.
+
+    A damaged line is not valid, and neither is a second row of one run.
+
+    Args:
+        folder: Where the results are.
+        quiet: Show no progress.
+        study: As for ``check_rows``.
+        timeout_s: As for ``check_rows``.
+
+    Raises:
+        UserError: There are no results of a study.
+    """
+    rows, damaged = read_runs(Path(folder))
+    if not rows and not damaged:
+        raise UserError(f"{folder} has no {ROWS} with rows of a study: run a study first")
+    for line in damaged:
+        name, _, error = line.partition(": ")
+        yield Replay("", name, error)
+    first = {row["key"]: place for place, row in reversed([*enumerate(rows)])}
+    for row in (row for place, row in enumerate(rows) if first[row["key"]] != place):
+        yield Replay(row["key"], name_run(row), "its run appears twice")
+    once = [rows[place] for place in first.values()]
+    for place, error in check_rows(once, study, quiet, timeout_s):
+        yield Replay(once[place]["key"], name_run(once[place]), error)
+
+
+def check_rows(
+    rows: Sequence[Json],
+    study: Study | None = None,
+    quiet: bool = False,
+    timeout_s: float = REPLAY_TIMEOUT_S,
+) -> Iterator[tuple[int, str]]:
+    """Replay rows, and say of each why it does not hold.
+
+    The environment of its problem is made again and its placement evaluated: what follows from
+    that must be what the row states. Simulated numbers must be the same; a measured speed-up over
+    the best single device must agree within twice the noise of both measurements, and the outputs
+    with those of the reference device. Evaluations must not exceed the budget, or one episode if
+    that is longer.
+
+    Args:
+        rows: As ``load_runs`` reads them.
+        study: Its problems may name files and variables. Other problems are those that the package
+            can make by itself, see ``row_limits``, and are replayed in a process of their own.
+        quiet: Show no progress.
+        timeout_s: Seconds that such a replay may take.
+
+    Yields:
+        The place of a row in ``rows``, and an empty string if it holds; those of one problem
+        follow each other.
+    """
+    known = {name_problem(task) for task in (study.tasks() if study else ())}
+    places = sorted(range(len(rows)), key=lambda place: str(rows[place]["problem"]))
+    with (
+        BenchEnvs() as envs,
+        closing(IsolatedReplays(timeout_s)) as isolated,
+        progress_bar(len(rows), "rows", quiet) as progress,
+    ):
+        for place in places:
+            row = rows[place]
+            progress.update(progress.task_ids[0], description=name_run(row))
+            trusted = name_problem(Task.of_row(row)) in known
+            yield place, check_row(row, envs) if trusted else isolated.check(row)
+            progress.advance(progress.task_ids[0])
+
+
+def name_problem(task: Task) -> str:
+    """The problem of a task, and the one where it is scored a second time."""
+    return json.dumps([task.problem, dict(task.score_on)], sort_keys=True)
+
+
+def name_run(row: Json) -> str:
+    """Agent, model and seed of a row."""
+    return f"{row['label']:.100}, {row['model']:.100}, seed {row['seed']}"

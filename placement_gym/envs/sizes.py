@@ -1,0 +1,62 @@
+"""Sizes of observations: a model takes those that it was trained with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gymnasium import spaces
+
+from placement_gym.base.errors import UserError
+
+Sizes = dict[str, int]
+KEYS = {"max_nodes": "node_mask", "max_edges": "edge_mask", "max_devices": "room"}
+"""Argument of ``gym.make`` -> key of an observation that has this size."""
+
+
+def read_sizes(observed: Any) -> Sizes:
+    """Numbers of nodes, edges and devices by the argument that pads to them, as far as known.
+
+    Args:
+        observed: An observation, of one or several environments, or the space of one. Others than
+            those of placement environments have no sizes.
+    """
+    if not isinstance(observed, Mapping):
+        return {}
+    # ``in`` means another thing for a space
+    known = {name: observed.get(key) for name, key in KEYS.items()}
+    sizes: Sizes = {name: one.shape[-1] for name, one in known.items() if one is not None}
+    placement = observed.get("placement")
+    if isinstance(placement, spaces.Box):  # ``room`` is there only where devices are observed
+        sizes["max_devices"] = int(placement.high.max()) + 1
+    return sizes
+
+
+def check_sizes(trained: Sizes, given: Sizes) -> None:
+    """Raise if a model is given other sizes than those that it was trained with.
+
+    Args:
+        trained: Its own.
+        given: Of the environment or observation; a size that only one of them has is left out.
+
+    Raises:
+        UserError: A size differs; the message names the arguments that make them equal.
+    """
+    shared = [name for name in KEYS if name in trained and name in given]
+    names = [name for name in shared if trained[name] != given[name]]
+    if not names:
+        return
+    most = {name: max(trained[name], given[name]) for name in names}
+    fits = all(most[name] == trained[name] for name in names)
+    common = write_sizes(most, names)
+    remedy = f"train it with {common}, and make this environment with the same"
+    raise UserError(
+        f"the model was trained with {write_sizes(trained, names)}, and is given "
+        f"{write_sizes(given, names)}: "
+        + (f"make this environment with {common}" if fits else remedy)
+    )
+
+
+def write_sizes(sizes: Sizes, names: list[str]) -> str:
+    """The sizes as arguments of ``gym.make``."""
+    return ", ".join(f"{name}={sizes[name]}" for name in names)

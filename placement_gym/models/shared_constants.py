@@ -1,0 +1,89 @@
+"""Constants that several operators read, as tied weights, and a model in which each has its own.
+
+OpenVINO 2026.4's CPU plugin computes two products wrong that read one square constant, once
+transposed. Copies with equal contents do not help for long, because a file stores them once, and
+the plugin finds them by their address: a product that transposes gets the transposed numbers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from placement_gym.models.tensors import copy_tensor
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+
+def shared_constants(model: ov.Model) -> list[str]:
+    """Names of constants that several inputs read, also behind a ``Convert``; the largest first."""
+    shared = [node for node in model.get_ordered_ops() if is_shared(node)]
+    shared.sort(key=lambda node: -int(np.prod(node.get_output_shape(0))))
+    return [node.get_friendly_name() for node in shared]
+
+
+def separate_constants(model: ov.Model) -> ov.Model:
+    """A copy of a model that computes the same, and in which each reader has its own constant.
+
+    It stays so when it is saved and read again, for products with a transposed constant.
+    """
+    clone = model.clone()
+    for node in clone.get_ordered_ops():
+        if not is_shared(node):
+            continue
+        for number, port in enumerate(list(node.output(0).get_target_inputs())):
+            transposed = is_transposing(port)
+            if number == 0 and not transposed:
+                continue
+            own = copy_constant(node, f"{node.get_friendly_name()}/copy{number}", transposed)
+            if transposed:
+                port.get_node().set_attribute("transpose_b", False)
+            port.replace_source_output(own.output(0))
+    clone.validate_nodes_and_infer_types()
+    return clone
+
+
+def is_shared(node: ov.Node) -> bool:
+    """Return whether several inputs read a constant, as it is or converted."""
+    return is_constant(node) and len(node.output(0).get_target_inputs()) > 1
+
+
+def is_constant(node: ov.Node) -> bool:
+    if node.get_type_name() == "Convert":
+        node = node.input_value(0).get_node()
+    return bool(node.get_type_name() == "Constant")
+
+
+def is_transposing(port: ov.Input) -> bool:
+    """Return whether a product reads a matrix of whole bytes transposed."""
+    node, matrix = port.get_node(), port.get_source_output()
+    if node.get_type_name() != "MatMul" or port.get_index() != 1:
+        return False
+    is_matrix = len(matrix.get_shape()) == 2 and stored(matrix.get_node()).bitwidth >= 8
+    return is_matrix and bool(node.get_attributes()["transpose_b"])
+
+
+def stored(node: ov.Node) -> ov.Type:
+    """The element type of a constant, before a ``Convert``."""
+    source = node.input_value(0) if node.get_type_name() == "Convert" else node.output(0)
+    return source.get_element_type()
+
+
+def copy_constant(node: ov.Node, name: str, transposed: bool) -> ov.Node:
+    """A constant of its own memory, converted where the first one is."""
+    import openvino as ov
+    from openvino import op
+    from openvino import opset13 as ops
+
+    if node.get_type_name() == "Convert":
+        inner = copy_constant(node.input_value(0).get_node(), f"{name}/stored", transposed)
+        own = ops.convert(inner, node.get_output_element_type(0).get_type_name())
+    elif transposed:
+        bits = np.ascontiguousarray(node.tensor_view.data.T)
+        own = op.Constant(copy_tensor(ov.Tensor(bits, bits.shape, node.get_element_type())))
+    else:
+        own = op.Constant(copy_tensor(node.tensor_view))
+    own.set_friendly_name(name)
+    return own

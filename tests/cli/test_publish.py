@@ -1,0 +1,29 @@
+"""Published rows are those that a leader board counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from studies import read_rows, study, write_rows
+
+from placement_gym.bench.run.rows import PACKED_ROWS
+from placement_gym.bench.study.runner import run_study
+from placement_gym.cli.main import main
+
+
+def test_rows_that_a_board_leaves_out_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = study(models=["tiny"], agents=["random"], seeds=1, budget=2)
+    small.save(tmp_path / "study.yaml")
+    out, to = tmp_path / "out", tmp_path / "to"
+    words = ["bench", "publish", str(tmp_path / "study.yaml"), "--out", str(out), "--to", str(to)]
+    run_study(small, out, "serial", quiet=True)
+    assert main([*words, "-q"]) == 0
+    assert capsys.readouterr().err == ""
+    write_rows(out, [row | {"latency_ms": row["latency_ms"] / 2} for row in read_rows(out)])
+    assert main([*words, "-q"]) == 1
+    printed = capsys.readouterr()
+    assert "a board leaves out random" in printed.err
+    assert str(to / PACKED_ROWS) in printed.out

@@ -1,0 +1,77 @@
+"""Paths that cannot be, and standard streams that are closed or full."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from placement_gym.cli.main import main
+from placement_gym.view.figures import style
+
+LONG = "n" * 256
+SIM = ["--env", "DevicePlacementSim-v0", "--model", "tiny"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["compare", *SIM, "--out", LONG],
+        ["compare", *SIM, "--devices", f"{LONG}.json", "--out", "OUT"],
+        ["plan", "-m", "tiny", "--out", LONG],
+        ["plan", "-m", "tiny", "--export", LONG, "--out", "OUT"],
+        ["check", "-m", "tiny", "--out", LONG],
+        ["profile", "-m", "tiny", "--out", f"{LONG}.json"],
+        ["profile", "-m", "tiny", "--out", f"{LONG}/costs.json"],
+        ["fidelity", "-m", "tiny", "--out", LONG],
+        ["evaluate", f"{LONG}.json"],
+        ["export", f"{LONG}.json", "--out", "OUT"],
+        ["view", LONG],
+        ["view", "x.json", "--out", f"{LONG}.html"],
+        ["view", "x.json", "--picture", f"{LONG}.png"],
+        ["bench", "run", "mismatch", "--out", LONG],
+    ],
+    ids=lambda words: " ".join(word.replace(LONG, "LONG") for word in words),
+)
+def test_a_name_that_is_too_long_is_the_users_error(
+    words: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith("placement-gym: cannot ")
+    assert "File name too long" in line
+
+
+@pytest.mark.parametrize("words", [["models"], ["models", "--json"], ["--version"], ["--help"]])
+def test_a_full_standard_output_is_said_in_one_line(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        monkeypatch.setattr(sys, "stdout", full)
+        assert main(words) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "placement-gym: the system refuses: No space left on device"
+    ]
+
+
+def test_closed_standard_streams_are_those_of_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    assert main(["models", "--json"]) == 0
+    assert main(["evaluate", "none.json"]) == 2
+
+
+def test_pictures_that_are_not_drawn_are_not_promised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = f"Rows, table{{}} and placements are in {tmp_path}/\n"
+    words = ["compare", *SIM, "--agents", "prefix", "--budget", "2", "--out", str(tmp_path)]
+    for note, pictures in (("", ", pictures"), ("it could not be drawn: disk full", "")):
+        monkeypatch.setattr(style, "draw_if_possible", lambda *_, note=note: note)
+        assert main(words) == 0
+        assert said.format(pictures) in capsys.readouterr().out

@@ -1,0 +1,67 @@
+"""Names, limits and properties of GPUs, as OpenVINO's own plugin takes them."""
+
+from __future__ import annotations
+
+import openvino as ov
+import pytest
+from gpu_models import make_problem, make_small
+
+from placement_gym import DeviceSpec
+from placement_gym.backends.measured.hetero import place_by_auto, place_by_hetero
+from placement_gym.hardware.device_requests import resolve_devices
+from placement_gym.hardware.properties import TAKEN
+
+pytestmark = pytest.mark.gpu_plugin
+
+VALUES = {
+    "EXECUTION_MODE_HINT": "ACCURACY",
+    "KV_CACHE_PRECISION": "f16",
+    "OFFLOAD_RATIO": 0.5,
+    "PERFORMANCE_HINT": "LATENCY",
+    **dict.fromkeys(
+        ("GPU_HOST_TASK_PRIORITY", "GPU_QUEUE_PRIORITY", "GPU_QUEUE_THROTTLE", "MODEL_PRIORITY"),
+        "LOW",
+    ),
+}
+"""Values of properties; others take 1."""
+NOT_HERE = {"GPU_ENABLE_LARGE_ALLOCATIONS", "ENABLE_CPU_RESERVATION"}
+"""The runtime for processors has no such allocations, and would reserve its own cores."""
+
+
+@pytest.mark.parametrize(("count", "names"), [("1", "GPU,GPU.0"), ("2", "GPU,GPU.0,GPU.1")])
+def test_openvino_takes_every_name_that_we_do(
+    count: str, names: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPU_LAYER_COUNT", count)
+    core = ov.Core()
+    for name in names.split(","):
+        devices = resolve_devices([name, "CPU"], "measured", core)
+        model, problem = make_problem(core, devices)
+        assert [device.name for device in devices] == [name, "CPU"]
+        assert problem.supports_all
+        assert set(place_by_hetero(core, model, problem).values()) <= {0, 1}
+        assert set(place_by_auto(core, model, problem).values()) == {0}
+
+
+def test_memory_and_largest_allocation_are_those_of_the_card(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GPU_LAYER_DISCRETE", "1")
+    monkeypatch.setenv("GPU_LAYER_MEMORY", "300000000")
+    gpu = resolve_devices("GPU", "measured", ov.Core())[0]
+    assert (gpu.memory_bytes, gpu.allocation_bytes) == (300_000_000, 150_000_000)
+    assert not gpu.memory_pool
+
+
+def test_the_plugin_takes_the_properties_that_we_allow() -> None:
+    core, model = ov.Core(), make_small()
+    for key in sorted(TAKEN["GPU"] - NOT_HERE):
+        spec = DeviceSpec("GPU", properties={key: VALUES.get(key, 1)})
+        assert core.compile_model(model, "GPU", spec.compile_properties()), key
+
+
+def test_the_plugin_refuses_the_properties_that_we_do() -> None:
+    core = ov.Core()
+    supported = set(core.get_property("GPU", "SUPPORTED_PROPERTIES"))
+    assert not supported & (TAKEN["CPU"] - TAKEN["GPU"])
+    assert not set(core.get_property("CPU", "SUPPORTED_PROPERTIES")) & (TAKEN["GPU"] - TAKEN["CPU"])

@@ -1,0 +1,56 @@
+"""What is known without data is copied for each part, whatever operators compute it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import openvino as ov
+import pytest
+from control_flow import WIDTH, branches, check_split, iterate, loop, parameter
+from openvino import opset1 as old
+from openvino import opset13 as ops
+
+
+def matrix(*shape: int) -> ov.Node:
+    return ops.constant(np.random.default_rng(0).standard_normal(shape, np.float32))
+
+
+def square(node: ov.Node) -> ov.Node:
+    return ops.reshape(node, ops.constant([WIDTH, WIDTH]), special_zero=False)
+
+
+def spread(node: ov.Node) -> ov.Node:
+    return ops.broadcast(node, ops.constant([WIDTH, WIDTH]))
+
+
+def interpolate() -> ov.Node:
+    options = {"axes": [2, 3], "mode": "nearest", "align_corners": False, "antialias": False}
+    options |= {"pads_begin": [0], "pads_end": [0]}
+    return old.interpolate(matrix(1, 1, 8, 8), ops.constant([WIDTH, WIDTH]), options)
+
+
+def count_up() -> ov.Node:
+    ends = (0.0, float(WIDTH * WIDTH), 1.0)
+    counted = old.range(*(ops.constant(np.float32(end)) for end in ends))
+    return ops.multiply(counted, ops.constant(np.float32(1e-3)))
+
+
+CHAINS: dict[str, Callable[[], ov.Node]] = {
+    "If": lambda: spread(branches(ops.constant([True]), matrix(1, WIDTH))),
+    "Loop": lambda: spread(loop(matrix(1, WIDTH), ops.constant(3))),
+    "TensorIterator": lambda: iterate(matrix(WIDTH, WIDTH)),
+    "Broadcast-1": lambda: old.broadcast(matrix(1, WIDTH), ops.constant([WIDTH, WIDTH])),
+    "Interpolate-0": lambda: square(interpolate()),
+    "Range-0": lambda: square(count_up()),
+}
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_parts_read_copies_of_any_chain_on_constants(chain: str) -> None:
+    x, shared = parameter(1, WIDTH), CHAINS[chain]()
+    node = x
+    for _ in range(3):
+        node = ops.tanh(ops.matmul(node, shared, False, False))
+    model = ov.Model([ops.result(node)], [x], "chain")
+    check_split(model, [np.random.default_rng(1).standard_normal((1, WIDTH), np.float32)])

@@ -1,0 +1,52 @@
+"""The blocks of docs/how_to/other_libraries.md, each in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parent.parent / "docs" / "how_to" / "other_libraries.md"
+FLAT, *BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+NAMES = ("torchrl", "tianshou", "skrl", "ray.rllib", "torch")
+"""The library of each block."""
+CHECK = """
+import placement_flat
+from stable_baselines3.common.env_checker import check_env
+env = placement_flat.make(max_nodes=9)
+assert (env.observation_space.dtype, env.observation_space.shape) == ("float32", (19,))
+check_env(env)
+"""
+
+
+def installed(name: str) -> bool:
+    return find_spec(name.partition(".")[0]) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [("stable_baselines3", CHECK), *zip(NAMES, BLOCKS, strict=True)],
+    ids=("flat", *NAMES),
+)
+def test_the_block_of_a_library_runs(name: str, code: str, tmp_path: Path) -> None:
+    if not installed(name):
+        pytest.skip(f"not installed; {PAGE.name} has the pip command")
+    (tmp_path / "placement_flat.py").write_text(FLAT)
+    (tmp_path / "block.py").write_text(code)
+    command = [sys.executable, "-W", "ignore", "block.py"]
+    # small networks: further threads only wait for each other
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    found = subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=500
+    )
+    assert found.returncode == 0, found.stderr[-3000:]
+
+
+def test_the_page_says_how_to_install_each_library() -> None:
+    commands = re.findall(r"^pip install \"?([a-z]+)", PAGE.read_text(), re.MULTILINE)
+    assert commands == [name.partition(".")[0] for name in NAMES[:-1]]
