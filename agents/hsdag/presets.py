@@ -11,8 +11,7 @@ from math import inf
 from typing import Any
 
 from agents.common.encoder import Conv
-from placement_gym.base.arguments import check_not_negative
-from placement_gym.base.errors import unknown_name
+from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs.observation import FEATURES
 
 PAPER_FEATURES = ("type", "shape", "in_degree", "out_degree", "fractal_dimension", "position")
@@ -20,6 +19,8 @@ PAPER_FEATURES = ("type", "shape", "in_degree", "out_degree", "fractal_dimension
 ALL_LEVELS = 64
 """Levels after which nothing is left to merge: each at least halves the groups that can."""
 FORMS = ("text", "code")
+CODE_ALONE = {"conv": "gcn", "directed": False, "gate": True}
+"""What the form of the code has no choice of."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,9 @@ class HSDAGOptions:
     def __post_init__(self) -> None:
         if self.form not in FORMS:
             raise unknown_name("form", self.form, FORMS)
-        for name in ("depth", "groups", "refine"):
-            check_not_negative(name, getattr(self, name))
+        for name, only in CODE_ALONE.items():
+            if self.form == "code" and getattr(self, name) != only:
+                raise UserError(f"form='code' has {name}={only!r} alone; form='text' has others")
 
 
 @dataclass(frozen=True)
