@@ -63,6 +63,8 @@ RECENT = 100
 FLOOR = "annealing"
 SINGLE_UNITS = "hsdag, single units"
 """HSDAG's encoder and placer alone: what grouping costs."""
+N_COLOURS = 10
+"""After which curves are dashed, as colours come again."""
 PUBLISHED = ("rnn", "gdp", "hdp", "placeto")
 """Published systems whose curves are not drawn."""
 
@@ -256,7 +258,8 @@ def draw(rows: Sequence[Row], path: Path) -> None:
             if curves:
                 at = sorted(set.intersection(*map(set, curves)))
                 mean = [stats.gmean([curve[n] for curve in curves]) / least for n in at]
-                panel.plot(at, mean, color=f"C{number}", label=agent, lw=1.5)
+                dashes = "--" if number >= N_COLOURS else "-"
+                panel.plot(at, mean, dashes, color=f"C{number}", label=agent, lw=1.5)
         panel.set_title(f"{problem.removesuffix('_inference')}, {mine[0]['units']} units", size=9)
         panel.set(xscale="log", yscale="log")
         panel.yaxis.set_major_locator(LogLocator(subs=(1.0, 1.2, 1.5, 2.0, 3.0, 5.0)))
