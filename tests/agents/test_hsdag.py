@@ -21,16 +21,17 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 import agents
 from agents.common import REINFORCE
 from agents.common.graph_data import MissingGraphError
+from agents.common.graphs import MIN_COST
 from agents.common.vec_env import vectorize as vectorized
 from agents.hsdag import HSDAGOptions, HSDAGPolicy, rollout
 from agents.hsdag.agent import make
-from agents.hsdag.networks import Networks
+from agents.hsdag.networks import Groups, Networks
 from agents.hsdag.presets import PRESETS
 from agents.hsdag.published import CodeNetworks
 from agents.hsdag.sampled_groups import SampledGroups
 from placement_gym.envs.episode import play_episode
 from placement_gym.envs.placement_env import placement_env
-from placement_gym.envs.rewards import inverse_latency
+from placement_gym.envs.rewards import REWARDS
 
 CPU = torch.device("cpu")
 PAPER = {"preset": "paper"}
@@ -299,17 +300,18 @@ def test_presets_have_the_values_of_the_table(preset: str) -> None:
     assert all(len(row["source"]) > 2 for row in rows)
 
 
-@pytest.mark.parametrize("preset", ["paper", "code"])
+@pytest.mark.parametrize("preset", PRESETS)
 def test_agents_and_policies_take_what_their_preset_says(preset: str) -> None:
     model, known = make(gym.make(SIMULATED, model="tiny"), 0, preset=preset), PRESETS[preset]
     assert model.policy.options == known.policy
     assert {name: getattr(model, name) for name in known.reinforce} == known.reinforce
     assert model.env.num_envs == known.envs["num_envs"]
     (group,) = model.policy.optimizer.param_groups
-    assert (group["betas"], group["weight_decay"]) == ((0.9, 0.999), 0)
+    assert group["betas"] == ((0.5, 0.999) if preset == "rl" else (0.9, 0.999))
+    assert group["weight_decay"] == 0
     assert model.policy.optimizer.__class__ is torch.optim.Adam
-    assert model.env.envs.reward is inverse_latency
-    assert model.observation_space["step"].high[0] == 20
+    assert model.env.envs.reward is REWARDS[known.envs["reward"]]
+    assert model.observation_space["step"].high[0] == known.envs["horizon"]
 
 
 def test_the_codes_parsing_ends_in_one_group() -> None:
@@ -380,6 +382,21 @@ def test_a_group_is_its_mean_gated_by_the_scores_within_it() -> None:
     pooled = networks.pool_groups(z, group, inner)
     torch.testing.assert_close(pooled[0], z[:3].mean(dim=0) * torch.stack(score).mean())
     torch.testing.assert_close(pooled[1:], z[3:])
+
+
+@torch.no_grad()
+def test_a_group_prefers_devices_by_the_sum_of_its_times() -> None:
+    networks = Networks(HSDAGOptions(features=("type",), hidden=6, cost_weight=2.0), 2, False)
+    for parameter in networks.placer[-1].parameters():
+        parameter.zero_()
+    unit, none = torch.arange(3), torch.empty(2, 0, dtype=torch.long)
+    leader, decides = torch.tensor([[0, 0, 2]]), torch.tensor([[True, False, True]])
+    group = torch.tensor([0, 0, 1])
+    groups = Groups(unit, group, none, torch.zeros_like(unit), unit, leader, decides, None)
+    costs = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    logits = networks(torch.randn(3, 6), costs, groups)[0]
+    times = torch.tensor([[4.0, 6.0], [4.0, 6.0], [5.0, 6.0]])
+    torch.testing.assert_close(logits, -2.0 * (times + MIN_COST).log())
 
 
 @torch.no_grad()
