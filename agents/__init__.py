@@ -46,6 +46,7 @@ AGENTS: dict[str, str] = {
     "logits": "agents.logits.agent:make",
     "logits-multiscale": "agents.logits.agent:make_multiscale",
     "logits-groups": "agents.logits.agent:make_groups",
+    "graph-groups": "agents.graph_groups.agent:make",
     "hsdag": "agents.hsdag.agent:make",
     "placeto": "agents.placeto.agent:make",
     "placeto-transfer": "agents.placeto.transfer:make",

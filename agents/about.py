@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 CHOICE, SEARCH, SOLVER, LEARNED = "fixed choice", "search", "solver", "learned"
 FORMS = ("rl", "paper")
-HSDAG = ("rl", "rl-redraw", "paper")
+HSDAG = ("rl", "paper", "code")
 TRAINED = "inception-hsdag-paper"
 """A policy of that problem, which comes with some agents."""
 
@@ -138,6 +138,7 @@ ABOUT: dict[str, About] = {
     "logits": About(LEARNED, "REINFORCE on a logit for each unit and device: the simplest learner"),
     "logits-multiscale": About(LEARNED, "the same, with logits for runs of units of every size"),
     "logits-groups": About(LEARNED, "the same, and learns which units follow a producer"),
+    "graph-groups": About(LEARNED, "the same, by a graph network, which fits other graphs, too"),
     "hsdag": About(LEARNED, "learns which units to place together, and where", HSDAG),
     "placeto": About(LEARNED, "moves one unit a step", FORMS, TRAINED),
     "placeto-transfer": About(LEARNED, "is trained on some graphs and places others"),

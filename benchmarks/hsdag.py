@@ -2,6 +2,8 @@
 
     python benchmarks/hsdag.py run --rows rows.jsonl        # runs what has no row yet
     python benchmarks/hsdag.py tables --rows docs/results/hsdag-rows.jsonl.gz
+    python benchmarks/hsdag.py numbers --rows docs/results/hsdag-rows.jsonl.gz
+    python benchmarks/hsdag.py parts --rows docs/results/hsdag-parts-rows.jsonl --budget 500
     python benchmarks/hsdag.py statistics
 
 Devices are ``hsdag-paper``, whose single-device latencies are the published ones. Learned agents
@@ -18,10 +20,20 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import Row, combine, make_env, make_parser, print_table, read_rows, run_missing
-from learning import POINTS, learn_in
+from common import (
+    Row,
+    combine,
+    group_by,
+    make_env,
+    make_parser,
+    print_table,
+    read_rows,
+    run_missing,
+)
+from learning import DRAWN, POINTS, SINGLE_UNITS, SMALL, learn_in
 
 import agents
+from agents.hsdag.presets import PAPER_FEATURES
 from placement_gym.bench.study.spec import Study
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.solvers.cuts import minimum_cut
@@ -31,13 +43,16 @@ TABLE_1 = {"inception-fp16": (728, 764), "resnet-fp16": (396, 411), "bert-8-fp16
 DEVICES = "hsdag-paper"
 SMALLER, WHOLE = "colocated", "op"
 """Units after the paper's co-location, and without coarsening."""
-HSDAG, RL, PLACETO, RNN = "HSDAG", "HSDAG, rl", "Placeto", "RNN-based"
+HSDAG, CODE, RL, PLACETO, RNN = "HSDAG", "HSDAG, code", "HSDAG, rl", "Placeto", "RNN-based"
 SINGLES = "HSDAG, rl without grouping"
+GROUPS = "graph-groups"
 MULTISCALE, ANNEALING, OPTIMUM = "logits-multiscale", "annealing", "proven optimum"
 ARMS: dict[str, Callable[..., Any]] = {
     HSDAG: partial(agents.make, "hsdag", preset="paper"),
+    CODE: partial(agents.make, "hsdag", preset="code"),
     RL: partial(agents.make, "hsdag"),
-    SINGLES: partial(agents.make, "hsdag", policy={"groups": 0, "depth": 0}),
+    SINGLES: partial(agents.make, "hsdag", policy={"depth": 0}),
+    GROUPS: partial(agents.make, GROUPS),
     MULTISCALE: partial(agents.make, "logits-multiscale"),
     ANNEALING: partial(agents.make, "annealing", start="random"),
     PLACETO: partial(agents.make, "placeto", preset="paper"),
@@ -46,6 +61,24 @@ ARMS: dict[str, Callable[..., Any]] = {
 TOO_LARGE = (RNN, "bert-8-fp16")
 """What the paper could not run either; it takes half an hour here."""
 KEYS = ("best_ms", "mean_ms")
+NUMBERS = {HSDAG: "paper", CODE: "code", RL: "rl", SINGLES: "rl, depth=0"}
+"""Presets of HSDAG, by arm."""
+PARTS: dict[str, dict[str, Any]] = {
+    "rl": {},
+    "without gate": {"gate": False},
+    "groups left to the scores": {"refine": 0.0},
+    "all dominant edges kept, one level": {"groups": 0.0, "depth": 1},
+    "without grouping": {"depth": 0},
+    "without devices' times": {"features": PAPER_FEATURES, "cost_weight": 0.0},
+}
+"""Options of the preset ``rl`` that leave out a part of it."""
+OF_LEARNING = {
+    "hsdag paper": HSDAG,
+    "hsdag code": CODE,
+    "hsdag": RL,
+    SINGLE_UNITS: SINGLES,
+}
+"""The same by the names of ``learning.py``."""
 SINGLE = {"CPU-only": 0, "GPU-only": 1, "OpenVINO-CPU": 0, "OpenVINO-GPU": 1}
 """Number of the device; OpenVINO's own choices put the whole model on one, as ``hsdag-paper``
 supports all operators on both."""
@@ -55,6 +88,12 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("--rows", type=Path, default=Path("hsdag.jsonl"), help="%(default)s")
+    parser.add_argument(
+        "--learning",
+        type=Path,
+        default=Path("docs/results/learning-rows.jsonl.gz"),
+        help="rows of folded graphs (%(default)s)",
+    )
     parser.add_argument("--arms", default=";".join(ARMS), help="separated by ; (%(default)s)")
     parser.add_argument("--granularity", default=SMALLER, choices=(SMALLER, WHOLE), help="of units")
     parser.add_argument("--budget", type=int, default=2000, help="placements (%(default)s)")
@@ -108,6 +147,29 @@ def find_optimum_ms(env: DevicePlacementEnv) -> float:
     return float(env.backend.evaluate(found.assignment).latency_ms)
 
 
+def run_parts(options: argparse.Namespace) -> None:
+    """Do the runs of parts that the file lacks, on folded graphs, and print all."""
+    jobs = combine(seed=range(options.seeds), problem=SMALL, part=PARTS, budget=[options.budget])
+    rows = run_missing(options.rows, jobs, run_part)
+    lines = []
+    for (part,), mine in group_by(rows, "part").items():
+        line: Row = {"variant": part}
+        for problem in SMALL:
+            above = [100.0 * (row["best_ms"][str(row["budget"])] / row["optimum_ms"] - 1.0)
+                     for row in mine if row["problem"] == problem]  # fmt: skip
+            line[problem] = f"{np.mean(above):.1f} ({min(above):.1f} to {max(above):.1f})"
+        line["CPU s"] = f"{np.mean([row['cpu_s'] for row in mine]):.1f}"
+        lines.append(line)
+    print_table(lines, "best placement, % above the optimum: mean over seeds, and range")
+
+
+def run_part(seed: int, problem: str, part: str, budget: int) -> Row:
+    """One run of a variant."""
+    env = make_env(problem, devices=DEVICES, observe_graph=False)
+    make = partial(agents.make, "hsdag", policy=PARTS[part])
+    return learn_in(env, make, seed, budget) | {"optimum_ms": find_optimum_ms(env)}
+
+
 def print_statistics(options: argparse.Namespace) -> None:
     """Print the sizes of the graphs, and what share of the twin's time weight converts take."""
     lines = []
@@ -139,6 +201,35 @@ def print_statistics(options: argparse.Namespace) -> None:
             }
         )
     print_table(lines)
+
+
+def print_numbers(options: argparse.Namespace) -> None:
+    """Print every number of HSDAG: raw graphs, and folded ones from the rows of ``learning.py``."""
+    found = [row | {"graph": "raw, fp16"} for row in read_rows(options.rows)]
+    found = [row for row in found if row["granularity"] == SMALLER]
+    for row in read_rows(options.learning):
+        if row["problem"] in SMALL and row["budget"] <= DRAWN:
+            arm = OF_LEARNING.get(row["agent"])
+            found.append(row | {"graph": "folded", "arm": arm, "model": row["problem"]})
+    published = Study.load("paper").published[HSDAG]
+    lines = []
+    for (graph, model, arm), mine in group_by(found, "graph", "model", "arm").items():
+        if arm in NUMBERS:
+            best = [row["best_ms"][str(row["budget"])] for row in mine]
+            values = (np.mean(best), min(best), max(best))
+            lines.append(
+                {
+                    "model": shorten(model),
+                    "graph": f"{graph}, {mine[0]['units']} units",
+                    "preset": NUMBERS[arm],
+                    "budget": mine[0]["budget"],
+                    "seeds": len(mine),
+                    "version": mine[0]["version"],
+                    "best, ms": "{:.4g} ({:.4g} to {:.4g})".format(*values),
+                    "published, ms": published[shorten(model)],
+                }
+            )
+    print_table(sorted(lines, key=lambda line: (line["graph"], line["model"], line["preset"])))
 
 
 def print_tables(options: argparse.Namespace) -> None:
@@ -246,6 +337,8 @@ def describe_arms(rows: Sequence[Row]) -> list[Row]:
 COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
     "run": run_all,
     "tables": print_tables,
+    "numbers": print_numbers,
+    "parts": run_parts,
     "statistics": print_statistics,
 }
 

@@ -37,6 +37,7 @@ from scipy import stats
 from stable_baselines3 import PPO
 
 import agents
+import placement_gym
 from placement_gym.base.arrays import FloatArray
 from placement_gym.bench.run.budget import BudgetReached
 from placement_gym.envs.env import DevicePlacementEnv
@@ -55,9 +56,15 @@ LIMITED = (
 POINTS = (100, 500, 2000, 10_000)
 DRAWN = 2000
 """Budget of the runs whose curves, greedy placements and seconds are shown."""
+VERSION = f"after {placement_gym.__version__}"
+"""Of the runs that are made now; that of a release is the name of its tag."""
 RECENT = 100
 """Placements that a mean is of."""
 FLOOR = "annealing"
+SINGLE_UNITS = "hsdag, single units"
+"""HSDAG's encoder and placer alone: what grouping costs."""
+N_COLOURS = 10
+"""After which curves are dashed, as colours come again."""
 PUBLISHED = ("rnn", "gdp", "hdp", "placeto")
 """Published systems whose curves are not drawn."""
 
@@ -70,11 +77,16 @@ def make_ppo(env: DevicePlacementEnv, seed: int) -> PPO:
 AGENTS: dict[str, Callable[..., Any]] = {
     **{
         name: partial(agents.make, name)
-        for name in ("logits", "logits-multiscale", "logits-groups", "hsdag", "post", *PUBLISHED)
+        for name in ("logits", "logits-multiscale", "logits-groups", "graph-groups", "hsdag")
     },
-    "hsdag rl-redraw": partial(agents.make, "hsdag", preset="rl-redraw"),
+    SINGLE_UNITS: partial(agents.make, "hsdag", policy={"depth": 0}),
+    **{name: partial(agents.make, name) for name in ("post", *PUBLISHED)},
+    "graph-groups, redrawn": partial(
+        agents.make, "graph-groups", redraw=100, envs={"num_envs": 5}, n_steps=4
+    ),
     FLOOR: partial(agents.make, FLOOR, start="random"),
     "hsdag paper": partial(agents.make, "hsdag", preset="paper"),
+    "hsdag code": partial(agents.make, "hsdag", preset="code"),
     "ppo": make_ppo,
 }
 """Learned agents from random starts, and what they are compared with."""
@@ -166,6 +178,7 @@ def learn_in(env: DevicePlacementEnv, make: Callable[..., Any], seed: int, budge
         "greedy_ms": greedy,
         "infeasible": int((speedups == 0.0).sum()),
         "cpu_s": round(cpu_s, 2),
+        "version": VERSION,
     }
 
 
@@ -245,7 +258,8 @@ def draw(rows: Sequence[Row], path: Path) -> None:
             if curves:
                 at = sorted(set.intersection(*map(set, curves)))
                 mean = [stats.gmean([curve[n] for curve in curves]) / least for n in at]
-                panel.plot(at, mean, color=f"C{number}", label=agent, lw=1.5)
+                dashes = "--" if number >= N_COLOURS else "-"
+                panel.plot(at, mean, dashes, color=f"C{number}", label=agent, lw=1.5)
         panel.set_title(f"{problem.removesuffix('_inference')}, {mine[0]['units']} units", size=9)
         panel.set(xscale="log", yscale="log")
         panel.yaxis.set_major_locator(LogLocator(subs=(1.0, 1.2, 1.5, 2.0, 3.0, 5.0)))

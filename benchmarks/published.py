@@ -62,10 +62,10 @@ IMITATING = {**STARTED, "imitate": 10.0}
 """Beginning and imitation of the agents whose row says that they begin with heuristics."""
 
 
-LEARNED = ("rnn", "hdp", "post", "placeto", "doppler", "gdp", "hsdag")
+LEARNED, GROUPS = ("rnn", "hdp", "post", "placeto", "doppler", "gdp", "hsdag"), "graph-groups"
 CLASSIC = ("heft", "random-blocks", "hill-climb", "search", "critical-path")
 HSDAG_PARTS: dict[str, dict[str, Any]] = {
-    "grouping": {"groups": 0, "depth": 0},
+    "grouping": {"depth": 0},
     "encoder": {"layers": 0},
     "times": {"cost_weight": 0.0},
 }
@@ -73,11 +73,12 @@ HSDAG_PARTS: dict[str, dict[str, Any]] = {
 
 def make_arms() -> dict[str, AgentSpec]:
     """Every arm by its label: agents, the papers' forms, and parts left out."""
-    arms = {name: AgentSpec(name) for name in (*CLASSIC, *LEARNED)}
+    arms = {name: AgentSpec(name) for name in (*CLASSIC, *LEARNED, GROUPS)}
     for name in LEARNED:
         arms[f"{name}, paper"] = AgentSpec(name, {"preset": "paper"})
+    for name in (*LEARNED[:-1], GROUPS):
         arms[f"{name}, heuristics"] = AgentSpec(name, STARTED)
-    for name in ("hsdag", "rnn", "hdp", "gdp", "post"):
+    for name in (GROUPS, "rnn", "hdp", "gdp", "post"):
         arms[f"{name}, heuristics and imitation"] = AgentSpec(name, IMITATING)
     imitating = {**STARTED, "imitate": 1.0}
     arms["doppler, heuristics and imitation"] = AgentSpec("doppler", imitating)

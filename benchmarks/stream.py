@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path(), help="of networks (%(default)s)")
     parser.add_argument("--problems", type=int, default=1000, help="how many (%(default)s)")
     parser.add_argument("--split", default="test", help="test or validation (%(default)s)")
-    parser.add_argument("--networks", default="HSDAG,GO", help="of WAYS (%(default)s)")
+    parser.add_argument("--networks", default="graph-groups,GO", help="of WAYS (%(default)s)")
     parser.add_argument("--seeds", default="0", help="of the trainings, as 0,1,2 (%(default)s)")
     parser.add_argument("--tables", action="store_true", help="print tables of the rows alone")
     parser.add_argument("--picture", type=Path, help="draw the rows' picture instead")

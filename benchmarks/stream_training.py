@@ -16,13 +16,13 @@ from stream_problems import MAX_UNITS, SIZES, draw_problem
 
 from agents.common.weights import load_weights, save_weights
 from agents.gdp.agent import make_trainer as make_go
-from agents.hsdag.agent import make_trainer as make_hsdag
+from agents.graph_groups.agent import make_trainer as make_graph_groups
 from agents.placeto.agent import make_trainer as make_placeto
 from placement_gym.base.arrays import IntArray
 from placement_gym.envs.simulated_env import SimulatedEnv
 from placement_gym.solvers.search import search
 
-TRAINERS = {"gdp": make_go, "hsdag": make_hsdag, "placeto": make_placeto}
+TRAINERS = {"gdp": make_go, "graph-groups": make_graph_groups, "placeto": make_placeto}
 PROBLEMS, EPISODES = 8, 8
 """Of an update, and placements of each; Placeto's are a part of an episode."""
 TEACHING, EPOCHS = 6, 4
@@ -57,13 +57,15 @@ class Way:
 
 
 GO = {"hidden": 64, "layers": 1, "segment": 256, "memory": 256, "recompute": False}
-HSDAG = {"devices": True, "hidden": 64}
+GRAPH_GROUPS = {"devices": True, "hidden": 64}
 PLACETO = {"devices": True}
 SLOW = {"learning_rate": 3e-4}
 WAYS = {
-    "HSDAG": Way("hsdag", HSDAG, 250),
-    "HSDAG imitating": Way("hsdag", HSDAG, 0, 100),
-    "HSDAG imitating first": Way("hsdag", HSDAG, 100, after="HSDAG imitating", settings=SLOW),
+    "graph-groups": Way("graph-groups", GRAPH_GROUPS, 250),
+    "graph-groups imitating": Way("graph-groups", GRAPH_GROUPS, 0, 100),
+    "graph-groups imitating first": Way(
+        "graph-groups", GRAPH_GROUPS, 100, after="graph-groups imitating", settings=SLOW
+    ),
     "GO": Way("gdp", GO, 150, adapting={"n_epochs": 1}),
     "GO imitating": Way(
         "gdp", GO, 0, 100, adapting={"n_epochs": 1}, settings={"learning_rate": 1e-3}

@@ -45,7 +45,8 @@ def variants(preset: str) -> dict[str, dict]:
         "without output shape": without("shape"),
         "without node ID": without("position"),
         "without graph structure": without(*STRUCTURE),
-        "without grouping": hsdag({"groups": 0, "depth": 0}),
+        "without grouping": hsdag({"depth": 0}),
+        "without gate": hsdag({"gate": False}),
         "without GNN": hsdag({"layers": 0}),
         "GAT": hsdag({"conv": "gat"}),
         "GIN": hsdag({"conv": "gin"}),
@@ -61,8 +62,9 @@ def changes_of_rl(hsdag, without) -> dict[str, dict]:
     """Variants of the preset ``rl`` alone."""
     return {
         "symmetrised GCN": hsdag({"directed": False}),
-        "groups parsed": hsdag({"groups": 0}),
-        "without table": hsdag({"table": False}),
+        "all dominant edges kept": hsdag({"groups": 0}),
+        "one level, all kept": hsdag({"groups": 0, "depth": 1}),
+        "groups left to the scores": hsdag({"refine": 0}),
         "without devices' times": without("cost", cost_weight=0.0),
         "with imitation": hsdag(imitate=10.0),
         "reward 1 / latency": hsdag(envs={"num_envs": 20, "reward": "inverse_latency"}),

@@ -1,9 +1,8 @@
 """HSDAG in one file, in the order of the paper (NeurIPS 2024, arXiv 2405.14185).
 
 It needs torch, torch-geometric and placement_gym, nothing of agents/, and learns as
-agents.make("hsdag", env) does: groups are drawn with each placement. With --paper groups are
-parsed, as published, and it learns as preset="paper". agents/hsdag/README.md says where both differ
-from the paper.
+agents.make("hsdag", env) does; with --paper as its preset "paper". agents/hsdag/README.md says
+where both differ from the paper.
 
     python examples/hsdag_single_file.py --model inception --devices hsdag-paper
 """
@@ -17,10 +16,11 @@ from functools import partial
 import gymnasium as gym
 import numpy as np
 import torch
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from torch import Tensor, nn
-from torch.distributions import Categorical
+from torch.distributions import Bernoulli, Categorical
 from torch.nn import functional
-from torch.nn.functional import logsigmoid
 from torch_geometric.nn import GCNConv
 from torch_geometric.utils import degree, scatter
 
@@ -40,7 +40,9 @@ RL = {
     "cost_weight": 2.0,  # the first one, of log times
     "features": tuple(FEATURES),
     "directed": True,
-    "groups": 30,  # about so many are drawn at first
+    "levels": 64,  # of parsing: until nothing is left to merge
+    "groups": 30,  # about so many at first, as dominant edges are kept by chance
+    "refine": 200,  # placements in which that number doubles
 }
 PAPER = {
     "placements": 1,
@@ -53,14 +55,14 @@ PAPER = {
     "cost_weight": 0.0,
     "features": PAPER_FEATURES,
     "directed": False,
-    "groups": 0,  # parsed
+    "levels": 1,
+    "groups": 0,  # all dominant edges are kept
+    "refine": 0,
 }
 HIDDEN, DROPOUT = 128, 0.2
 """Width of an embedding, and dropout while groups are parsed."""
 MIN_SPREAD = 0.05
 """What advantages are divided by at least: rollouts that hardly differ tell little."""
-TABLE_STEP, FOLLOWING_STEP = 100.0, 50.0
-"""Steps of tables of logits, relative to those of weights."""
 TINY = 1e-3
 """Added to times before their logarithm, in mean times."""
 REFUSED = -1e9
@@ -103,13 +105,6 @@ class Graph:
         scaled[:, cost] = torch.where(x[:, cost] > 0, (x[:, cost] + TINY).log(), 0.0)
         blocks = [scaled[:, FEATURES[name]] for name in FEATURES if name in features]
         self.x = torch.cat(blocks, dim=1)
-        # the producer that a unit may follow: the latest before it; itself if there is none
-        source, target = self.edges[:, self.edges[0] < self.edges[1]]
-        itself = torch.arange(self.n)
-        latest = torch.full_like(itself, -1).scatter_reduce(0, target, source, "amax")
-        self.leader = torch.where(latest < 0, itself, latest)
-        shared = (self.allowed | ~self.allowed[self.leader]).all(dim=1)
-        self.follows = (self.leader != itself) & shared
         self.both_ways = torch.cat([self.edges, self.edges.flip(0)], dim=1)
 
     def weigh(self, ends: Tensor) -> Tensor:
@@ -151,7 +146,7 @@ class Convolution(nn.Module):
 class Networks(nn.Module):
     def __init__(self, graph: Graph, options: argparse.Namespace) -> None:
         super().__init__()
-        self.graph, self.groups = graph, options.groups
+        self.graph = graph
         width = graph.x.shape[1]
         self.enter = nn.ModuleList([make_dense(width, HIDDEN), make_dense(HIDDEN, HIDDEN)])
         self.convolutions = nn.ModuleList(Convolution(HIDDEN, options.directed) for _ in range(2))
@@ -159,9 +154,6 @@ class Networks(nn.Module):
         self.placer = make_dense(HIDDEN, HIDDEN, graph.n_devices)
         weight = nn.Parameter(torch.tensor(options.cost_weight))
         self.cost_weight = weight if options.cost_weight else None
-        if self.groups:
-            self.own = Table(graph.n, graph.n_devices, TABLE_STEP)
-            self.following = Table(graph.n, 1, FOLLOWING_STEP)
 
     def encode(self, noisy: bool = False) -> Tensor:
         """(n, hidden) embeddings of the units."""
@@ -188,177 +180,150 @@ def normalise(z: Tensor) -> Tensor:
     return functional.layer_norm(z, z.shape[1:])
 
 
-class Table(nn.Module):
-    """Values for this graph alone: the sum of those of all runs of units that a unit is in.
-
-    Runs are of 1, 2, 4, ... units in topological order, and the same shifted by half.
-    """
-
-    def __init__(self, n: int, width: int, step: float) -> None:
-        super().__init__()
-        sizes = [2**level for level in range((2 * n - 1).bit_length())]
-        starts = [(size, shift) for size in sizes for shift in {0, size // 2 * (size < n)}]
-        levels, first = [], 0
-        for size, shift in starts:
-            levels.append((torch.arange(n) + shift) // size + first)
-            first = int(levels[-1].max()) + 1
-        self.index, self.step = torch.stack(levels), step
-        self.values = nn.Parameter(torch.zeros(first, width))
-
-    def forward(self) -> Tensor:
-        """(n, width) values."""
-        return self.step * self.values[self.index].sum(dim=0)
+# ---- 3. Parsing of the graph into groups (2.4)
 
 
-# ---- 3 and 4, by default: groups that are drawn, and their devices
-
-
-class DrawnGroups:
-    """A unit has its latest producer's device, with the probability of their edge, or chooses."""
-
-    def __init__(self, networks: Networks) -> None:
-        self.networks, self.graph = networks, networks.graph
-
-    def distribution(self) -> tuple[Tensor, Tensor, Tensor]:
-        """(n, D) log-probabilities of own choices, (n,) of following and of not following."""
-        graph, networks = self.graph, self.networks
-        z = normalise(networks.encode())
-        own = networks.prefer(z, graph.times, graph.allowed) + networks.own()
-        edges = torch.stack([graph.leader, torch.arange(graph.n)])
-        at_first = math.log(max(graph.n / networks.groups - 1.0, TINY))
-        keep = at_first + networks.score(z, edges) + networks.following()[:, 0]
-        stay = logsigmoid(keep).masked_fill(~graph.follows, REFUSED)
-        return own.log_softmax(dim=1), stay, logsigmoid(-keep).masked_fill(~graph.follows, 0.0)
-
-    @torch.no_grad()
-    def sample(self, count: int) -> Tensor:
-        """(1, count, n) placements, of one step."""
-        own, stay, _ = self.distribution()
-        chosen = Categorical(logits=own).sample((count,))
-        follows = torch.rand(count, self.graph.n) < stay.exp()
-        for unit in range(self.graph.n):  # producers come first
-            led = chosen[:, self.graph.leader[unit]]
-            chosen[:, unit] = torch.where(follows[:, unit], led, chosen[:, unit])
-        return chosen[None]
-
-    def log_prob(self, placements: Tensor) -> Tensor:
-        """(1, count) log-likelihoods: each unit followed or chose, whichever led here."""
-        own, stay, leave = self.distribution()
-        (chosen,) = placements
-        alone = leave + own[torch.arange(self.graph.n), chosen]
-        same = chosen == chosen[:, self.graph.leader]
-        return torch.where(same, torch.logaddexp(stay, alone), alone).sum(dim=1)[None]
-
-    @torch.no_grad()
-    def predict(self) -> Tensor:
-        """(n,) most likely device of each unit."""
-        own, stay, leave = self.distribution()
-        probability = (own + leave[:, None]).exp()
-        for unit in range(self.graph.n):
-            probability[unit] += stay[unit].exp() * probability[self.graph.leader[unit]]
-        return probability.argmax(dim=1)
-
-
-# ---- 3 and 4, --paper: parsing of the graph into groups, and their devices (2.4)
-
-
-@dataclass
-class Step:
-    """A step of an episode: (n,) groups, (2, k) kept edges, and what was added to Z so far."""
-
-    group: Tensor
-    kept: Tensor
-    shift: Tensor
-
-
-def parse(scores: Tensor, graph: Graph) -> tuple[Tensor, Tensor]:
-    """(n,) groups and (2, k) kept edges: each unit keeps its highest edge, which connect groups."""
-    parent, free = list(range(graph.n)), torch.ones(graph.n, dtype=torch.bool)
-    allowed, kept = graph.allowed.clone(), []
+def parse(scores: Tensor, graph: Graph, levels: int) -> Tensor:
+    """(2, k) dominant edges: at each level every group keeps its highest edge to another one."""
+    parent, allowed = list(range(graph.n)), graph.allowed.clone()
+    ranked, kept = scores.argsort(descending=True, stable=True).tolist(), []
 
     def find(unit: int) -> int:
         while parent[unit] != unit:
             unit = parent[unit]
         return unit
 
-    for edge in scores.argsort(descending=True, stable=True).tolist():
-        a, b = graph.edges[:, edge].tolist()
-        if not (free[a] or free[b]):
-            continue
-        free[a] = free[b] = False
-        a, b = find(a), find(b)
-        shared = allowed[a] & allowed[b]
-        if a != b and shared.any():  # a group needs a device that runs all of it
-            parent[b], allowed[a] = a, shared
-            kept.append(edge)
-    roots = torch.tensor([find(unit) for unit in range(graph.n)])
-    return torch.unique(roots, return_inverse=True)[1], graph.edges[:, kept]
+    for _ in range(levels):
+        group, dominated, before = [find(unit) for unit in range(graph.n)], set(), len(kept)
+        for edge in ranked:
+            a, b = (group[unit] for unit in graph.edges[:, edge].tolist())
+            if a == b or {a, b} <= dominated:
+                continue
+            dominated |= {a, b}
+            a, b = find(a), find(b)
+            shared = allowed[a] & allowed[b]
+            if a != b and shared.any():  # a group needs a device that runs all of it
+                parent[b], allowed[a] = a, shared
+                kept.append(edge)
+        if len(kept) == before:
+            break
+    return graph.edges[:, kept]
 
 
-class ParsedGroups:
-    """Units of a group have one device; each step of an episode has groups of its own."""
+@dataclass
+class Step:
+    """A step of an episode: (2, k) dominant edges, and (n, hidden) what was added to Z so far."""
 
-    def __init__(self, networks: Networks, steps: int) -> None:
-        self.networks, self.graph, self.steps = networks, networks.graph, steps
+    tree: Tensor
+    shift: Tensor
 
-    def pool(self, z: Tensor, step: Step) -> Tensor:
-        """(n_groups, hidden) means, gated by the mean score of each group's kept edges."""
-        n_groups = int(step.group.max()) + 1
-        pooled = scatter(z, step.group, dim_size=n_groups, reduce="mean")
-        owner = step.group[step.kept[0]]
-        scores = self.networks.score(z, step.kept).sigmoid()
+
+class Parser:
+    """Groups of units, and a device for each; an episode's steps have dominant edges of their own.
+
+    Where ``groups`` is set, each placement keeps a dominant edge with a probability that its score
+    raises, and its likelihood is that of its groups and of their devices.
+    """
+
+    def __init__(self, networks: Networks, options: argparse.Namespace) -> None:
+        self.networks, self.graph, self.options = networks, networks.graph, options
+        self.prior, self.drawn = 0.0, 0
+
+    def plan_episode(self, steps: int, noisy: bool) -> list[Step]:
+        """Dominant edges of every step; they stay while the weights change, for likelihoods."""
+        z, planned = self.networks.encode(), []
+        seen, shift = self.networks.encode(noisy=noisy), torch.zeros_like(z)
+        for _ in range(steps):
+            scores = self.networks.score(normalise(seen + shift), self.graph.edges)
+            step = Step(parse(scores, self.graph, self.options.levels), shift)
+            planned.append(step)
+            # the state becomes Z + Z', the embeddings of the groups added to their units (2.5)
+            state = normalise(z + shift)
+            group, inner = self.join(step, torch.ones(1, step.tree.shape[1]).bool())
+            shift = state + self.pool(state, group, inner)[group] - z
+        return planned
+
+    def join(self, step: Step, keep: Tensor) -> tuple[Tensor, Tensor]:
+        """(count n,) groups that (count, k) kept edges make, and (2, i) edges within them."""
+        n, begins = self.graph.n, self.graph.n * torch.arange(len(keep))[:, None]
+        source, target = ((ends + begins)[keep].numpy() for ends in step.tree)
+        matrix = coo_array((np.ones(len(source)), (source, target)), (n * len(keep),) * 2)
+        group = torch.as_tensor(connected_components(matrix, directed=False)[1]).long()
+        edges = torch.stack([(ends + begins).flatten() for ends in self.graph.edges])
+        return group, edges[:, group[edges[0]] == group[edges[1]]]
+
+    def pool(self, z: Tensor, group: Tensor, inner: Tensor) -> Tensor:
+        """(n_groups, hidden) means, gated by the mean score of the edges within each group."""
+        n_groups = int(group.max()) + 1
+        pooled = scatter(z, group, dim_size=n_groups, reduce="mean")
+        owner, scores = group[inner[0]], self.networks.score(z, inner).sigmoid()
         count = torch.bincount(owner, minlength=n_groups)
         mean = scatter(scores, owner, dim_size=n_groups) / count.clamp(min=1)
         return pooled * torch.where(count > 0, mean, 1.0)[:, None]
 
-    def place(self, z: Tensor, step: Step) -> Categorical:
-        """A distribution over the devices for each group."""
-        pooled = self.pool(normalise(z + step.shift), step)
-        times = scatter(self.graph.times, step.group, dim_size=len(pooled))
-        refused = scatter((~self.graph.allowed).float(), step.group, dim_size=len(pooled))
-        return Categorical(logits=self.networks.prefer(pooled, times, refused == 0))
+    def choose_edges(self, z: Tensor, step: Step) -> Bernoulli:
+        """Which dominant edges are kept."""
+        return Bernoulli(logits=self.networks.score(z, step.tree) + self.prior)
 
-    @torch.no_grad()
-    def plan_episode(self, steps: int, noisy: bool = True) -> list[Step]:
-        """Groups of every step; they stay while the weights change, for the likelihoods."""
-        z, seen, planned = self.networks.encode(), self.networks.encode(noisy=noisy), []
-        shift = torch.zeros_like(z)
-        for _ in range(steps):
-            scores = self.networks.score(normalise(seen + shift), self.graph.edges)
-            planned.append(Step(*parse(scores, self.graph), shift))
-            # the state becomes Z + Z', the embeddings of the groups added to their units (2.5)
-            state = normalise(z + shift)
-            shift = state + self.pool(state, planned[-1])[planned[-1].group] - z
-        return planned
+    # ---- 4. Placement of the groups (2.4)
+
+    def place(self, z: Tensor, step: Step, keep: Tensor) -> tuple[Tensor, Categorical]:
+        """(count n,) groups, and a distribution over the devices for each."""
+        group, inner = self.join(step, keep)
+        pooled = self.pool(z.repeat(len(keep), 1), group, inner)
+        times = scatter(self.graph.times.repeat(len(keep), 1), group, dim_size=len(pooled))
+        refused = (~self.graph.allowed).float().repeat(len(keep), 1)
+        refused = scatter(refused, group, dim_size=len(pooled))
+        return group, Categorical(logits=self.networks.prefer(pooled, times, refused == 0))
 
     @torch.no_grad()
     def sample(self, count: int) -> Tensor:
         """(steps, count, n) placements of an episode."""
-        self.planned, z = self.plan_episode(self.steps), self.networks.encode()
-        return torch.stack(
-            [self.place(z, step).sample((count,))[:, step.group] for step in self.planned]
-        )
+        if self.options.groups:  # coarse at first, single units late
+            wanted = self.options.groups * 2.0 ** (self.drawn / self.options.refine)
+            self.prior = math.log(max(self.graph.n / wanted - 1.0, TINY))
+        self.planned = self.plan_episode(self.options.steps, noisy=not self.options.groups)
+        z, self.kept, placements = self.networks.encode(), [], []
+        for step in self.planned:
+            state = normalise(z + step.shift)
+            keep = torch.ones(count, step.tree.shape[1]).bool()
+            if self.options.groups:
+                keep = self.choose_edges(state, step).sample((count,)).bool()
+            group, devices = self.place(state, step, keep)
+            placements.append(devices.sample()[group].view(count, -1))
+            self.kept.append(keep)
+        self.drawn += count * len(self.planned)
+        return torch.stack(placements)
 
     def log_prob(self, placements: Tensor) -> Tensor:
-        """(steps, count) log-likelihoods of what the groups were given."""
+        """(steps, count) log-likelihoods of what the groups were given, and of the groups."""
         z, found = self.networks.encode(), []
-        for step, chosen in zip(self.planned, placements, strict=True):
-            groups = self.place(z, step)
-            member = scatter(torch.arange(self.graph.n), step.group, reduce="max")
-            found.append(groups.log_prob(chosen[:, member]).sum(dim=1))
+        for step, keep, chosen in zip(self.planned, self.kept, placements, strict=True):
+            state, members = normalise(z + step.shift), torch.arange(chosen.numel())
+            group, devices = self.place(state, step, keep)
+            first = scatter(members, group, reduce="min")
+            each = devices.log_prob(chosen.flatten()[first])
+            found.append(scatter(each, first // self.graph.n, dim_size=len(chosen)))
+            if self.options.groups:
+                found[-1] = found[-1] + self.choose_edges(state, step).log_prob(keep.float()).sum(1)
         return torch.stack(found)
 
     @torch.no_grad()
     def predict(self) -> Tensor:
-        """(n,) the most likely placement, with groups parsed without dropout."""
+        """(n,) the most likely placement."""
         (step,) = self.plan_episode(1, noisy=False)
-        return self.place(self.networks.encode(), step).probs.argmax(dim=1)[step.group]
+        z = normalise(self.networks.encode())
+        keep = torch.ones(1, step.tree.shape[1]).bool()
+        if self.options.groups:
+            keep = (self.choose_edges(z, step).probs > 0.5)[None]
+        group, devices = self.place(z, step, keep)
+        return devices.probs.argmax(dim=1)[group]
 
 
 # ---- 5. Optimisation (2.5)
 
 
-def learn(envs: gym.vector.VectorEnv, groups, networks: Networks, options) -> list[float]:
+def learn(envs: gym.vector.VectorEnv, parser: Parser, networks: Networks, options) -> list[float]:
     """Policy gradient; returns the latency of every placement, in ms."""
     optimizer = options.optimizer(networks.parameters())
     latencies, best, recent = [], math.inf, deque(maxlen=100)
@@ -366,7 +331,7 @@ def learn(envs: gym.vector.VectorEnv, groups, networks: Networks, options) -> li
     rollout = options.placements * options.steps
     for update in range(options.budget // rollout):
         envs.reset(seed=options.seed if update == 0 else None)
-        placements, rewards = groups.sample(options.placements), []
+        placements, rewards = parser.sample(options.placements), []
         for chosen in placements:
             _, reward, *_, info = envs.step(chosen.numpy())
             rewards.append(reward)
@@ -381,7 +346,7 @@ def learn(envs: gym.vector.VectorEnv, groups, networks: Networks, options) -> li
         gain = torch.as_tensor(advantage, dtype=torch.float32)
         for _ in range(options.epochs):
             optimizer.zero_grad()
-            (-(gain * groups.log_prob(placements)).mean()).backward()
+            (-(gain * parser.log_prob(placements)).mean()).backward()
             optimizer.step()
         recent.extend(latencies[-rollout:])
         if len(latencies) % 500 < rollout:
@@ -396,12 +361,12 @@ def main() -> None:
     torch.set_num_threads(1)
     env = gym.make(options.env, model=options.model, devices=options.devices)
     networks = Networks(Graph(env, options.features), options)
-    groups = ParsedGroups(networks, options.steps) if options.paper else DrawnGroups(networks)
+    parser = Parser(networks, options)
     rollouts = {"horizon": options.steps, "reward": options.reward, "observe_graph": False}
     envs = PlacementVectorEnv(env.unwrapped, options.placements, **rollouts)
-    learn(envs, groups, networks, options)
+    learn(envs, parser, networks, options)
     env.reset(seed=options.seed)
-    *_, info = env.step(groups.predict().numpy())
+    *_, info = env.step(parser.predict().numpy())
     print(f"the prediction is {info['speedup_vs_best_single']:.3f} x best single")
 
 

@@ -214,7 +214,9 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         _ = placement_gym.no_such_name
 
 
-@pytest.mark.parametrize("name", ["doppler", "gdp", "hsdag", "placeto", "post", "rnn"])
+@pytest.mark.parametrize(
+    "name", ["doppler", "gdp", "graph_groups", "hsdag", "placeto", "post", "rnn"]
+)
 def test_agents_do_not_import_each_other(name: str) -> None:
     folder = ROOT.parent / "agents" / name
     for path in folder.glob("*.py"):

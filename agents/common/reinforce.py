@@ -34,7 +34,7 @@ from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import UserError, unknown_name
 
 Losses = tuple[torch.Tensor, torch.Tensor]
-RETURNS = ("to_go", "immediate")
+RETURNS = ("to_go", "immediate", "total")
 LOSSES = ("policy_loss", "entropy_loss")
 STEP_BITS = 32
 """Bits of the step of the episode in the key of a baseline, below those of the graph."""
@@ -56,6 +56,8 @@ class REINFORCE(OnPolicyLearner):
         gamma: Discount factor.
         returns: ``"to_go"``: discounted rewards from a step on, up to the end of the episode or
             rollout. ``"immediate"``: gamma^i r_i, each placement's own reward (HSDAG, 2.5).
+            ``"total"``: the same for a whole rollout, its rewards discounted towards its
+            beginning (HSDAG's code).
         baseline: ``"none"``; ``"moving_average"``; ``"per_step"``, a moving average for each graph
             and step of the episode (Placeto); ``"leave_one_out"``, the mean of the other returns
             of the rollout at the same graph and step, or a moving average if there are none.
@@ -69,7 +71,7 @@ class REINFORCE(OnPolicyLearner):
             negative log-likelihood, averaged over units; 0 imitates none.
         redraw: Placements after which only a window of the best one so far is drawn anew, see
             ``Redraws``; None always draws all units. Policies can that draw groups with each
-            placement: ``LogitsPolicy`` with ``groups``, and ``HSDAGPolicy``.
+            placement: ``LogitsPolicy`` with ``groups``, and ``GraphGroupsPolicy``.
         kwargs: As for SB3's algorithms: ``policy_kwargs``, ``seed``, ``device``, ``verbose``,
             ``tensorboard_log`` and others.
 
@@ -150,7 +152,7 @@ class REINFORCE(OnPolicyLearner):
         if not getattr(self.policy, "draws_groups", False):
             raise UserError(
                 "redraw needs a policy that draws groups with each placement: LogitsPolicy with "
-                "groups=30, or HSDAGPolicy with preset='rl'; or give redraw=None"
+                "groups=30, or GraphGroupsPolicy; or give redraw=None"
             )
         assert isinstance(self.observation_space, spaces.Dict)
         if self.observation_space["step"].high[0] > 1:  # type: ignore[attr-defined]
@@ -241,6 +243,10 @@ class REINFORCE(OnPolicyLearner):
         buffer = self.rollout_buffer
         if self.returns == "immediate":
             return (buffer.rewards * self.gamma**positions).astype(np.float64)
+        if self.returns == "total":
+            discount = self.gamma ** np.arange(buffer.buffer_size)[::-1]
+            total = discount @ buffer.rewards
+            return np.broadcast_to(total, buffer.rewards.shape).astype(np.float64)
         return buffer.returns.astype(np.float64)
 
     def compute_advantages(self, returns: FloatArray, keys: IntArray) -> FloatArray:

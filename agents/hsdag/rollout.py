@@ -1,11 +1,12 @@
 """The groups of a rollout, and the state Z <- Z + Z' that they move in an episode (2.4, 2.5).
 
-The likelihood of a placement may change with the weights only. So the groups of a graph at a step
-of the episode are parsed once, by the weights that sample placements, and kept for the updates.
+The likelihood of a placement may change with the weights only. So the graph at a step of the
+episode is parsed once, by the weights that sample placements, and kept for the updates.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,10 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from agents.common.distribution import intersect_followers
+from agents.common.following import first_keep
 from agents.common.graphs import GraphBatch, Recent
-from agents.hsdag.networks import HSDAGOptions, Networks, States
-from agents.hsdag.parsing import Partition, parse
-from placement_gym.base.arrays import BoolArray
+from agents.hsdag.networks import Groups, Networks
+from agents.hsdag.parsing import Partition, find_components, parse
+from agents.hsdag.presets import HSDAGOptions
+from placement_gym.base.arrays import IntArray
 
 Key = tuple[int, int]
 """``graph_id`` and step of the episode."""
@@ -26,28 +29,40 @@ class GraphStep(NamedTuple):
     """One graph at one step of an episode.
 
     Attributes:
-        group: (n,) group of each node.
-        kept: (2, k) nodes of the edges that connect the groups.
+        edges: (2, e) edges of the graph.
+        tree: (2, k) dominant edges: a forest, whose components are groups.
+        group: (n,) group of each node if all of them are kept.
         shift: (n, hidden) sum of what earlier steps added to the embeddings.
     """
 
+    edges: Tensor
+    tree: Tensor
     group: Tensor
-    kept: Tensor
     shift: Tensor
 
 
-class Outputs(NamedTuple):
-    """The networks' outputs for S states.
+class States(NamedTuple):
+    """S graphs at steps of an episode, their nodes one after another.
 
     Attributes:
-        logits: (S, N, D) logits of the devices.
-        values: (S, 1) expected returns.
-        states: The states.
+        steps: Each graph and step.
+        graph: Index of each one's graph.
+        begins: (S,) where each one's nodes begin.
+        node: (m,) index of each node in the graphs' batch.
+        state: (m,) state of each node.
+        shift: (m, hidden) sum of what earlier steps added to its embedding.
+        costs: (m, D) its times.
+        prior: (S,) logits of keeping an edge, to which its score is added.
     """
 
-    logits: Tensor
-    values: Tensor
-    states: States
+    steps: list[GraphStep]
+    graph: list[int]
+    begins: IntArray
+    node: Tensor
+    state: Tensor
+    shift: Tensor
+    costs: Tensor
+    prior: Tensor
 
 
 class Rollout:
@@ -56,44 +71,39 @@ class Rollout:
     Args:
         networks: Networks that compute embeddings and scores.
         options: How groups are parsed.
-        sampling: Whether placements are sampled; groups are then parsed with dropout.
+        sampling: Whether placements are sampled; where all dominant edges are kept, groups are then
+            parsed with dropout.
+        drawn: Placements that were drawn in earlier rollouts.
     """
 
-    def __init__(self, networks: Networks, options: HSDAGOptions, sampling: bool) -> None:
-        self.networks, self.options, self.sampling = networks, options, sampling
+    def __init__(
+        self, networks: Networks, options: HSDAGOptions, sampling: bool, drawn: float = 0.0
+    ) -> None:
+        self.networks, self.options = networks, options
+        self.sampling, self.drawn = sampling, drawn
         self.weights = list(networks.parameters())
         self.version = compute_version(self.weights)
         self.steps: dict[Key, GraphStep] = {}
-        self.embeddings: Recent[tuple[tuple[int, ...], bool], Tensor] = Recent()
         self.states: Recent[tuple[Key, ...], States] = Recent()
-        self.outputs: Recent[tuple[Key, ...], Outputs] = Recent()
+        self.embeddings: Recent[tuple[tuple[int, ...], bool], Tensor] = Recent()
 
     @property
     def stale(self) -> bool:
         """True if the weights have changed since the rollout began."""
         return self.version != compute_version(self.weights)
 
-    def evaluate(self, graphs: GraphBatch, keys: tuple[Key, ...]) -> Outputs:
-        """Evaluate the networks on S states of these graphs."""
-        # while placements are sampled, the outputs of a state stay the same
-        repeats = not torch.is_grad_enabled() and not self.stale
-        if repeats and keys in self.outputs:
-            return self.outputs[keys]
-        # what states consist of stays the same in the updates, too
+    def find_states(self, graphs: GraphBatch, keys: tuple[Key, ...]) -> States:
+        """Find the states of these graphs and steps of the episode."""
         if keys not in self.states:
             steps = [self.find_step(graphs, *key) for key in keys]
-            self.states[keys] = stack_states(graphs, keys, steps)
-        states = self.states[keys]
-        z = self.encode(graphs)
-        logits, values = self.networks(z, graphs, states)
-        outputs = Outputs(logits, values, states)
-        if repeats:
-            self.outputs[keys] = outputs
-        return outputs
+            rows = [graphs.ids.index(graph_id) for graph_id, _ in keys]
+            self.states[keys] = self.stack_steps(graphs, rows, steps)
+        return self.states[keys]
 
-    def encode(self, graphs: GraphBatch) -> Tensor:
-        """(n, hidden) embeddings by the current weights; computed once until these change."""
-        return self.networks.encode(graphs) if self.stale else self.embed(graphs)
+    def encode(self, graphs: GraphBatch, states: States) -> Tensor:
+        """(m, hidden) embeddings of the states' nodes by the current weights."""
+        z = self.networks.encode(graphs) if self.stale else self.embed(graphs)
+        return self.networks.shift_embeddings(z.index_select(0, states.node), states.shift)
 
     @torch.no_grad()
     def find_step(self, graphs: GraphBatch, graph_id: int, step: int) -> GraphStep:
@@ -114,26 +124,29 @@ class Rollout:
         nodes, edges = graphs.nodes_of(row), graphs.edges_of(row)
         z = self.embed(graphs)[nodes]
         shift = torch.zeros_like(z) if earlier is None else self.compute_shift(z, earlier)
-        if self.sampling and self.options.dropout:
+        if self.sampling and self.options.dropout and not self.options.groups:
             z = self.embed(graphs, noisy=True)[nodes]
         state = self.networks.shift_embeddings(z, shift)
-        allowed = None if graphs.action_mask is None else graphs.action_mask[nodes].cpu().numpy()
+        allowed = None if graphs.action_mask is None else graphs.action_mask[nodes]
         found = self.parse_groups(state, edges, allowed)
-        group, kept = (torch.as_tensor(part, device=z.device) for part in found)
-        return GraphStep(group, edges[:, kept], shift)
+        group, tree = (torch.as_tensor(part, device=z.device) for part in found)
+        return GraphStep(edges, edges[:, tree], group, shift)
 
     def compute_shift(self, z: Tensor, earlier: GraphStep) -> Tensor:
         """(n, hidden) sum of what has been added to embeddings z after an earlier step."""
         state = self.networks.shift_embeddings(z, earlier.shift)
-        pooled = self.networks.pool_groups(state, earlier.group, earlier.kept)
-        return state + pooled[earlier.group] - z
+        group, edges = earlier.group, earlier.edges
+        inner = edges[:, group[edges[0]] == group[edges[1]]]
+        pooled = self.networks.pool_groups(state, group, inner)
+        return state + self.networks.spread(pooled)[group] - z
 
-    def parse_groups(self, state: Tensor, edges: Tensor, allowed: BoolArray | None) -> Partition:
+    def parse_groups(self, state: Tensor, edges: Tensor, allowed: Tensor | None) -> Partition:
         """Score the (2, e) edges of a graph by (n, hidden) embeddings, and parse its groups."""
         depth, scores = self.options.depth, np.zeros(edges.shape[1])
         if depth:
             scores = self.networks.score_edges(state, edges).cpu().numpy()
-        return parse(len(state), edges.cpu().numpy(), scores, depth, allowed)
+        mask = None if allowed is None else allowed.cpu().numpy()
+        return parse(len(state), edges.cpu().numpy(), scores, depth, mask)
 
     def embed(self, graphs: GraphBatch, noisy: bool = False) -> Tensor:
         """(n, hidden) embeddings Z of the rollout; what dropout drops is sampled once.
@@ -151,31 +164,64 @@ class Rollout:
         self.embeddings[key] = z.detach()
         return z if z.requires_grad else self.networks.encode(graphs)
 
+    def stack_steps(self, graphs: GraphBatch, rows: list[int], steps: list[GraphStep]) -> States:
+        """Stack the steps of the graphs in these rows."""
+        ptr, device = graphs.ptr.tolist(), graphs.x.device
+        sizes = np.array([len(step.group) for step in steps])
+        ranges = [torch.arange(ptr[row], ptr[row + 1], device=device) for row in rows]
+        node = torch.cat(ranges)
+        return States(
+            steps=steps,
+            graph=rows,
+            begins=np.cumsum(sizes) - sizes,
+            node=node,
+            state=torch.as_tensor(np.repeat(np.arange(len(rows)), sizes), device=device),
+            shift=torch.cat([step.shift for step in steps]),
+            costs=graphs.x[node, self.networks.costs],
+            prior=self.compute_prior(torch.as_tensor(sizes, device=device)),
+        )
 
-def stack_states(graphs: GraphBatch, keys: tuple[Key, ...], steps: list[GraphStep]) -> States:
-    """Stack the steps of S keys into one batch."""
-    rows = [graphs.ids.index(graph_id) for graph_id, _ in keys]
-    # nodes and groups are numbered over all states
-    sizes = np.array([len(step.group) for step in steps])
-    begins = np.cumsum(sizes) - sizes
-    n_groups = np.array([int(step.group.max()) + 1 for step in steps])
-    first_groups = np.cumsum(n_groups) - n_groups
-    node_mask: Tensor = graphs.node_mask[rows]
-    state, slot = node_mask.nonzero(as_tuple=True)
-    group = torch.cat([s.group + first for s, first in zip(steps, first_groups, strict=True)])
+    def compute_prior(self, sizes: Tensor) -> Tensor:
+        """(S,) logits of keeping an edge, so that about the wanted number of groups remains."""
+        wanted, refine = self.options.groups, self.options.refine
+        if refine:
+            wanted *= 2.0 ** (self.drawn / refine)
+        return first_keep(sizes, max(wanted, 1.0))
+
+
+def group_nodes(
+    graphs: GraphBatch, states: States, which: Sequence[int], kept: Sequence[Tensor]
+) -> Groups:
+    """Group the nodes of states by the dominant edges that are kept.
+
+    Args:
+        graphs: The graphs.
+        states: The states.
+        which: The state of each of R partitions; a state may occur several times.
+        kept: (2, k) edges for each.
+    """
+    device, chosen = graphs.x.device, [states.steps[one] for one in which]
+    # members are numbered over all partitions, one after another
+    sizes = np.array([len(step.group) for step in chosen])
+    begins = (np.cumsum(sizes) - sizes).tolist()
+    node = [b + np.arange(n) for b, n in zip(states.begins[list(which)], sizes, strict=True)]
+    # groups are the components of what is kept; inner edges are all edges within one
+    forest = torch.cat([ends + b for ends, b in zip(kept, begins, strict=True)], dim=1)
+    group = torch.as_tensor(find_components(int(sizes.sum()), forest.cpu().numpy()), device=device)
+    edges = torch.cat([step.edges + b for step, b in zip(chosen, begins, strict=True)], dim=1)
     # a group is decided by its first unit, its leader; the others follow
-    leader = torch.arange(node_mask.shape[1], device=slot.device).repeat(len(keys), 1)
-    slots = leader.clone()
-    leader[state, slot] = slot[find_first_members(group)]
+    rows = [states.graph[one] for one in which]
+    node_mask = graphs.node_mask[rows]
+    row, slot = node_mask.nonzero(as_tuple=True)
+    slots = torch.arange(node_mask.shape[1], device=device).repeat(len(rows), 1)
+    leader = slots.clone()
+    leader[row, slot] = slot[find_first_members(group)]
     allowed = graphs.allowed_slots
-    ptr = graphs.ptr.tolist()
-    ranges = [torch.arange(ptr[row], ptr[row + 1], device=slot.device) for row in rows]
-    return States(
-        node=torch.cat(ranges),
-        state=state,
-        shift=torch.cat([step.shift for step in steps]),
+    return Groups(
+        node=torch.as_tensor(np.concatenate(node), device=device),
         group=group,
-        kept=torch.cat([s.kept + b for s, b in zip(steps, begins, strict=True)], dim=1),
+        inner=edges[:, group[edges[0]] == group[edges[1]]],
+        row=row,
         slot=slot,
         leader=leader,
         decides=(leader == slots) & node_mask,

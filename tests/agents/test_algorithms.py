@@ -20,6 +20,7 @@ from agents.common import REINFORCE
 from agents.common.distribution import UnitCategorical
 from agents.common.logits import LogitsPolicy
 from agents.gdp import GCNPolicy, GOPolicy, UnitPPO
+from agents.graph_groups import GraphGroupsPolicy
 from agents.hsdag import HSDAGPolicy
 from agents.placeto import PlacetoPolicy
 from agents.post import Post
@@ -31,6 +32,7 @@ ALGORITHMS = (PPO, A2C, MaskablePPO, TRPO, REINFORCE, UnitPPO, Post)
 RECURRENT = {"hidden": 8, "decoder": 8, "attention": 4}
 POLICIES: dict[Any, dict[str, Any]] = {
     HSDAGPolicy: {"hidden": 16},
+    GraphGroupsPolicy: {"hidden": 16},
     PlacetoPolicy: {"rounds": 2},
     RNNPolicy: RECURRENT,
     HDPPolicy: RECURRENT,
@@ -40,11 +42,13 @@ POLICIES: dict[Any, dict[str, Any]] = {
 }
 REFUSED = {
     (TRPO, HSDAGPolicy): "each choice depends on those before it; use PPO",
+    (TRPO, GraphGroupsPolicy): "each choice depends on those before it; use PPO",
     (TRPO, RNNPolicy): "each choice depends on those before it; use PPO",
     (TRPO, HDPPolicy): "each choice depends on those before it; use PPO",
     (TRPO, GOPolicy): "no second derivative; use PPO",
     (TRPO, LogitsPolicy): "it has no critic; use PPO",
     (UnitPPO, HSDAGPolicy): "use REINFORCE or PPO for HSDAGPolicy",
+    (UnitPPO, GraphGroupsPolicy): "use REINFORCE or PPO for GraphGroupsPolicy",
     (UnitPPO, HDPPolicy): "use REINFORCE or PPO for HDPPolicy",
     (UnitPPO, PlacetoPolicy): "use REINFORCE or PPO for PlacetoPolicy",
     **{
@@ -135,7 +139,7 @@ def test_the_page_has_the_same_table() -> None:
         assert said == {algorithm: (algorithm, policy) not in REFUSED for algorithm in ALGORITHMS}
 
 
-def test_trpo_trains_hsdag_where_groups_are_parsed() -> None:
+def test_trpo_trains_hsdag_where_all_dominant_edges_are_kept() -> None:
     assert train(make(TRPO, HSDAGPolicy, preset="paper"))
 
 

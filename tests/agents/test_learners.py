@@ -22,6 +22,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 from agents.common import REINFORCE, checkpoint
 from agents.common.vec_env import vectorize
 from agents.gdp import GOPolicy
+from agents.graph_groups import GraphGroupsPolicy
 from agents.hsdag import HSDAGPolicy
 from agents.placeto import PlacetoPolicy
 from agents.post import Post
@@ -34,9 +35,10 @@ from placement_gym.envs.episode import play_episode
 PER_UNIT = "placement_gym:DevicePlacementPerUnitSim-v0"
 SIMULATED = "placement_gym:DevicePlacementSim-v0"
 N_UNITS = 7
-NAMES = ("hsdag", "placeto", "rnn", "hdp", "gdp", "post")
+NAMES = ("hsdag", "graph-groups", "placeto", "rnn", "hdp", "gdp", "post")
 POLICIES: dict[str, Any] = {
     "hsdag": HSDAGPolicy,
+    "graph-groups": GraphGroupsPolicy,
     "placeto": PlacetoPolicy,
     "rnn": RNNPolicy,
     "hdp": HDPPolicy,
@@ -53,6 +55,7 @@ QUICK_OR_SLOW = [
 FEW_STEPS = 300
 SMALL: dict[str, dict[str, Any]] = {
     "hsdag": {"hidden": 32},
+    "graph-groups": {"hidden": 32},
     "rnn": {"hidden": 32, "decoder": 64, "attention": 16},
     "hdp": {"hidden": 32, "decoder": 64, "attention": 16},
     "gdp": {"hidden": 32, "layers": 1, "rounds": 2, "segment": 4, "devices": False},

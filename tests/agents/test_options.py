@@ -20,7 +20,7 @@ def tiny() -> gym.Env[Any, Any]:
     return gym.make(SIMULATED, model="tiny")
 
 
-@pytest.mark.parametrize("name", ["hsdag", "logits-groups", "post", "gdp", "hdp", "placeto"])
+@pytest.mark.parametrize("name", ["hsdag", "graph-groups", "post", "gdp", "hdp", "placeto"])
 def test_an_unknown_option_suggests_and_lists(name: str) -> None:
     message = rf"agent '{name}' has no option 'lr'; did you mean 'learning_rate'\? it has .*policy"
     with pytest.raises(UserError, match=message):
@@ -49,6 +49,14 @@ def test_a_former_agent_names_the_one_in_its_place(name: str) -> None:
     [
         ("logits", {"groups": -1}, "groups must be an integer of at least 0, not -1"),
         ("hsdag", {"layers": -1}, "layers must be an integer of at least 0, not -1"),
+        ("hsdag", {"groups": -1}, "groups must be a number of at least 0, not -1"),
+        ("hsdag", {"depth": 1.5}, "depth must be an integer of at least 0, not 1.5"),
+        ("hsdag", {"dropout": 2.0}, "dropout must be a number of at most 1"),
+        ("hsdag", {"form": "test"}, "'text'"),
+        ("hsdag", {"form": "code"}, "form='code' has directed=False alone"),
+        ("hsdag", {"table": True}, "an option of HSDAGPolicy"),
+        ("graph-groups", {"groups": 0}, "groups must be an integer of at least 1, not 0"),
+        ("graph-groups", {"table": 1}, "table must be True or False"),
         ("hsdag", {"hidden": 0}, "hidden must be an integer of at least 1, not 0"),
         ("hsdag", {"conv": "gat", "hidden": 30}, "hidden must be a multiple of 4"),
         ("gdp", {"hidden": "64"}, "hidden must be an integer of at least 1, not '64'"),

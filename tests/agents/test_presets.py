@@ -169,7 +169,7 @@ def test_what_is_proposed_is_distinct_and_fits_after_repair(begin_with: str) -> 
     assert all(env.name_start(one) for one in proposed)
 
 
-@pytest.mark.parametrize("name", ["hsdag", "rnn", "post", "gdp", "placeto", "doppler"])
+@pytest.mark.parametrize("name", ["graph-groups", "rnn", "post", "gdp", "placeto", "doppler"])
 def test_another_beginning_is_refused_with_the_nearest(name: str) -> None:
     small: dict[str, Any] = SMALL.get(name, {})
     with pytest.raises(UserError, match="did you mean 'heuristics'"):

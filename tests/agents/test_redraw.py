@@ -139,7 +139,7 @@ def test_learning_is_as_without_it_until_it_begins() -> None:
     learned = []
     for redraw in (None, 60, 40):
         env = gym.make(SIMULATED, model="tiny")
-        agent = agents.make("hsdag", env, seed=0, policy={"hidden": 16}, redraw=redraw)
+        agent = agents.make("graph-groups", env, seed=0, policy={"hidden": 16}, redraw=redraw)
         learned.append(agent.learn(60))
     off, late, on = map(weights, learned)
     assert torch.equal(off, late)

@@ -15,7 +15,7 @@ from agents.common.tables import Tables
 from agents.common.weights import save_weights
 
 SMALL: dict[str, dict[str, Any]] = {
-    "hsdag": {"hidden": 8},
+    "graph-groups": {"hidden": 8},
     "placeto": {"hidden": 2, "rounds": 1},
 }
 

@@ -1,0 +1,119 @@
+"""The numbers and switches of HSDAG: as the paper has them, as its code has them, and ours.
+
+The README's table gives the source of each; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from agents.common.encoder import Conv
+from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.envs.observation import FEATURES
+
+PAPER_FEATURES = ("type", "shape", "in_degree", "out_degree", "fractal_dimension", "position")
+"""The six blocks of the paper's section 2.3."""
+ALL_LEVELS = 64
+"""Levels after which nothing is left to merge: each at least halves the groups that can."""
+FORMS = ("text", "code")
+CODE_ALONE = {"conv": "gcn", "directed": False, "gate": True}
+"""What the form of the code has no choice of."""
+
+
+@dataclass(frozen=True)
+class HSDAGOptions:
+    """Options of ``HSDAGPolicy``, given as ``policy_kwargs``; saved models name them.
+
+    Attributes:
+        features: Names of blocks in ``placement_gym.envs.observation.FEATURES`` for the encoder.
+        form: ``"text"``: networks as the paper describes them; ``"code"``: see ``CodeNetworks``.
+        hidden: Width of an embedding.
+        layers: Number of graph convolutions; 0 ignores the edges.
+        conv: See ``agents.common.encoder.Encoder``: a name, or a class as ``SAGEConv``.
+        directed: Whether messages from producers and from consumers have separate weights.
+        dropout: Dropout while groups are parsed in rollouts; likelihoods are computed without it.
+        depth: Levels of parsing; 0 makes every unit a group of its own.
+        gate: Whether a group's embedding is gated by the mean score of its inner edges.
+        groups: About how many groups the first placements have. In rollouts a dominant edge is
+            then kept with a probability that its score raises, see ``SampledGroups``; 0 keeps all
+            of them, as published.
+        refine: Placements in which that number doubles; 0 leaves it to the scores.
+        cost_weight: Initial weight of the logarithm of a group's time on a device in the logits,
+            if the observation has costs; 0 leaves the term out.
+    """
+
+    features: tuple[str, ...] = PAPER_FEATURES
+    form: str = "text"
+    hidden: int = 128
+    layers: int = 2
+    conv: Conv = "gcn"
+    directed: bool = False
+    dropout: float = 0.2
+    depth: int = 1
+    gate: bool = True
+    groups: float = 0.0
+    refine: float = 0.0
+    cost_weight: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.form not in FORMS:
+            raise unknown_name("form", self.form, FORMS)
+        for name, only in CODE_ALONE.items():
+            if self.form == "code" and getattr(self, name) != only:
+                raise UserError(f"form='code' has {name}={only!r} alone; form='text' has others")
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A policy, and how it is trained.
+
+    Attributes:
+        policy: Options of ``HSDAGPolicy``.
+        reinforce: Arguments of ``REINFORCE``.
+        envs: Arguments of ``PlacementVectorEnv``.
+        optimizer: Arguments of Adam.
+    """
+
+    policy: HSDAGOptions
+    reinforce: Mapping[str, Any]
+    envs: Mapping[str, Any]
+    optimizer: Mapping[str, Any]
+
+
+PAPER_TRAINING: dict[str, Any] = {
+    "learning_rate": 1e-4,
+    "n_steps": 20,
+    "n_epochs": 4,
+    "gamma": 0.95,
+    "returns": "immediate",
+    "baseline": "none",
+    "normalize_advantage": False,
+    "max_grad_norm": inf,
+    "ent_coef": 0.0,
+}
+EPISODES: dict[str, Any] = {"num_envs": 1, "horizon": 20, "reward": "inverse_latency"}
+PRESETS: dict[str, Preset] = {
+    "paper": Preset(HSDAGOptions(), PAPER_TRAINING, EPISODES, {}),
+    "code": Preset(
+        HSDAGOptions(features=("type", "position"), form="code", depth=ALL_LEVELS),
+        {**PAPER_TRAINING, "learning_rate": 1e-3, "n_epochs": 1, "returns": "total"},
+        EPISODES,
+        {},
+    ),
+    "rl": Preset(
+        HSDAGOptions(
+            features=tuple(FEATURES),
+            directed=True,
+            depth=ALL_LEVELS,
+            groups=30.0,
+            refine=200.0,
+            cost_weight=2.0,
+        ),
+        {"learning_rate": 1e-3, "n_steps": 1, "min_spread": 0.05, "max_grad_norm": inf},
+        {"num_envs": 20, "horizon": 1, "reward": "log_speedup"},
+        {"betas": (0.5, 0.999)},
+    ),
+}

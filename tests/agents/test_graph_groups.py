@@ -1,0 +1,71 @@
+"""Groups that are drawn with each placement, by a graph network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import gymnasium as gym
+import pytest
+import torch
+from learned import SIMULATED, several, simulated
+from stable_baselines3 import PPO
+from stable_baselines3.common.utils import obs_as_tensor
+
+from agents.common.weights import save_weights
+from agents.graph_groups import GraphGroupsPolicy
+from agents.graph_groups.agent import make, make_trainer
+
+CPU = torch.device("cpu")
+
+
+def test_scores_decide_who_follows_and_tables_correct_one_graph() -> None:
+    envs = several("resnet")
+    table = envs.get_attr("graph_table")[0]()
+    kwargs = {"graphs": table, "hidden": 8}
+    policy = PPO(GraphGroupsPolicy, envs, policy_kwargs=kwargs, seed=0, device="cpu").policy
+    seen = obs_as_tensor(envs.reset(), CPU)
+    before = policy.decide(seen).distribution
+    assert 5 < before.leave.exp()[before.mask].sum() < 120  # about 30 units choose
+    with torch.no_grad():
+        policy.networks.scorer[-1].bias += 50.0
+        (correction,) = policy.tables.values()
+        correction.own.values[0, 1] += 1.0
+    after = policy.decide(seen).distribution
+    assert (after.stay[after.stay > -1e8].exp() > 0.99).all()
+    assert not torch.allclose(before.own[0, 0], after.own[0, 0])
+    # another graph has no table, and weights that hold for all graphs go to it
+    policy.add_graphs(other := simulated("tiny").graph_table())
+    assert set(policy.tables) == {str(graph_id) for graph_id in table}
+    assert not set(policy.tables) & {str(graph_id) for graph_id in other}
+
+
+def test_weights_of_many_problems_begin_a_new_one_with_an_empty_table(tmp_path: Path) -> None:
+    trainer = make_trainer(problems=2, episodes=2, policy={"hidden": 8})
+    before = [one.clone() for one in trainer.policy.parameters()]
+    trainer.learn(8)
+    after = list(trainer.policy.parameters())
+    assert any((one != other).any() for one, other in zip(before, after, strict=True))
+    save_weights(trainer, file := tmp_path / "weights.safetensors")
+    env = gym.make(SIMULATED, model="resnet", max_devices=5)
+    agent = make(env, 0, policy={"hidden": 8, "devices": True}, weights=file)
+    trained = trainer.policy.networks.state_dict()
+    torch.testing.assert_close(agent.policy.networks.state_dict(), trained)
+    tables = list(agent.policy.tables.parameters())
+    assert tables
+    assert not any(table.any() for table in tables)
+    agent.learn(20)
+    assert any(table.any() for table in tables)
+
+
+@pytest.mark.parametrize("devices", [False, True])
+def test_limits_are_read_where_devices_are(devices: bool) -> None:
+    agents, seen = [], []
+    for share in (0.3, 0.9):
+        limited = ["CPU", {"name": "GPU", "weight_share": share}]
+        env = gym.make(SIMULATED, model="resnet", devices=limited)
+        agents.append(make(env, 0, policy={"hidden": 8, "devices": devices}))
+        seen.append(obs_as_tensor(agents[-1].env.reset(), CPU))
+    tight, loose = (
+        agent.policy.decide(one).distribution.own for agent, one in zip(agents, seen, strict=True)
+    )
+    assert torch.allclose(tight, loose) is not devices
