@@ -15,7 +15,7 @@ FOLLOWING_STEP = 0.5
 """Steps of logits of following, relative to those of devices: better on validation problems."""
 
 
-def first_keep(n_units: Tensor, groups: int) -> Tensor:
+def first_keep(n_units: Tensor, groups: float) -> Tensor:
     """Logits of following before learning, so that about ``groups`` of n units choose a device."""
     return (n_units / groups - 1.0).clamp(min=MIN_COST).log()
 

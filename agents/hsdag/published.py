@@ -51,7 +51,7 @@ class CodeNetworks(Networks):
 
     def shift_embeddings(self, z: Tensor, shift: Tensor) -> Tensor:
         """See ``Networks``; each half is normalised by itself."""
-        halves = (z + shift).unflatten(1, (2, -1))
+        halves = (z + shift).reshape(len(z), 2, -1)
         return functional.layer_norm(halves, halves.shape[2:]).flatten(1)
 
     def score_edges(self, z: Tensor, edges: Tensor) -> Tensor:

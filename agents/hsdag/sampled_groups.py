@@ -75,7 +75,7 @@ class SampledGroups:
         counts = [step.tree.shape[1] for step in states.steps]
         begun = zip(states.steps, states.begins.tolist(), strict=True)
         trees = torch.cat([step.tree + begin for step, begin in begun], dim=1)
-        scores = networks.score_edges(z, trees).split(counts)
+        scores = torch.split(networks.score_edges(z, trees), counts)
         padded = [pad(one, (0, n_slots - len(one))) for one in scores]
         self.logits = torch.stack(padded) + states.prior[:, None]
         self.valid = torch.arange(n_slots, device=z.device) < row.new_tensor(counts)[:, None]
