@@ -30,7 +30,10 @@ def installed(name: str) -> bool:
 
 @pytest.mark.parametrize(
     ("name", "code"),
-    [("stable_baselines3", CHECK), *zip(NAMES, BLOCKS, strict=True)],
+    [
+        ("stable_baselines3", CHECK),
+        *(pytest.param(*block, marks=pytest.mark.slow) for block in zip(NAMES, BLOCKS, strict=True)),
+    ],
     ids=("flat", *NAMES),
 )
 def test_the_block_of_a_library_runs(name: str, code: str, tmp_path: Path) -> None:

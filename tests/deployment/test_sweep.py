@@ -214,6 +214,7 @@ def test_a_plan_races_properties_and_compiles_with_them(tmp_path: Path) -> None:
     assert set(compiled.get_property("EXECUTION_DEVICES")) <= {*settings, "CPU_ALIAS1"}
 
 
+@pytest.mark.slow
 def test_an_interrupted_sweep_leaves_the_plan(
     tmp_path: Path, tiny_profile: CostTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
