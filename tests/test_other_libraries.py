@@ -28,13 +28,11 @@ def installed(name: str) -> bool:
     return find_spec(name.partition(".")[0]) is not None
 
 
+SLOW = [pytest.param(*block, marks=pytest.mark.slow) for block in zip(NAMES, BLOCKS, strict=True)]
+
+
 @pytest.mark.parametrize(
-    ("name", "code"),
-    [
-        ("stable_baselines3", CHECK),
-        *(pytest.param(*block, marks=pytest.mark.slow) for block in zip(NAMES, BLOCKS, strict=True)),
-    ],
-    ids=("flat", *NAMES),
+    ("name", "code"), [("stable_baselines3", CHECK), *SLOW], ids=("flat", *NAMES)
 )
 def test_the_block_of_a_library_runs(name: str, code: str, tmp_path: Path) -> None:
     if not installed(name):

@@ -7,11 +7,12 @@ from typing import Any
 
 import gymnasium as gym
 
+from agents.common.free_memory import needs_masks
 from agents.common.reinforce import REINFORCE
 from agents.common.vec_env import vectorize
 from agents.common.weights import load_weights
 from agents.hsdag.policy import HSDAGPolicy
-from agents.hsdag.presets import PRESETS
+from agents.hsdag.presets import PRESETS, SCARCE
 from placement_gym.base.errors import unknown_name
 from placement_gym.envs.placement_env import placement_env
 
@@ -30,7 +31,8 @@ def make(
     Args:
         env: The environment to learn in.
         seed: Seed of all random numbers.
-        preset: ``"rl"``, ``"paper"`` or ``"code"``, see ``agents.hsdag.presets``.
+        preset: ``"rl"``, ``"paper"`` or ``"code"``, see ``agents.hsdag.presets``; ``"rl"`` has a
+            weaker prior and larger steps where memory is scarce and nothing repairs placements.
         policy: Options of ``HSDAGPolicy`` that override the preset.
         envs: Arguments of ``PlacementVectorEnv`` that override the preset.
         weights: What the policy begins with: a file of ``agents.save_weights``; None is random.
@@ -41,13 +43,15 @@ def make(
     """
     if preset not in PRESETS:
         raise unknown_name("preset", preset, PRESETS)
-    chosen = PRESETS[preset]
+    base = placement_env(env)
+    chosen = SCARCE if preset == "rl" and needs_masks(base) else PRESETS[preset]
     model = REINFORCE(
         HSDAGPolicy,
         vectorize(env, **{**chosen.envs, **(envs or {})}),
         policy_kwargs={
             "preset": preset,
-            "graphs": placement_env(env).graph_table(),
+            "cost_weight": chosen.policy.cost_weight,
+            "graphs": base.graph_table(),
             "optimizer_kwargs": dict(chosen.optimizer),
             **(policy or {}),
         },

@@ -6,7 +6,7 @@ The README's table gives the source of each; a test compares the two.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
@@ -117,3 +117,11 @@ PRESETS: dict[str, Preset] = {
         {"betas": (0.5, 0.999)},
     ),
 }
+SCARCE = replace(
+    PRESETS["rl"],
+    policy=replace(PRESETS["rl"].policy, cost_weight=0.5),
+    reinforce={**PRESETS["rl"].reinforce, "learning_rate": 3e-3},
+)
+"""``"rl"`` where memory is scarce and nothing repairs placements: with its strong prior for fast
+devices, whole groups go where there is no room, and none of 500 placements fits.
+"""
