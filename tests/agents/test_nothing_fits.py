@@ -63,6 +63,14 @@ def test_masks_are_left_to_a_repair_and_to_papers(name: str) -> None:
         assert not agents.make(name, env, preset=preset).policy.options.respect_memory
 
 
+@pytest.mark.parametrize(("repair", "weight", "rate"), [(False, 0.5, 3e-3), (True, 2.0, 1e-3)])
+def test_hsdag_has_a_weak_prior_where_nothing_repairs(
+    repair: bool, weight: float, rate: float
+) -> None:
+    model = agents.make("hsdag", tight_env(repair=repair))
+    assert (model.policy.options.cost_weight, model.learning_rate) == (weight, rate)
+
+
 @pytest.mark.parametrize("name", ["logits", "post"])
 def test_equal_rewards_change_no_weight_and_warn_once(name: str) -> None:
     model = agents.make(name, tight_env(penalty="flat"), policy=GREEDY)
