@@ -16,8 +16,8 @@ ROUNDING = 1e-6
 """Share of the model's bytes that is kept free, as shares are rounded to float32."""
 
 
-def needs_masks(env: DevicePlacementEnv) -> bool:
-    """Tell if only masks keep a policy from placements that do not fit: nothing repairs them."""
+def lacks_repair(env: DevicePlacementEnv) -> bool:
+    """Tell if memory limits placements and nothing repairs those that do not fit."""
     return env.backend.limits_weights and not env.repair
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from agents.common.free_memory import needs_masks
+from agents.common.free_memory import lacks_repair
 from agents.common.reinforce import REINFORCE
 from agents.common.vec_env import vectorize
 from agents.common.weights import load_weights
@@ -44,7 +44,7 @@ def make(
     if preset not in PRESETS:
         raise unknown_name("preset", preset, PRESETS)
     base = placement_env(env)
-    chosen = SCARCE if preset == "rl" and needs_masks(base) else PRESETS[preset]
+    chosen = SCARCE if preset == "rl" and lacks_repair(base) else PRESETS[preset]
     model = REINFORCE(
         HSDAGPolicy,
         vectorize(env, **{**chosen.envs, **(envs or {})}),

@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium as gym
 from numpy.typing import NDArray
 
-from agents.common.free_memory import needs_masks
+from agents.common.free_memory import lacks_repair
 from agents.common.reinforce import REINFORCE
 from agents.common.weights import load_weights
 from agents.placeto.episodes import FromBest, Rehearsal, make_training_episodes
@@ -182,7 +182,7 @@ def make(
     base = rollouts.base
     chosen = POLICIES[preset] | (policy or {})
     if preset == "rl":
-        chosen = {"respect_memory": needs_masks(base), **chosen}
+        chosen = {"respect_memory": lacks_repair(base), **chosen}
     sees = chosen.get("devices", False)
     model = Placeto(
         PlacetoPolicy,

@@ -7,7 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from agents.common.free_memory import needs_masks
+from agents.common.free_memory import lacks_repair
 from agents.common.reinforce import REINFORCE
 from agents.common.vec_env import vectorize
 from agents.common.weights import load_weights
@@ -98,7 +98,7 @@ def make(
     base = placement_env(env)
     chosen = POLICIES[preset] | (policy or {})
     if preset == "rl" and not hierarchical:
-        chosen = {"respect_memory": needs_masks(base), **chosen}
+        chosen = {"respect_memory": lacks_repair(base), **chosen}
     sees = chosen.get("devices", False)
     graphs = base.graph_table(devices=True if sees else None)
     model = REINFORCE(
