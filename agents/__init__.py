@@ -54,6 +54,7 @@ AGENTS: dict[str, str] = {
     "hdp": "agents.rnn.agent:make_hierarchical",
     "post": "agents.post.agent:make",
     "gdp": "agents.gdp.agent:make",
+    "gcn": "agents.gdp.agent:make_gcn",
     "doppler": "agents.doppler.agent:make",
 }
 REPLACED: dict[str, str] = {

@@ -145,9 +145,8 @@ ABOUT: dict[str, About] = {
     "rnn": About(LEARNED, "places one unit after another by a recurrent network", FORMS),
     "hdp": About(LEARNED, "the same, after it has grouped the units", FORMS),
     "post": About(LEARNED, "one distribution a unit, by cross-entropy and PPO", FORMS, TRAINED),
-    "gdp": About(
-        LEARNED, "GO: GraphSAGE and segments of attention for graphs of any size", FORMS, TRAINED
-    ),
+    "gdp": About(LEARNED, "GO: GraphSAGE and segments of attention for graphs of any size", FORMS),
+    "gcn": About(LEARNED, "two graph convolutions, what GO has to beat", trained=TRAINED),
     "doppler": About(
         LEARNED, "one policy chooses the next unit, another its device", FORMS, TRAINED
     ),

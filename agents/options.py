@@ -13,7 +13,10 @@ from typing import Any, TypeVar, get_type_hints
 from placement_gym.base.errors import UserError, suggest
 
 Factory = TypeVar("Factory", bound=Callable[..., Any])
-GIVEN = {"self", "env", "seed", "policy_kwargs", "supported_action_spaces", "_init_setup_model"}
+GIVEN = {
+    *("self", "method", "env", "seed"),
+    *("policy_kwargs", "supported_action_spaces", "_init_setup_model"),
+}
 """Parameters that a factory or SB3 fills in, and ``policy``, which factories have of their own."""
 OTHER_NAMES = {
     "lr": "learning_rate",
@@ -28,11 +31,11 @@ OTHER_NAMES = {
 """Options under the names that they have elsewhere."""
 
 
-def hands_on_to(target: Callable[..., Any]) -> Callable[[Factory], Factory]:
+def hands_on_to(*targets: Callable[..., Any]) -> Callable[[Factory], Factory]:
     """Mark a factory whose further keywords are parameters of something else than its result."""
 
     def mark(factory: Factory) -> Factory:
-        factory.hands_on_to = target  # type: ignore[attr-defined]
+        factory.hands_on_to = targets  # type: ignore[attr-defined]
         return factory
 
     return mark
@@ -41,8 +44,10 @@ def hands_on_to(target: Callable[..., Any]) -> Callable[[Factory], Factory]:
 def list_options(factory: Callable[..., Any]) -> set[str]:
     """The names of the options that ``agents.make`` takes for a factory."""
     named, hands_on = read_parameters(factory)
-    if hands_on:
-        target = getattr(factory, "hands_on_to", None) or get_type_hints(factory)["return"]
+    targets = getattr(factory, "hands_on_to", None)
+    if hands_on and targets is None:
+        targets = (get_type_hints(factory)["return"],)
+    for target in targets or ():
         if isinstance(target, type):
             named |= list_settings(target) - {"policy"}
         else:

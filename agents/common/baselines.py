@@ -7,6 +7,8 @@ import numpy as np
 from placement_gym.base.arrays import FloatArray, IntArray
 
 BASELINES = ("none", "moving_average", "per_step", "leave_one_out")
+DECAY = 0.9
+"""Weight of the previous average (grappler's ``hierarchical_controller.py``, bl_dec)."""
 
 
 def is_tied(rewards: FloatArray) -> bool:
@@ -18,13 +20,9 @@ class MovingAverages:
     """An exponential moving average of the returns of each key.
 
     Saved models name this class and its attributes.
-
-    Args:
-        decay: Weight of the previous average.
     """
 
-    def __init__(self, decay: float) -> None:
-        self.decay = decay
+    def __init__(self) -> None:
         self.known: dict[int, float] = {}
 
     def __call__(self, returns: FloatArray, keys: IntArray) -> FloatArray:
@@ -39,7 +37,7 @@ class MovingAverages:
             of_key = keys == key
             now = float(returns[of_key].mean())
             before = self.known.get(key, now)
-            self.known[key] = self.decay * before + (1.0 - self.decay) * now
+            self.known[key] = DECAY * before + (1.0 - DECAY) * now
             result[of_key] = self.known[key]
         return result
 

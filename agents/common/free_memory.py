@@ -1,4 +1,4 @@
-"""Free memory of devices while policies place one unit, or one run of units, after another."""
+"""Free memory of devices while policies place one unit after another."""
 
 from __future__ import annotations
 

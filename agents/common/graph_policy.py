@@ -91,6 +91,12 @@ class GraphPolicy:
         return names | {field.name for field in fields(cls.Options)}
 
     @classmethod
+    def reads_devices(cls, options: Mapping[str, Any]) -> bool | None:
+        """Tell if these options need ``graph_table(devices=True)``; None takes observations'."""
+        reads = options.get("devices") or options.get("respect_memory")
+        return True if reads else None
+
+    @classmethod
     def load(cls, path: Any, *args: Any, **kwargs: Any) -> Self:
         """See SB3; load your own files alone, as they are pickled.
 

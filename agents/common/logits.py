@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +57,11 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
         self.of_runs = RunTable(self.n_slots, self.n_devices) if self.options.runs else None
         follow = RunTable(self.n_slots, 1, smallest=1, step=FOLLOWING_STEP)
         self.keep = follow if self.options.groups else None
+
+    @classmethod
+    def reads_devices(cls, options: Mapping[str, Any]) -> bool | None:
+        """See ``GraphPolicy``: first logits are made of times."""
+        return True if options.get("cost_weight") else None
 
     @property
     def draws_groups(self) -> bool:

@@ -106,9 +106,6 @@ class UnitPolicy(GraphPolicy):
     def clear_caches(self) -> None:
         """Drop what was computed from the weights; called when training mode ends."""
 
-    def set_progress(self, remaining: float) -> None:
-        """Take the remaining progress of the training, from 1 to 0, before a rollout."""
-
     def set_training_mode(self: Any, mode: bool) -> None:
         """See SB3's ``BasePolicy``."""
         if self.training and not mode:

@@ -61,7 +61,6 @@ class REINFORCE(OnPolicyLearner):
         baseline: ``"none"``; ``"moving_average"``; ``"per_step"``, a moving average for each graph
             and step of the episode (Placeto); ``"leave_one_out"``, the mean of the other returns
             of the rollout at the same graph and step, or a moving average if there are none.
-        decay: Decay of the moving averages.
         normalize_advantage: Whether advantages of each graph are scaled to a mean square of one.
         min_spread: The least root mean square by which they are divided. Where the returns of a
             rollout hardly differ, dividing by less would take their noise for news.
@@ -96,7 +95,6 @@ class REINFORCE(OnPolicyLearner):
         gamma: float = 1.0,
         returns: str = "to_go",
         baseline: str = "leave_one_out",
-        decay: float = 0.9,
         normalize_advantage: bool = True,
         min_spread: float = 0.0,
         ent_coef: float | Schedule = 0.0,
@@ -130,7 +128,7 @@ class REINFORCE(OnPolicyLearner):
         self.normalize_advantage, self.min_spread = normalize_advantage, min_spread
         self.imitate, self.elites = imitate, Elites(IMITATED)
         self.redraw, self.redraws = redraw, Redraws(self.evaluated.best)
-        self.averages = MovingAverages(decay)
+        self.averages = MovingAverages()
         if _init_setup_model:
             self._setup_model()
 
@@ -159,9 +157,8 @@ class REINFORCE(OnPolicyLearner):
             raise UserError("redraw needs episodes of one placement: give horizon=1")
 
     def collect_rollouts(self, *args: Any, **kwargs: Any) -> bool:
-        """See SB3; the policy gets the progress of the training, and how it is to draw."""
+        """See SB3; the policy gets how it is to draw."""
         if isinstance(self.policy, UnitPolicy):
-            self.policy.set_progress(self._current_progress_remaining)
             due = self.redraw is not None and self.num_timesteps >= self.redraw
             self.redraws = Redraws(self.evaluated.best)
             self.policy.redraws = self.redraws if due and not len(self.policy.proposals) else None

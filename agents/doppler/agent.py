@@ -1,4 +1,4 @@
-"""DOPPLER as an agent: presets, and trained policies."""
+"""DOPPLER as an agent: its numbers, which the README has with sources, and trained policies."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import gymnasium as gym
 from agents.common.weights import load_weights
 from agents.doppler.doppler import Doppler
 from agents.doppler.episodes import Settings
-from agents.options import hands_on_to
+from agents.search.starts import NOTHING
 from placement_gym.base.errors import unknown_name
 
 PAPER = Settings(
+    hidden=128,
+    rounds=6,
     sample=False,
     respect_memory=False,
     own_features=False,
@@ -32,14 +34,10 @@ PAPER = Settings(
     ties="sum",
     max_norm=None,
 )
-"""The published code's numbers; its networks have ``hidden=128, rounds=6``."""
-PRESETS: dict[str, tuple[Settings, dict[str, int]]] = {
-    "rl": (Settings(), {"hidden": 32, "rounds": 3}),
-    "paper": (PAPER, {"hidden": 128, "rounds": 6}),
-}
+"""The published code's numbers."""
+PRESETS = {"rl": Settings(), "paper": PAPER}
 
 
-@hands_on_to(Settings)
 def make(
     env: gym.Env[Any, Any],
     seed: int,
@@ -47,7 +45,10 @@ def make(
     weights: str | Path | None = None,
     hidden: int | None = None,
     rounds: int | None = None,
-    **changes: Any,
+    imitation: int | None = None,
+    simulation: int | None = None,
+    imitate: float = 0.0,
+    begin_with: str = NOTHING,
 ) -> Doppler:
     """Make DOPPLER.
 
@@ -58,9 +59,13 @@ def make(
         weights: Those of a trained policy, so that stages 1 and 2 are left out:
             ``"inception-hsdag-paper"``, trained on that problem with ``hidden=24``, or a file of
             ``agents.save_weights``; None is random.
-        hidden: Width of the embeddings; None takes the preset's.
-        rounds: Rounds of messages; None takes the preset's.
-        changes: Attributes of ``Settings`` that override the preset.
+        hidden: Width of the embeddings; None takes the preset's, as do the next three.
+        rounds: Rounds of messages.
+        imitation: Updates of stage 1.
+        simulation: Updates of stage 2.
+        imitate: Weight of imitating the fastest placements so far in stage 3; ours.
+        begin_with: The first evaluations of stage 3: ``"nothing"``, ``"heuristics"`` or
+            ``"search"``, see ``agents.search.starts``.
 
     Raises:
         FileError: The file cannot be read.
@@ -68,14 +73,15 @@ def make(
     """
     if preset not in PRESETS:
         raise unknown_name("preset", preset, PRESETS)
-    settings, sizes = PRESETS[preset]
-    model = Doppler(
-        env,
-        seed,
-        replace(settings, **changes),
-        sizes["hidden"] if hidden is None else hidden,
-        sizes["rounds"] if rounds is None else rounds,
-    )
+    sizes = {
+        "hidden": hidden,
+        "rounds": rounds,
+        "imitation": imitation,
+        "simulation": simulation,
+    }
+    given = {name: value for name, value in sizes.items() if value is not None}
+    settings = replace(PRESETS[preset], imitate=imitate, begin_with=begin_with, **given)
+    model = Doppler(env, seed, settings)
     if weights is not None:
         load_weights(model, weights, Path(__file__).parent)
         model.use_trained_policy()

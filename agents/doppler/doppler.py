@@ -45,24 +45,13 @@ class Doppler(Search):
     Args:
         env: The environment that evaluates placements.
         seed: Seed of all random numbers.
-        settings: Of the stages.
-        hidden: Width of the embeddings.
-        rounds: Rounds of messages.
+        settings: Of the networks and the stages.
 
     Raises:
         UserError: The graph is too large.
     """
 
-    def __init__(
-        self,
-        env: gym.Env[Any, Any],
-        seed: int,
-        settings: Settings,
-        hidden: int = 32,
-        rounds: int = 3,
-    ) -> None:
-        check_integer("hidden", hidden, 1)
-        check_integer("rounds", rounds, 0)
+    def __init__(self, env: gym.Env[Any, Any], seed: int, settings: Settings) -> None:
         super().__init__(env, seed)
         self.settings = settings
         self.graph = TaskGraph.of(self.problem, self.base.cost_table())
@@ -73,7 +62,7 @@ class Doppler(Search):
             )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.policy = DualPolicy(hidden, rounds, settings.n_features)
+            self.policy = DualPolicy(settings.hidden, settings.rounds, settings.n_features)
         self.proposals = propose_first(env, settings.begin_with, seed)
         self.elites: list[tuple[float, IntArray]] = []
         self.costs: list[float] = []
@@ -182,7 +171,7 @@ class Doppler(Search):
         likelihood = compute_likelihood(self.policy, self.graph, trace)
         advantage = torch.from_numpy(self.compute_advantage(reached))[:, None]
         steps = torch.arange(len(self.graph) - 1, -1, -1)
-        decided = likelihood.of(trace, settings)[:rows]
+        decided = likelihood.of(trace)[:rows]
         loss = -(advantage * settings.discount**steps * decided).mean()
         loss = loss - settings.entropy[stage] * likelihood.entropy()
         if rows < len(trace.node):

@@ -23,12 +23,12 @@ class Settings:
     """Settings of episodes, and of the three stages that learn from them.
 
     Attributes:
+        hidden: Width of the embeddings.
+        rounds: Rounds of messages.
         sample: Whether decisions are sampled; else the most likely one is taken.
         respect_memory: Whether only devices that hold the unit are chosen.
         own_features: Whether the device policy sees ``OWN_FEATURES``.
         earliest: ``"finish"`` or ``"start"``, by which the teacher chooses devices.
-        learned_node: False takes the node with the longest path ahead.
-        learned_device: False takes the teacher's device.
         rows: Episodes per update.
         imitation: Updates of stage 1, the imitation of a list scheduler.
         simulation: Updates of stage 2, on the episodes' own schedule: no evaluation.
@@ -47,12 +47,12 @@ class Settings:
             ``"search"``, see ``agents.search.starts``.
     """
 
+    hidden: int = 32
+    rounds: int = 3
     sample: bool = True
     respect_memory: bool = True
     own_features: bool = True
     earliest: str = "finish"
-    learned_node: bool = True
-    learned_device: bool = True
     rows: int = 10
     imitation: int = 40
     simulation: int = 20
@@ -69,7 +69,9 @@ class Settings:
     begin_with: str = NOTHING
 
     def __post_init__(self) -> None:
-        check_plain_fields(self, may_be_zero=("imitation", "simulation"), shares=("discount",))
+        check_plain_fields(
+            self, may_be_zero=("rounds", "imitation", "simulation"), shares=("discount",)
+        )
 
     @property
     def n_features(self) -> int:
@@ -114,11 +116,11 @@ class TraceLikelihood(NamedTuple):
     node: Tensor
     device: Tensor
 
-    def of(self, trace: Trace, settings: Settings) -> Tensor:
-        """(B, T) log-probability of what was decided, by the policies that decided."""
+    def of(self, trace: Trace) -> Tensor:
+        """(B, T) log-probability of what both policies decided."""
         node = self.node.gather(2, torch.from_numpy(trace.node)[..., None])[..., 0]
         device = self.device.gather(2, torch.from_numpy(trace.device)[..., None])[..., 0]
-        return node * settings.learned_node + device * settings.learned_device
+        return node + device
 
     def entropy(self) -> Tensor:
         """Mean entropy of a decision."""
@@ -164,8 +166,7 @@ def play(
         candidates = schedules.candidates
         longest = mark_largest(graph.down, candidates)
         node = decide(preferred, candidates, draw, rng, settings.sample, uniform)
-        by_rule = (np.arange(rows + k) >= rows) | (not settings.learned_node)
-        node = np.where(by_rule, longest.argmax(axis=1), node)
+        node = np.where(np.arange(rows + k) >= rows, longest.argmax(axis=1), node)
         # PLC: its device; rows of forced placements follow these, as they are to be imitated
         offer = schedules.offer(node)
         allowed = offer.allowed
@@ -175,11 +176,9 @@ def play(
             allowed[np.arange(rows, rows + k), following] = True
         seen = offer.features[..., : settings.n_features].astype(np.float32)
         best = mark_earliest(offer, graph.ms[node], allowed, settings.earliest)
-        device = best.argmax(axis=1)
-        if settings.learned_device:
-            v = torch.from_numpy(node)
-            logits = policy.device(graph.x[v], h[v], torch.from_numpy(seen), placed)
-            device = decide(logits.numpy(), allowed, draw, rng, settings.sample, uniform)
+        v = torch.from_numpy(node)
+        logits = policy.device(graph.x[v], h[v], torch.from_numpy(seen), placed)
+        device = decide(logits.numpy(), allowed, draw, rng, settings.sample, uniform)
         if forced is not None:
             device[rows:] = following
         # the schedule and the sum of embeddings on each device are what PLC sees next

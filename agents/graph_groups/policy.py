@@ -15,7 +15,7 @@ from agents.common.graph_policy import make_perceptron
 from agents.common.graphs import MIN_COST, GraphBatch, TensorDict
 from agents.common.policy import Decision, UnitPolicy
 from agents.common.pyg import scatter
-from agents.common.tables import Tables
+from agents.graph_groups.tables import Tables
 from placement_gym.base.arguments import check_integer
 from placement_gym.envs.observation import FEATURES
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 
+from agents.common.factory import Method, make_learner
 from agents.common.free_memory import lacks_repair
 from agents.common.reinforce import REINFORCE
-from agents.common.vec_env import vectorize
-from agents.common.weights import load_weights
 from agents.hsdag.policy import HSDAGPolicy
 from agents.hsdag.presets import PRESETS, SCARCE
-from placement_gym.base.errors import unknown_name
 from placement_gym.envs.placement_env import placement_env
+
+METHOD = Method(HSDAGPolicy, PRESETS, Path(__file__).parent)
 
 
 def make(
@@ -41,23 +42,9 @@ def make(
     Raises:
         UserError: Unknown preset or option, or an argument is out of range.
     """
-    if preset not in PRESETS:
-        raise unknown_name("preset", preset, PRESETS)
-    base = placement_env(env)
-    chosen = SCARCE if preset == "rl" and lacks_repair(base) else PRESETS[preset]
-    model = REINFORCE(
-        HSDAGPolicy,
-        vectorize(env, **{**chosen.envs, **(envs or {})}),
-        policy_kwargs={
-            "preset": preset,
-            "cost_weight": chosen.policy.cost_weight,
-            "graphs": base.graph_table(),
-            "optimizer_kwargs": dict(chosen.optimizer),
-            **(policy or {}),
-        },
-        seed=seed,
-        **{"device": "cpu", **chosen.reinforce, **settings},
+    scarce = lacks_repair(placement_env(env))
+    method = replace(METHOD, presets={**PRESETS, "rl": SCARCE}) if scarce else METHOD
+    model: REINFORCE = make_learner(
+        method, env, seed, preset, policy, envs, weights=weights, **settings
     )
-    if weights is not None:
-        load_weights(model, weights, Path(__file__).parent)
     return model

@@ -5,12 +5,12 @@ The README's table gives the source of each; a test compares the two.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
 from agents.common.encoder import Conv
+from agents.common.factory import Preset
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs.observation import FEATURES
 
@@ -66,23 +66,6 @@ class HSDAGOptions:
                 raise UserError(f"form='code' has {name}={only!r} alone; form='text' has others")
 
 
-@dataclass(frozen=True)
-class Preset:
-    """A policy, and how it is trained.
-
-    Attributes:
-        policy: Options of ``HSDAGPolicy``.
-        reinforce: Arguments of ``REINFORCE``.
-        envs: Arguments of ``PlacementVectorEnv``.
-        optimizer: Arguments of Adam.
-    """
-
-    policy: HSDAGOptions
-    reinforce: Mapping[str, Any]
-    envs: Mapping[str, Any]
-    optimizer: Mapping[str, Any]
-
-
 PAPER_TRAINING: dict[str, Any] = {
     "learning_rate": 1e-4,
     "n_steps": 20,
@@ -120,7 +103,7 @@ PRESETS: dict[str, Preset] = {
 SCARCE = replace(
     PRESETS["rl"],
     policy=replace(PRESETS["rl"].policy, cost_weight=0.5),
-    reinforce={**PRESETS["rl"].reinforce, "learning_rate": 3e-3},
+    algorithm={**PRESETS["rl"].algorithm, "learning_rate": 3e-3},
 )
 """``"rl"`` where memory is scarce and nothing repairs placements: with its strong prior for fast
 devices, whole groups go where there is no room, and none of 500 placements fits.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,13 +11,15 @@ from typing import Any
 import gymnasium as gym
 from numpy.typing import NDArray
 
+from agents.common import factory
+from agents.common.factory import SB3_ADAM, Method, Preset, Training
 from agents.common.free_memory import lacks_repair
 from agents.common.reinforce import REINFORCE
-from agents.common.weights import load_weights
+from agents.options import hands_on_to
 from agents.placeto.episodes import FromBest, Rehearsal, make_training_episodes
-from agents.placeto.policy import PlacetoPolicy
+from agents.placeto.policy import PlacetoOptions, PlacetoPolicy
 from agents.search.starts import NOTHING
-from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.errors import UserError
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.episode import Policy
 from placement_gym.envs.per_unit import PerUnitEnv
@@ -122,35 +125,42 @@ COMMON: dict[str, Any] = {
     "learning_rate": rate,
     "batch_size": 64,
     "baseline": "per_step",
-    "decay": 0.9,
-    "max_grad_norm": 1.25,
-    "device": "cpu",
-}
-SETTINGS: dict[str, dict[str, Any]] = {
-    "rl": COMMON | {"gamma": 0.9, "ent_coef": 0.01},
-    "paper": COMMON | {"ent_coef": entropy},
-}
-"""Arguments of REINFORCE; a rollout is an episode. Deviations of ``"paper"``: advantages are
-scaled, and the baseline of a step is a moving average, not the mean of the last ten episodes."""
-POLICIES: dict[str, dict[str, Any]] = {"rl": {"devices": True, "table": True}, "paper": {}}
-"""Arguments of ``PlacetoPolicy``."""
-TRAINER: dict[str, Any] = {
-    "learning_rate": 1e-3,
-    "n_steps": 32,
-    "batch_size": 512,
-    "gamma": 0.9,
-    "ent_coef": 0.01,
     "max_grad_norm": 1.25,
 }
-"""Arguments of REINFORCE across problems; an update sees a part of an episode."""
+PRESETS = {
+    "rl": Preset(
+        PlacetoOptions(devices=True),
+        {**COMMON, "gamma": 0.9, "ent_coef": 0.01},
+        optimizer=SB3_ADAM,
+    ),
+    "paper": Preset(
+        PlacetoOptions(), {**COMMON, "gamma": 1.0, "ent_coef": entropy}, optimizer=SB3_ADAM
+    ),
+}
+"""A rollout is an episode; the README has the numbers with their sources."""
+TRAINING = Training(
+    PlacetoPolicy,
+    {"devices": True},
+    {
+        "learning_rate": 1e-3,
+        "n_steps": 32,
+        "batch_size": 512,
+        "gamma": 0.9,
+        "ent_coef": 0.01,
+        "max_grad_norm": 1.25,
+    },
+    rollouts=make_training_episodes,
+)
+"""Across problems an update sees a part of an episode."""
 
 
+@hands_on_to(factory.make_learner, Placeto)
 def make(
     env: gym.Env[Any, Any],
     seed: int,
     preset: str = "rl",
+    policy: Mapping[str, Any] | None = None,
     begin_with: str = NOTHING,
-    policy: dict[str, Any] | None = None,
     weights: str | Path | None = None,
     **settings: Any,
 ) -> Placeto:
@@ -161,74 +171,43 @@ def make(
         seed: Seed of all random numbers.
         preset: ``"rl"``, in which times and limits of devices are seen, and kept to where ``env``
             does not repair placements; or ``"paper"``.
+        policy: Attributes of ``PlacetoOptions`` that override the preset.
         begin_with: ``"nothing"``: episodes start with all units on the reference device, or as
             ``env`` says where it places one unit per step; else they go on from the best
             placement so far, at first of ``"heuristics"`` or of ``"search"``, see
             ``agents.search.starts``.
-        policy: Arguments of ``PlacetoPolicy`` that override the preset.
         weights: What the policy begins with: ``"inception-hsdag-paper"``, trained on that problem
-            with ``preset="paper"``, or a file of ``agents.save_weights``; None is
-            random.
+            with ``preset="paper"``, or a file of ``agents.save_weights``; None is random.
         settings: Arguments of ``REINFORCE`` that override the preset.
 
     Raises:
-        ValueError: Unknown preset.
+        UserError: Unknown preset or option.
     """
-    if preset not in SETTINGS:
-        raise unknown_name("preset", preset, SETTINGS)
-    original = placement_env(env)
-    _ = original.singles  # measured once for both
-    rollouts = place_units(env, begin_with)
-    base = rollouts.base
-    chosen = POLICIES[preset] | (policy or {})
-    if preset == "rl":
-        chosen = {"respect_memory": lacks_repair(base), **chosen}
-    sees = chosen.get("devices", False)
-    model = Placeto(
-        PlacetoPolicy,
-        rollouts,
-        policy_kwargs={"graphs": base.graph_table(devices=True if sees else None), **chosen},
-        seed=seed,
-        **{"n_steps": base.problem.n_units, **SETTINGS[preset], **settings},
+    base = placement_env(env)
+    _ = base.singles  # measured once for it and its copy
+    keeps = preset == "rl" and lacks_repair(base)
+    model: Placeto = factory.make_learner(
+        METHOD,
+        env,
+        seed,
+        preset,
+        {**({"respect_memory": True} if keeps else {}), **(policy or {})},
+        {"begin_with": begin_with},
+        weights=weights,
+        **{"n_steps": base.problem.n_units, **settings},
     )
     model.begin_with = begin_with
-    if weights is not None:
-        load_weights(model, weights, Path(__file__).parent)
     return model
 
 
-def make_trainer(
-    seed: int = 0,
-    problems: int = 8,
-    episodes: int = 8,
-    policy: dict[str, Any] | None = None,
-    envs: dict[str, Any] | None = None,
-    **settings: Any,
-) -> REINFORCE:
-    """Make REINFORCE on problems of the split ``train``; ``learn`` then draws them.
+def make_trainer(seed: int = 0, **choices: Any) -> REINFORCE:
+    """Make REINFORCE across problems; see ``agents.common.factory.make_trainer``.
 
     A step of ``learn`` places one unit, and is compared with the same step of the other episodes
-    of its problem. The network goes to ``make`` or ``ZeroShot`` with the same ``max_devices``.
-
-    Args:
-        seed: Of weights and problems.
-        problems: That are placed at the same time.
-        episodes: Of each problem at the same time, at least two.
-        policy: Arguments of ``PlacetoPolicy`` in addition to ``devices=True``.
-        envs: Arguments of ``SampledProblemEnv``, as ``draw``.
-        settings: Arguments of ``REINFORCE`` that override ``TRAINER``.
-
-    Raises:
-        UserError: There are fewer episodes.
+    of its problem. The network also goes to ``ZeroShot``.
     """
-    return REINFORCE(
-        PlacetoPolicy,
-        make_training_episodes(problems, episodes, **envs or {}),
-        seed=seed,
-        device="cpu",
-        policy_kwargs={"devices": True, **(policy or {})},
-        **TRAINER | settings,
-    )
+    model: REINFORCE = factory.make_trainer(TRAINING, seed, **choices)
+    return model
 
 
 def without_graph(env: DevicePlacementEnv, **sizes: Any) -> DevicePlacementEnv:
@@ -249,3 +228,6 @@ def place_units(env: gym.Env[Any, Any], begin_with: str) -> PerUnitEnv:
         return FromBest(base, begin_with)
     made = env.unwrapped
     return PerUnitEnv(base, start=made.start if isinstance(made, PerUnitEnv) else "first")
+
+
+METHOD = Method(PlacetoPolicy, PRESETS, Path(__file__).parent, Placeto, place_units)

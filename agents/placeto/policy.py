@@ -18,7 +18,6 @@ from agents.common.distribution import UnitCategorical
 from agents.common.free_memory import FreeMemory
 from agents.common.graph_policy import GraphPolicy
 from agents.common.graphs import GraphBatch, Recent, TensorDict
-from agents.common.tables import Tables
 from agents.common.unit_device_features import COLUMNS
 from agents.placeto.networks import EPSILON, Networks, Structure
 from placement_gym.base.errors import UserError
@@ -41,8 +40,6 @@ class PlacetoOptions:
         rounds: Number of message rounds.
         devices: Whether limits, transfers and times on one scale are seen, see
             ``agents.common.unit_device_features``. The paper sees times alone.
-        table: Whether the logits of each graph in ``graphs`` have a table as a further term, see
-            ``agents.common.tables``.
         respect_memory: Whether only devices with room for the unit are chosen, next to the units
             that were visited before; limits are read as with ``devices``.
     """
@@ -50,7 +47,6 @@ class PlacetoOptions:
     hidden: int = 8
     rounds: int = 8
     devices: bool = False
-    table: bool = False
     respect_memory: bool = False
 
 
@@ -86,7 +82,6 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
                 f"DevicePlacementPerUnitSim-v0 without use_sde, not actions {action_space}"
             )
         self.n_devices = int(action_space.n)
-        (self.n_slots,) = observation_space["node_mask"].shape or (0,)
         super().__init__(observation_space, action_space, lr_schedule, **options)
 
     def build(self) -> None:
@@ -98,8 +93,6 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
             n_static, self.n_devices, options.hidden, options.rounds, self.has_critic
         )
         self.structures: Recent[int, Structure] = Recent()
-        known = (self.table or {}) if options.table else {}
-        self.tables = Tables(known, self.n_slots, self.n_devices)
 
     def forward(
         self, obs: Any, deterministic: bool = False, action_masks: Any = None
@@ -145,10 +138,7 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
             current = states["current_unit"][:, 0].long()
             x = make_inputs(structure, states, current, self.n_devices)
             summary = self.networks.summarize(x, structure, current)
-            nothing = torch.zeros(1, self.n_slots, self.n_devices, device=device)
-            of_graph = self.tables.correct(nothing, [graph_id])[0]
-            found = self.networks.placer(summary) + of_graph[current]
-            logits = logits.index_copy(0, rows, found)
+            logits = logits.index_copy(0, rows, self.networks.placer(summary))
             if self.networks.critic is not None:
                 values = values.index_copy(0, rows, self.networks.critic(summary))
             if structure.allowed is not None:

@@ -47,7 +47,7 @@ class ZeroShot:
     def __init__(self, policy: PlacetoPolicy, env: DevicePlacementEnv) -> None:
         self.policy = policy
         self.rehearsal = Rehearsal.of(env)
-        policy.add_graphs(env.graph_table(sees_devices(asdict(policy.options))))
+        policy.add_graphs(env.graph_table(policy.reads_devices(asdict(policy.options))))
 
     def predict(
         self,
@@ -127,7 +127,9 @@ def train_policy(
     graphs = {
         key: table
         for env in envs
-        for key, table in env.base.graph_table(sees_devices(options["policy"])).items()
+        for key, table in env.base.graph_table(
+            PlacetoPolicy.reads_devices(options["policy"])
+        ).items()
     }
     model = PPO(
         PlacetoPolicy,
@@ -149,8 +151,3 @@ def train_policy(
     policy = model.policy
     assert isinstance(policy, PlacetoPolicy)
     return policy
-
-
-def sees_devices(policy: Mapping[str, Any]) -> bool | None:
-    """Return the argument of ``graph_table`` for a policy of these arguments."""
-    return True if policy.get("devices") else None

@@ -1,67 +1,49 @@
-"""Post as an agent of the benchmark."""
+"""Post as an agent of the benchmark: its numbers, which the README has with sources."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 
-from agents.common.vec_env import vectorize
-from agents.common.weights import load_weights
+from agents.common.factory import SB3_ADAM, Method, Preset, make_learner
+from agents.common.logits import LogitsOptions, LogitsPolicy
+from agents.options import hands_on_to
 from agents.post.post import Post
-from agents.search.starts import NOTHING, begin
-from placement_gym.base.errors import unknown_name
-from placement_gym.envs.placement_env import placement_env
 
-ROLLOUT = 10
-"""Placements per PPO update."""
-POLICIES: dict[str, dict[str, Any]] = {
-    "rl": {"runs": True, "groups": 30, "cost_weight": 2.0},
-    "paper": {},
-}
-"""Arguments of ``LogitsPolicy``."""
+PAPER = Preset(
+    LogitsOptions(),
+    {
+        "learning_rate": 1e-2,
+        "n_steps": 1,
+        "variant": "joint",
+        "n_epochs": 10,
+        "clip_range": 0.2,
+        "max_grad_norm": 1.0,
+    },
+    {"num_envs": 10, "horizon": 1, "reward": "log_speedup"},
+    SB3_ADAM,
+)
+METHOD = Method(
+    LogitsPolicy,
+    {"rl": replace(PAPER, policy=LogitsOptions(cost_weight=2.0)), "paper": PAPER},
+    Path(__file__).parent,
+    Post,
+)
 
 
-def make(
-    env: gym.Env[Any, Any],
-    seed: int,
-    preset: str = "rl",
-    policy: dict[str, Any] | None = None,
-    begin_with: str = NOTHING,
-    weights: str | Path | None = None,
-    **settings: Any,
-) -> Post:
+@hands_on_to(make_learner, Post)
+def make(env: gym.Env[Any, Any], seed: int, **choices: Any) -> Post:
     """Make Post, on batches of placements of one environment.
 
     Args:
         env: The environment to learn in.
         seed: Seed of all random numbers.
-        preset: ``"rl"``: logits of runs, groups that are learned, and times; or ``"paper"``, a
-            table alone.
-        policy: Arguments of ``LogitsPolicy`` that override the preset.
-        begin_with: The first evaluations: ``"nothing"``, ``"heuristics"`` or ``"search"``, see
-            ``agents.search.starts``.
-        weights: Those that the policy begins with: ``"inception-hsdag-paper"``, which fits that
-            problem alone, or a file of ``agents.save_weights``; None is untrained.
-        settings: Arguments of ``Post``, as ``imitate``.
-
-    Raises:
-        ValueError: Unknown preset, or an argument is out of range.
+        choices: Those of ``agents.common.factory.make_learner``. ``preset="rl"``, the default,
+            begins with a preference for fast devices, ``"paper"`` with equal probabilities;
+            ``weights="inception-hsdag-paper"`` fits that problem alone.
     """
-    if preset not in POLICIES:
-        raise unknown_name("preset", preset, POLICIES)
-    base = placement_env(env)
-    chosen = POLICIES[preset] | (policy or {})
-    sees = chosen.get("cost_weight", 0.0) > 0.0
-    graphs = base.graph_table(devices=True if sees else None)
-    rollouts = vectorize(env, num_envs=ROLLOUT, horizon=1, reward="log_speedup")
-    defaults: dict[str, Any] = {"n_steps": 1, "device": "cpu"}
-    policy_kwargs = {"graphs": graphs, **chosen}
-    model = Post(
-        "LogitsPolicy", rollouts, seed=seed, policy_kwargs=policy_kwargs, **defaults | settings
-    )
-    begin(model.policy, env, begin_with, seed)
-    if weights is not None:
-        load_weights(model, weights, Path(__file__).parent)
+    model: Post = make_learner(METHOD, env, seed, **choices)
     return model

@@ -25,6 +25,10 @@ from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError, unknown_name
 
 VARIANTS = ("joint", "cross_entropy", "ppo")
+POPULATION, ELITE = 50, 0.1
+"""Placements per cross-entropy update, and the share of them whose frequencies are used; ours."""
+UNIFORM = (0.1, 0.01)
+"""Weight of the uniform distribution at the beginning and at the end of learning; ours."""
 Scored = tuple[float, IntArray]
 """Return and (N,) devices of a placement."""
 
@@ -33,7 +37,7 @@ class Post(OnPolicyLearner):
     """Cross-entropy minimisation and PPO together (Gao, Chen and Li 2018, Algorithm 1).
 
     Every ``n_steps`` placements of each environment are followed by clipped-PPO steps on them.
-    Every ``population`` placements the probabilities are set to the frequencies among the best
+    Every ``POPULATION`` placements the probabilities are set to the frequencies among the best
     feasible ones of them, mixed with the uniform distribution; among the best of all if none is
     feasible. Equal rewards teach nothing: neither update is made from them.
 
@@ -41,12 +45,9 @@ class Post(OnPolicyLearner):
         policy: ``"LogitsPolicy"``.
         env: The environment, or its id; environments of several graphs are refused.
         learning_rate: Learning rate of PPO.
-        n_steps: Placements of each environment per PPO update.
+        n_steps: Placements of each environment per PPO update; times the number of environments it
+            is a divisor of ``POPULATION``.
         variant: ``"joint"``, or one of the two updates alone: ``"cross_entropy"``, ``"ppo"``.
-        population: Placements per cross-entropy update, a multiple of ``n_steps`` times the number
-            of environments.
-        elite: Share of the population whose frequencies are used.
-        uniform: Weight of the uniform distribution at the beginning and at the end of learning.
         imitate: Weight of imitating the best placements so far: of their frequencies, where
             those of a population's best have weight 1.
         n_epochs: PPO steps on each rollout.
@@ -70,9 +71,6 @@ class Post(OnPolicyLearner):
         learning_rate: float | Schedule = 1e-2,
         n_steps: int = 10,
         variant: str = "joint",
-        population: int = 50,
-        elite: float = 0.1,
-        uniform: tuple[float, float] = (0.1, 0.01),
         imitate: float = 0.0,
         n_epochs: int = 10,
         clip_range: float = 0.2,
@@ -88,10 +86,6 @@ class Post(OnPolicyLearner):
             )
         if variant not in VARIANTS:
             raise unknown_name("variant", variant, VARIANTS)
-        if not 0.0 < elite <= 1.0 or not all(0.0 <= share < 1.0 for share in uniform):
-            raise UserError(
-                f"elite must be a share in (0, 1] and uniform two in [0, 1), not {elite}, {uniform}"
-            )
         check_not_negative("imitate", imitate)
         if imitate and variant == "ppo":
             raise UserError("variant='ppo' has no frequencies to imitate by: use 'joint'")
@@ -108,8 +102,7 @@ class Post(OnPolicyLearner):
             supported_action_spaces=(spaces.MultiDiscrete,),
             **kwargs,
         )
-        self.variant, self.population, self.elite = variant, population, elite
-        self.uniform, self.n_epochs, self.clip_range = uniform, n_epochs, clip_range
+        self.variant, self.n_epochs, self.clip_range = variant, n_epochs, clip_range
         self.actions: list[IntArray] = []
         self.returns: list[float] = []
         self.feasible: list[bool] = []
@@ -121,10 +114,10 @@ class Post(OnPolicyLearner):
     def _setup_model(self) -> None:
         super()._setup_model()
         rollout = self.n_steps * self.n_envs
-        if self.population % rollout:
+        if POPULATION % rollout:
             raise UserError(
-                f"population must be a multiple of n_steps times the number of environments, "
-                f"{rollout}, not {self.population}"
+                f"n_steps times the number of environments is {rollout}: give another n_steps, so "
+                f"that it is a divisor of {POPULATION}, the placements of a cross-entropy update"
             )
 
     def get_training_state(self) -> Parts:
@@ -142,7 +135,7 @@ class Post(OnPolicyLearner):
         population = unstack(rows, self.policy.n_slots)
         kept = unstack(state.get("kept", {}), self.policy.n_slots)
         check_rows({"feasible": feasible}, {"feasible": ()})
-        if len(population) >= self.population:
+        if len(population) >= POPULATION:
             raise UserError("its population is larger than the model's")
         self.actions = [action for _, action in population]
         self.returns = [value for value, _ in population]
@@ -172,7 +165,7 @@ class Post(OnPolicyLearner):
         if self.variant != "cross_entropy" and not is_tied(buffer.rewards):
             for _ in range(self.n_epochs):
                 self.update_by_ppo()
-        if len(self.returns) >= self.population:
+        if len(self.returns) >= POPULATION:
             if self.variant != "ppo" and not is_tied(np.array(self.returns)):
                 self.update_by_cross_entropy()
             self.actions, self.returns, self.feasible = [], [], []
@@ -200,7 +193,7 @@ class Post(OnPolicyLearner):
     def update_by_cross_entropy(self) -> None:
         """Set the probabilities to the frequencies among the best placements of the population."""
         # the elite fraction of the last N; deviation: with ``imitate`` also the best of all so far
-        n_elite = max(round(self.elite * len(self.returns)), 1)
+        n_elite = max(round(ELITE * len(self.returns)), 1)
         scored = list(zip(self.returns, self.actions, strict=True))
         fitting = [one for one, feasible in zip(scored, self.feasible, strict=True) if feasible]
         # ours: where nothing fits the best are those that exceed limits by the fewest bytes
@@ -211,7 +204,7 @@ class Post(OnPolicyLearner):
         if self.kept:
             frequency = frequency + self.imitate * self.count(self.kept)
             frequency = frequency / (1.0 + self.imitate)
-        first, last = self.uniform
+        first, last = UNIFORM
         share = last + (first - last) * self._current_progress_remaining
         seen: Any = obs_as_tensor(self._last_obs, self.device)  # type: ignore[arg-type]
         mixed: Tensor = (1.0 - share) * frequency + share * self.policy.uniform_probabilities(seen)

@@ -1,20 +1,19 @@
-"""RNN placers as agents of the benchmark."""
+"""RNN placers as agents of the benchmark: their numbers, which the README has with sources."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 
+from agents.common.factory import SB3_ADAM, Method, Preset, make_learner
 from agents.common.free_memory import lacks_repair
 from agents.common.reinforce import REINFORCE
-from agents.common.vec_env import vectorize
-from agents.common.weights import load_weights
 from agents.options import hands_on_to
-from agents.rnn.policy import HDPPolicy, RNNPolicy
-from agents.search.starts import NOTHING, begin
-from placement_gym.base.errors import unknown_name
+from agents.rnn.policy import HDPPolicy, RNNOptions, RNNPolicy
 from placement_gym.envs.observation import FEATURES
 from placement_gym.envs.placement_env import placement_env
 
@@ -24,97 +23,63 @@ def entropy(remaining: float) -> float:
     return 0.002 + 0.048 * remaining
 
 
-SETTINGS: dict[str, dict[str, Any]] = {
-    "rl": {
-        "learning_rate": 1e-3,
-        "n_steps": 1,
-        "n_epochs": 2,
-        "baseline": "leave_one_out",
-        "ent_coef": entropy,
-        "device": "cpu",
-    },
-    "paper": {
-        "learning_rate": 1e-3,
-        "n_steps": 1,
-        "baseline": "moving_average",
-        "decay": 0.9,
-        "ent_coef": 0.01,
-        "max_grad_norm": 1.0,
-        "device": "cpu",
-    },
+PRESETS = {
+    "rl": Preset(
+        RNNOptions(features=tuple(FEATURES), devices=True, hidden=64, decoder=128),
+        {
+            "learning_rate": 1e-3,
+            "n_steps": 1,
+            "n_epochs": 2,
+            "baseline": "leave_one_out",
+            "ent_coef": entropy,
+        },
+        {"num_envs": 10, "horizon": 1, "reward": "log_speedup"},
+        SB3_ADAM,
+    ),
+    "paper": Preset(
+        RNNOptions(),
+        {
+            "learning_rate": 1e-3,
+            "n_steps": 1,
+            "n_epochs": 1,
+            "baseline": "moving_average",
+            "ent_coef": 0.01,
+            "max_grad_norm": 1.0,
+        },
+        {"num_envs": 10, "horizon": 1, "reward": "neg_sqrt_latency"},
+        SB3_ADAM,
+    ),
 }
-"""Arguments of REINFORCE. Deviation of ``"paper"``: advantages are scaled, as rewards are in
-sqrt(ms)."""
-ENVS: dict[str, dict[str, Any]] = {
-    "rl": {"num_envs": 10, "horizon": 1, "reward": "log_speedup"},
-    "paper": {"num_envs": 10, "horizon": 1, "reward": "neg_sqrt_latency"},
-}
-"""Arguments of ``PlacementVectorEnv``."""
-POLICIES: dict[str, dict[str, Any]] = {
-    "rl": {
-        "features": tuple(FEATURES),
-        "devices": True,
-        "coarse": True,
-        "hidden": 64,
-        "decoder": 128,
-    },
-    "paper": {},
-}
-"""Arguments of ``RNNPolicy``."""
+RNN = Method(RNNPolicy, PRESETS, Path(__file__).parent)
+HDP = replace(RNN, policy=HDPPolicy)
 
 
+@hands_on_to(make_learner, REINFORCE)
 def make(
     env: gym.Env[Any, Any],
     seed: int,
     preset: str = "rl",
-    policy: dict[str, Any] | None = None,
-    envs: dict[str, Any] | None = None,
-    begin_with: str = NOTHING,
-    hierarchical: bool = False,
-    weights: str | Path | None = None,
-    **settings: Any,
+    policy: Mapping[str, Any] | None = None,
+    **choices: Any,
 ) -> REINFORCE:
-    """Make an RNN placer with REINFORCE, on batches of placements of one environment.
+    """Make the RNN placer with REINFORCE; see ``agents.common.factory.make_learner``.
 
     Args:
         env: The environment to learn in.
         seed: Seed of all random numbers.
-        preset: ``"rl"``; or ``"paper"``, which sees neither times nor limits. ``"rl"`` keeps to
-            the memory of devices where ``env`` does not repair placements.
-        policy: Arguments of ``RNNPolicy`` that override the preset.
-        envs: Arguments of ``PlacementVectorEnv`` that override the preset.
-        begin_with: The first evaluations: ``"nothing"``, ``"heuristics"`` or ``"search"``, see
-            ``agents.search.starts``.
-        hierarchical: Whether units are grouped first.
-        weights: Those that the policy begins with: a file of ``agents.save_weights``;
-            None is random. None comes with the package: they take two megabytes.
-        settings: Arguments of ``REINFORCE`` that override the preset, as ``imitate``.
-
-    Raises:
-        ValueError: Unknown preset.
+        preset: ``"rl"``, which keeps to the memory of devices where ``env`` does not repair
+            placements; or ``"paper"``, which sees neither times nor limits.
+        policy: Attributes of ``RNNOptions`` that override the preset.
+        choices: Further arguments of ``make_learner``.
     """
-    if preset not in SETTINGS:
-        raise unknown_name("preset", preset, SETTINGS)
-    base = placement_env(env)
-    chosen = POLICIES[preset] | (policy or {})
-    if preset == "rl" and not hierarchical:
-        chosen = {"respect_memory": lacks_repair(base), **chosen}
-    sees = chosen.get("devices", False)
-    graphs = base.graph_table(devices=True if sees else None)
-    model = REINFORCE(
-        HDPPolicy if hierarchical else RNNPolicy,
-        vectorize(env, **ENVS[preset] | (envs or {})),
-        policy_kwargs={"graphs": graphs, **chosen},
-        seed=seed,
-        **SETTINGS[preset] | settings,
-    )
-    begin(model.policy, env, begin_with, seed)
-    if weights is not None:
-        load_weights(model, weights, Path(__file__).parent)
+    keeps = preset == "rl" and lacks_repair(placement_env(env))
+    policy = {**({"respect_memory": True} if keeps else {}), **(policy or {})}
+    model: REINFORCE = make_learner(RNN, env, seed, preset, policy, **choices)
     return model
 
 
-@hands_on_to(make)
-def make_hierarchical(env: gym.Env[Any, Any], seed: int, **kwargs: Any) -> REINFORCE:
-    """Make the hierarchical placer; see ``make``."""
-    return make(env, seed, hierarchical=True, **kwargs)
+@hands_on_to(make_learner, REINFORCE)
+def make_hierarchical(env: gym.Env[Any, Any], seed: int, **choices: Any) -> REINFORCE:
+    """Make the hierarchical placer; see ``agents.common.factory.make_learner``."""
+    model: REINFORCE = make_learner(HDP, env, seed, **choices)
+    return model

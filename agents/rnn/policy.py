@@ -18,21 +18,19 @@ from agents.common.policy import Decision, UnitPolicy
 from agents.common.unit_device_features import DevicePreferences, describe_units_on_devices
 from agents.rnn.grouping import GroupedDevices, Grouper, describe_groups
 from agents.rnn.networks import AutoregressiveDevices, Seq2Seq, UnitFeatures
-from agents.rnn.places import Places, RunDevices, count_runs, cut_runs, gather_memory
+from agents.rnn.places import Places
 
 PAPER_FEATURES = ("type", "shape")
 CRITIC_HIDDEN = 128
 GROUPS_PER_DEVICE = 20
 MAX_GROUPS = 256
-RUN_WEIGHT, MAX_DISTANCE = 2.0, 4.0
-"""Logits that a group loses with each run between it and a unit's, up to this many runs."""
 
 
 @dataclass(frozen=True)
 class RNNOptions:
     """Options of ``RNNPolicy`` and ``HDPPolicy``; saved models name them.
 
-    ``devices`` and ``coarse`` are not of the papers.
+    ``devices`` and ``respect_memory`` are not of the papers.
 
     Attributes:
         features: Names of blocks in ``placement_gym.envs.observation.FEATURES``.
@@ -42,10 +40,9 @@ class RNNOptions:
         segment: Units per attention window; see ``Seq2Seq``.
         devices: Whether times, limits and transfers of devices are seen, and logits begin with a
             preference for faster ones, see ``agents.common.unit_device_features``.
-        coarse: Whether runs of units are placed together, long ones at first, see ``places``.
         cost_weight: Initial weight of the preference for faster devices, with ``devices``.
-        respect_memory: Whether ``RNNPolicy`` chooses only devices with room for the unit, or run of
-            units, after those before it; limits are read as with ``devices``.
+        respect_memory: Whether ``RNNPolicy`` chooses only devices with room for the unit after
+            those before it; limits are read as with ``devices``.
     """
 
     features: Sequence[str] = PAPER_FEATURES
@@ -54,7 +51,6 @@ class RNNOptions:
     attention: int = 64
     segment: int = 128
     devices: bool = False
-    coarse: bool = False
     cost_weight: float = 2.0
     respect_memory: bool = False
 
@@ -70,13 +66,11 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
 
     Options = RNNOptions
     options: RNNOptions
-    remaining: Tensor
 
     def build(self) -> None:
         """Make the networks."""
         self.build_inputs()
         self.build_network(self.units.width)
-        self.clear_caches()
 
     def build_inputs(self) -> None:
         """Make the inputs of units and devices, and the critic."""
@@ -87,8 +81,6 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
         self.critic = (
             make_perceptron(self.units.width, CRITIC_HIDDEN, 1) if self.has_critic else None
         )
-        if self.options.coarse:
-            self.register_buffer("remaining", torch.zeros(()))
 
     def build_network(self, width: int) -> None:
         """Make the network for places of this width."""
@@ -102,52 +94,26 @@ class RNNPolicy(UnitPolicy, ActorCriticPolicy):
             options.segment,
         )
 
-    def clear_caches(self) -> None:
-        """Cut segments elsewhere; a new rollout begins."""
-        self.cuts = int(torch.randint(2**31, ()))
-
-    def set_progress(self, remaining: float) -> None:
-        """See ``UnitPolicy.set_progress``."""
-        if self.options.coarse:
-            self.remaining.fill_(remaining)
-
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
         """See ``UnitPolicy.decide``."""
         graphs, row = self.graphs.batch(observation)
         units = self.units(graphs)
-        return Decision(
-            self.distribution(units, graphs, row, greedy), self.compute_values(units, graphs)[row]
-        )
+        devices = self.distribution(units, graphs, row)
+        return Decision(devices, self.compute_values(units, graphs)[row])
 
-    def distribution(
-        self, units: Tensor, graphs: GraphBatch, row: Tensor, greedy: bool
-    ) -> DeviceDistribution:
+    def distribution(self, units: Tensor, graphs: GraphBatch, row: Tensor) -> DeviceDistribution:
         """The distribution of the devices of B rows, each about one of G graphs.
 
         Args:
             units: (G, N, width) unit features.
             graphs: The G graphs.
             row: (B,) graph of each row.
-            greedy: Whether it is for prediction: segments are of equal length then.
         """
-        allowed, prior = graphs.allowed_slots, self.compute_prior(graphs)
-        mask = graphs.node_mask
+        allowed, mask = graphs.allowed_slots, graphs.node_mask
         memory = FreeMemory.of(graphs, row) if self.options.respect_memory else None
-        if not self.options.coarse:
-            encoded = replace(self.network.encode(units, mask, row), prior=prior)
-            allowed = None if allowed is None else allowed[row]
-            return AutoregressiveDevices(self.network, encoded, mask[row], allowed, memory)
-        runs = cut_runs(mask, float(self.remaining), None if greedy else self.cuts)
-        encoded = replace(
-            self.network.encode(runs.mean(units), runs.taken, row),
-            prior=None if prior is None else runs.mean(prior),
-        )
-        allowed = None if allowed is None else runs.share_allowed(allowed)[row]
-        places = runs.take(row)
-        if memory is not None:
-            memory = gather_memory(memory, places)
-        devices = AutoregressiveDevices(self.network, encoded, places.taken, allowed, memory)
-        return RunDevices(devices, places)
+        encoded = replace(self.network.encode(units, mask, row), prior=self.compute_prior(graphs))
+        allowed = None if allowed is None else allowed[row]
+        return AutoregressiveDevices(self.network, encoded, mask[row], allowed, memory)
 
     def compute_prior(self, graphs: GraphBatch) -> Tensor | None:
         """(G, N, D) preferences of units for devices, if devices are seen."""
@@ -204,9 +170,7 @@ class HDPPolicy(RNNPolicy):
         self.memory = kept
         return actions
 
-    def distribution(
-        self, units: Tensor, graphs: GraphBatch, row: Tensor, greedy: bool
-    ) -> DeviceDistribution:
+    def distribution(self, units: Tensor, graphs: GraphBatch, row: Tensor) -> DeviceDistribution:
         """See ``RNNPolicy.distribution``."""
         prior, mask = self.compute_prior(graphs), graphs.node_mask
 
@@ -220,30 +184,11 @@ class HDPPolicy(RNNPolicy):
             return AutoregressiveDevices(self.network, encoded, groups.taken)
 
         allowed = graphs.allowed_slots
-        logits = self.grouper(units)
-        if self.options.coarse:
-            logits = logits + prefer_runs(mask, self.n_groups, float(self.remaining))
         return GroupedDevices(
-            grouper=UnitCategorical(logits, mask, row=row),
+            grouper=UnitCategorical(self.grouper(units), mask, row=row),
             place_groups=place_groups,
             memory=self.memory,
             graph=torch.tensor(graphs.ids, device=row.device)[row],
             mask=mask[row],
             allowed=None if allowed is None else allowed[row],
         )
-
-
-def prefer_runs(mask: Tensor, n_groups: int, remaining: float) -> Tensor:
-    """(G, N, n_groups) logits that gather units in runs, few and long ones at first.
-
-    Args:
-        mask: (G, N) bool, False for padding.
-        n_groups: Maximum number of groups.
-        remaining: Progress of the training that remains, from 1 to 0.
-    """
-    sizes = mask.sum(dim=1)
-    counts = [count_runs(min(n, n_groups), remaining) for n in sizes.tolist()]
-    share = torch.arange(mask.shape[1], device=mask.device) / sizes[:, None]
-    at = (share * torch.tensor(counts, device=mask.device)[:, None]).floor()
-    groups = torch.arange(n_groups, device=mask.device)
-    return -RUN_WEIGHT * (at[..., None] - groups).abs().clamp(max=MAX_DISTANCE)

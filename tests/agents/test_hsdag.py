@@ -277,7 +277,7 @@ def test_default_is_a_preset_with_all_steps() -> None:
 def flatten(preset: str) -> dict[str, str]:
     """All values of a preset, as the README's table has them."""
     known = PRESETS[preset]
-    parts = {"policy": asdict(known.policy), "reinforce": known.reinforce, "envs": known.envs,
+    parts = {"policy": asdict(known.policy), "reinforce": known.algorithm, "envs": known.envs,
              "optimizer": known.optimizer}  # fmt: skip
     return {f"{part}.{name}": str(value) for part, found in parts.items()
             for name, value in found.items()}  # fmt: skip
@@ -304,7 +304,7 @@ def test_presets_have_the_values_of_the_table(preset: str) -> None:
 def test_agents_and_policies_take_what_their_preset_says(preset: str) -> None:
     model, known = make(gym.make(SIMULATED, model="tiny"), 0, preset=preset), PRESETS[preset]
     assert model.policy.options == known.policy
-    assert {name: getattr(model, name) for name in known.reinforce} == known.reinforce
+    assert {name: getattr(model, name) for name in known.algorithm} == known.algorithm
     assert model.env.num_envs == known.envs["num_envs"]
     (group,) = model.policy.optimizer.param_groups
     assert group["betas"] == ((0.5, 0.999) if preset == "rl" else (0.9, 0.999))

@@ -30,10 +30,10 @@ def test_leave_one_out_is_the_mean_of_others_with_the_same_key() -> None:
 
 
 def test_moving_averages_forget() -> None:
-    averages = MovingAverages(decay=0.75)
+    averages = MovingAverages()
     keys = np.array([[0, 1]])
     np.testing.assert_allclose(averages(np.array([[2.0, 10.0]]), keys), [[2.0, 10.0]])
-    np.testing.assert_allclose(averages(np.array([[6.0, 10.0]]), keys), [[3.0, 10.0]])
+    np.testing.assert_allclose(averages(np.array([[6.0, 10.0]]), keys), [[2.4, 10.0]])
 
 
 @pytest.mark.parametrize("baseline", BASELINES)
@@ -69,12 +69,12 @@ def test_credits_are_discounted_rewards_from_each_step() -> None:
 
 
 def test_advantages_above_the_baseline_have_unit_mean_square() -> None:
-    model = hsdag(vectorize_toy(), baseline="moving_average", decay=0.5)
+    model = hsdag(vectorize_toy(), baseline="moving_average")
     model.averages(np.array([[1.0]]), np.array([[0]]))
     returns, keys = np.array([[2.0, 6.0]]), np.zeros((1, 2), dtype=np.int64)
-    advantages = np.array([[-0.5, 3.5]])  # above an average that moves from 1 to 2.5
+    advantages = np.array([[0.7, 4.7]])  # above an average that moves from 1 to 1.3
     scaled = model.compute_advantages(returns, keys)
-    np.testing.assert_allclose(scaled, advantages / np.sqrt(6.25), rtol=1e-6)
+    np.testing.assert_allclose(scaled, advantages / np.sqrt(11.29), rtol=1e-6)
     model.normalize_advantage, model.averages.known = False, {0: 1.0}
     np.testing.assert_allclose(model.compute_advantages(returns, keys), advantages)
 

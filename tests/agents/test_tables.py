@@ -11,7 +11,7 @@ import torch
 from learned import SIMULATED
 
 import agents
-from agents.common.tables import Tables
+from agents.graph_groups.tables import Tables
 from agents.common.weights import save_weights
 
 SMALL: dict[str, dict[str, Any]] = {

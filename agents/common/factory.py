@@ -1,0 +1,166 @@
+"""One way to make a learned agent, on one problem or across generated ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+from agents.common.graph_policy import GraphPolicy
+from agents.common.learner import OnPolicyLearner
+from agents.common.reinforce import REINFORCE
+from agents.common.sampled_env import make_training_envs
+from agents.common.vec_env import vectorize
+from agents.common.weights import load_weights
+from agents.options import hands_on_to
+from agents.search.starts import NOTHING, begin
+from placement_gym.base.errors import unknown_name
+from placement_gym.envs.placement_env import placement_env
+
+SB3_ADAM: Mapping[str, Any] = {"eps": 1e-5}
+"""Stable-Baselines3's Adam; PyTorch's own has 1e-8."""
+
+
+@dataclass(frozen=True)
+class Preset:
+    """How a method is run and trained.
+
+    Attributes:
+        policy: Options of the policy, an instance of its ``Options``.
+        algorithm: Arguments of the algorithm.
+        envs: Arguments of ``PlacementVectorEnv``.
+        optimizer: Arguments of Adam.
+    """
+
+    policy: Any
+    algorithm: Mapping[str, Any]
+    envs: Mapping[str, Any] = field(default_factory=dict)
+    optimizer: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Method:
+    """What a learned agent is made of, whatever the preset.
+
+    Attributes:
+        policy: Class of the policy.
+        presets: Presets by name.
+        folder: Folder of the agent, which may hold ``weights``.
+        algorithm: Class of the algorithm.
+        rollouts: Makes the environment to learn in from another one and ``envs``.
+    """
+
+    policy: type[GraphPolicy]
+    presets: Mapping[str, Preset]
+    folder: Path
+    algorithm: type[OnPolicyLearner] = REINFORCE
+    rollouts: Callable[..., Any] = vectorize
+
+
+@hands_on_to()
+def make_learner(
+    method: Method,
+    env: gym.Env[Any, Any],
+    seed: int,
+    preset: str = "rl",
+    policy: Mapping[str, Any] | None = None,
+    envs: Mapping[str, Any] | None = None,
+    begin_with: str = NOTHING,
+    weights: str | Path | None = None,
+    **settings: Any,
+) -> Any:
+    """Make a learned agent for one environment.
+
+    Args:
+        method: What it is made of.
+        env: The environment to learn in.
+        seed: Seed of all random numbers.
+        preset: Name of a preset: ``"rl"``, ours, or ``"paper"``, the publication's numbers.
+        policy: Options of the policy that override the preset.
+        envs: Arguments of ``PlacementVectorEnv`` that override the preset.
+        begin_with: The first evaluations: ``"nothing"``, ``"heuristics"`` or ``"search"``, see
+            ``agents.search.starts``.
+        weights: What the policy begins with: the name of weights that come with the agent, or a
+            file of ``agents.save_weights``; None is untrained.
+        settings: Arguments of the algorithm that override the preset, as ``imitate``.
+
+    Raises:
+        FileError: The file cannot be read.
+        UserError: Unknown preset or option, an argument is out of range, or weights do not fit.
+    """
+    if preset not in method.presets:
+        raise unknown_name("preset", preset, method.presets)
+    chosen = method.presets[preset]
+    joint = {"joint": True} if getattr(method.policy, "joint", False) else {}
+    options = {**asdict(chosen.policy), **(policy or {})}
+    # tables of devices are left out where the policy would not read them
+    graphs = placement_env(env, **joint).graph_table(method.policy.reads_devices(options))
+    model = method.algorithm(
+        method.policy,  # type: ignore[arg-type]
+        method.rollouts(env, **joint, **{**chosen.envs, **(envs or {})}),
+        policy_kwargs={"graphs": graphs, "optimizer_kwargs": dict(chosen.optimizer), **options},
+        seed=seed,
+        **{"device": "cpu", **chosen.algorithm, **settings},
+    )
+    begin(model.policy, env, begin_with, seed)
+    if weights is not None:
+        load_weights(model, weights, method.folder)
+    return model
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a method is trained across generated problems.
+
+    Attributes:
+        policy: Class of the policy.
+        options: Its options.
+        settings: Arguments of the algorithm; without ``n_steps`` a rollout has ``episodes`` steps.
+        algorithm: Class of the algorithm.
+        rollouts: Makes the environments of ``problems`` and ``episodes``.
+    """
+
+    policy: type[GraphPolicy]
+    options: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    algorithm: type[REINFORCE] = REINFORCE
+    rollouts: Callable[..., Any] = make_training_envs
+
+
+def make_trainer(
+    training: Training,
+    seed: int = 0,
+    problems: int = 8,
+    episodes: int = 8,
+    policy: Mapping[str, Any] | None = None,
+    envs: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Any:
+    """Make an algorithm that learns on problems of the split ``train``; ``learn`` draws them.
+
+    An update compares each placement, or each step of an episode, with the others of its problem.
+    Placements beyond a limit are repaired. The network goes to ``agents.make`` by ``weights``, for
+    environments of the same ``max_devices``.
+
+    Args:
+        training: What is trained, and how.
+        seed: Of weights and problems.
+        problems: Problems of an update.
+        episodes: Placements of each, at least two.
+        policy: Options of the policy that override those of the training.
+        envs: Arguments of ``SampledProblemEnv``, as ``draw``.
+        settings: Arguments of the algorithm that override those of the training.
+
+    Raises:
+        UserError: There are fewer episodes.
+    """
+    return training.algorithm(
+        training.policy,  # type: ignore[arg-type]
+        training.rollouts(problems, episodes, **(envs or {})),
+        seed=seed,
+        policy_kwargs={**training.options, **(policy or {})},
+        **{"device": "cpu", "n_steps": episodes, **training.settings, **settings},
+    )
