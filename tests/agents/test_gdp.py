@@ -15,7 +15,7 @@ from learned import SIMULATED, simulated
 from agents.common.graph_data import Graphs
 from agents.common.graphs import TensorDict
 from agents.common.weights import save_weights
-from agents.gdp.agent import make, make_trainer
+from agents.gdp.agent import make, make_gcn, make_trainer
 from agents.gdp.networks import DeviceHead, Neighbours, SegmentAttention, take_largest
 from agents.gdp.policy import GOPolicy
 from placement_gym.base.errors import UserError
@@ -106,12 +106,10 @@ def test_a_policy_that_does_not_know_the_devices_says_what_to_do() -> None:
         model.learn(20)
 
 
-@pytest.mark.parametrize("gcn", [False, True])
-def test_the_first_step_of_ppo_is_that_of_reinforce(gcn: bool) -> None:
-    policy = {"hidden": 16} if gcn else SMALL
+def test_the_first_step_of_ppo_is_that_of_reinforce() -> None:
     after = []
     for algorithm in ("ppo", "reinforce"):
-        model = make(simulated(), 0, algorithm=algorithm, gcn=gcn, policy=policy, n_epochs=1)
+        model = agent(algorithm=algorithm, n_epochs=1)
         model.learn(20)
         after.append(torch.nn.utils.parameters_to_vector(model.policy.parameters()))
     torch.testing.assert_close(*after)
@@ -151,7 +149,7 @@ def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no weights of this policy"):
         agent(policy={"hidden": 8}, weights=tmp_path / "go.safetensors")
     with pytest.raises(UserError, match="no weights of this policy"):
-        make(simulated(), 0, gcn=True, weights=tmp_path / "go.safetensors")
+        make_gcn(simulated(), 0, weights=tmp_path / "go.safetensors")
 
 
 def test_unknown_choices_are_refused() -> None:
@@ -184,7 +182,7 @@ def test_it_learns_on_generated_problems() -> None:
 
 @pytest.mark.slow
 def test_the_paper_preset_finds_the_toys_optimum() -> None:
-    model = make(simulated(), 0, "paper", learning_rate=1e-3)
+    model = make(simulated(), 0, preset="paper", learning_rate=1e-3)
     model.learn(1500)
     action, _ = model.predict(simulated().reset()[0], deterministic=True)
     assert simulated().backend.evaluate(action).speedup == pytest.approx(12.552, rel=1e-3)

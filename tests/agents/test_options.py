@@ -60,7 +60,7 @@ def test_a_former_agent_names_the_one_in_its_place(name: str) -> None:
         ("hsdag", {"hidden": 0}, "hidden must be an integer of at least 1, not 0"),
         ("hsdag", {"conv": "gat", "hidden": 30}, "hidden must be a multiple of 4"),
         ("gdp", {"hidden": "64"}, "hidden must be an integer of at least 1, not '64'"),
-        ("placeto", {"table": 1}, "table must be True or False"),
+        ("placeto", {"devices": 1}, "devices must be True or False"),
         ("rnn", {"cost_weight": -1.0}, "cost_weight must be a number of at least 0"),
     ],
 )

@@ -17,8 +17,6 @@ from agents.placeto.agent import make as make_placeto
 from agents.post.agent import make as make_post
 from agents.rnn.agent import make as make_rnn
 from agents.rnn.agent import make_hierarchical
-from agents.rnn.places import Places, count_runs, cut_runs
-from agents.rnn.policy import prefer_runs
 from agents.search.starts import propose_first
 from placement_gym.base.errors import UserError
 from placement_gym.envs.env import DevicePlacementEnv
@@ -103,37 +101,12 @@ def test_checkpoint_of_another_preset_is_refused(tmp_path: Path) -> None:
         restore(make("rnn", limited()), tmp_path / "m")
 
 
-def test_segments_grow_from_few_to_single_units() -> None:
-    counts = [count_runs(100, remaining) for remaining in (1.0, 0.75, 0.5, 0.0)]
-    assert counts == [8, 28, 100, 100]
-    mask = torch.arange(7)[None] < torch.tensor([[5], [7]])
-    runs = cut_runs(mask, 0.0)
-    assert runs.place.tolist() == [[0, 1, 2, 3, 4, 0, 0], [0, 1, 2, 3, 4, 5, 6]]
-    coarse = Places(
-        torch.tensor([[0, 0, 1, 1]]),
-        torch.ones(1, 4, dtype=torch.bool),
-        torch.ones(1, 2, dtype=torch.bool),
-    )
-    assert coarse.find_first_units().tolist() == [[0, 2]]
-    values = torch.tensor([[[1.0], [3.0], [5.0], [5.0]]])
-    assert coarse.mean(values)[..., 0].tolist() == [[2.0, 5.0]]
-    allowed = torch.tensor([[[True, True], [True, False], [True, True], [True, True]]])
-    assert coarse.share_allowed(allowed).tolist() == [[[True, False], [True, True]]]
-
-
-def test_groups_begin_as_runs() -> None:
-    logits = prefer_runs(torch.ones(1, 40, dtype=torch.bool), n_groups=20, remaining=1.0)
-    best = logits.argmax(dim=2)[0]
-    assert best.tolist() == sorted(best.tolist())
-    assert len(best.unique()) == 8
-
-
 def test_post_keeps_its_best_placements_for_the_next_population() -> None:
-    agent = make_post(simulated(), 0, imitate=1.0, population=10, elite=0.2)
-    agent.learn(10)
+    agent = make_post(simulated(), 0, imitate=1.0)
+    agent.learn(50)
     first = [value for value, _ in agent.kept]
-    agent.learn(10, reset_num_timesteps=False)
-    assert len(first) == 2
+    agent.learn(50, reset_num_timesteps=False)
+    assert first
     assert agent.kept[0][0] >= first[0]
 
 

@@ -14,10 +14,7 @@ import agents
 from agents.graph_groups.tables import Tables
 from agents.common.weights import save_weights
 
-SMALL: dict[str, dict[str, Any]] = {
-    "graph-groups": {"hidden": 8},
-    "placeto": {"hidden": 2, "rounds": 1},
-}
+SMALL: dict[str, dict[str, Any]] = {"graph-groups": {"hidden": 8}}
 
 
 def make(name: str, model: str, **kwargs: Any) -> Any:
