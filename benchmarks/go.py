@@ -66,7 +66,7 @@ a quarter of the CPU seconds is spent on pages that are taken again."""
 TRAINED: dict[str, dict[str, Any]] = {
     "gdp": {"n_epochs": 1, "policy": {"recompute": False}},
     "gdp, recomputed": {"n_epochs": 1},
-    "gdp, gcn": {"gcn": True, "n_epochs": 1},
+    "gdp, gcn": {"n_epochs": 1},
 }
 """Options of the agent; one step on each rollout."""
 SEARCHES = {"annealing": "annealing", "annealing, seconds": "annealing", "search": "search"}
@@ -136,7 +136,8 @@ def follow(
     env.backend = meter = Meter(env.backend, (sys.maxsize,))
     reference_ms, arm = env.reference.reference_ms, options.arm
     trains, timed = arm in TRAINED, arm.endswith("seconds")
-    spec = AgentSpec("gdp", TRAINED[arm]) if trains else AgentSpec(SEARCHES[arm])
+    name = "gcn" if arm == "gdp, gcn" else "gdp"
+    spec = AgentSpec(name, TRAINED[arm]) if trains else AgentSpec(SEARCHES[arm])
     agent: Any = spec.make(env, options.seed)
     agent.horizon = MARKS[-1]
     marks, minute_s, over = list(MARKS), EVERY_S, False
@@ -165,7 +166,7 @@ PLACERS = {
     "hsdag": AgentSpec("hsdag"),
     "gdp": AgentSpec("gdp"),
     "gdp, heuristics": AgentSpec("gdp", {"begin_with": "heuristics", "imitate": 10.0}),
-    "gdp, gcn": AgentSpec("gdp", {"gcn": True}),
+    "gdp, gcn": AgentSpec("gcn"),
 }
 FOUND = 1.0 + 1e-9
 

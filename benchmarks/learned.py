@@ -21,6 +21,7 @@ from common import BERT_12, Row, make_env, make_parser, print_table, run_apart
 
 from agents.placeto.agent import make as placeto
 from agents.rnn.agent import make as rnn
+from agents.rnn.agent import make_hierarchical as hdp
 from placement_gym.envs.episode import play_episode
 from placement_gym.envs.placement_env import placement_env
 
@@ -73,7 +74,7 @@ def train_on_raw(hierarchical: bool) -> Row:
     """Make two updates of ten placements on bert-8-fp16's raw graph."""
     torch.set_num_threads(1)
     env = make_env("bert-8-fp16", graph="raw", granularity="op")
-    agent = rnn(env, 0, hierarchical=hierarchical)
+    agent = (hdp if hierarchical else rnn)(env, 0)
     agent.learn(10)
     update_s = median_s(lambda: agent.learn(10), repeats=1)
     gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

@@ -1,6 +1,6 @@
 """Train the policies that come with the package, and write them where the agents look for names.
 
-    OMP_NUM_THREADS=1 python benchmarks/weights.py placeto post gdp doppler
+    OMP_NUM_THREADS=1 python benchmarks/weights.py placeto post gcn doppler
 
 Each agent learns one problem, inception on hsdag-paper, with its settings but for those of
 ``TRAININGS``, and seed 0; its weights are kept as float16. Then a new one with these weights
@@ -43,7 +43,7 @@ class Training(NamedTuple):
 TRAININGS = {
     "placeto": Training(3_000, {"preset": "paper"}, {"preset": "paper"}),
     "post": Training(500, BEGUN),
-    "gdp": Training(2_000, {"gcn": True}, {"gcn": True}),
+    "gcn": Training(2_000),
     "doppler": Training(2_000, {"hidden": 24, **BEGUN}, {"hidden": 24}),
 }
 
@@ -54,7 +54,8 @@ def main() -> None:
     options = parser.parse_args()
     print("agent     evaluations  CPU s    kB  x best single")
     for name in options.names:
-        file = Path(agents.__file__).parent / name / "weights" / f"{NAME}.safetensors"
+        folder = agents.AGENTS[name].split(".")[1]
+        file = Path(agents.__file__).parent / folder / "weights" / f"{NAME}.safetensors"
         begin = time.process_time()
         train(name, file)
         spent = time.process_time() - begin

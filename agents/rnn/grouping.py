@@ -14,7 +14,7 @@ from agents.common.graphs import GraphBatch
 from agents.rnn.networks import AutoregressiveDevices
 from agents.rnn.places import Places, order_groups
 
-VOTES = 31
+HIDDEN, VOTES = 64, 31
 GroupPlacer = Callable[[Places], AutoregressiveDevices]
 """Makes the distribution of the devices of groups."""
 
@@ -25,13 +25,12 @@ class Grouper(nn.Module):
     Args:
         width: Width of the input of a unit.
         n_groups: Maximum number of groups.
-        hidden: Width of the hidden layer.
     """
 
-    def __init__(self, width: int, n_groups: int, hidden: int = 64) -> None:
+    def __init__(self, width: int, n_groups: int) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, n_groups)
+            nn.Linear(width, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, n_groups)
         )
 
     def forward(self, units: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.utils import obs_as_tensor
 
 from agents.common.policy import read_parts
-from agents.gdp.agent import make
+from agents.gdp.agent import make, make_gcn
 from agents.gdp.policy import GOPolicy
 from agents.gdp.ppo import UnitPPO
 from agents.gdp.stages import StagedLikelihood
@@ -146,7 +146,7 @@ def test_it_is_saved_and_loaded(tmp_path: Path) -> None:
 
 def test_the_convolutions_place_units_alone() -> None:
     with pytest.raises(UserError, match=r"decisions=\('placement',\)"):
-        make(joint(), 0, gcn=True)
+        make_gcn(joint(), 0)
 
 
 def test_heuristics_are_tried_with_rank_and_fused_chains() -> None:

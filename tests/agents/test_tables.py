@@ -11,8 +11,8 @@ import torch
 from learned import SIMULATED
 
 import agents
-from agents.graph_groups.tables import Tables
 from agents.common.weights import save_weights
+from agents.graph_groups.tables import Tables
 
 SMALL: dict[str, dict[str, Any]] = {"graph-groups": {"hidden": 8}}
 

@@ -1,0 +1,203 @@
+"""Published agents: every number has a source, and every step of the papers runs by default."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import pytest
+import torch
+from learned import SIMULATED
+from stable_baselines3 import PPO
+
+import agents
+from agents.common.factory import Method
+from agents.common.reinforce import REINFORCE
+from agents.doppler.agent import PRESETS as DOPPLER
+from agents.doppler.doppler import Doppler
+from agents.doppler.networks import DevicePolicy, NodePolicy
+from agents.gdp import GOPolicy, UnitPPO
+from agents.gdp.agent import METHODS as GO
+from agents.gdp.networks import Attention, GraphSAGE, Modulated
+from agents.gdp.stages import DecisionStages
+from agents.placeto import PlacetoPolicy
+from agents.placeto import networks as placeto
+from agents.placeto.agent import METHOD as PLACETO
+from agents.post import Post
+from agents.post.agent import METHOD as POST
+from agents.rnn import HDPPolicy, RNNPolicy
+from agents.rnn import policy as rnn
+from agents.rnn.agent import HDP, RNN
+from agents.rnn.grouping import Grouper
+from agents.rnn.networks import Seq2Seq, UnitFeatures
+
+PRESETS = ("paper", "rl")
+METHODS: dict[str, Method] = {
+    "placeto": PLACETO, "rnn": RNN, "hdp": HDP, "post": POST, "gdp": GO["ppo"],
+}  # fmt: skip
+FOLDERS = {"placeto": PLACETO, "rnn": RNN, "post": POST, "gdp": GO["ppo"], "doppler": None}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "placeto": {"policy": {"rounds": 1}},
+    "rnn": {"policy": {"hidden": 8, "decoder": 16}},
+    "hdp": {"policy": {"hidden": 8, "decoder": 16}},
+    "gdp": {"policy": {"hidden": 16, "heads": 2}},
+    "doppler": {"hidden": 8, "rounds": 1, "imitation": 2, "simulation": 2},
+}
+"""Small networks, and short stages before the first evaluation."""
+Steps = list[tuple[Any, str]]
+FORWARD: dict[str, Steps] = {
+    "placeto": [
+        (placeto.Embedding, "forward"),
+        (placeto.Networks, "summarize"),
+    ],
+    "rnn": [(UnitFeatures, "forward"), (Seq2Seq, "encode"), (Seq2Seq, "attend")],
+    "hdp": [
+        *((UnitFeatures, "forward"), (Grouper, "forward"), (rnn, "describe_groups")),
+        *((Seq2Seq, "encode"), (Seq2Seq, "attend")),
+    ],
+    "gdp": [
+        *((GraphSAGE, "forward"), (Modulated, "fold"), (Attention, "forward")),
+        (DecisionStages, "forward"),
+    ],
+    "doppler": [(NodePolicy, "forward"), (DevicePolicy, "forward")],
+}
+"""Steps of a decision, in learning and in predicting."""
+UPDATE: dict[str, Steps] = {
+    "placeto": [(REINFORCE, "update_policy")],
+    "rnn": [(REINFORCE, "update_policy")],
+    "hdp": [(REINFORCE, "update_policy")],
+    "post": [(Post, "update_by_ppo"), (Post, "update_by_cross_entropy")],
+    "gdp": [(UnitPPO, "compute_losses")],
+    "doppler": [
+        *((Doppler, "imitate_teacher"), (Doppler, "learn_on_own_schedule"), (Doppler, "improve")),
+    ],
+}
+"""Steps of learning."""
+POLICIES = {"placeto": PlacetoPolicy, "rnn": RNNPolicy, "hdp": HDPPolicy, "gdp": GOPolicy}
+
+
+def make_env(name: str) -> gym.Env[Any, Any]:
+    """The toy; GO decides priority and fusion there, too."""
+    joint = {"schedule": "event", "decisions": ("placement", "priority", "fusion")}
+    return gym.make(SIMULATED, model="tiny", **(joint if name == "gdp" else {}))
+
+
+def count_calls(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count the calls of each step from now on."""
+    counts: Counter[str] = Counter()
+
+    def counted(key: str, function: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            counts[key] += 1
+            return function(*args, **kwargs)
+
+        return call
+
+    for home, name in steps:
+        key = f"{home.__name__}.{name}"
+        monkeypatch.setattr(home, name, counted(key, getattr(home, name)))
+    return counts
+
+
+@pytest.mark.parametrize("name", UPDATE)
+def test_every_step_runs_by_default(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    env, forward = make_env(name), FORWARD.get(name, [])
+    model = agents.make(name, env, **OPTIONS.get(name, {}))
+    counts = count_calls([*forward, *UPDATE[name]], monkeypatch)
+    model.learn(50 if name == "post" else 20)
+    assert len(counts) == len(forward) + len(UPDATE[name])
+    observation = env.reset()[0]
+    for deterministic in (True, False) if name != "doppler" else (True,):
+        counts.clear()
+        model.greedy.predict(observation, deterministic=deterministic)
+        assert len(counts) == len(forward)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_step_runs_under_ppo(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name == "placeto":
+        env = gym.make("placement_gym:DevicePlacementPerUnitSim-v0", model="tiny")
+    else:
+        env = make_env(name)
+    kwargs = {**OPTIONS[name]["policy"], "graphs": env.unwrapped.graph_table(devices=True)}
+    sizes = {"n_steps": 8, "batch_size": 8, "n_epochs": 1}
+    model = PPO(POLICIES[name], env, policy_kwargs=kwargs, seed=0, device="cpu", **sizes)
+    counts = count_calls(FORWARD[name], monkeypatch)
+    model.learn(8)
+    assert len(counts) == len(FORWARD[name])
+
+
+def describe(value: Any) -> str:
+    """A value as the tables have it; schedules are functions."""
+    return value.__name__ if callable(value) else str(value)
+
+
+def flatten(name: str, preset: str) -> dict[str, str]:
+    """All values of a preset by their names in the tables."""
+    method = FOLDERS[name]
+    if method is None:
+        parts: dict[str, Any] = {"settings": asdict(DOPPLER[preset])}
+    else:
+        known = method.presets[preset]
+        parts = {**vars(known), "policy": asdict(known.policy)}
+    return {
+        f"{part}.{key}": describe(value)
+        for part, found in parts.items()
+        for key, value in found.items()
+    }
+
+
+def read_table(name: str) -> dict[str, list[str]]:
+    """Rows of a README's table of numbers and switches: both presets' values, and the source."""
+    text = (Path(agents.__file__).parent / name / "README.md").read_text()
+    lines = [line for line in text.splitlines() if line.startswith("| `")]
+    rows = [[cell.strip().strip("`") for cell in line.strip("| ").split(" | ")] for line in lines]
+    return {row[0]: row[1:] for row in rows}
+
+
+def find_constant(folder: str, name: str) -> str:
+    """The value of a constant of an agent's module, or of a common one."""
+    module, _, constant = name.partition(".")
+    home = "common" if module == "baselines" else folder
+    return describe(getattr(import_module(f"agents.{home}.{module}"), constant))
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("name", FOLDERS)
+def test_presets_have_the_values_of_the_table(name: str, preset: str) -> None:
+    column = PRESETS.index(preset)
+    rows = read_table(name)
+    assert all(len(row) == 3 and len(row[2]) > 3 for row in rows.values())
+    written = {key: row[column] for key, row in rows.items() if row[column] != "-"}
+    constants = {key for key in written if key.rpartition(".")[2].isupper()}
+    assert {key: written[key] for key in constants} == {
+        key: find_constant(name, key) for key in constants
+    }
+    options = {key: value for key, value in written.items() if key not in constants}
+    assert options == flatten(name, preset)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("name", METHODS)
+def test_agents_take_what_their_preset_says(name: str, preset: str) -> None:
+    model = agents.make(name, gym.make(SIMULATED, model="tiny"), preset=preset)
+    known = METHODS[name].presets[preset]
+    assert model.policy.options == known.policy
+    assert {key: getattr(model, key) for key in known.algorithm if key != "clip_range"} == {
+        key: value for key, value in known.algorithm.items() if key != "clip_range"
+    }
+    assert model.clip_range == 0.2 if "clip_range" in known.algorithm else True
+    assert isinstance(model.policy.optimizer, torch.optim.Adam)
+    assert model.policy.optimizer.defaults["eps"] == known.optimizer["eps"]
+    if known.envs:
+        assert model.env.num_envs == known.envs["num_envs"]
+
+
+def test_settings_of_doppler_are_those_of_its_preset() -> None:
+    for preset, settings in DOPPLER.items():
+        agent = agents.make("doppler", gym.make(SIMULATED, model="tiny"), preset=preset)
+        assert agent.settings == settings
