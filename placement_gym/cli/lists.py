@@ -222,10 +222,15 @@ def describe_goal(name: str) -> str:
 
 
 def describe_options(factory: Any) -> dict[str, Any]:
-    """The options of an agent's factory with their defaults, and what its docstring says."""
+    """The options of an agent's factory with their defaults, and what docstrings say.
+
+    Those of the functions that it hands keywords on to come first.
+    """
     import inspect
 
-    skipped = ("env", "seed", "self")
+    skipped = ("env", "seed", "self", "method", "choices")
+    functions = [one for one in getattr(factory, "hands_on_to", ()) if inspect.isfunction(one)]
+    further = {name: one for each in functions for name, one in describe_options(each).items()}
     parameters = inspect.signature(factory).parameters
     defaults = {
         name: None if one.default is one.empty else one.default
@@ -244,11 +249,12 @@ def describe_options(factory: Any) -> dict[str, Any]:
         if not line.startswith(" " * 5):
             name, _, line = line.strip().partition(":")
         meaning[name] = f"{meaning.get(name, '')} {line.strip()}".strip()
-    return {
+    own = {
         name: {"default": defaults.get(name), "meaning": meaning.get(name, "")}
         for name in {**defaults, **meaning}
         if name not in skipped
     }
+    return {**further, **own}
 
 
 def options_table(document: dict[str, Any]) -> Any:

@@ -66,3 +66,6 @@ def test_an_agents_options_have_defaults_and_meanings() -> None:
         }
     }
     assert "kwargs" in describe_options(load_agent("annealing"))
+    handed_on = describe_options(load_agent("hdp"))
+    assert handed_on["weights"]["meaning"].startswith("What the policy begins with")
+    assert not handed_on.keys() & {"method", "env", "choices"}
