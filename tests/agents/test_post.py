@@ -121,7 +121,7 @@ def test_the_population_must_hold_whole_rollouts() -> None:
 
 
 def test_an_unknown_variant_is_refused() -> None:
-    with pytest.raises(ValueError, match="'joint'"):
+    with pytest.raises(ValueError, match="both"):
         post(variant="both")
 
 
