@@ -13,7 +13,7 @@ def add_report_machine(command: Command) -> None:
     describe(
         command,
         "Write what this machine's devices report and do to one file: `check` of three models, and "
-        "of the first one a profile, a plan, and the fidelity of thirty placements. It takes ten "
+        "of the first one a plan, a profile, and the fidelity of thirty placements. It takes ten "
         "minutes at most: a part that takes more than its share is stopped, and the file says so. "
         "It names neither user nor host, nor a path: read it, and send it.",
         "report-machine my-gpu.json -d GPU,CPU",

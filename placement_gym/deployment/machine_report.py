@@ -67,7 +67,7 @@ def report_machine(
     quiet: bool = False,
     budget_s: float = BUDGET_S,
 ) -> Document:
-    """Check devices with some models, profile and plan the first one, and write one JSON file.
+    """Check devices with some models, plan and profile the first one, and write one JSON file.
 
     A part that fails, or takes more than its share of the time, is an error in the report, and the
     others follow. The file is written after each part, so that it holds what an interrupt leaves.
@@ -76,14 +76,14 @@ def report_machine(
     Args:
         file: What is written.
         devices: As for ``gym.make``.
-        models: Of ``check``; the first one is also profiled, planned, and its fidelity measured.
+        models: Of ``check``; the first one is also planned, profiled, and its fidelity measured.
         placements: Of ``fidelity``, or as many as its time allows.
         quiet: Show no progress.
         budget_s: Seconds for all parts. In a thread other than the main one there is no limit.
 
     Returns:
         ``versions``, ``system``, ``devices`` (each with its ``properties``), ``check`` (of each
-        model), ``profile``, ``plan`` and ``fidelity``, each as its function returns it but without
+        model), ``plan``, ``profile`` and ``fidelity``, each as its function returns it but without
         paths, or ``{"error": ...}``; ``seconds`` of each part; and ``wall_s``.
 
     Raises:
@@ -132,8 +132,8 @@ def list_parts(
     quiet: bool,
 ) -> list[Part]:
     """The parts in their order, those that take longest last."""
-    first, quietly = models[0], {"out": folder, "quiet": quiet}
-    whole = ModelSpec(first, DEFAULT_GRANULARITY)
+    first, whole = models[0], ModelSpec(models[0], DEFAULT_GRANULARITY)
+    quietly: dict[str, Any] = {"out": folder, "quiet": quiet}
 
     def check_one(model: Any, _: float) -> Document:
         return check(model, specs, **quietly)
@@ -146,9 +146,10 @@ def list_parts(
             Part(f"check {Path(str(model)).name}", 1.0, partial(check_one, model))
             for model in models
         ),
-        Part("profile", 2.0, lambda _: profile(whole, specs, **quietly)),
         Part("plan", 2.0, lambda _: plan(first, specs, **quietly)),
-        Part("fidelity", 3.0, compare, needs="profile"),
+        # Fidelity is worth nothing without the profile, and takes the time that is left.
+        Part("profile", 3.0, lambda _: profile(whole, specs, **quietly)),
+        Part("fidelity", 2.0, compare, needs="profile"),
     ]
 
 
