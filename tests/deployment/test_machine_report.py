@@ -75,7 +75,7 @@ def test_an_interrupt_leaves_the_parts_that_ended(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(machine_report, "check", lambda *_, **__: {"confirmed": True})
-    monkeypatch.setattr(machine_report, "profile", interrupt)
+    monkeypatch.setattr(machine_report, "plan", interrupt)
     with pytest.raises(KeyboardInterrupt, match=r"r\.json has check tiny$"):
         report_machine(tmp_path / "r.json", "cpu-testbed", ["tiny"], quiet=True)
     assert json.loads((tmp_path / "r.json").read_text())["check tiny"]["confirmed"]
