@@ -147,9 +147,9 @@ def list_parts(
             for model in models
         ),
         Part("plan", 2.0, lambda _: plan(first, specs, **quietly)),
-        # Fidelity is worth nothing without the profile, and takes the time that is left.
+        # There is no fidelity without a profile, and with less time it measures less.
         Part("profile", 3.0, lambda _: profile(whole, specs, **quietly)),
-        Part("fidelity", 2.0, compare, needs="profile"),
+        Part("fidelity", 1.0, compare, needs="profile"),
     ]
 
 
