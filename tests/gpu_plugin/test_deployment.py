@@ -14,7 +14,7 @@ import pytest
 from gpu_models import make_problem, make_small
 
 from placement_gym import DeviceSpec, Pipeline, Placement, export_placement, load_model
-from placement_gym.cli.main import main
+from placement_gym.deployment.machine_report import report_machine
 
 pytestmark = pytest.mark.gpu_plugin
 
@@ -68,12 +68,9 @@ def test_environments_of_a_vector_measure_in_turn(small: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_report_of_a_machine_ends_and_names_no_host(
-    small: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_report_of_a_machine_has_every_part_and_no_path(small: str, tmp_path: Path) -> None:
     file = tmp_path / "report.json"
-    assert main(["report-machine", str(file), "-d", "CPU,GPU", "-m", small, "-q"]) == 1
-    capsys.readouterr()
+    report_machine(file, DEVICES, [small], quiet=True, budget_s=3000.0)
     report = json.loads(file.read_text())
     gpu = report["devices"][1]
     assert gpu["properties"]["FULL_DEVICE_NAME"].startswith("OpenCL layer")

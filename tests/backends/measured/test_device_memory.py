@@ -52,6 +52,7 @@ def test_memory_that_devices_report_stands_beside_what_was_placed(protocol: Timi
     measured = measure(ReportingCore(), protocol)
     assert measured.feasible
     assert all(placed > 0 for placed in measured.memory_bytes)
+    assert len(measured.held_bytes) == 2
     assert all(held > 0 for held in measured.held_bytes)
     assert type(measured).from_json(measured.to_json()) == measured
 
