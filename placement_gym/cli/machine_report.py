@@ -13,8 +13,9 @@ def add_report_machine(command: Command) -> None:
     describe(
         command,
         "Write what this machine's devices report and do to one file: `check` of three models, and "
-        "of the first one a profile, the fidelity of thirty placements, and a plan. It takes about "
-        "ten minutes. The file names neither user nor host, nor a path: read it, and send it.",
+        "of the first one a plan, a profile, and the fidelity of thirty placements. It takes ten "
+        "minutes at most: a part that takes more than its share is stopped, and the file says so. "
+        "It names neither user nor host, nor a path: read it, and send it.",
         "report-machine my-gpu.json -d GPU,CPU",
         "report-machine my-gpu.json -d GPU,CPU -m resnet -m my_model.xml",
         failure="a part of the report is an error",
@@ -22,7 +23,7 @@ def add_report_machine(command: Command) -> None:
     command.add_argument("file", metavar="FILE", help="the JSON file to write")
     add_model(command, required=False, default="resnet, gpt and mobilenet", several=True)
     add_devices(command)
-    set_command(command, run_report_machine, "nothing is kept; the same command starts again")
+    set_command(command, run_report_machine, "nothing is kept: the same command starts again")
 
 
 def run_report_machine(options: argparse.Namespace) -> int:

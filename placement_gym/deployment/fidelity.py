@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,7 @@ def fidelity(
     data_shapes: Shapes | None = None,
     pictures: str = "png",
     tolerance: float | None = None,
+    limit_s: float = float("inf"),
 ) -> Document:
     """Measure a spread of placements with OpenVINO, predict them with the profiled twin, compare.
 
@@ -78,6 +80,7 @@ def fidelity(
         data_shapes: As for ``gym.make``.
         pictures: Kind of the scatter plot: ``"png"``, ``"svg"`` or ``"pdf"``.
         tolerance: As for ``gym.make``.
+        limit_s: Seconds after which no more placements are measured, once there are six.
 
     Returns:
         ``model``, ``devices``, ``notes``, ``costs`` (fingerprint), ``reference_ms``,
@@ -95,7 +98,7 @@ def fidelity(
         raise UserError(
             f"rank correlation needs at least {MIN_PLACEMENTS} placements, not {n_placements}"
         )
-    folder = check_output_folder(out)
+    folder, deadline_s = check_output_folder(out), perf_counter() + limit_s
     backend, notes = build_backend_to_split(
         ModelSpec(model, granularity, "folded", shapes, data_shapes, scenario),
         devices,
@@ -113,7 +116,7 @@ def fidelity(
     with closing(backend), explain_interrupt(backend):
         # The exact profile, not the quick one of a plan: that is the twin that users simulate with.
         costs = load_or_measure(backend, refresh, quiet)
-        measured = measure_placements(backend, placements, quiet)
+        measured = measure_placements(backend, placements, quiet, deadline_s)
     twin = SimulatedBackend(problem, costs)
     # Relative to the reference of each measurement: a machine that has become slower is no error.
     reference_ms = float(np.median([m.reference_ms for m in measured]))
@@ -126,7 +129,7 @@ def fidelity(
             "noise": m.noise,
             "n_submodels": m.n_submodels,
         }
-        for placement, m in zip(placements, measured, strict=True)
+        for placement, m in zip(placements, measured, strict=False)
         if m.feasible
     ]
     if len(rows) < MIN_PLACEMENTS:
@@ -142,7 +145,7 @@ def fidelity(
             "reference_ms": reference_ms,
             "profiled_reference_ms": twin.reference_ms,
             "noise": float(np.median([row["noise"] for row in rows])),
-            "failed": len(placements) - len(rows),
+            "failed": len(measured) - len(rows),
             **compute_agreement(rows),
             "rows": rows,
         }
@@ -153,17 +156,25 @@ def fidelity(
 
 
 def measure_placements(
-    backend: MeasuringBackend, placements: Sequence[IntArray], quiet: bool
+    backend: MeasuringBackend,
+    placements: Sequence[IntArray],
+    quiet: bool,
+    deadline_s: float = float("inf"),
 ) -> list[Measurement]:
-    """Measure placements one by one, as exactly as a ranking needs; limits are ignored."""
+    """Measure placements one by one, as exactly as a ranking needs; limits are ignored.
+
+    Those that are left at ``deadline_s`` of ``perf_counter`` are not, if there are enough.
+    """
     with (
         progress_bar(len(placements), "placements", quiet) as progress,
         closing(backend.with_protocol(FOR_RANKING)) as exact,
     ):
         task = progress.task_ids[0]
         progress.update(task, description="measuring")
-        measured = []
+        measured: list[Measurement] = []
         for placement in placements:
+            if len(measured) >= MIN_PLACEMENTS and perf_counter() > deadline_s:
+                break
             measured.append(exact.evaluate_ignoring_limits(placement))
             progress.advance(task)
     return measured

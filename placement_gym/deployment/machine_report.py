@@ -10,18 +10,19 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from placement_gym.base.errors import EngineError, UserError
+from placement_gym.base.errors import EngineError, UserError, raise_interrupt
 from placement_gym.base.files import check_output_file, write_text
 from placement_gym.base.texts import make_printable
+from placement_gym.base.time_limit import time_limit
 from placement_gym.deployment.check import check
 from placement_gym.deployment.fidelity import fidelity
 from placement_gym.deployment.granularity import DEFAULT_GRANULARITY
 from placement_gym.deployment.plan import plan
 from placement_gym.deployment.profile import profile
 from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
-from placement_gym.hardware.devices import usable_cores
+from placement_gym.hardware.devices import DeviceSpec, usable_cores
 from placement_gym.hardware.machine import load_plugin
 from placement_gym.models.spec import ModelSpec
 from placement_gym.version import VERSION
@@ -31,11 +32,31 @@ if TYPE_CHECKING:
 
 MODELS = ("resnet", "gpt", "mobilenet")
 PLACEMENTS = 30
+BUDGET_S = 580.0
+"""Seconds of all parts; what a part leaves is for those that follow."""
 IDENTIFYING = ("DEVICE_UUID", "DEVICE_LUID", "CACHE_DIR", "CONFIG_FILE", "WEIGHTS_PATH")
 """Properties that tell one machine from another of its kind, or hold paths."""
 PATHS = ("file", "files", "saved", "exported")
 """Keys of documents that say where something was written."""
+SPARE = 0.9
+"""Share of its time after which fidelity measures no more placements, but compares them."""
 Document = dict[str, Any]
+
+
+class Part(NamedTuple):
+    """A part of the report.
+
+    Attributes:
+        name: Of the part.
+        share: Its share of the time that is left, relative to those of the parts that follow.
+        run: Takes the seconds that it has; returns its document.
+        needs: Name of the part without which it is left out.
+    """
+
+    name: str
+    share: float
+    run: Callable[[float], Document]
+    needs: str = ""
 
 
 def report_machine(
@@ -44,33 +65,36 @@ def report_machine(
     models: Sequence[Any] = MODELS,
     placements: int = PLACEMENTS,
     quiet: bool = False,
+    budget_s: float = BUDGET_S,
 ) -> Document:
-    """Check devices with some models, profile and plan the first one, and write one JSON file.
+    """Check devices with some models, plan and profile the first one, and write one JSON file.
 
-    A part that fails is an error in the report, and the others follow. The file names neither
-    user nor host, nor a path.
+    A part that fails, or takes more than its share of the time, is an error in the report, and the
+    others follow. The file is written after each part, so that it holds what an interrupt leaves.
+    It names neither user nor host, nor a path.
 
     Args:
         file: What is written.
         devices: As for ``gym.make``.
-        models: Of ``check``; the first one is also profiled, planned, and its fidelity measured.
-        placements: Of ``fidelity``.
+        models: Of ``check``; the first one is also planned, profiled, and its fidelity measured.
+        placements: Of ``fidelity``, or as many as its time allows.
         quiet: Show no progress.
+        budget_s: Seconds for all parts. In a thread other than the main one there is no limit.
 
     Returns:
         ``versions``, ``system``, ``devices`` (each with its ``properties``), ``check`` (of each
-        model), ``profile``, ``fidelity`` and ``plan``, each as its function returns it but without
+        model), ``plan``, ``profile`` and ``fidelity``, each as its function returns it but without
         paths, or ``{"error": ...}``; ``seconds`` of each part; and ``wall_s``.
 
     Raises:
         UserError: The file cannot be written, or the machine does not have the devices.
+        KeyboardInterrupt: As the user interrupted; the message says what the file holds.
     """
     import openvino as ov
 
-    started, path, first = perf_counter(), check_output_file(file), models[0]
+    started, path = perf_counter(), check_output_file(file)
     core = ov.Core()
     specs = resolve_devices(devices, "measured", core)
-    seconds: dict[str, float] = {}
     found: Document = {
         "versions": {"placement_gym": VERSION, "openvino": ov.__version__},
         "system": {"kernel": f"{platform.system()} {platform.release()}", "cores": usable_cores()},
@@ -78,30 +102,90 @@ def report_machine(
             {**spec.to_json(), "properties": read_properties(core, spec.plugin or spec.name)}
             for spec in specs
         ],
+        "seconds": {},
     }
     with tempfile.TemporaryDirectory() as folder:
-        parts: dict[str, Callable[[], Document]] = {
-            f"check {Path(str(model)).name}": partial(check, model, specs, folder, quiet=quiet)
-            for model in models
-        }
-        whole = ModelSpec(first, DEFAULT_GRANULARITY)
-        parts |= {
-            "profile": partial(profile, whole, specs, folder, quiet=quiet),
-            "fidelity": partial(
-                fidelity, first, specs, n_placements=placements, out=folder, quiet=quiet
-            ),
-            "plan": partial(plan, first, specs, out=folder, quiet=quiet),
-        }
-        for name, run in parts.items():
+        write_report(path, found, folder)
+        parts = list_parts(specs, models, placements, folder, quiet)
+        for number, part in enumerate(parts):
             begun = perf_counter()
+            left_s = budget_s - (begun - started)
+            limit_s = left_s * part.share / sum(one.share for one in parts[number:])
+            if not quiet:
+                announce(f"{number + 1} of {len(parts)}: {part.name}, at most {limit_s:.0f} s")
             try:
-                found[name] = leave_out_paths(run())
-            except (UserError, EngineError) as error:
-                found[name] = {"error": str(error)}
-            seconds[name] = perf_counter() - begun
-    found |= {"seconds": seconds, "wall_s": perf_counter() - started}
-    write_text(path, hide_names(json.dumps(found, indent=1, default=str), folder) + "\n")
+                found[part.name] = run_part(part, limit_s, found)
+            except KeyboardInterrupt:
+                done = ", ".join(found["seconds"]) or "what the devices report, and no part"
+                raise KeyboardInterrupt(f"{path} has {done}") from None
+            found["seconds"][part.name] = perf_counter() - begun
+            found["wall_s"] = perf_counter() - started
+            write_report(path, found, folder)
     return found
+
+
+def list_parts(
+    specs: Sequence[DeviceSpec],
+    models: Sequence[Any],
+    placements: int,
+    folder: str,
+    quiet: bool,
+) -> list[Part]:
+    """The parts in their order, those that take longest last."""
+    first, whole = models[0], ModelSpec(models[0], DEFAULT_GRANULARITY)
+    quietly: dict[str, Any] = {"out": folder, "quiet": quiet}
+
+    def check_one(model: Any, _: float) -> Document:
+        return check(model, specs, **quietly)
+
+    def compare(limit_s: float) -> Document:
+        return fidelity(first, specs, n_placements=placements, limit_s=SPARE * limit_s, **quietly)
+
+    return [
+        *(
+            Part(f"check {Path(str(model)).name}", 1.0, partial(check_one, model))
+            for model in models
+        ),
+        Part("plan", 2.0, lambda _: plan(first, specs, **quietly)),
+        # There is no fidelity without a profile, and with less time it measures less.
+        Part("profile", 3.0, lambda _: profile(whole, specs, **quietly)),
+        Part("fidelity", 1.0, compare, needs="profile"),
+    ]
+
+
+def announce(text: str) -> None:
+    """Say on standard error which part begins."""
+    from rich.console import Console
+
+    Console(stderr=True, highlight=False).print(f"Part {text}", style="bold", markup=False)
+
+
+def run_part(part: Part, limit_s: float, found: Document) -> Document:
+    """What a part returns, without paths, or why there is nothing.
+
+    Raises:
+        KeyboardInterrupt: Of the user.
+    """
+    if "error" in found.get(part.needs, {}):
+        return {"error": f"left out: it needs the {part.needs}"}
+    with time_limit(limit_s) as limit:
+        try:
+            document: Document = leave_out_paths(part.run(limit_s))
+            return document
+        except (UserError, EngineError) as error:
+            return {"error": str(error)}
+        except (KeyboardInterrupt, SystemError) as error:
+            if not limit.passed:
+                raise_interrupt(error)
+                raise
+    at = f" at {limit.stopped_at!r}" if limit.stopped_at else ""
+    return {"error": f"stopped{at}: its share of the time was {limit_s:.0f} s"}
+
+
+def write_report(path: Path, found: Document, folder: str) -> None:
+    """Write what there is so far, without this machine's names."""
+    text = json.dumps(found, indent=1, default=str)
+    write_text(path, hide_names(text, folder) + "\n")
 
 
 def read_properties(core: ov.Core, device: str) -> dict[str, str]:

@@ -38,14 +38,7 @@ def caused(error: Exception, cause: Exception) -> Exception:
         (ValueError("odd"), Kind.INFEASIBLE, "ValueError: odd"),
         (KeyError("unordered_map::at"), Kind.INFEASIBLE, "KeyError: 'unordered_map::at'"),
         (RuntimeError(""), Kind.INFEASIBLE, "RuntimeError"),
-        (RuntimeError("clCreateBuffer: CL_MEM_OBJECT_ALLOCATION_FAILURE"), Kind.INFEASIBLE, ""),
-        (RuntimeError("ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY"), Kind.INFEASIBLE, ""),
         (RuntimeError(TOO_LARGE), Kind.INFEASIBLE, "requested 4194304 bytes"),
-        (
-            RuntimeError("[CL ext] Can not allocate 256 bytes for USM Host. ptr: 0, error: -4"),
-            Kind.INFEASIBLE,
-            "USM Host",
-        ),
         (RuntimeError("[GPU] clFlush, error code: -5 CL_OUT_OF_RESOURCES"), Kind.TRANSIENT, ""),
         (RuntimeError("[GPU] clEnqueueMapBuffer, error code: -6"), Kind.TRANSIENT, ""),
         (RuntimeError("[GPU] clWaitForEvents, error code: -14"), Kind.INFEASIBLE, ""),
@@ -75,6 +68,24 @@ def test_every_engine_exception_has_a_kind_and_a_one_line_reason(
     assert failure.kind == kind
     assert reason in str(failure)
     assert "\n" not in str(failure)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "clCreateBuffer: CL_MEM_OBJECT_ALLOCATION_FAILURE",
+        "clCreateBuffer: CL_INVALID_BUFFER_SIZE",
+        "ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY",
+        TOO_LARGE,
+        TOO_LARGE.replace("Exceeded", "Exceeds"),
+        "[CL ext] Can not allocate 256 bytes for USM Host. ptr: 0, error: -4",
+        "[GPU] clCreateBuffer, error code: -61",
+    ],
+)
+def test_a_device_without_memory_is_a_limit_also_where_the_host_lacks_some(text: str) -> None:
+    # Alone it would be one in any case: that is what an unknown text amounts to.
+    failure = classify(caused(RuntimeError(text), RuntimeError("std::bad_alloc")))
+    assert failure.kind == Kind.INFEASIBLE
 
 
 def test_only_a_transient_failure_blames_no_placement() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import platform
+import time
 from pathlib import Path
 
 import pytest
 
 from placement_gym.base.errors import EngineError
+from placement_gym.base.progress import progress_bar
 from placement_gym.cli.main import main
 from placement_gym.deployment import machine_report
 from placement_gym.deployment.machine_report import report_machine
@@ -29,7 +31,7 @@ def quick_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_report_is_one_file_without_paths_or_names(tmp_path: Path, quick_parts: None) -> None:
     file = tmp_path / "report.json"
-    report_machine(file, "cpu-testbed", ["tiny"], quiet=True)
+    report_machine(file, "cpu-testbed", ["tiny"], quiet=True, budget_s=1e4)
     text = file.read_text()
     report = json.loads(text)
     assert report["devices"][0]["properties"]["FULL_DEVICE_NAME"]
@@ -48,3 +50,32 @@ def test_the_command_says_which_part_failed(
     printed = capsys.readouterr().out
     assert "check tiny" in printed
     assert "has no" in printed
+
+
+def test_a_part_that_takes_too_long_is_stopped_and_said(
+    tmp_path: Path, quick_parts: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never_end(*_: object, **__: object) -> None:
+        with progress_bar(40, "measurements", quiet=True, description="profiling"):
+            time.sleep(60.0)
+
+    monkeypatch.setattr(machine_report, "check", lambda *_, **__: {"confirmed": True})
+    monkeypatch.setattr(machine_report, "profile", never_end)
+    report = report_machine(tmp_path / "r.json", "cpu-testbed", ["a", "b"], quiet=True, budget_s=4)
+    assert report["wall_s"] < 20.0
+    assert report["profile"]["error"].startswith("stopped at 'profiling: 0 of 40 steps")
+    assert "needs the profile" in report["fidelity"]["error"]
+    assert report["check b"]["confirmed"]
+
+
+def test_an_interrupt_leaves_the_parts_that_ended(
+    tmp_path: Path, quick_parts: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(machine_report, "check", lambda *_, **__: {"confirmed": True})
+    monkeypatch.setattr(machine_report, "plan", interrupt)
+    with pytest.raises(KeyboardInterrupt, match=r"r\.json has check tiny$"):
+        report_machine(tmp_path / "r.json", "cpu-testbed", ["tiny"], quiet=True)
+    assert json.loads((tmp_path / "r.json").read_text())["check tiny"]["confirmed"]

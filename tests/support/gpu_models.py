@@ -28,9 +28,11 @@ def make_small() -> ov.Model:
     return load(ov.Model([scores], [x], "small"))
 
 
-def make_problem(core: ov.Core, devices: Sequence[DeviceSpec]) -> tuple[ov.Model, Problem]:
-    """The small model, and its problem on devices of a core, each operator a unit."""
-    model = make_small()
+def make_problem(
+    core: ov.Core, devices: Sequence[DeviceSpec], model: ov.Model | None = None
+) -> tuple[ov.Model, Problem]:
+    """A model, or the small one, and its problem on devices of a core, each operator a unit."""
+    model = model or make_small()
     units = group(extract(model), "op")
     found = inspect(model, devices).operators
     return model, Problem(units, tuple(devices), find_supported(units, found))

@@ -43,7 +43,7 @@ class MemoryWatch:
         """(n_devices,) bytes allocated since ``start``; None where no plugin reports them."""
         now = [read_held_bytes(self.core, own) for own in self.names]
         return tuple(
-            None if held is None or before is None else held - before
+            None if held is None or before is None else max(held - before, 0)
             for held, before in zip(now, self.before, strict=True)
         )
 
@@ -73,7 +73,7 @@ def check_held(
         EngineFailureError: One holds nothing.
     """
     for name, placed, held in zip(problem.device_names, placed_bytes, held_bytes, strict=True):
-        if placed and held is not None and held <= 0:
+        if placed and held == 0:
             raise EngineFailureError(
                 Kind.INFEASIBLE,
                 f"{name} holds nothing, though {placed / 1e6:.3g} MB of weights were placed on it: "

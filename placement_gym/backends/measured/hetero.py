@@ -139,7 +139,8 @@ def compile_partition(
     """Compile a clone of the model as partitioned, every device with its own settings.
 
     Raises:
-        CompileError: OpenVINO refused, or HETERO reports other devices than it was given.
+        CompileError: OpenVINO refused, or HETERO or its submodels report other devices than they
+            were given.
     """
     placed = model.clone()
     set_affinities(placed, graph, partition)
@@ -154,7 +155,34 @@ def compile_partition(
         raise CompileError(
             f"the placement names {sorted(partition.devices)}, HETERO runs on {sorted(running)}"
         )
+    check_cards(compiled, partition)
     return compiled
+
+
+def check_cards(compiled: ov.CompiledModel, partition: HeteroPartition) -> None:
+    """Raise if submodels report another of several GPUs than the one that they were given.
+
+    HETERO repeats the names that it was given (openvino #38250: the second GPU may stay empty);
+    what a submodel's own plugin says of it stands in the properties of its device.
+
+    Raises:
+        CompileError: They do.
+    """
+    cards = {
+        name: identify_device(spec.plugin or name)
+        for name, spec in partition.devices.items()
+        if spec.kind == "GPU"
+    }
+    if len(set(cards.values())) < 2:
+        return
+    own = compiled.get_property("DEVICE_PROPERTIES")
+    for name, card in cards.items():
+        running = [identify_device(device) for device in own[name].get("EXECUTION_DEVICES", [card])]
+        if running != [card]:
+            raise CompileError(
+                f"submodels placed on {name} run on {', '.join(running)}, though {card} was meant: "
+                "place on one GPU, or use Pipeline, which compiles each device by itself"
+            )
 
 
 def collect_properties(partition: HeteroPartition) -> dict[str, Any]:

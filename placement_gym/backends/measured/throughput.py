@@ -17,6 +17,7 @@ import numpy as np
 
 from placement_gym.backends.failures import EngineFailureError, Kind
 from placement_gym.backends.measured.candidate import Compilation, CompiledPlacement, Engine
+from placement_gym.backends.measured.device_memory import MemoryWatch, check_held
 from placement_gym.backends.measured.inferences import KEPT, Beat, Inferences, Inputs, Outputs
 from placement_gym.backends.measured.outputs import compare_outputs
 from placement_gym.backends.measured.timing import Race
@@ -250,6 +251,13 @@ class PipelineCompiler:
         """
         started = perf_counter()
         devices = sorted(set(assignment.tolist()))
+        watch = MemoryWatch.start(
+            self.engine.core,
+            tuple(
+                (spec.name,) if device in devices else ()
+                for device, spec in enumerate(self.problem.devices)
+            ),
+        )
         if len(devices) == 1:
             in_flight, streams = self.compile_alone(devices[0], window)
         else:
@@ -258,14 +266,18 @@ class PipelineCompiler:
             streams = max(count_streams(specs[device]) for device in devices)
         compile_s = perf_counter() - started
         in_flight.check(self.engine.tolerance)
+        memory_bytes = tuple(self.problem.memory_bytes(assignment).tolist())
+        held_bytes = watch.held_bytes()
+        check_held(self.problem, memory_bytes, held_bytes)
         return CompiledPlacement(
             in_flight,
             Compilation(
                 len(in_flight.stages),
                 len(in_flight.stages),
                 *self.problem.traffic(assignment),
-                tuple(self.problem.memory_bytes(assignment).tolist()),
+                memory_bytes,
                 compile_s,
+                held_bytes,
                 requests=in_flight.requests,
                 streams=streams,
             ),

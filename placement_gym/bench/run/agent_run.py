@@ -158,6 +158,8 @@ def complete_row(row: Row, finalist: Finalist, placement: Placement) -> Row:
         noise=finalist.noise,
         n_submodels=measurement.n_submodels,
         n_submodels_expected=measurement.n_submodels_expected,
+        memory_bytes=list(measurement.memory_bytes),
+        held_bytes=list(measurement.held_bytes) or None,
         beats_best_single=finalist.beats_best_single,
         doubt=measurement.doubt,
         taken=measurement.taken,

@@ -98,6 +98,9 @@ class Row(Fields):
         noise: Half-width of the uncertainty of ``speedup_vs_best_single``, as a fraction.
         n_submodels: Submodels that the engine made.
         n_submodels_expected: Submodels that the placement needs.
+        memory_bytes: Bytes of weights and state that it puts on each device.
+        held_bytes: Bytes that each device reports to hold for it, of an item None where it does
+            not; None where nothing was compiled.
         wall_s: Seconds of search.
         beats_best_single: ``"yes"``, ``"no"`` or ``"within noise"``.
         curve: (evaluations, seconds, best speed-up) at each improvement.
@@ -138,6 +141,8 @@ class Row(Fields):
     noise: NotNegative | None = None
     n_submodels: Count | None = None
     n_submodels_expected: Count | None = None
+    memory_bytes: list[Count] | None = None
+    held_bytes: list[Count | None] | None = None
     wall_s: NotNegative = 0.0
     beats_best_single: Name | None = None
     curve: list[Annotated[list[NotNegative], Field(min_length=3)]] = Field(default_factory=list)

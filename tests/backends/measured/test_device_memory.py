@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import openvino as ov
+import pytest
 from testbed import known_problem
 
 from placement_gym.backends.measured.device_memory import STATISTICS
@@ -14,6 +15,7 @@ from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.models import load
 
 ONCE = TimingProtocol(warmup=0, repeats=1)
+PIPELINED = TimingProtocol(warmup=0, repeats=1, objective="throughput", window=2)
 
 
 class ReportingCore(ov.Core):
@@ -37,18 +39,20 @@ class ReportingCore(ov.Core):
         return {"cl_mem": 0, "usm_device": held, "usm_host": 0}
 
 
-def measure(core: ov.Core) -> Any:
+def measure(core: ov.Core, protocol: TimingProtocol = ONCE) -> Any:
     """The toy, whose weights are on both devices."""
     problem = known_problem("tiny")
-    backend = MeasuredBackend(core, load("tiny"), problem, protocol=ONCE)
+    backend = MeasuredBackend(core, load("tiny"), problem, protocol=protocol)
     heavy = np.flatnonzero(problem.unit_bytes)
     return backend.evaluate((np.arange(problem.n_units) >= heavy[-1]).astype(np.int64))
 
 
-def test_memory_that_devices_report_stands_beside_what_was_placed() -> None:
-    measured = measure(ReportingCore())
+@pytest.mark.parametrize("protocol", [ONCE, PIPELINED], ids=["latency", "throughput"])
+def test_memory_that_devices_report_stands_beside_what_was_placed(protocol: TimingProtocol) -> None:
+    measured = measure(ReportingCore(), protocol)
     assert measured.feasible
     assert all(placed > 0 for placed in measured.memory_bytes)
+    assert len(measured.held_bytes) == 2
     assert all(held > 0 for held in measured.held_bytes)
     assert type(measured).from_json(measured.to_json()) == measured
 

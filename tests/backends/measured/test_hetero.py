@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,7 @@ from placement_gym import DeviceSpec, Placement, PlacementMismatchError
 from placement_gym.backends.measured.hetero import (
     HeteroPartition,
     alias_device,
+    check_cards,
     compile_partition,
     set_affinities,
 )
@@ -285,6 +288,23 @@ def test_a_placement_that_does_not_run_where_it_says_is_an_error() -> None:
     partition = partition_of(graph, {graph.names[-2]: 1})
     with pytest.raises(CompileError, match="HETERO runs on"):
         compile_partition(UnfaithfulCore(), model, graph, partition)
+
+
+@pytest.mark.parametrize(("second", "refused"), [("GPU.1", False), ("GPU.0", True)])
+def test_submodels_that_report_another_gpu_are_an_error(second: str, refused: bool) -> None:
+    devices = (DeviceSpec("GPU"), alias_device(DeviceSpec("GPU.1"), 1))
+    names = [device.name for device in devices]
+    partition = HeteroPartition(
+        np.arange(2), tuple(names), np.arange(2), dict(zip(names, devices, strict=True))
+    )
+    reported = {
+        name: {"EXECUTION_DEVICES": [one]}
+        for name, one in zip(names, ["GPU.0", second], strict=True)
+    }
+    compiled = SimpleNamespace(get_property={"DEVICE_PROPERTIES": reported}.get)
+    expected = pytest.raises(CompileError, match=r"on GPU_ALIAS1\.1 run on GPU\.0, though GPU\.1")
+    with expected if refused else nullcontext():
+        check_cards(compiled, partition)
 
 
 def thread_time_ns() -> dict[str, int]:

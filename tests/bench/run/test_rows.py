@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import lzma
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,21 @@ def test_rows_carry_what_made_them(bench_env: BenchEnv) -> None:
     assert values["versions"]["openvino"] == ov.__version__.split("-")[0]
     assert values["model_fingerprint"] == bench_env.base.problem.units.graph.fingerprint()
     assert (values["seed"], values["budget"]) == (4, 2)
+
+
+def test_rows_carry_what_devices_hold_beside_what_was_placed(
+    bench_env: BenchEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure = bench_env.base.backend.remeasure
+    monkeypatch.setattr(
+        bench_env.base.backend,
+        "remeasure",
+        lambda placements: [replace(one, held_bytes=(None, 7)) for one in measure(placements)],
+    )
+    made, _ = run_agent(bench_env, AgentSpec("window"), seed=0, budget=2)
+    read = keyed(made.to_json(), "a")
+    assert read["held_bytes"] == [None, 7]
+    assert sum(read["memory_bytes"]) == bench_env.base.problem.unit_bytes.sum() > 0
 
 
 @pytest.fixture

@@ -1,0 +1,82 @@
+"""What is done with a placement, on OpenVINO's own GPU plugin."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import openvino as ov
+import pytest
+from gpu_models import make_problem, make_small
+
+from placement_gym import DeviceSpec, Pipeline, Placement, export_placement, load_model
+from placement_gym.deployment.machine_report import report_machine
+
+pytestmark = pytest.mark.gpu_plugin
+
+DEVICES = (DeviceSpec("CPU"), DeviceSpec("GPU"))
+SHORT = {"granularity": "op", "warmup": 0, "repeats": 2, "horizon": 2}
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> str:
+    """The file of the small model."""
+    path = tmp_path / "small.xml"
+    ov.save_model(make_small(), path, compress_to_fp16=False)
+    return str(path)
+
+
+@pytest.fixture
+def split(small: str) -> Placement:
+    """The small model, its MatMul alone on the GPU."""
+    _, problem = make_problem(ov.Core(), DEVICES, load_model(small))
+    return Placement.of(problem, np.array([0, 0, 1]))
+
+
+def test_a_pipeline_computes_what_the_cpu_does(split: Placement, small: str) -> None:
+    core, model = ov.Core(), load_model(small)
+    x = np.random.default_rng(1).normal(size=(4, 16)).astype(np.float32)
+    expected = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(x)[0]
+    with Pipeline(core, model, split) as pipeline:
+        assert [stage.device for stage in pipeline.stages] == ["CPU", "GPU"]
+        for future in [pipeline.submit(x) for _ in range(4)]:
+            np.testing.assert_allclose(future.result()[0], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_an_exported_split_runs_by_openvino_alone(
+    split: Placement, small: str, tmp_path: Path
+) -> None:
+    export_placement(split, tmp_path / "export", small)
+    script = [sys.executable, str(tmp_path / "export" / "run.py")]
+    printed = subprocess.run(script, capture_output=True, text=True, check=True).stdout
+    assert printed.startswith("submodels: 2, on CPU, GPU\n")
+
+
+@pytest.mark.slow
+def test_environments_of_a_vector_measure_in_turn(small: str) -> None:
+    envs = gym.make_vec("DevicePlacement-v0", num_envs=2, model=small, devices="CPU,GPU", **SHORT)
+    envs.reset(seed=0)
+    info = envs.step(np.array([[0, 0, 1], [1, 1, 1]]))[4]
+    envs.close()
+    assert info["feasible"].all()
+    assert (info["latency_ms"] > 0.0).all()
+
+
+@pytest.mark.slow
+def test_the_report_of_a_machine_has_every_part_and_no_path(small: str, tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    report_machine(file, DEVICES, [small], quiet=True, budget_s=3000.0)
+    report = json.loads(file.read_text())
+    gpu = report["devices"][1]
+    assert gpu["properties"]["FULL_DEVICE_NAME"].startswith("OpenCL layer")
+    assert "DEVICE_UUID" not in gpu["properties"]
+    assert report["check small.xml"]["devices"][0]["confirmed"]
+    assert [device["name"] for device in report["profile"]["devices"]] == ["CPU", "GPU"]
+    assert {row["label"] for row in report["plan"]["rows"]} >= {"CPU alone", "GPU alone"}
+    assert "the model is too small" in report["fidelity"]["error"]
+    assert str(tmp_path) not in file.read_text()
