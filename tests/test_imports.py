@@ -36,8 +36,7 @@ FLOORS = (
     {"solvers", "backends"},
     {"view"},
     {"envs"},
-    {"bench"},
-    {"deployment"},
+    {"bench", "deployment"},
     {"cli"},
 )
 BENCH_FLOORS = (
@@ -57,6 +56,8 @@ APART = (
     ("solvers", "backends"),
     ("backends", "solvers"),
     ("backends.measured", "backends.simulated"),
+    ("bench", "deployment"),
+    ("deployment", "bench"),
 )
 """Rooms of which the first never imports the second."""
 

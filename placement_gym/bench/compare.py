@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from placement_gym.base.files import make_output_folder
+from placement_gym.base.plain import to_plain
 from placement_gym.base.progress import is_on_terminal, progress_bar
 from placement_gym.base.schemas.reading import check
 from placement_gym.base.schemas.studies import EffortFields
@@ -33,7 +34,6 @@ from placement_gym.bench.run.agents import (
 )
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs, to_portable
 from placement_gym.bench.run.provenance import host, versions
-from placement_gym.bench.run.row_schema import to_plain
 from placement_gym.bench.run.rows import (
     PACKED_ROWS,
     ROWS,

@@ -27,8 +27,8 @@ from placement_gym.base.files import (
     safe_name,
     write_text,
 )
+from placement_gym.base.plain import to_plain
 from placement_gym.base.progress import progress_bar
-from placement_gym.bench.run.row_schema import to_plain
 from placement_gym.deployment.granularity import DEFAULT_GRANULARITY, build_backend_to_split
 from placement_gym.hardware.devices import collect_cautions
 from placement_gym.models.shapes import Shapes

@@ -31,7 +31,7 @@ from placement_gym.base.files import (
     safe_name,
     write_text,
 )
-from placement_gym.bench.run.row_schema import to_plain
+from placement_gym.base.plain import to_plain
 from placement_gym.deployment.candidates import Candidate
 from placement_gym.deployment.export import export_phases, export_placement
 from placement_gym.deployment.granularity import DEFAULT_GRANULARITY, build_backend_to_split
