@@ -28,12 +28,9 @@ AGENTS: dict[str, str] = {
     "fill-in-order": "agents.solvers:fill_in_order",
     "heft": "agents.solvers:heft",
     "critical-path": "agents.solvers:critical_path",
-    "m-topo": "agents.solvers:m_topo",
     "m-etf": "agents.solvers:m_etf",
     "min-cut": "agents.solvers:min_cut",
     "milp": "agents.solvers:milp",
-    "shortest-path": "agents.solvers:shortest_path",
-    "alpha-expansion": "agents.solvers:alpha_expansion",
     "dp": "agents.solvers:dp",
     "dpl": "agents.solvers:dpl",
     "pipedream": "agents.solvers:pipedream",
@@ -57,11 +54,14 @@ AGENTS: dict[str, str] = {
     "doppler": "agents.doppler.agent:make",
 }
 REPLACED: dict[str, str] = {
+    "alpha-expansion": "milp",
     "cross-entropy": "post",
     "list-sampling": "search",
+    "m-topo": "fill-in-order",
     "multilevel": "search",
     "neighbourhood": "search",
     "sequential": "search",
+    "shortest-path": "milp",
 }
 """Former agents, and the one that took the place of each."""
 

@@ -75,7 +75,6 @@ ABOUT: dict[str, About] = {
     "critical-path": About(
         SOLVER, "list scheduling: the critical path on one device", model=("list",)
     ),
-    "m-topo": About(SOLVER, "list scheduling in topological order, by memory", model=("list",)),
     "m-etf": About(SOLVER, "list scheduling: the earliest task first, by memory", model=("list",)),
     "min-cut": About(
         SOLVER,
@@ -89,15 +88,6 @@ ABOUT: dict[str, About] = {
         "the optimum of serial schedules, with memory limits",
         model=("serial",),
         optimum="any devices and memory limits, within its time limit",
-    ),
-    "shortest-path": About(
-        SOLVER,
-        "BIDENT's path through units in order and devices",
-        model=("serial",),
-        optimum="chains without memory limits",
-    ),
-    "alpha-expansion": About(
-        SOLVER, "minimum cuts over many devices, approximate", model=("serial",), pools=False
     ),
     "dp": About(
         SOLVER,

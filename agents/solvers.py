@@ -27,7 +27,6 @@ from placement_gym.solvers.partition import metis_partition
 from placement_gym.solvers.pipelines.ideal_stages import ADDED, BY_CUT, OVERLAPPED
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
 from placement_gym.solvers.programs.max_load import max_load as solve_max_load
-from placement_gym.solvers.shortest_path import shortest_path as find_shortest_path
 from placement_gym.solvers.solution import Solution
 
 Solver = Callable[[Problem, CostTable], IntArray | Solution]
@@ -85,13 +84,8 @@ def without_options(
 
 heft = without_options("heft", list_scheduling.heft)
 critical_path = without_options("critical-path", list_scheduling.critical_path)
-m_topo = without_options("m-topo", list_scheduling.m_topo)
 m_etf = without_options("m-etf", list_scheduling.m_etf)
 min_cut = without_options("min-cut", lambda problem, costs: cuts.minimum_cut(problem.units, costs))
-alpha_expansion = without_options(
-    "alpha-expansion", lambda problem, costs: cuts.alpha_expansion(problem.units, costs)
-)
-shortest_path = without_options("shortest-path", find_shortest_path)
 metis = without_options("metis", metis_partition)
 pipedream = without_options(
     "pipedream", lambda problem, costs: linear_pipeline(problem, costs, BY_CUT)

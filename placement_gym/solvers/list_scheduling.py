@@ -16,9 +16,6 @@ from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.tasks import Tasks
 
-MANY_UNITS = 2_000
-"""Above, m-ETF takes longer than the search that starts from it."""
-
 
 class PartialSchedule:
     """A partial schedule: when and where the tasks placed so far run.
@@ -162,28 +159,3 @@ def m_etf(problem: Problem, costs: CostTable) -> IntArray:
             if missing[follower] == 0:
                 ready[follower] = partial.ready_ms(follower)
     return partial.device
-
-
-def m_topo(problem: Problem, costs: CostTable) -> IntArray:
-    """Fill devices in topological order by m-TOPO (Baechi, section 3).
-
-    Each device takes units up to its limit or its share: an equal part of all units' memory plus
-    the largest unit. Faster devices come first. Returns (n_units,) devices.
-    """
-    held = problem.unit_bytes
-    share = held.sum() / len(problem.devices) + held.max()
-    room, left = np.full(len(problem.devices), share), problem.limits_bytes.copy()
-    order = np.argsort(costs.operator_ms.sum(axis=0), kind="stable")
-    device = np.empty(problem.n_units, dtype=np.int64)
-    at = 0
-    for unit in range(problem.n_units):
-        free = np.minimum(room, left)
-        while at < len(order) - 1 and held[unit] > free[order[at]]:
-            at += 1
-        wanted = order[at]
-        if not problem.supported[unit, wanted]:
-            wanted = int(np.where(problem.supported[unit], free, -np.inf).argmax())
-        device[unit] = wanted
-        room[wanted] -= held[unit]
-        left[problem.memory.shared[wanted]] -= held[unit]
-    return device

@@ -37,11 +37,19 @@ def test_every_agent_lists_its_options() -> None:
             agents.make(name, None, nonsense=1)
 
 
-@pytest.mark.parametrize("name", ["multilevel", "sequential", "list-sampling"])
-def test_a_former_agent_names_the_one_in_its_place(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "now"),
+    [("multilevel", "search"), ("alpha-expansion", "milp"), ("m-topo", "fill-in-order")],
+)
+def test_a_former_agent_names_the_one_in_its_place(name: str, now: str) -> None:
     for find in (partial(agents.make, name, None), AgentSpec(name).load):
-        with pytest.raises(UserError, match=f"'{name}' is gone: 'search' took its place"):
+        with pytest.raises(UserError, match=f"'{name}' is gone: '{now}' took its place"):
             find()
+
+
+def test_every_former_agent_has_a_place_that_is_taken() -> None:
+    assert set(agents.REPLACED.values()) <= set(agents.AGENTS)
+    assert not set(agents.REPLACED) & set(agents.AGENTS)
 
 
 @pytest.mark.parametrize(
