@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import gymnasium as gym
@@ -87,3 +88,14 @@ def test_steps_are_integers(name: str) -> None:
 def test_an_unknown_keyword_of_make_suggests_the_nearest(name: str) -> None:
     with pytest.raises(TypeError, match="keyword argument 'device'; did you mean 'devices'"):
         gym.make(f"placement_gym:{name}", model="tiny", device="cpu+dgpu")
+
+
+@pytest.mark.parametrize("name", agents.TRAINED)
+def test_an_agent_that_is_trained_across_problems_has_a_trainer(name: str) -> None:
+    module = agents.AGENTS[name].partition(":")[0]
+    assert callable(import_module(module).make_trainer)
+
+
+def test_other_agents_are_not_trained_across_problems() -> None:
+    with pytest.raises(UserError, match=r"gdp, graph-groups, placeto"):
+        agents.make_trainer("heft")
