@@ -54,7 +54,6 @@ def fidelity(
     shapes: Shapes | None = None,
     scenario: str | None = None,
     data_shapes: Shapes | None = None,
-    pictures: str = "png",
     tolerance: float | None = None,
 ) -> Document:
     """Measure a spread of placements with OpenVINO, predict them with the profiled twin, compare.
@@ -76,7 +75,6 @@ def fidelity(
         shapes: As for ``gym.make``.
         scenario: As for ``gym.make``.
         data_shapes: As for ``gym.make``.
-        pictures: Kind of the scatter plot: ``"png"``, ``"svg"`` or ``"pdf"``.
         tolerance: As for ``gym.make``.
 
     Returns:
@@ -148,7 +146,7 @@ def fidelity(
         }
     )
     with keep_if_possible("the report"):
-        write_fidelity(document, make_output_folder(folder), pictures)
+        write_fidelity(document, make_output_folder(folder))
     return document
 
 
@@ -214,12 +212,12 @@ def rank_correlations(measured: FloatArray, predicted: FloatArray) -> dict[str, 
     return {name: float(np.nan_to_num(result.statistic)) for name, result in found.items()}
 
 
-def write_fidelity(document: Document, folder: Path, pictures: str) -> None:
+def write_fidelity(document: Document, folder: Path) -> None:
     """Write the report's JSON and its scatter plot."""
     from placement_gym.view.figures.results import draw_fidelity
     from placement_gym.view.figures.style import draw_if_possible
 
     name = f"fidelity-{safe_name(document['model'])}"
     write_text(folder / f"{name}.json", json.dumps(document, indent=1) + "\n")
-    if note := draw_if_possible(partial(draw_fidelity, document), folder / f"{name}.{pictures}"):
+    if note := draw_if_possible(partial(draw_fidelity, document), folder / f"{name}.png"):
         warn_user(note)

@@ -53,7 +53,6 @@ def report_study(
     command: str = "",
     quiet: bool = False,
     *,
-    pictures: str = "png",
     views: bool = True,
 ) -> tuple[Path, Path]:
     """Write ``report.md`` and ``report.html`` of the results that a study has so far.
@@ -63,7 +62,6 @@ def report_study(
         folder: Where its results are.
         command: The command that made the results, to be printed.
         quiet: Show no progress.
-        pictures: Kind of the pictures next to the Markdown: ``"png"``, ``"svg"`` or ``"pdf"``.
         views: Write interactive pages of the placements into the folder ``views``.
 
     Returns:
@@ -108,7 +106,7 @@ def report_study(
     failures = list_failures(results)
     if failures:
         blocks += [Heading("Failed"), *map(Text, failures)]
-    return write_report(blocks, folder, pictures)
+    return write_report(blocks, folder)
 
 
 def report_overview(study: Study, results: StudyResults, runs: int, command: str) -> list[Block]:

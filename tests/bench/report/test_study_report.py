@@ -118,16 +118,6 @@ def test_the_answer_and_the_headline_table_come_first(report: tuple[Path, Path])
     assert text.index("| min-cut |") < text.index("30 of 30 runs")
 
 
-@pytest.mark.slow
-def test_pictures_beside_the_markdown_are_vectors_if_asked(folder: Path, tmp_path: Path) -> None:
-    write_rows(tmp_path, read_rows(folder))
-    markdown, _ = report_study(REPORTED, tmp_path, pictures="svg", views=False)
-    pictures = re.findall(r"!\[.*?\]\((.*?)\)", markdown.read_text())
-    assert len(pictures) == 5
-    assert all((tmp_path / name).read_text().startswith("<?xml") for name in pictures)
-    assert not (tmp_path / "views").exists()
-
-
 def test_a_report_needs_results(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="run it first"):
         report_study(REPORTED, tmp_path)
