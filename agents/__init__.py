@@ -22,7 +22,7 @@ SOURCES = {
     "load_weights": "common.weights",
     "save_weights": "common.weights",
 }
-_, __getattr__, _ = export_lazily(__name__, SOURCES)
+__getattr__ = export_lazily(__name__, SOURCES)[1]
 __all__ = ["AGENTS", "REINFORCE", "load_weights", "make", "make_trainer", "save_weights"]
 AGENTS: dict[str, str] = {
     "single-device": "agents.static:single_device",

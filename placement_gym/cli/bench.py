@@ -125,9 +125,6 @@ def add_report(command: Command) -> None:
     )
     add_study(command)
     add_out(command, None, folder=RESULTS)
-    command.add_argument(
-        "--no-views", action="store_true", help="write no interactive pages of the placements"
-    )
     set_command(
         command, run_report, "the results in {out}/ are kept; rerun the command to report them"
     )
@@ -253,7 +250,6 @@ def run_report(options: argparse.Namespace) -> int:
         options.out,
         command,
         options.quiet,
-        views=not options.no_views,
     )
     paths = [str(path) for path in written]
     if not print_json(options, {"files": paths}):

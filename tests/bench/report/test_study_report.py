@@ -226,5 +226,5 @@ def test_a_placement_that_does_not_fit_its_problem_is_not_drawn(folder: Path) ->
     rows = [row | {"placement": {"a": "CPU"}} for row in read_rows(folder)]
     problem, task = rows[0]["problem"], REPORTED.tasks()[0]
     with BenchEnvs() as envs:
-        (text,) = draw_best_placement(StudyResults(rows), problem, task, envs)
+        (text,) = draw_best_placement(StudyResults(rows), problem, task, envs, folder)
     assert text.markdown(folder).startswith("The placement is not drawn: the placement has 1 units")
