@@ -51,7 +51,6 @@ AGENTS: dict[str, str] = {
     "balance": "agents.solvers:balance",
     "max-load": "agents.solvers:max_load",
     "greedy-fill": "agents.solvers:greedy_fill",
-    "call-milp": "agents.solvers:call_milp",
     "logits": "agents.logits.agent:make",
     "logits-multiscale": "agents.logits.agent:make_multiscale",
     "logits-groups": "agents.logits.agent:make_groups",
@@ -69,6 +68,7 @@ TRAINED = ("gdp", "graph-groups", "placeto")
 """Agents that ``make_trainer`` makes."""
 REPLACED: dict[str, str] = {
     "alpha-expansion": "milp",
+    "call-milp": "greedy-fill",
     "cross-entropy": "post",
     "list-sampling": "search",
     "m-topo": "fill-in-order",

@@ -119,12 +119,6 @@ ABOUT: dict[str, About] = {
     "greedy-fill": About(
         SOLVER, "for accelerators that are called like functions", model=("calls",)
     ),
-    "call-milp": About(
-        SOLVER,
-        "the same, by a mixed-integer program",
-        model=("calls",),
-        optimum="one call of each accelerator, within its time limit",
-    ),
     "logits": About(LEARNED, "REINFORCE on a logit for each unit and device: the simplest learner"),
     "logits-multiscale": About(LEARNED, "the same, with logits for runs of units of every size"),
     "logits-groups": About(LEARNED, "the same, and learns which units follow a producer"),
