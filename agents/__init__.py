@@ -1,4 +1,7 @@
-"""Agents by name: ``make`` imports a factory and calls it, ``save_weights`` keeps its weights."""
+"""Agents by name: ``make`` and ``make_trainer`` import a factory and call it.
+
+Torch is imported when ``REINFORCE``, ``save_weights`` or a learned agent is first used.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from agents.options import check_options
 from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.lazy import export_lazily
 
 if TYPE_CHECKING:
-    from agents.common.weights import load_weights, save_weights
+    from agents.common.reinforce import REINFORCE as REINFORCE
+    from agents.common.weights import load_weights as load_weights
+    from agents.common.weights import save_weights as save_weights
 
-__all__ = ["AGENTS", "load_weights", "make", "save_weights"]
+SOURCES = {
+    "REINFORCE": "common.reinforce",
+    "load_weights": "common.weights",
+    "save_weights": "common.weights",
+}
+__getattr__ = export_lazily(__name__, SOURCES)[1]
+__all__ = ["AGENTS", "REINFORCE", "load_weights", "make", "make_trainer", "save_weights"]
 AGENTS: dict[str, str] = {
     "single-device": "agents.static:single_device",
     "saved": "agents.static:saved",
@@ -28,12 +40,9 @@ AGENTS: dict[str, str] = {
     "fill-in-order": "agents.solvers:fill_in_order",
     "heft": "agents.solvers:heft",
     "critical-path": "agents.solvers:critical_path",
-    "m-topo": "agents.solvers:m_topo",
     "m-etf": "agents.solvers:m_etf",
     "min-cut": "agents.solvers:min_cut",
     "milp": "agents.solvers:milp",
-    "shortest-path": "agents.solvers:shortest_path",
-    "alpha-expansion": "agents.solvers:alpha_expansion",
     "dp": "agents.solvers:dp",
     "dpl": "agents.solvers:dpl",
     "pipedream": "agents.solvers:pipedream",
@@ -42,7 +51,6 @@ AGENTS: dict[str, str] = {
     "balance": "agents.solvers:balance",
     "max-load": "agents.solvers:max_load",
     "greedy-fill": "agents.solvers:greedy_fill",
-    "call-milp": "agents.solvers:call_milp",
     "logits": "agents.logits.agent:make",
     "logits-multiscale": "agents.logits.agent:make_multiscale",
     "logits-groups": "agents.logits.agent:make_groups",
@@ -57,20 +65,20 @@ AGENTS: dict[str, str] = {
     "gcn": "agents.gdp.agent:make_gcn",
     "doppler": "agents.doppler.agent:make",
 }
+TRAINED = ("gdp", "graph-groups", "placeto")
+"""Agents that ``make_trainer`` makes."""
 REPLACED: dict[str, str] = {
+    "alpha-expansion": "milp",
+    "call-milp": "greedy-fill",
     "cross-entropy": "post",
     "list-sampling": "search",
+    "m-topo": "fill-in-order",
     "multilevel": "search",
     "neighbourhood": "search",
     "sequential": "search",
+    "shortest-path": "milp",
 }
 """Former agents, and the one that took the place of each."""
-
-
-def __getattr__(name: str) -> Any:
-    if name in ("save_weights", "load_weights"):  # these need torch
-        return getattr(import_module("agents.common.weights"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def make(name: str, env: Any, seed: int = 0, **options: Any) -> Any:
@@ -100,6 +108,29 @@ def make(name: str, env: Any, seed: int = 0, **options: Any) -> Any:
     factory = getattr(import_module(module), attribute)
     check_options(name, factory, options)
     return factory(env, seed, **options)
+
+
+def make_trainer(name: str, seed: int = 0, **options: Any) -> Any:
+    """Make what trains an agent across generated problems; ``learn`` draws them.
+
+    What it has learned goes to other environments by ``save_weights`` and ``make``'s ``weights``.
+
+    Args:
+        name: One of ``TRAINED``.
+        seed: Of weights and problems.
+        options: Those of ``make_trainer`` in the agent's own module.
+
+    Raises:
+        UserError: No such agent is trained across problems.
+    """
+    if name not in TRAINED:
+        raise unknown_name("agent to train across problems", name, TRAINED)
+    module, _, _ = AGENTS[name].partition(":")
+    return import_module(module).make_trainer(seed, **options)
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def unknown_agent(name: str) -> UserError:

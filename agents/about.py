@@ -75,7 +75,6 @@ ABOUT: dict[str, About] = {
     "critical-path": About(
         SOLVER, "list scheduling: the critical path on one device", model=("list",)
     ),
-    "m-topo": About(SOLVER, "list scheduling in topological order, by memory", model=("list",)),
     "m-etf": About(SOLVER, "list scheduling: the earliest task first, by memory", model=("list",)),
     "min-cut": About(
         SOLVER,
@@ -89,15 +88,6 @@ ABOUT: dict[str, About] = {
         "the optimum of serial schedules, with memory limits",
         model=("serial",),
         optimum="any devices and memory limits, within its time limit",
-    ),
-    "shortest-path": About(
-        SOLVER,
-        "BIDENT's path through units in order and devices",
-        model=("serial",),
-        optimum="chains without memory limits",
-    ),
-    "alpha-expansion": About(
-        SOLVER, "minimum cuts over many devices, approximate", model=("serial",), pools=False
     ),
     "dp": About(
         SOLVER,
@@ -128,12 +118,6 @@ ABOUT: dict[str, About] = {
     ),
     "greedy-fill": About(
         SOLVER, "for accelerators that are called like functions", model=("calls",)
-    ),
-    "call-milp": About(
-        SOLVER,
-        "the same, by a mixed-integer program",
-        model=("calls",),
-        optimum="one call of each accelerator, within its time limit",
     ),
     "logits": About(LEARNED, "REINFORCE on a logit for each unit and device: the simplest learner"),
     "logits-multiscale": About(LEARNED, "the same, with logits for runs of units of every size"),

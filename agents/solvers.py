@@ -11,11 +11,9 @@ import numpy as np
 from agents.about import check_objective, check_pools
 from agents.common.fixed_placement import FixedPlacement
 from agents.search.starts import extend_with_rank
-from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import EngineError, UserError
 from placement_gym.envs.placement_env import placement_env
-from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers import calls, cuts, fill, list_scheduling
@@ -27,7 +25,6 @@ from placement_gym.solvers.partition import metis_partition
 from placement_gym.solvers.pipelines.ideal_stages import ADDED, BY_CUT, OVERLAPPED
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
 from placement_gym.solvers.programs.max_load import max_load as solve_max_load
-from placement_gym.solvers.shortest_path import shortest_path as find_shortest_path
 from placement_gym.solvers.solution import Solution
 
 Solver = Callable[[Problem, CostTable], IntArray | Solution]
@@ -85,13 +82,8 @@ def without_options(
 
 heft = without_options("heft", list_scheduling.heft)
 critical_path = without_options("critical-path", list_scheduling.critical_path)
-m_topo = without_options("m-topo", list_scheduling.m_topo)
 m_etf = without_options("m-etf", list_scheduling.m_etf)
 min_cut = without_options("min-cut", lambda problem, costs: cuts.minimum_cut(problem.units, costs))
-alpha_expansion = without_options(
-    "alpha-expansion", lambda problem, costs: cuts.alpha_expansion(problem.units, costs)
-)
-shortest_path = without_options("shortest-path", find_shortest_path)
 metis = without_options("metis", metis_partition)
 pipedream = without_options(
     "pipedream", lambda problem, costs: linear_pipeline(problem, costs, BY_CUT)
@@ -174,36 +166,6 @@ def max_load(
         return solve_max_load(problem, costs, start, lower_ms, time_limit_s, contiguous)
 
     return solve(env, "max-load", best)
-
-
-def call_milp(
-    env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0, n_calls: int = 1
-) -> FixedPlacement:
-    """See ``solvers.calls.call_program``, which starts from ``greedy_fill``.
-
-    Several calls start from the best placement with one, which takes half of the time.
-
-    Args:
-        env: An environment with ``schedule="tarnawski-latency"``.
-        seed: Without effect.
-        time_limit_s: Wall-clock limit.
-        n_calls: Maximum number of calls of each accelerator.
-
-    Raises:
-        EngineError: No placement was found.
-    """
-
-    def best(problem: Problem, costs: CostTable) -> Solution:
-        start = calls.greedy_fill(problem, costs)
-        schedule = SimulatedBackend(problem, costs, PRESETS["tarnawski-latency"]).schedule
-        stages = sorted({1, n_calls})
-        for most in stages:
-            each_s = time_limit_s / len(stages)
-            found = calls.call_program(problem, costs, start, schedule, each_s, most)
-            start = start if found.assignment is None else found.assignment
-        return found
-
-    return solve(env, "call-milp", best)
 
 
 def milp(env: gym.Env[Any, Any], seed: int, time_limit_s: float = 60.0) -> FixedPlacement:

@@ -116,8 +116,7 @@ def prefix(env: gym.Env[Any, Any], seed: int) -> BestOfProposals:
     def proposals(budget: int) -> Iterator[IntArray]:
         pairs = list(permutations(range(len(problem.devices)), 2))
         n_cuts = min(problem.n_units - 1, max(1, budget // max(1, len(pairs))))
-        cuts = np.linspace(0, problem.n_units, n_cuts + 2).round().astype(int)[1:-1]
-        for cut in cuts.tolist():
+        for cut in patterns.cut_grid(problem, n_cuts + 1)[1:-1]:
             for first, second in pairs:
                 yield patterns.window(problem, (0, cut), first, second)
 

@@ -45,6 +45,7 @@ from agents.placeto.transfer import ZeroShot
 from placement_gym.envs.simulated_env import SimulatedEnv
 from placement_gym.graph.families.problems import SEEDS
 from placement_gym.schedules.simulator import Simulator
+from placement_gym.solvers.heuristics import propose_single_devices
 from placement_gym.solvers.list_scheduling import heft
 from placement_gym.solvers.search import AnytimeSearch
 
@@ -133,8 +134,7 @@ def place(env: SimulatedEnv, arm: Arm, seed: int) -> tuple[float | None, int, in
 
 def run_single(env: SimulatedEnv, _: int) -> None:
     """Every device alone, as it is: what does not fit is infeasible."""
-    problem = env.problem
-    singles = [problem.single(device) for device in range(len(problem.devices))]
+    singles = [placement for _, placement in propose_single_devices(env.problem)]
     env.backend.evaluate_batch(np.stack(singles))
 
 

@@ -14,15 +14,12 @@ import torch
 from stable_baselines3.common.utils import obs_as_tensor
 from stream_problems import MAX_UNITS, SIZES, draw_problem
 
-from agents.common.weights import load_weights, save_weights
-from agents.gdp.agent import make_trainer as make_go
-from agents.graph_groups.agent import make_trainer as make_graph_groups
-from agents.placeto.agent import make_trainer as make_placeto
+import agents
+from agents import load_weights, save_weights
 from placement_gym.base.arrays import IntArray
 from placement_gym.envs.simulated_env import SimulatedEnv
 from placement_gym.solvers.search import search
 
-TRAINERS = {"gdp": make_go, "graph-groups": make_graph_groups, "placeto": make_placeto}
 PROBLEMS, EPISODES = 8, 8
 """Of an update, and placements of each; Placeto's are a part of an episode."""
 TEACHING, EPOCHS = 6, 4
@@ -86,10 +83,11 @@ def find_file(folder: Path, name: str, seed: int) -> Path:
 def train(way: Way, folder: Path, path: Path, seed: int) -> None:
     """Train a network on problems of the split ``train``, and write it."""
     draw, began_s = partial(draw_problem, largest=way.largest), process_time()
-    trainer: Any = TRAINERS[way.agent](
+    trainer: Any = agents.make_trainer(
+        way.agent,
         seed,
-        PROBLEMS,
-        EPISODES,
+        problems=PROBLEMS,
+        episodes=EPISODES,
         policy=dict(way.policy),
         envs={"draw": draw, **SIZES, "max_nodes": way.largest},
         **way.settings,

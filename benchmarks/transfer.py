@@ -41,9 +41,9 @@ from common import (
     run_missing,
 )
 
+import agents
 from agents.common.weights import save_weights
 from agents.gdp.agent import make as make_go
-from agents.gdp.agent import make_trainer
 from agents.placeto.agent import make as make_placeto
 from agents.placeto.transfer import train_policy
 from placement_gym.bench.run.agents import AgentSpec
@@ -163,7 +163,9 @@ def train_go(folder: Path, seed: int) -> Path:
     """Train on the split ``train``, unless that was done; returns the file of weights."""
     path = folder / f"go-{UPDATES}-{seed}.safetensors"
     if not path.exists():
-        trainer = make_trainer(seed, PROBLEMS, EPISODES, policy=SEGMENTS)
+        trainer = agents.make_trainer(
+            "gdp", seed, problems=PROBLEMS, episodes=EPISODES, policy=SEGMENTS
+        )
         trainer.learn(UPDATES * PROBLEMS * EPISODES)
         save_weights(trainer, path, {"seed": seed, "updates": UPDATES})
     return path

@@ -19,7 +19,7 @@ from rich.table import Table
 
 from placement_gym import Study, placement_env, run_study
 from placement_gym.envs.observation import FEATURES
-from placement_gym.solvers.cuts import minimum_cut
+from placement_gym.solvers import minimum_cut
 
 ENV = "DevicePlacementSim-v0"
 STRUCTURE = ("in_degree", "out_degree", "fractal_dimension")

@@ -1,98 +1,78 @@
 """Device placement of neural networks as a Gymnasium environment, measured with OpenVINO.
 
-Everything in ``__all__`` is public; so are the modules of ``solvers``, and ``observation``,
-``measured_env``, ``simulated_env``, ``per_unit`` and ``vector`` of ``envs``. Names are imported
-when they are first used, so that ``import placement_gym`` stays quick; it registers the
-environments.
+What ``__all__`` names is public, here and in ``placement_gym.solvers``; so are the modules
+``envs.observation`` and ``envs.rewards``. Names are imported when they are first used, so that
+``import placement_gym`` stays quick; it registers the environments.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from envs_registry import register_envs
+from placement_gym.base.lazy import export_lazily
 from placement_gym.version import VERSION
 
 if TYPE_CHECKING:
-    from placement_gym.backends.pipeline.stage import StageError
-    from placement_gym.base.errors import EngineError, PlacementGymError, UserError
-    from placement_gym.bench.board.page import write_board
-    from placement_gym.bench.compare import compare
-    from placement_gym.bench.report.comparison import comparison_table
-    from placement_gym.bench.report.scores import StudyResults
-    from placement_gym.bench.report.study import report_study
-    from placement_gym.bench.study.row_checks import validate
-    from placement_gym.bench.study.runner import run_study
-    from placement_gym.bench.study.spec import Study
-    from placement_gym.deployment.compile import (
-        Pipeline,
-        apply_placement,
-        compile_model,
-        compile_phases,
-    )
-    from placement_gym.deployment.evaluate import evaluate_placement
-    from placement_gym.deployment.export import export_phases, export_placement
-    from placement_gym.deployment.fidelity import fidelity
-    from placement_gym.deployment.plan import plan
-    from placement_gym.deployment.several import Pipelines, split_placement
-    from placement_gym.envs.env import DevicePlacementEnv
-    from placement_gym.envs.episode import play_episode
-    from placement_gym.envs.placement_env import placement_env
-    from placement_gym.envs.placing import place
-    from placement_gym.envs.twin import make_twin
-    from placement_gym.hardware.devices import DeviceSpec
-    from placement_gym.models import load as load_model
-    from placement_gym.problem.costs.table import CostTable
-    from placement_gym.problem.placement import Placement, PlacementMismatchError
+    from placement_gym.backends.pipeline.stage import StageError as StageError
+    from placement_gym.base.errors import EngineError as EngineError
+    from placement_gym.base.errors import PlacementGymError as PlacementGymError
+    from placement_gym.base.errors import UserError as UserError
+    from placement_gym.bench.board.page import write_board as write_board
+    from placement_gym.bench.compare import compare as compare
+    from placement_gym.bench.report.comparison import comparison_table as comparison_table
+    from placement_gym.bench.report.scores import StudyResults as StudyResults
+    from placement_gym.bench.report.study import report_study as report_study
+    from placement_gym.bench.study.row_checks import validate as validate
+    from placement_gym.bench.study.runner import run_study as run_study
+    from placement_gym.bench.study.spec import Study as Study
+    from placement_gym.deployment.compile import Pipeline as Pipeline
+    from placement_gym.deployment.compile import apply_placement as apply_placement
+    from placement_gym.deployment.compile import compile_model as compile_model
+    from placement_gym.deployment.compile import compile_phases as compile_phases
+    from placement_gym.deployment.evaluate import evaluate_placement as evaluate_placement
+    from placement_gym.deployment.export import export_phases as export_phases
+    from placement_gym.deployment.export import export_placement as export_placement
+    from placement_gym.deployment.fidelity import fidelity as fidelity
+    from placement_gym.deployment.plan import plan as plan
+    from placement_gym.deployment.several import Pipelines as Pipelines
+    from placement_gym.deployment.several import split_placement as split_placement
+    from placement_gym.envs.env import DevicePlacementEnv as DevicePlacementEnv
+    from placement_gym.envs.episode import play_episode as play_episode
+    from placement_gym.envs.measured_env import MeasuredEnv as MeasuredEnv
+    from placement_gym.envs.per_unit import PerUnitEnv as PerUnitEnv
+    from placement_gym.envs.placement_env import placement_env as placement_env
+    from placement_gym.envs.placing import place as place
+    from placement_gym.envs.simulated_env import SimulatedEnv as SimulatedEnv
+    from placement_gym.envs.twin import make_twin as make_twin
+    from placement_gym.envs.vector import MeasuredVectorEnv as MeasuredVectorEnv
+    from placement_gym.envs.vector import PlacementVectorEnv as PlacementVectorEnv
+    from placement_gym.envs.vector import SimulatedVectorEnv as SimulatedVectorEnv
+    from placement_gym.hardware.devices import DeviceSpec as DeviceSpec
+    from placement_gym.models import load
+    from placement_gym.problem.costs.table import CostTable as CostTable
+    from placement_gym.problem.placement import Placement as Placement
+    from placement_gym.problem.placement import PlacementMismatchError as PlacementMismatchError
+
+    load_model = load
 
 __version__ = VERSION
-__all__ = [
-    "CostTable",
-    "DevicePlacementEnv",
-    "DeviceSpec",
-    "EngineError",
-    "Pipeline",
-    "Pipelines",
-    "Placement",
-    "PlacementGymError",
-    "PlacementMismatchError",
-    "StageError",
-    "Study",
-    "StudyResults",
-    "UserError",
-    "apply_placement",
-    "compare",
-    "comparison_table",
-    "compile_model",
-    "compile_phases",
-    "evaluate_placement",
-    "export_phases",
-    "export_placement",
-    "fidelity",
-    "load_model",
-    "make_twin",
-    "place",
-    "placement_env",
-    "plan",
-    "play_episode",
-    "report_study",
-    "run_study",
-    "split_placement",
-    "validate",
-    "write_board",
-]
-
 SOURCES = {
     "CostTable": "problem.costs.table",
     "DevicePlacementEnv": "envs.env",
     "DeviceSpec": "hardware.devices",
     "EngineError": "base.errors",
+    "MeasuredEnv": "envs.measured_env",
+    "MeasuredVectorEnv": "envs.vector",
+    "PerUnitEnv": "envs.per_unit",
     "Pipeline": "deployment.compile",
     "Pipelines": "deployment.several",
     "Placement": "problem.placement",
     "PlacementGymError": "base.errors",
     "PlacementMismatchError": "problem.placement",
+    "PlacementVectorEnv": "envs.vector",
+    "SimulatedEnv": "envs.simulated_env",
+    "SimulatedVectorEnv": "envs.vector",
     "StageError": "backends.pipeline.stage",
     "Study": "bench.study.spec",
     "StudyResults": "bench.report.scores",
@@ -119,17 +99,6 @@ SOURCES = {
     "write_board": "bench.board.page",
 }
 """Name -> module of the package, with ``:attribute`` where that is another name."""
-
-
-def __getattr__(name: str) -> Any:
-    if name not in SOURCES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, _, attribute = SOURCES[name].partition(":")
-    return getattr(import_module(f"{__name__}.{module}"), attribute or name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
+__all__, __getattr__, __dir__ = export_lazily(__name__, SOURCES)
 
 register_envs()

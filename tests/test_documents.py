@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 import placement_gym
+from placement_gym import solvers
 from placement_gym.bench.study.spec import STUDIES
 from placement_gym.cli.main import make_parser
 
@@ -40,8 +41,8 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 LINK = re.compile(r"!?\[[^]]*\]\(([^)#]+)\)")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PUBLIC_ENVS = ("observation", "measured_env", "simulated_env", "per_unit", "vector")
-PUBLIC_MODULES = ("solvers", *(f"envs.{name}" for name in PUBLIC_ENVS))
+PUBLIC_PACKAGES = {"placement_gym": placement_gym, "placement_gym.solvers": solvers}
+PUBLIC_MODULES = ("envs.observation", "envs.rewards", "solvers.search", "solvers.repair")
 
 SMALLER = {
     '"DevicePlacement-v0", model="resnet"': '"DevicePlacement-v0", model="tiny"',
@@ -102,8 +103,8 @@ def is_public(imported: str) -> bool:
     package, _, inner = module.partition(".")
     if package != "placement_gym":
         return True
-    if not inner:
-        return not name or name in placement_gym.__all__ or name in PUBLIC_MODULES
+    if module in PUBLIC_PACKAGES:
+        return not name or name in PUBLIC_PACKAGES[module].__all__
     inside = f"{inner}.{name}."
     return any(inside.startswith(f"{public}.") for public in PUBLIC_MODULES)
 
@@ -134,7 +135,9 @@ def test_examples_and_documents_import_public_names_only() -> None:
         ("placement_gym", True),
         ("placement_gym:Placement", True),
         ("placement_gym.envs:observation", True),
-        ("placement_gym.solvers.cuts:minimum_cut", True),
+        ("placement_gym.solvers:minimum_cut", True),
+        ("placement_gym.solvers.search:search", True),
+        ("placement_gym.solvers.cuts:minimum_cut", False),
         ("agents.hsdag:HSDAGPolicy", True),
         ("placement_gym:problem", False),
         ("placement_gym.envs.observation:FEATURES", True),

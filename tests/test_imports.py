@@ -5,11 +5,14 @@ from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from processes import run_python
 
+import agents
 import placement_gym
+from placement_gym import solvers
 
 ROOT = Path(placement_gym.__file__).parent
 
@@ -36,8 +39,7 @@ FLOORS = (
     {"solvers", "backends"},
     {"view"},
     {"envs"},
-    {"bench"},
-    {"deployment"},
+    {"bench", "deployment"},
     {"cli"},
 )
 BENCH_FLOORS = (
@@ -57,6 +59,8 @@ APART = (
     ("solvers", "backends"),
     ("backends", "solvers"),
     ("backends.measured", "backends.simulated"),
+    ("bench", "deployment"),
+    ("deployment", "bench"),
 )
 """Rooms of which the first never imports the second."""
 
@@ -168,7 +172,7 @@ SIMULATE = "import gymnasium; gymnasium.make('placement_gym:DevicePlacementSim-v
 
 
 STARTS = (
-    ("import placement_gym", HEAVY),
+    ("import placement_gym, placement_gym.solvers", HEAVY),
     (
         "import placement_gym.cli.main as command; command.make_parser()",
         (*HEAVY, "rich", "networkx"),
@@ -189,29 +193,43 @@ def test_what_starts_imports_nothing_heavy() -> None:
     assert told.split("\n")[:-1] == ["[]"] * len(STARTS)
 
 
-def test_the_public_names_can_be_imported() -> None:
-    assert set(placement_gym.__all__) <= set(dir(placement_gym))
-    for name in placement_gym.__all__:
-        assert callable(getattr(placement_gym, name))
+def test_importing_agents_imports_nothing_heavy() -> None:
+    heavy = set(HEAVY) - {"agents"}
+    assert run_python(f"import sys, agents\nprint({heavy} & set(sys.modules))") == "set()\n"
 
 
-def test_type_checkers_see_the_public_names() -> None:
+PACKAGES = pytest.mark.parametrize(
+    "package", [placement_gym, solvers, agents], ids=lambda package: package.__name__
+)
+"""What exports names that are imported when they are first used."""
+
+
+@PACKAGES
+def test_a_package_lists_what_is_public_and_nothing_else(package: ModuleType) -> None:
+    assert dir(package) == sorted(package.__all__)
+    for name in package.__all__:
+        assert callable(getattr(package, name)) or name == "AGENTS"
+
+
+@PACKAGES
+def test_type_checkers_see_the_public_names(package: ModuleType) -> None:
     """What is imported for type checkers is what is imported when a name is first used."""
-    tree = ast.parse(SOURCES["placement_gym"].read_text())
+    tree = ast.parse(CODE[package.__name__].read_text())
     (block,) = [node for node in tree.body if for_type_checking(node)]
     seen = {}
-    for statement in ast.walk(block):
+    for statement in block.body:
         if isinstance(statement, ast.ImportFrom):
-            for alias in statement.names:
-                renamed = f":{alias.name}" if alias.asname else ""
-                seen[alias.asname or alias.name] = f"{statement.module}{renamed}"
-    assert seen == {name: f"placement_gym.{at}" for name, at in placement_gym.SOURCES.items()}
-    assert sorted(seen) == placement_gym.__all__
+            seen |= {alias.name: str(statement.module) for alias in statement.names}
+        elif isinstance(statement, ast.Assign):  # under another name
+            name, before = ast.unparse(statement.targets[0]), ast.unparse(statement.value)
+            seen[name] = f"{seen.pop(before)}:{before}"
+    assert seen == {name: f"{package.__name__}.{at}" for name, at in package.SOURCES.items()}
 
 
-def test_an_unknown_name_is_an_attribute_error() -> None:
+@PACKAGES
+def test_an_unknown_name_is_an_attribute_error(package: ModuleType) -> None:
     with pytest.raises(AttributeError, match="no_such_name"):
-        _ = placement_gym.no_such_name
+        _ = package.no_such_name
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,7 @@ from placement_gym.graph.families.problems import (
     SampledProblem,
     sample_problem,
 )
-from placement_gym.solvers.fill import fill_in_order
-from placement_gym.solvers.list_scheduling import heft
+from placement_gym.solvers.heuristics import propose_simple, propose_single_devices
 
 Draw = Callable[[np.random.Generator, str], SampledProblem]
 """Draws a problem of a split, as ``sample_problem``."""
@@ -119,9 +118,9 @@ def floor_ms(env: DevicePlacementEnv) -> float:
     The reference device's, memory ignored, if none of them is feasible.
     """
     problem, costs = env.problem, env.cost_table()
-    singles = [problem.single(device) for device in range(len(problem.devices))]
-    placements = np.stack([heft(problem, costs), fill_in_order(problem, costs), *singles])
-    _, (speedup, feasible) = env.evaluate_batch(placements)
+    simple = propose_simple(problem, costs, "heft", "fill-in-order")
+    named = [*simple, *propose_single_devices(problem)]
+    _, (speedup, feasible) = env.evaluate_batch(np.stack([placement for _, placement in named]))
     reference_ms = env.reference.reference_ms
     return float(reference_ms / speedup[feasible].max()) if feasible.any() else reference_ms
 

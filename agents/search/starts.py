@@ -8,7 +8,7 @@ placements that are evaluated first; reinforcement learning from random starts i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,17 @@ from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.base.files import is_file
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.placement_env import placement_env
-from placement_gym.problem import patterns
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.decisions import FUSION, LEVELS, PRIORITY
 from placement_gym.problem.problem import Problem
-from placement_gym.solvers.list_scheduling import MANY_UNITS, critical_path, heft, m_etf
+from placement_gym.solvers.heuristics import (
+    MANY_UNITS,
+    Named,
+    propose_prefixes,
+    propose_simple,
+    propose_single_devices,
+    propose_windows,
+)
 from placement_gym.solvers.milp import serial_program
 from placement_gym.solvers.repair import RepairPrices
 from placement_gym.solvers.tasks import Tasks
@@ -38,8 +44,6 @@ PROPOSED = 20
 CELLS, FEW_CELLS = 16, 6
 PROGRAM_GAP, PROGRAM_NODES, PROGRAM_S = 0.01, 1, 10.0
 """Limits of the serial program: the first two stop it at the same point on every machine."""
-VERY_MANY_UNITS = 20_000
-"""Above, there is no time for any list schedule; above ``MANY_UNITS``, for programs and m-ETF."""
 
 
 def propose_starts(env: gym.Env[Any, Any], start: str = HEURISTICS) -> IntArray | None:
@@ -84,40 +88,30 @@ def propose_heuristics(env: DevicePlacementEnv, with_program: bool = True) -> In
     return np.stack(list(distinct.values()))
 
 
-def list_heuristics(env: DevicePlacementEnv, with_program: bool) -> Iterator[tuple[str, IntArray]]:
+def list_heuristics(env: DevicePlacementEnv, with_program: bool) -> Iterator[Named]:
     """The placements of ``propose_heuristics``, each with its name."""
     problem, costs = env.problem, env.cost_table()
-    few, many = problem.n_units <= MANY_UNITS, problem.n_units > VERY_MANY_UNITS
-    if not many:
-        yield "heft", heft(problem, costs)
-        yield "critical-path", critical_path(problem, costs)
-    if few:
-        yield "m-etf", m_etf(problem, costs)
-    yield from choose_patterns(env, RepairPrices.of(problem, costs), CELLS if few else FEW_CELLS)
+    few = problem.n_units <= MANY_UNITS
+    yield from propose_simple(problem, costs, "heft", "critical-path", "m-etf")
+    # The cheapest prefix and the cheapest window, after repair if the environment repairs.
+    prices, cells = RepairPrices.of(problem, costs), CELLS if few else FEW_CELLS
+    prefixes = propose_prefixes(problem, cells)
+    windows = propose_windows(problem, cells, inner=True)
+    for name, tried in (("prefix", prefixes), ("window", windows)):
+        if len(tried):
+            found = env.repair_placements(tried) if env.repair else tried
+            yield name, found[prices.total_ms(found).argmin()]
     if few and with_program:
         yield from solve_serial_program(problem, costs)
-    for device, name in enumerate(problem.device_names):
-        yield f"{name} alone", problem.where_supported(problem.single(device))
+    for name, alone in propose_single_devices(problem):
+        yield name, problem.where_supported(alone)
 
 
-def solve_serial_program(problem: Problem, costs: CostTable) -> Iterator[tuple[str, IntArray]]:
+def solve_serial_program(problem: Problem, costs: CostTable) -> Iterator[Named]:
     """The serial program's placement at the root of its tree, if there is one."""
     found = serial_program(problem, costs, PROGRAM_S, PROGRAM_GAP, PROGRAM_NODES).assignment
     if found is not None:
         yield "milp", found
-
-
-def choose_patterns(
-    env: DevicePlacementEnv, prices: RepairPrices, cells: int
-) -> Iterator[tuple[str, IntArray]]:
-    """The cheapest prefix and the cheapest window, after repair if the environment repairs."""
-    cuts = patterns.cut_grid(env.problem, cells)
-    prefixes, windows = [(0, cut) for cut in cuts[1:]], list(combinations(cuts[1:], 2))
-    for name, intervals in (("prefix", prefixes), ("window", windows)):
-        tried = patterns.windows_on_all_pairs(env.problem, intervals)
-        if len(tried):
-            tried = env.repair_placements(tried) if env.repair else tried
-            yield name, tried[prices.total_ms(tried).argmin()]
 
 
 def propose_first(env: gym.Env[Any, Any], begin_with: str, seed: int = 0) -> IntArray:

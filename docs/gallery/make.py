@@ -27,7 +27,7 @@ import placement_gym
 from placement_gym.graph.planted import PlantedPlan
 from placement_gym.graph.units import contract, merge_cycles, sort_labels
 from placement_gym.problem.placement import Placement
-from placement_gym.solvers.bounds import optimum_or_bound
+from placement_gym.solvers import optimum_or_bound
 from placement_gym.view.data import make_view_data
 from placement_gym.view.figures.style import CROSSING, WITHIN, render_pixels
 from placement_gym.view.scene import StatedPlacement, make_scene

@@ -17,7 +17,6 @@ LATENCY, THROUGHPUT = "latency", "throughput"
 OBJECTIVES = (LATENCY, THROUGHPUT)
 SPLITS = ("auto", "alias", "hetero")
 EXECUTORS = ("auto", "serial", "processes", "ray")
-PICTURES = ("png", "svg", "pdf")
 
 MAX_INTEGER = 2**62
 MAX_HORIZON = 2**31 - 1

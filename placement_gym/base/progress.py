@@ -40,13 +40,6 @@ class Description(ProgressColumn):
         return Text(f"{make_printable(task.description):<24}")
 
 
-class Count(MofNCompleteColumn):
-    """Steps done and their total, or nothing where no total is known."""
-
-    def render(self, task: Task) -> Text:
-        return Text("") if task.total is None else super().render(task)
-
-
 class ProgressWithHeader(Progress):
     """A bar below what is shown ``above`` it, if anything is, and below what is waited for."""
 
@@ -102,7 +95,7 @@ def progress_bar(
     columns = (
         Description(table_column=Column(no_wrap=True)),
         BarColumn(),
-        Count(),
+        *([MofNCompleteColumn()] if total is not None else []),
         TextColumn(unit),
         *([TextColumn(f"{{task.fields[count]}} {counted}")] if counted else []),
         TimeElapsedColumn(),

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from placement_gym.base.files import make_output_folder
+from placement_gym.base.plain import to_plain
 from placement_gym.base.progress import is_on_terminal, progress_bar
 from placement_gym.base.schemas.reading import check
 from placement_gym.base.schemas.studies import EffortFields
@@ -33,7 +34,6 @@ from placement_gym.bench.run.agents import (
 )
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs, to_portable
 from placement_gym.bench.run.provenance import host, versions
-from placement_gym.bench.run.row_schema import to_plain
 from placement_gym.bench.run.rows import (
     PACKED_ROWS,
     ROWS,
@@ -71,7 +71,6 @@ def compare(
     out: str | Path = "results",
     env_kwargs: Mapping[str, Any] | None = None,
     quiet: bool = False,
-    pictures: str = "png",
 ) -> Document:
     """Run agents under equal budgets, measure each finalist again and report.
 
@@ -97,7 +96,6 @@ def compare(
         out: Folder for the results.
         env_kwargs: Further arguments of ``gym.make``.
         quiet: Show no progress.
-        pictures: Kind of the pictures: ``"png"``, ``"svg"`` or ``"pdf"``.
 
     Returns:
         The comparison as one JSON-able document: ``env``, ``env_kwargs``, ``model``, ``devices``,
@@ -158,8 +156,8 @@ def compare(
             [*set(stale.values()), *files.describe_replaced(document, folder)]
         )
         new = {task.key for task in missing}
-        undrawn = files.draw_runs(document, folder, pictures)
-        undrawn += files.draw_placements(bench_env, document["rows"], new, folder, pictures)
+        undrawn = files.draw_runs(document, folder)
+        undrawn += files.draw_placements(bench_env, document["rows"], new, folder)
         document["notes"] += undrawn
         document["drawn"] = not undrawn
         files.write_comparison(document, folder)

@@ -20,22 +20,18 @@ from placement_gym.view.scene import Scene, StatedPlacement, build_problem, make
 def open_scene(
     sources: Sequence[str | Path],
     model: str | None = None,
-    costs: str | None = None,
-    schedule: str | None = None,
     problem: int | None = None,
     shapes: Shapes | None = None,
 ) -> Scene:
     """Read placements of one model, and what simulates them.
 
-    The fastest single device that may run the model is added for comparison.
+    Costs and schedule are those of the runs, or the costs that a plan was solved for; else costs
+    are analytic. The fastest single device that may run the model is added for comparison.
 
     Args:
         sources: Placement files, and folders with ``results.jsonl``, of which the fastest run of
             each agent is taken.
         model: As for ``gym.make``; None takes the one that the sources name.
-        costs: As for ``gym.make``; None takes those of the runs, or of the plan, else
-            ``"analytic"``.
-        schedule: Name of a preset; None takes that of the runs, else the model's default.
         problem: Which problem of a folder that has several, from 1.
         shapes: As for ``gym.make``; None takes those of the runs.
 
@@ -43,7 +39,7 @@ def open_scene(
         UserError: A source cannot be read, or the placements are not of the same model and
             devices; the message names the remedy.
     """
-    given = {"model": model, "costs": costs, "schedule": schedule, "shapes": shapes}
+    given = {"model": model, "shapes": shapes}
     # What is given replaces what the sources say; None leaves it.
     changes = {key: value for key, value in given.items() if value is not None}
     found = [

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from placement_gym.base.arguments import EXECUTORS
 from placement_gym.cli.board import add_board, add_list
 from placement_gym.cli.known import add_known
-from placement_gym.cli.options import add_out, add_shared, output_of, print_json, set_command
+from placement_gym.cli.options import add_out, output_of, print_json, set_command
 from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import one_of, parse_names, positive_integer, positive_seconds
 
@@ -125,10 +125,6 @@ def add_report(command: Command) -> None:
     )
     add_study(command)
     add_out(command, None, folder=RESULTS)
-    add_shared(command, "--pictures")
-    command.add_argument(
-        "--no-views", action="store_true", help="write no interactive pages of the placements"
-    )
     set_command(
         command, run_report, "the results in {out}/ are kept; rerun the command to report them"
     )
@@ -254,8 +250,6 @@ def run_report(options: argparse.Namespace) -> int:
         options.out,
         command,
         options.quiet,
-        pictures=options.pictures,
-        views=not options.no_views,
     )
     paths = [str(path) for path in written]
     if not print_json(options, {"files": paths}):

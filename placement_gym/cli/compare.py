@@ -74,7 +74,6 @@ def add_compare(command: Command) -> None:
         help="another argument of gym.make, as JSON or text; repeatable",
     )
     add_out(command)
-    add_shared(command, "--pictures")
     set_command(
         command, run_compare, "runs that have ended are kept; rerun the command to continue"
     )
@@ -97,7 +96,6 @@ def run_compare(options: argparse.Namespace) -> int:
         out=options.out,
         env_kwargs=granularity | env_settings(options) | shape_arguments(options),
         quiet=options.quiet,
-        pictures=options.pictures,
     )
     if options.json or document["rows"]:
         print_result(options, document, lambda: comparison_table(document))

@@ -81,7 +81,6 @@ def add_plan(command: Command) -> None:
         help="also write the plan for OpenVINO alone: model, affinities and a script",
     )
     add_out(command)
-    add_shared(command, "--pictures")
     set_command(command, run_plan, PROFILE_KEPT)
 
 
@@ -119,7 +118,6 @@ def add_fidelity(command: Command) -> None:
         help="how many placements to measure (default: %(default)s)",
     )
     add_out(command)
-    add_shared(command, "--pictures")
     set_command(command, run_fidelity, PROFILE_KEPT)
 
 
@@ -168,7 +166,6 @@ def run_plan(options: argparse.Namespace) -> int:
         tolerance=options.tolerance,
         export=options.export,
         objective=options.objective,
-        pictures=options.pictures,
         phases=options.phases,
         constraints=collect_constraints(options),
         sweep=options.sweep,
@@ -208,7 +205,6 @@ def run_fidelity(options: argparse.Namespace) -> int:
         **shape_arguments(options),
         tolerance=options.tolerance,
         quiet=options.quiet,
-        pictures=options.pictures,
     )
     document["out"] = options.out
     print_result(options, document, lambda: fidelity_table(document))

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from placement_gym.base.arguments import OBJECTIVES, PICTURES, SPLITS
+from placement_gym.base.arguments import OBJECTIVES, SPLITS
 from placement_gym.cli.parser import Command
 from placement_gym.cli.values import (
     one_of,
@@ -55,12 +55,6 @@ SHARED: dict[str, dict[str, Any]] = {
         "metavar": "|".join(SPLITS),
         "help": "how submodels are kept apart: by device names of our own, by HETERO, or the first "
         "where it is possible (default: %(default)s)",
-    },
-    "--pictures": {
-        "type": one_of(PICTURES),
-        "default": "png",
-        "metavar": "|".join(PICTURES),
-        "help": "kind of the pictures; svg and pdf stay sharp at any size (default: %(default)s)",
     },
 }
 ALSO = {"--shape": ["-shape"], "--data-shape": ["-data_shape"]}

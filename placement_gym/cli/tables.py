@@ -8,10 +8,10 @@ from typing import Any
 
 from rich.console import Console, Group, RenderableType
 
+from placement_gym.backends.verdicts import DISTURBED_WIN, NO, UNDECIDED, WITHIN_NOISE, YES
 from placement_gym.base.fitted_table import Column, FittedTable, FittedText
 from placement_gym.base.ratios import format_noise, format_ratio
 from placement_gym.base.texts import join_words
-from placement_gym.bench.run.finalists import DISTURBED_WIN, NO, UNDECIDED, WITHIN_NOISE, YES
 from placement_gym.cli.options import print_json
 
 Document = Mapping[str, Any]

@@ -31,14 +31,6 @@ def add_view(command: Command) -> None:
     add_model(command, False, "the placement's own, if it is built in", several=True)
     add_shared(command, "--shape")
     command.add_argument(
-        "--costs",
-        help="costs of the simulated timeline: analytic, profiled, or a cost table's file "
-        "(default: those of the run, or that `plan` has kept next to its file, else analytic)",
-    )
-    command.add_argument(
-        "--schedule", help="preset of the simulated timeline (default: that of the run)"
-    )
-    command.add_argument(
         "--problem",
         type=positive_integer,
         metavar="N",
@@ -67,7 +59,7 @@ def run_view(options: argparse.Namespace) -> int:
     from placement_gym.view.page import check_picture_file, draw_shown, render_page
     from placement_gym.view.trace import make_trace
 
-    # All files are checked before the page is drawn, which may take minutes with a profile.
+    # All files are checked before the page is drawn.
     out = check_output_file(name_output_file(options.out, "view.html"))
     others = {
         options.picture: "the placement as a picture",
@@ -78,17 +70,9 @@ def run_view(options: argparse.Namespace) -> int:
         check_output_file(file)
     if options.picture:
         check_picture_file(options.picture)
-    own_bar = options.costs == "profiled"  # a profile that has to be measured shows its own
-    with progress_bar(None, "", options.quiet or own_bar, description="drawing the page"):
+    with progress_bar(None, "", options.quiet, description="drawing the page"):
         # All files are drawn from one scene, so that they agree.
-        scene = open_scene(
-            options.sources,
-            options.model,
-            options.costs,
-            options.schedule,
-            options.problem,
-            options.shape or None,
-        )
+        scene = open_scene(options.sources, options.model, options.problem, options.shape or None)
         data = make_view_data(scene)
         for file in (out, *others):
             make_output_folder(Path(file).parent)

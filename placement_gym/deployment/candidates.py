@@ -7,10 +7,8 @@ on it, are candidates, too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
 import numpy as np
 
@@ -24,15 +22,20 @@ from placement_gym.deployment.memory import (
     within_reported,
 )
 from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.patterns import prefixes, windows
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.bounds import lower_bound
 from placement_gym.solvers.cuts import minimum_cut
-from placement_gym.solvers.fill import fill_in_order, pipeline_parallel
+from placement_gym.solvers.fill import pipeline_parallel
+from placement_gym.solvers.heuristics import (
+    Named,
+    propose_prefixes,
+    propose_simple,
+    propose_single_devices,
+    propose_windows,
+)
 from placement_gym.solvers.merge import merge_submodels
 from placement_gym.solvers.milp import serial_program
 from placement_gym.solvers.model_per_device import model_per_device
-from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
 from placement_gym.solvers.repair import RepairPrices, repair
 from placement_gym.solvers.search import search
 from placement_gym.solvers.solution import Solution
@@ -84,18 +87,19 @@ def propose_candidates(
         modest = solve_program(reported, costs, time_limit_s, label).assignment
         named += [] if modest is None else [(label, modest)]
     if reported.binding:
-        named.append(("fill-in-order", fill_in_order(reported, costs)))
+        named += propose_simple(reported, costs, "fill-in-order")
         named.append(("PIPELINE_PARALLEL", pipeline_parallel(reported, weigh_units(problem))))
     show_step("solving: min-cut, prefixes and windows")
     if len(problem.devices) == 2 and problem.supports_all and not problem.binding:
         cut = minimum_cut(problem.units, costs).assignment
         assert cut is not None  # there always is one
         named.append(("min-cut", cut))
-    for label, placements in (("prefix", prefixes(problem)), ("window", windows(problem))):
+    prefixes, windows = propose_prefixes(problem), propose_windows(problem)
+    for label, placements in (("prefix", prefixes), ("window", windows)):
         latency_ms, feasible = twin.evaluate_batch_exactly(placements)
-        order = np.argsort(latency_ms, kind="stable")
-        fit = (i for i in order if feasible[i])
-        named += [(label, placements[i]) for i in islice(fit, 1)]
+        if feasible.any():
+            fastest = np.where(feasible, latency_ms, np.inf).argmin()
+            named.append((label, placements[fastest]))
     return collect(twin, named), solved.bound_ms
 
 
@@ -105,16 +109,13 @@ def solve_program(problem: Problem, costs: CostTable, time_limit_s: float, label
     return serial_program(problem, costs, time_limit_s)
 
 
-def list_single_devices(problem: Problem) -> list[tuple[str, IntArray]]:
+def list_single_devices(problem: Problem) -> list[Named]:
     """Each device that can run the whole model, alone."""
-    return [
-        (f"{name} alone", problem.single(device))
-        for device, name in enumerate(problem.device_names)
-        if problem.runs_all[device]
-    ]
+    singles = zip(propose_single_devices(problem), problem.runs_all, strict=True)
+    return [named for named, runs_all in singles if runs_all]
 
 
-def propose_by_search(twin: SimulatedBackend) -> list[tuple[str, IntArray]]:
+def propose_by_search(twin: SimulatedBackend) -> list[Named]:
     """The placement of ``solvers.search``, if memory allows it; a second or two of work."""
     problem = twin.problem
     show_step(f"solving: search, {SEARCHED} placements")
@@ -125,7 +126,7 @@ def propose_by_search(twin: SimulatedBackend) -> list[tuple[str, IntArray]]:
 
 def collect(
     twin: SimulatedBackend,
-    named: Sequence[tuple[str, IntArray]],
+    named: Sequence[Named],
     known: Sequence[Candidate] = (),
 ) -> list[Candidate]:
     """Candidates of labels and assignments, each placement once, after those that are known."""
@@ -154,22 +155,14 @@ def propose_pipelines(twin: SimulatedBackend, time_limit_s: float) -> tuple[list
     return collect(twin, named), bound_ms
 
 
-def find_pipelines(problem: Problem, costs: CostTable) -> list[tuple[str, IntArray]]:
-    """The best contiguous splits: over all orders, and along one; none where no split fits.
-
-    Returns:
-        Labels, ``"dp"`` and ``"dpl"``, and (n_units,) device indices. The first is left out where
-        the graph is too wide for it, either where its split does not fit the devices' memory.
-    """
-    found = []
-    for label, solve in (("dp", exact_pipeline), ("dpl", linear_pipeline)):
+def find_pipelines(problem: Problem, costs: CostTable) -> Iterator[Named]:
+    """Yield the best contiguous splits, over all orders and along one, where there are such."""
+    for label in ("dp", "dpl"):
         show_step(f"solving: {label}, without a time limit")
-        with suppress(UserError):  # the graph is too wide, or the split fits no memory
-            found.append((label, solve(problem, costs)))
-    return found
+        yield from propose_simple(problem, costs, label)
 
 
-def place_whole_models(problem: Problem, costs: CostTable) -> list[tuple[str, IntArray]]:
+def place_whole_models(problem: Problem, costs: CostTable) -> list[Named]:
     """The best placement of a union's models as they are, if there is one."""
     if not problem.units.graph.models:
         return []
@@ -202,7 +195,7 @@ def add_variants(twin: SimulatedBackend, candidates: Sequence[Candidate]) -> lis
     return collect(twin, fitting_splits, candidates)
 
 
-def vary(twin: SimulatedBackend, split: Candidate) -> list[tuple[str, IntArray]]:
+def vary(twin: SimulatedBackend, split: Candidate) -> list[Named]:
     """Labels and placements with less, or more, on each device that a split nearly fills."""
     problem = twin.problem
     holds = np.minimum(problem.limits_bytes, problem.reported_bytes)

@@ -7,16 +7,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
 from placement_gym.backends.protocol import Measurement
-from placement_gym.base.files import make_temporary_folder
+from placement_gym.backends.verdicts import Finalist, Finals
+from placement_gym.base.plain import to_plain
 from placement_gym.base.progress import progress_bar
-from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.bench.run.finalists import Finalist
-from placement_gym.bench.run.remeasuring import choose_finalist
-from placement_gym.bench.run.row_schema import to_plain
 from placement_gym.deployment.plan_rows import describe_throughput
+from placement_gym.envs.placement_env import placement_env
 from placement_gym.hardware.devices import collect_cautions
 from placement_gym.models.shapes import Shapes, shapes_of_placement
 from placement_gym.models.union import Member
@@ -72,31 +71,32 @@ def evaluate_placement(
     }
     with (
         progress_bar(2, "steps", quiet, description="reading the model") as progress,
-        make_temporary_folder() as folder,
         shapes_of_placement(),
-        closing(BenchEnv.make("DevicePlacement-v0", env_kwargs, folder)) as bench_env,
+        closing(gym.make("placement_gym:DevicePlacement-v0", **env_kwargs)) as env,
     ):
+        base = placement_env(env)
         # A placement is stored by operators: it fits units of any granularity that it does not
         # divide.
-        units = bench_env.base.problem.units
+        units = base.problem.units
         assignment = np.empty(len(units), dtype=np.int64)
         assignment[units.of_operator] = chosen.operator_devices(units.graph)
         progress.update(progress.task_ids[0], advance=1, description="measuring")
-        finalist = choose_finalist(bench_env, [assignment])
+        finals = Finals(base.backend, base.singles, noisy=True)
+        finalist = finals.choose([assignment])
     return {
         "model": chosen.model,
-        "saved": describe_measured(chosen, finalist, name_best_single(bench_env)),
+        "saved": describe_measured(chosen, finalist, name_best_single(finals)),
         "alone": len(set(chosen.units.values())) == 1,
-        "notes": collect_cautions(bench_env.base.problem.devices, bench_env.measured),
+        "notes": collect_cautions(base.problem.devices, measured=True),
         **list_values(finalist),
         **describe_conditions(finalist.measurement, chosen.scenario, units.graph.models),
     }
 
 
-def name_best_single(bench_env: BenchEnv) -> str:
+def name_best_single(finals: Finals) -> str:
     """``"CPU alone"`` if that is the best single device; empty if none may run the model."""
-    best = bench_env.best_single
-    return "" if best is None else f"{bench_env.base.problem.device_names[best]} alone"
+    best = finals.best_single
+    return "" if best is None else f"{finals.problem.device_names[best]} alone"
 
 
 def describe_measured(placement: Placement, finalist: Finalist, best_single: str) -> str:

@@ -28,8 +28,8 @@ from placement_gym.base.files import (
     safe_name,
     write_text,
 )
+from placement_gym.base.plain import to_plain
 from placement_gym.base.progress import progress_bar
-from placement_gym.bench.run.row_schema import to_plain
 from placement_gym.deployment.granularity import DEFAULT_GRANULARITY, build_backend_to_split
 from placement_gym.hardware.devices import collect_cautions
 from placement_gym.models.shapes import Shapes
@@ -55,7 +55,6 @@ def fidelity(
     shapes: Shapes | None = None,
     scenario: str | None = None,
     data_shapes: Shapes | None = None,
-    pictures: str = "png",
     tolerance: float | None = None,
     limit_s: float = float("inf"),
 ) -> Document:
@@ -78,7 +77,6 @@ def fidelity(
         shapes: As for ``gym.make``.
         scenario: As for ``gym.make``.
         data_shapes: As for ``gym.make``.
-        pictures: Kind of the scatter plot: ``"png"``, ``"svg"`` or ``"pdf"``.
         tolerance: As for ``gym.make``.
         limit_s: Seconds after which no more placements are measured, once there are six.
 
@@ -151,7 +149,7 @@ def fidelity(
         }
     )
     with keep_if_possible("the report"):
-        write_fidelity(document, make_output_folder(folder), pictures)
+        write_fidelity(document, make_output_folder(folder))
     return document
 
 
@@ -225,12 +223,12 @@ def rank_correlations(measured: FloatArray, predicted: FloatArray) -> dict[str, 
     return {name: float(np.nan_to_num(result.statistic)) for name, result in found.items()}
 
 
-def write_fidelity(document: Document, folder: Path, pictures: str) -> None:
+def write_fidelity(document: Document, folder: Path) -> None:
     """Write the report's JSON and its scatter plot."""
     from placement_gym.view.figures.results import draw_fidelity
     from placement_gym.view.figures.style import draw_if_possible
 
     name = f"fidelity-{safe_name(document['model'])}"
     write_text(folder / f"{name}.json", json.dumps(document, indent=1) + "\n")
-    if note := draw_if_possible(partial(draw_fidelity, document), folder / f"{name}.{pictures}"):
+    if note := draw_if_possible(partial(draw_fidelity, document), folder / f"{name}.png"):
         warn_user(note)

@@ -14,12 +14,12 @@ from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.profile import holds_model
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.backends.verdicts import UNDECIDED, WITHIN_NOISE, YES, judge
 from placement_gym.base.arrays import FloatArray
 from placement_gym.base.errors import UserError
 from placement_gym.base.ratios import join_noise
-from placement_gym.bench.run.finalists import UNDECIDED, WITHIN_NOISE, YES
 from placement_gym.deployment.candidates import Candidate, collect, solve_program
-from placement_gym.deployment.plan_rows import judge, make_rows
+from placement_gym.deployment.plan_rows import make_rows
 from placement_gym.models.scenario import Scenario
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
@@ -37,7 +37,7 @@ class Phased:
         decode: Of the tokens.
         candidate: Both as one candidate.
         row: Of the report.
-        answer: Whether they beat the best single placement; see ``compare_with_best_single``.
+        answer: Whether they beat the best single placement; see ``judge``.
     """
 
     prefill: Candidate
@@ -155,13 +155,8 @@ def measure_phases(
 
 def judge_phases(phased: Measurement, chosen: Measurement) -> str:
     """Compare two placements with the one that would be handed over; see ``Phased.answer``."""
-    return judge(
-        {
-            "speedup": phased.speedup / chosen.speedup,
-            "noise": join_noise(phased.noise, chosen.noise),
-            "doubt": phased.doubt or chosen.doubt,
-        }
-    )
+    noise = join_noise(phased.noise, chosen.noise)
+    return judge(phased.speedup / chosen.speedup, noise, phased.doubt or chosen.doubt)
 
 
 def choose_pair(

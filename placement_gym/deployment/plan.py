@@ -31,7 +31,7 @@ from placement_gym.base.files import (
     safe_name,
     write_text,
 )
-from placement_gym.bench.run.row_schema import to_plain
+from placement_gym.base.plain import to_plain
 from placement_gym.deployment.candidates import Candidate
 from placement_gym.deployment.export import export_phases, export_placement
 from placement_gym.deployment.granularity import DEFAULT_GRANULARITY, build_backend_to_split
@@ -62,7 +62,6 @@ def plan(
     scenario: str | None = None,
     objective: str = "latency",
     export: str | Path | None = None,
-    pictures: str = "png",
     phases: bool = False,
     data_shapes: Shapes | None = None,
     tolerance: float | None = None,
@@ -109,7 +108,6 @@ def plan(
         objective: As for ``gym.make``.
         export: Folder that also gets what OpenVINO alone needs to run the plan; see
             ``export_placement``.
-        pictures: Kind of the picture: ``"png"``, ``"svg"`` or ``"pdf"``.
         phases: Of a model with state, also plan for a placement of prompts and one of tokens;
             ``compile_phases`` runs them.
         data_shapes: As for ``gym.make``.
@@ -177,7 +175,7 @@ def plan(
             tried = sweep_properties(backend, found, quiet) if sweep else None
         except KeyboardInterrupt:
             document["wall_s"] = perf_counter() - started
-            write_files(document, problem, costs, found, pictures)
+            write_files(document, problem, costs, found)
             raise KeyboardInterrupt(f"{stem}.json is the plan without the sweep") from None
     if tried:
         document["sweep"] = to_plain(tried.report(tolerance))
@@ -188,7 +186,7 @@ def plan(
         document["phases"] = report_phases(found.pair, found.chosen.label, stem)
     # A full disk must not lose minutes of measuring: a file that cannot be kept is a warning.
     with keep_if_possible("the plan's report"):
-        write_files(document, problem, costs, found, pictures)
+        write_files(document, problem, costs, found)
     if export is not None:
         export_winner(problem, found, export, model, shapes)
         document["exported"] = str(export)
@@ -273,9 +271,7 @@ def make_placement(problem: Problem, chosen: Candidate, streams: int | None) -> 
     return replace(placement, devices=tuple(devices))
 
 
-def write_files(
-    document: Document, problem: Problem, costs: CostTable, found: Selection, pictures: str
-) -> None:
+def write_files(document: Document, problem: Problem, costs: CostTable, found: Selection) -> None:
     """Write the placement, the costs that it was solved for, the report, and a picture."""
     from placement_gym.view.figures.placement import draw_placement
     from placement_gym.view.figures.style import draw_if_possible
@@ -294,7 +290,7 @@ def write_files(
         *collect_cautions(problem.devices),
     ]
     draw = partial(draw_placement, problem, found.chosen.assignment, "\n".join(title))
-    if note := draw_if_possible(draw, file.with_suffix(f".{pictures}")):
+    if note := draw_if_possible(draw, file.with_suffix(".png")):
         warn_user(note)
 
 

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from placement_gym.backends.protocol import Measurement
-from placement_gym.base.errors import EngineError
-from placement_gym.base.ratios import join_noise
-from placement_gym.bench.run.finalists import (
+from placement_gym.backends.verdicts import (
     NO,
     UNDECIDED,
     WITHIN_NOISE,
     YES,
-    compare_with_best_single,
+    judge_row,
 )
+from placement_gym.base.errors import EngineError
+from placement_gym.base.ratios import join_noise
 from placement_gym.deployment.candidates import Candidate
 from placement_gym.models.union import Member
 
@@ -102,20 +102,15 @@ def choose(rows: Sequence[Mapping[str, Any]]) -> str:
         reasons = "; ".join(f"{row['label']}: {row['error']}" for row in rows)
         raise EngineError(f"no candidate fits the devices' memory and runs ({reasons})")
     singles = [row for row in ran if row["alone"]]
-    winners = [row for row in ran if judge(row) == YES] if singles else ran
+    winners = [row for row in ran if judge_row(row) == YES] if singles else ran
     return str([*winners, *singles][0]["label"])
 
 
 def find_contender(rows: Sequence[Mapping[str, Any]]) -> str:
     """The label of the fastest row that is not clearly slower than the best single device."""
     ran = [row for row in rows if row["measured_ms"] is not None]
-    may_win = (row for row in ran if row["speedup"] is None or judge(row) != NO)
+    may_win = (row for row in ran if row["speedup"] is None or judge_row(row) != NO)
     return str(next(may_win, {"label": choose(rows)})["label"])
-
-
-def judge(row: Mapping[str, Any]) -> str:
-    """Compare a measured row with the fastest single device; see ``compare_with_best_single``."""
-    return compare_with_best_single(row["speedup"], row["noise"], row["doubt"])
 
 
 def state_plan_verdict(rows: Sequence[Mapping[str, Any]], label: str) -> str:
@@ -131,7 +126,7 @@ def state_plan_verdict(rows: Sequence[Mapping[str, Any]], label: str) -> str:
         if not splits:
             return f"No split beats {label}: none was found that differs from it."
         best = max(splits, key=lambda row: row["speedup"])
-        if judge(best) == WITHIN_NOISE:
+        if judge_row(best) == WITHIN_NOISE:
             return f"No split beats {label}; {best['label']} equals it within noise."
         return f"No split beats {label}: the best one, {best['label']}, is {best['speedup']:.2f} x."
     return f"{label} beats the best single device by {100 * (chosen['speedup'] - 1):.1f} %."

@@ -9,10 +9,10 @@ from typing import Any
 
 from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.protocol import Measurement
+from placement_gym.backends.verdicts import UNDECIDED, YES, judge_row
 from placement_gym.base.ratios import format_ratio
-from placement_gym.bench.run.finalists import UNDECIDED, YES
 from placement_gym.deployment.candidates import Candidate
-from placement_gym.deployment.plan_rows import judge, measured_values
+from placement_gym.deployment.plan_rows import measured_values
 from placement_gym.deployment.selection import Selection, measure_candidates
 from placement_gym.deployment.sweep_variants import (
     Abilities,
@@ -92,7 +92,7 @@ def sweep(
     with closing(backend.with_problem(extended)) as swept:
         measured, errors = measure_candidates(swept, [plan, *candidates], quiet)
         rows = compare(plan, candidates, measured)
-        if not rows or judge(rows[0]) != YES:
+        if not rows or judge_row(rows[0]) != YES:
             return Sweep(state_verdict(rows, plan), rows + list_errors(errors))
         # The fastest of several is partly luck: what counts is measured without rivals.
         position = [one.label for one in candidates].index(rows[0]["label"])
@@ -100,7 +100,7 @@ def sweep(
         first, again = swept.remeasure([plan.assignment, winner.assignment])
     rows[:1] = compare(plan, [winner], {plan.label: first, winner.label: again})
     verdict, listed = state_verdict(rows, plan), rows + list_errors(errors)
-    if judge(rows[0]) != YES:
+    if judge_row(rows[0]) != YES:
         return Sweep(verdict, listed)
     return Sweep(verdict, listed, variants[position], again)
 
@@ -129,7 +129,7 @@ def compare(
         for one in candidates
         if one.label in measured
     ]
-    return sorted(rows, key=lambda row: (judge(row) != YES, -row["speedup"]))
+    return sorted(rows, key=lambda row: (judge_row(row) != YES, -row["speedup"]))
 
 
 def list_errors(errors: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -146,7 +146,7 @@ def state_verdict(rows: Sequence[Mapping[str, Any]], plan: Candidate) -> str:
         return f"No property that was tried runs as {plan.label} does."
     best = rows[0]
     ratio = f"{format_ratio(best['speedup'], best['noise'], 2)} x"
-    if judge(best) == YES:
+    if judge_row(best) == YES:
         return f"{best['label']}: {ratio} {plan.label}."
     if best["doubt"]:
         return UNDECIDED.format(f"a property beats {plan.label}", best["doubt"])

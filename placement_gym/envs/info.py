@@ -17,16 +17,10 @@ def make_info(
 ) -> dict[str, Any]:
     """The keys that ``DevicePlacementEnv`` documents, for a row of decisions; arrays are fresh."""
     best, unlimited = singles.best_speedups
-    latency_ms, reference_ms = last.latency_ms, last.reference_ms
-    speedup = reference_ms / latency_ms
     # Every key on every step, so that loggers and vectors see one structure.
     info = {
-        "latency_ms": latency_ms,
-        "reference_ms": reference_ms,
-        "best_single_ms": reference_ms / best,
-        "best_single_unlimited_ms": reference_ms / unlimited,
-        "speedup": speedup,
-        "speedup_vs_best_single": speedup / best,
+        **compare_latency(last.latency_ms, last.reference_ms, best),
+        "best_single_unlimited_ms": last.reference_ms / unlimited,
         "latency_p90_ms": last.latency_p90_ms,
         "noise": last.noise,
         "noise_floor": last.noise_floor,
@@ -53,8 +47,26 @@ def make_info(
         if (value := getattr(last, key)) is not None:
             info[key] = value
     if last.requests is not None:
-        info["requests_per_s"] = 1e3 / latency_ms
+        info["requests_per_s"] = 1e3 / last.latency_ms
     return info
+
+
+def compare_latency(latency_ms: Any, reference_ms: Any, best_single: float) -> dict[str, Any]:
+    """The keys that compare latencies, of one placement or (num_envs,) of several.
+
+    Args:
+        latency_ms: Of the placements.
+        reference_ms: Of the reference device, measured alongside.
+        best_single: Speed-up of the best single device.
+    """
+    speedup = reference_ms / latency_ms
+    return {
+        "latency_ms": latency_ms,
+        "reference_ms": reference_ms,
+        "best_single_ms": reference_ms / best_single,
+        "speedup": speedup,
+        "speedup_vs_best_single": speedup / best_single,
+    }
 
 
 def join_doubts(own: str, of_singles: str) -> str:

@@ -18,6 +18,7 @@ from placement_gym.base.errors import UserError
 from placement_gym.envs import rewards
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.episode import read_starts
+from placement_gym.envs.info import compare_latency
 from placement_gym.envs.measured_env import MeasuredEnv
 from placement_gym.envs.observation import Observation
 from placement_gym.envs.simulated_env import SimulatedEnv
@@ -208,13 +209,9 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
     def get_info(self) -> Info:
         """The infos of the current placements, each key with its mask."""
         last = self.outcomes
-        best_single = self.env.best_speedups[0]
+        reference_ms = np.full(self.num_envs, last.reference_ms)
         values = {
-            "latency_ms": last.latency_ms.copy(),
-            "reference_ms": np.full(self.num_envs, last.reference_ms),
-            "best_single_ms": np.full(self.num_envs, last.reference_ms / best_single),
-            "speedup": last.speedup,
-            "speedup_vs_best_single": last.speedup / best_single,
+            **compare_latency(last.latency_ms.copy(), reference_ms, self.env.best_speedups[0]),
             "feasible": last.feasible.copy(),
             "repaired": last.repaired.copy(),
         }

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import combinations, permutations
-
 import numpy as np
 
 from placement_gym.base.arrays import IntArray, round_significant
@@ -38,23 +35,6 @@ def window(problem: Problem, interval: Interval, inside: int, outside: int) -> I
     assignment = problem.single(outside)
     assignment[slice(*interval)] = inside
     return problem.where_supported(assignment)
-
-
-def prefixes(problem: Problem) -> IntArray:
-    """(k, n_units) every prefix of ``cut_grid``, all units included, on every ordered pair."""
-    return windows_on_all_pairs(problem, [(0, cut) for cut in cut_grid(problem)[1:]])
-
-
-def windows(problem: Problem) -> IntArray:
-    """(k, n_units) every window between two cuts of ``cut_grid``, on every ordered pair."""
-    return windows_on_all_pairs(problem, combinations(cut_grid(problem), 2))
-
-
-def windows_on_all_pairs(problem: Problem, intervals: Iterable[Interval]) -> IntArray:
-    """(k, n_units) each interval inside each device with the rest on each other device."""
-    intervals, pairs = list(intervals), permutations(range(len(problem.devices)), 2)
-    found = [window(problem, interval, *pair) for pair in pairs for interval in intervals]
-    return np.array(found, dtype=np.int64).reshape(-1, problem.n_units)
 
 
 def random_blocks(problem: Problem, rng: np.random.Generator) -> IntArray:

@@ -12,8 +12,7 @@ from placement_gym.problem.costs.semantics import parse_schedule
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.schedules.simulator import Simulator
-from placement_gym.solvers.fill import fill_in_order
-from placement_gym.solvers.pipelines.pipeline import linear_pipeline
+from placement_gym.solvers.heuristics import propose_simple
 from placement_gym.solvers.repair import RepairPrices, repair
 from placement_gym.solvers.search.chains import Chains
 
@@ -52,10 +51,7 @@ def find_start(problem: Problem, costs: CostTable) -> IntArray:
     Raises:
         UserError: Neither is feasible.
     """
-    try:
-        start = linear_pipeline(problem, costs)
-    except UserError:
-        start = fill_in_order(problem, costs)
+    _, start = next(propose_simple(problem, costs, "dpl", "fill-in-order"))
     start = repair(problem, start[None], RepairPrices.of(problem, costs))[0]
     if error := problem.infeasibility(start):
         raise UserError(f"no split that fits the devices' memory and support was found: {error}")

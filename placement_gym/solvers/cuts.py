@@ -1,4 +1,4 @@
-"""Serial placements by minimum cuts: exact on two devices, alpha-expansion on more."""
+"""Serial placements by minimum cuts: exact on two devices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from placement_gym.solvers.solution import Solution, reaches
 from placement_gym.solvers.tasks import Tasks
 
 LARGEST = 2**31 - 1
-MAX_ROUNDS = 20
 Edges = list[tuple[IntArray, IntArray, FloatArray]]
 
 
@@ -64,75 +63,6 @@ def minimum_cut(units: Units, costs: CostTable) -> Solution:
     # rounding.
     bound_ms = max(best_ms - rounding_ms, 0.0)
     return Solution(best, bound_ms, reaches(best_ms, bound_ms))
-
-
-def alpha_expansion(units: Units, costs: CostTable) -> IntArray:
-    """(n_units,) devices that no expansion of one device improves.
-
-    For any number of devices, with the objective of ``minimum_cut`` (Boykov et al. 2001). A
-    transfer's cost may depend on the devices of its maker and its reader in a way that no cut can
-    express; it is then overestimated, and a move is accepted only if the true cost falls.
-
-    Args:
-        units: What to place.
-        costs: Costs of the units' operators.
-    """
-    tasks = Tasks.of_units(units, costs)
-    singles = [np.full(len(units), device) for device in range(len(costs.devices))]
-    starts = min(singles, key=tasks.serial_ms), tasks.ms.argmin(axis=1)
-    return min((expand_until_stable(tasks, start) for start in starts), key=tasks.serial_ms)
-
-
-def expand_until_stable(tasks: Tasks, start: IntArray) -> IntArray:
-    """Expand devices in turn until no expansion improves the placement, or ``MAX_ROUNDS`` times."""
-    best, best_ms, unchanged = start, tasks.serial_ms(start), 0
-    n_devices = tasks.ms.shape[1]
-    for turn in range(MAX_ROUNDS * n_devices):
-        moved = expand(tasks, best, turn % n_devices)
-        moved_ms = tasks.serial_ms(moved)
-        unchanged += 1
-        if moved_ms < best_ms:
-            best, best_ms, unchanged = moved, moved_ms, 0
-        if unchanged == n_devices:
-            break
-    return best
-
-
-def expand(tasks: Tasks, device: IntArray, alpha: int) -> IntArray:
-    """(n_units,) best devices if each unit stays where it is or moves to ``alpha``.
-
-    Units that stay are on the source side, those on ``alpha`` on the sink side. The readers of a
-    tensor on one other device are a group: if any of them stays, the tensor is sent there once,
-    from its maker's device or from ``alpha``. Readers on ``alpha`` are sent the tensor once too.
-    """
-    n = len(device)
-    tensor, reader = tasks.tensors.readings()
-    maker, transfer_ms = tasks.tensors.source, tasks.transfer_ms
-    elsewhere = device[reader] != alpha
-    groups, group = np.unique(
-        np.stack([tensor, device[reader]])[:, elsewhere], axis=1, return_inverse=True
-    )
-    t, there = groups
-    kept, left = transfer_ms[t, device[maker[t]], there], transfer_ms[t, alpha, there]
-    arrives = transfer_ms[np.arange(len(maker)), device[maker], alpha]
-    stays = np.where(device == alpha, np.inf, tasks.ms[np.arange(n), device])
-    np.add.at(stays, maker[t], np.maximum(kept - left, 0.0))
-    any_stays = n + np.arange(len(t))
-    if_maker_moves = any_stays + len(t)
-    any_there = n + 2 * len(t) + np.arange(len(maker))
-    s = n + 2 * len(t) + len(maker)
-    member, endless = group.ravel(), np.full(len(tensor), np.inf)
-    edges = [
-        (any_stays, np.full(len(t), s + 1), np.minimum(kept, left)),
-        (reader[elsewhere], any_stays[member], endless[elsewhere]),
-        (if_maker_moves, maker[t], np.maximum(left - kept, 0.0)),
-        (reader[elsewhere], if_maker_moves[member], endless[elsewhere]),
-        (maker, any_there, arrives),
-        (any_there[tensor], reader, endless),
-    ]
-    moves = tasks.ms[:, alpha]
-    side, _ = cut_network(s, np.stack([stays, moves], axis=1), edges, moves.sum())
-    return np.where(side == 1, alpha, device)
 
 
 def cut_network(

@@ -8,6 +8,7 @@ other: evaluate what they return.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Callable
 
 import numpy as np
 
@@ -15,9 +16,6 @@ from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.tasks import Tasks
-
-MANY_UNITS = 2_000
-"""Above, m-ETF takes longer than the search that starts from it."""
 
 
 class PartialSchedule:
@@ -74,9 +72,9 @@ class PartialSchedule:
             at += 1
         return start
 
-    def free_ms(self, device: int) -> float:
-        """The time at which a device has finished all tasks placed on it."""
-        return self.busy[device][-1][1] if self.busy[device] else 0.0
+    def start_last_ms(self, device: int, ready_ms: float, duration_ms: float = 0.0) -> float:
+        """The earliest start on a device after all tasks placed on it."""
+        return max(ready_ms, self.busy[device][-1][1] if self.busy[device] else 0.0)
 
     def place(self, task: int, device: int, start_ms: float) -> None:
         """Place a task, and its whole unit, on a device."""
@@ -107,16 +105,7 @@ def heft(problem: Problem, costs: CostTable) -> IntArray:
 
     Topcuoglu et al. 2002. Returns (n_units,) devices.
     """
-    partial = PartialSchedule(problem, Tasks.in_topological_order(problem.units, costs))
-    ms = partial.tasks.ms
-    for task in partial.tasks.rank_order().tolist():
-        ready = partial.ready_ms(task)
-        starts = {
-            d: partial.start_ms(d, ready[d], ms[task, d]) for d in partial.choices(task).tolist()
-        }
-        device = min(starts, key=lambda d: starts[d] + ms[task, d])
-        partial.place(task, device, starts[device])
-    return partial.device
+    return place_by_rank(problem, costs, PartialSchedule.start_ms)
 
 
 def critical_path(problem: Problem, costs: CostTable) -> IntArray:
@@ -125,11 +114,22 @@ def critical_path(problem: Problem, costs: CostTable) -> IntArray:
     As ``heft``, but a device runs its tasks in that order and leaves gaps unfilled. Returns
     (n_units,) devices.
     """
+    return place_by_rank(problem, costs, PartialSchedule.start_last_ms)
+
+
+def place_by_rank(
+    problem: Problem,
+    costs: CostTable,
+    start_ms: Callable[[PartialSchedule, int, float, float], float],
+) -> IntArray:
+    """(n_units,) devices of tasks by rank; ``start_ms`` of a device, inputs and a duration."""
     partial = PartialSchedule(problem, Tasks.in_topological_order(problem.units, costs))
     ms = partial.tasks.ms
     for task in partial.tasks.rank_order().tolist():
         ready = partial.ready_ms(task)
-        starts = {d: max(ready[d], partial.free_ms(d)) for d in partial.choices(task).tolist()}
+        starts = {
+            d: start_ms(partial, d, ready[d], ms[task, d]) for d in partial.choices(task).tolist()
+        }
         device = min(starts, key=lambda d: starts[d] + ms[task, d])
         partial.place(task, device, starts[device])
     return partial.device
@@ -150,7 +150,7 @@ def m_etf(problem: Problem, costs: CostTable) -> IntArray:
     ready = {task: partial.ready_ms(task) for task in np.flatnonzero(missing == 0).tolist()}
     while ready:
         options = [
-            (max(inputs[d], partial.free_ms(d)), -rank[task], task, d)
+            (partial.start_last_ms(d, inputs[d]), -rank[task], task, d)
             for task, inputs in ready.items()
             for d in partial.choices(task).tolist()
         ]
@@ -162,28 +162,3 @@ def m_etf(problem: Problem, costs: CostTable) -> IntArray:
             if missing[follower] == 0:
                 ready[follower] = partial.ready_ms(follower)
     return partial.device
-
-
-def m_topo(problem: Problem, costs: CostTable) -> IntArray:
-    """Fill devices in topological order by m-TOPO (Baechi, section 3).
-
-    Each device takes units up to its limit or its share: an equal part of all units' memory plus
-    the largest unit. Faster devices come first. Returns (n_units,) devices.
-    """
-    held = problem.unit_bytes
-    share = held.sum() / len(problem.devices) + held.max()
-    room, left = np.full(len(problem.devices), share), problem.limits_bytes.copy()
-    order = np.argsort(costs.operator_ms.sum(axis=0), kind="stable")
-    device = np.empty(problem.n_units, dtype=np.int64)
-    at = 0
-    for unit in range(problem.n_units):
-        free = np.minimum(room, left)
-        while at < len(order) - 1 and held[unit] > free[order[at]]:
-            at += 1
-        wanted = order[at]
-        if not problem.supported[unit, wanted]:
-            wanted = int(np.where(problem.supported[unit], free, -np.inf).argmax())
-        device[unit] = wanted
-        room[wanted] -= held[unit]
-        left[problem.memory.shared[wanted]] -= held[unit]
-    return device

@@ -13,7 +13,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from placement_gym.base.arguments import PICTURES
 from placement_gym.base.errors import UserError
 from placement_gym.hardware.devices import collect_cautions
 
@@ -25,6 +24,7 @@ SCRIPTS = (
     "keys", "start",
 )  # fmt: skip
 """Of the folder ``static``, in the order in which they run."""
+PICTURES = ("png", "svg", "pdf")
 PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 
 

@@ -14,6 +14,7 @@ from placement_gym.backends.simulated.build import (
     build_simulated_problem,
     make_problem,
 )
+from placement_gym.backends.single_devices import SingleDeviceResults
 from placement_gym.base.arrays import IntArray
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units, contract, sort_labels
@@ -155,13 +156,7 @@ def assign_units(backend: SimulatedBackend, placement: Placement) -> IntArray:
 
 def find_single_device(backend: SimulatedBackend) -> list[Shown]:
     """The fastest device that may run the model alone; none if no device may."""
-    problem = backend.problem
-    alone = [
-        (backend.evaluate(problem.single(device)), device)
-        for device in np.flatnonzero(problem.runs_all).tolist()
-    ]
-    allowed = [(one.latency_ms, device) for one, device in alone if one.feasible]
-    if not allowed:
+    problem, device = backend.problem, SingleDeviceResults.of(backend).best()
+    if device is None:
         return []
-    device = min(allowed)[1]
     return [Shown(f"{problem.device_names[device]} alone", problem.single(device))]

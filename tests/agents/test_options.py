@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import gymnasium as gym
@@ -37,11 +38,19 @@ def test_every_agent_lists_its_options() -> None:
             agents.make(name, None, nonsense=1)
 
 
-@pytest.mark.parametrize("name", ["multilevel", "sequential", "list-sampling"])
-def test_a_former_agent_names_the_one_in_its_place(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "now"),
+    [("multilevel", "search"), ("alpha-expansion", "milp"), ("m-topo", "fill-in-order")],
+)
+def test_a_former_agent_names_the_one_in_its_place(name: str, now: str) -> None:
     for find in (partial(agents.make, name, None), AgentSpec(name).load):
-        with pytest.raises(UserError, match=f"'{name}' is gone: 'search' took its place"):
+        with pytest.raises(UserError, match=f"'{name}' is gone: '{now}' took its place"):
             find()
+
+
+def test_every_former_agent_has_a_place_that_is_taken() -> None:
+    assert set(agents.REPLACED.values()) <= set(agents.AGENTS)
+    assert not set(agents.REPLACED) & set(agents.AGENTS)
 
 
 @pytest.mark.parametrize(
@@ -79,3 +88,14 @@ def test_steps_are_integers(name: str) -> None:
 def test_an_unknown_keyword_of_make_suggests_the_nearest(name: str) -> None:
     with pytest.raises(TypeError, match="keyword argument 'device'; did you mean 'devices'"):
         gym.make(f"placement_gym:{name}", model="tiny", device="cpu+dgpu")
+
+
+@pytest.mark.parametrize("name", agents.TRAINED)
+def test_an_agent_that_is_trained_across_problems_has_a_trainer(name: str) -> None:
+    module = agents.AGENTS[name].partition(":")[0]
+    assert callable(import_module(module).make_trainer)
+
+
+def test_other_agents_are_not_trained_across_problems() -> None:
+    with pytest.raises(UserError, match=r"gdp, graph-groups, placeto"):
+        agents.make_trainer("heft")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from placement_gym.backends.verdicts import NO, WITHIN_NOISE, YES, judge
 from placement_gym.base.ratios import format_ratio, interval, join_noise
-from placement_gym.bench.run.finalists import NO, WITHIN_NOISE, YES, compare_with_best_single
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_no_interval_reaches_zero_and_all_are_symmetric_in_logs(noise: float) ->
 def test_a_verdict_is_that_of_the_printed_interval(
     ratio: float, noise: float, verdict: str
 ) -> None:
-    assert compare_with_best_single(ratio, noise) == verdict
+    assert judge(ratio, noise) == verdict
 
 
 def test_noise_of_a_quotient_is_that_of_both_factors() -> None:

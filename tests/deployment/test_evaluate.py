@@ -11,20 +11,20 @@ from rich.console import Console
 from testbed import CHESSBOARD, placement
 
 from placement_gym.backends.protocol import PENALTY, Measurement
-from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.bench.run.finalists import Finalist
+from placement_gym.backends.verdicts import Finalist, Finals, judge_row
 from placement_gym.cli.tables import evaluation_table, remark_on_candidate
 from placement_gym.deployment import evaluate
-from placement_gym.deployment.plan_rows import judge, measured_values
+from placement_gym.deployment.plan_rows import measured_values
+from placement_gym.envs.env import DevicePlacementEnv
 
 
 def test_the_environment_is_closed_when_measuring_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:
         raise RuntimeError("the device caught fire")
 
-    closed: list[BenchEnv] = []
-    monkeypatch.setattr(BenchEnv, "close", lambda bench_env: closed.append(bench_env))
-    monkeypatch.setattr(evaluate, "choose_finalist", fail)
+    closed: list[DevicePlacementEnv] = []
+    monkeypatch.setattr(DevicePlacementEnv, "close", lambda env: closed.append(env))
+    monkeypatch.setattr(Finals, "choose", fail)
     with pytest.raises(RuntimeError, match="caught fire"):
         evaluate.evaluate_placement("tiny", placement("tiny", CHESSBOARD))
     assert len(closed) == 1
@@ -67,5 +67,5 @@ def test_a_verdict_beside_other_programs_says_what_they_took() -> None:
 def test_a_candidate_of_a_plan_says_what_other_programs_took() -> None:
     found, best = Measurement(8.0, 10.0, taken=0.23), Measurement(10.0, 10.0)
     row = {"label": "window", "error": ""} | measured_values(found, best)
-    assert judge(row) == "yes"
+    assert judge_row(row) == "yes"
     assert "window: other programs took 23%" in str(next(remark_on_candidate(row)).text)

@@ -81,7 +81,6 @@ def test_the_command_writes_every_placement_and_a_picture(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     words = ["fidelity", "--model", "tiny", "--devices", "cpu-testbed", "--placements", "8"]
-    words += ["--pictures", "svg"]
     with pictures():
         assert main([*words, "--out", str(tmp_path), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -89,7 +88,7 @@ def test_the_command_writes_every_placement_and_a_picture(
     assert len(document["rows"]) == 8
     assert np.isfinite(document["twin"]["spearman"])
     assert json.loads((tmp_path / "fidelity-tiny.json").read_text()) == document
-    assert (tmp_path / "fidelity-tiny.svg").stat().st_size > 10_000
+    assert (tmp_path / "fidelity-tiny.png").stat().st_size > 10_000
 
 
 @pytest.mark.parametrize(("deadline_s", "measured"), [(0.0, MIN_PLACEMENTS), (float("inf"), 9)])

@@ -25,7 +25,7 @@ from placement_gym.solvers.bounds import load_ms, lower_bound
 from placement_gym.solvers.calls import greedy_fill
 from placement_gym.solvers.fill import fill_in_order
 from placement_gym.solvers.kinds import interchangeable_devices
-from placement_gym.solvers.list_scheduling import critical_path, heft, m_etf, m_topo
+from placement_gym.solvers.list_scheduling import critical_path, heft, m_etf
 from placement_gym.solvers.milp import serial_program
 from placement_gym.solvers.programs import path_load
 from placement_gym.solvers.repair import RepairPrices, repair
@@ -174,8 +174,7 @@ def test_fills_take_from_a_pool_what_is_left() -> None:
     costs = diamond_costs(problem)
     cards_ms = np.where(costs.host, 9.0, [[0.0, 1.0, 2.0]] * 4)
     costs = replace(costs, operator_ms=cards_ms)
-    for solve in (fill_in_order, m_topo):
-        assert solve(problem, costs).tolist() == [1, 1, 0, 0]
+    assert fill_in_order(problem, costs).tolist() == [1, 1, 0, 0]
 
 
 def test_devices_of_different_pools_are_not_interchangeable() -> None:

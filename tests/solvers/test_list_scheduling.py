@@ -19,13 +19,12 @@ from placement_gym.solvers.list_scheduling import (
     critical_path,
     heft,
     m_etf,
-    m_topo,
     merge,
 )
 from placement_gym.solvers.tasks import Tasks
 
 Solver = Callable[[Problem, CostTable], IntArray]
-SOLVERS = [heft, critical_path, m_etf, m_topo]
+SOLVERS = [heft, critical_path, m_etf]
 ALL = pytest.mark.parametrize("solver", SOLVERS)
 
 
@@ -114,20 +113,6 @@ def test_the_same_placement_comes_again(solver: Solver) -> None:
     twin = build_simulated_problem(ModelSpec("resnet", "op"), "cpu+2dgpu")
     first, second = (solver(twin.problem, twin.costs) for _ in range(2))
     assert (first == second).all()
-
-
-@pytest.mark.parametrize(
-    ("ms", "shares", "expected"),
-    [
-        pytest.param([1, 2], (0.5, None), [0, 0, 0, 1, 1, 1], id="in turn along the graph"),
-        pytest.param([2, 1], (), [1, 1, 1, 1, 0, 0], id="an equal share of the unlimited"),
-    ],
-)
-def test_m_topo_fills_devices_in_turn(
-    ms: list[int], shares: tuple[float | None, ...], expected: list[int]
-) -> None:
-    problem, costs = small([(i, [i + 1]) for i in range(5)], [ms] * 6, [1.0] * 5, shares)
-    assert m_topo(problem, costs).tolist() == expected
 
 
 def test_m_etf_starts_what_can_start_first() -> None:

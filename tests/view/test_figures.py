@@ -15,7 +15,6 @@ from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from placement_gym.base.arguments import PICTURES
 from placement_gym.graph.operators import OpGraph
 from placement_gym.view.figures.arrangement import COLUMN_IN, LANE_IN
 from placement_gym.view.figures.labels import FEW
@@ -29,6 +28,7 @@ from placement_gym.view.figures.style import (
     draw_if_possible,
     save,
 )
+from placement_gym.view.page import PICTURES
 
 
 def lines(figure: Figure) -> LineCollection:

@@ -6,21 +6,18 @@ Elsewhere a load average, a reference that moved and a long tail have to do.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from placement_gym.backends.measured.interference import is_visible
+from placement_gym.backends.measured.interference import describe_load, is_visible
 from placement_gym.backends.protocol import Measurement
 
 MOVED = 0.05
 """Largest share by which a reference may differ from the session's median."""
 LONG_TAIL = 1.3
 """Largest ratio of the 90th percentile to the median."""
-BUSY = 1.5
-"""Largest load average for each core of the machine."""
 WINDOW = 31
 """Measurements after which a session has forgotten: drift over hours is not a fault."""
 FEW = 3
@@ -106,23 +103,3 @@ def describe_tail(measurement: Measurement) -> str:
     """Describe a long tail of latencies; empty if it is short."""
     tail = measurement.latency_p90_ms / measurement.latency_ms
     return f"the 90th percentile is {tail:.2f} x the median" if tail > LONG_TAIL else ""
-
-
-def read_load() -> tuple[float, int]:
-    """The load average of the last minute, 0 where there is none, and the number of cores."""
-    try:
-        return os.getloadavg()[0], os.cpu_count() or 1
-    except OSError:
-        return 0.0, 1
-
-
-def predict_doubt() -> str:
-    """Describe a load that leaves no core to measurements; empty if there is one."""
-    load, cores = read_load()
-    return f"load {load:.1f} on {cores} cores: expect no verdict" if load >= cores else ""
-
-
-def describe_load() -> str:
-    """Describe what else keeps the machine busy; empty if nothing does."""
-    load, cores = read_load()
-    return f"load average {load:.1f} on {cores} cores" if load > BUSY * cores + 1 else ""

@@ -1,4 +1,7 @@
-"""Time that other programs took while a sample was measured, as Linux counts it."""
+"""How quiet the machine is: what other programs took of a sample's time, or else the load average.
+
+Linux counts the first. Elsewhere the load has to do, which is also all that is known beforehand.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ from placement_gym.hardware.devices import DeviceSpec
 DISTURBED = 0.1
 """Share of a sample's time that others took from which on it is taken again. On an idle machine it
 is below 0.01, seldom 0.05; next to one program for each core it was 0.8."""
+BUSY = 1.5
+"""Largest load average for each core of the machine."""
 TICK_S = 1.0 / os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 0.01
 THREADS, PROCESSOR = Path("/proc/self/task"), Path("/proc/stat")
 
@@ -106,3 +111,23 @@ def describe(share: float, devices: tuple[DeviceSpec, ...]) -> str:
     unseen = ", ".join(device.name for device in devices if not device.host)
     seen = f" of the host (what others run on {unseen} is not seen)" if unseen else ""
     return f"other programs took {share:.0%} of the time{seen}"
+
+
+def read_load() -> tuple[float, int]:
+    """The load average of the last minute, 0 where there is none, and the number of cores."""
+    try:
+        return os.getloadavg()[0], os.cpu_count() or 1
+    except OSError:
+        return 0.0, 1
+
+
+def predict_doubt() -> str:
+    """Describe a load that leaves no core to measurements; empty if there is one."""
+    load, cores = read_load()
+    return f"load {load:.1f} on {cores} cores: expect no verdict" if load >= cores else ""
+
+
+def describe_load() -> str:
+    """Describe what else keeps the machine busy; empty if nothing does."""
+    load, cores = read_load()
+    return f"load average {load:.1f} on {cores} cores" if load > BUSY * cores + 1 else ""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.backends.single_devices import SingleDeviceResults
 from placement_gym.base.arrays import IntArray
 from placement_gym.bench.run.rows import ROUNDING, Json
 from placement_gym.bench.study.task import Task
@@ -24,9 +25,8 @@ def evaluate_ms(backend: SimulatedBackend, assignment: IntArray) -> float:
 
 def find_best_single_ms(backend: SimulatedBackend) -> float | None:
     """The latency of the fastest device that holds the whole model; None if none does."""
-    problem = backend.problem
-    alone = [evaluate_ms(backend, problem.single(int(d))) for d in np.flatnonzero(problem.runs_all)]
-    return None if np.isinf(min(alone)) else min(alone)
+    device = SingleDeviceResults.of(backend).best()
+    return None if device is None else evaluate_ms(backend, backend.problem.single(device))
 
 
 @dataclass(frozen=True)

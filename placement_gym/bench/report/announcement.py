@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from placement_gym.backends.measured.health import predict_doubt
+from placement_gym.backends.measured.interference import predict_doubt
 from placement_gym.base.progress import progress_bar
 from placement_gym.base.texts import make_printable
 from placement_gym.bench.report.preview import Preview

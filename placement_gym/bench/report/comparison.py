@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Group
 
+from placement_gym.backends.verdicts import WITHIN_NOISE, YES
 from placement_gym.base.fitted_table import Column, FittedTable, FittedText
 from placement_gym.base.ratios import format_ratio
 from placement_gym.base.texts import make_printable
@@ -22,7 +23,6 @@ from placement_gym.bench.report.wording import (
     remark_on,
     summarize_effort,
 )
-from placement_gym.bench.run.finalists import WITHIN_NOISE, YES
 from placement_gym.bench.run.rows import Json
 
 Document = Mapping[str, Any]

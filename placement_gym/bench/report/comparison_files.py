@@ -55,13 +55,12 @@ def write_comparison(document: Document, folder: Path) -> None:
     write_text(folder / "table.md", format_markdown(document))
 
 
-def draw_runs(document: Document, folder: Path, pictures: str) -> list[str]:
+def draw_runs(document: Document, folder: Path) -> list[str]:
     """Draw ``comparison`` and ``best-so-far``, if a run succeeded.
 
     Args:
         document: The comparison.
         folder: For the pictures.
-        pictures: ``"png"``, ``"svg"`` or ``"pdf"``.
 
     Returns:
         A note for each picture that could not be drawn.
@@ -84,9 +83,7 @@ def draw_runs(document: Document, folder: Path, pictures: str) -> list[str]:
     figures = {"comparison": partial(draw_comparison, rows, title, over, not alone_ms)}
     if any(row["curve"] for row in searched):
         figures["best-so-far"] = partial(draw_best_so_far, searched, title, limits)
-    notes = [
-        draw_if_possible(draw, folder / f"{name}.{pictures}") for name, draw in figures.items()
-    ]
+    notes = [draw_if_possible(draw, folder / f"{name}.png") for name, draw in figures.items()]
     return [note for note in notes if note]
 
 
@@ -120,7 +117,7 @@ def save_placement(bench_env: BenchEnv, row: Json, folder: Path) -> None:
 
 
 def draw_placements(
-    bench_env: BenchEnv, rows: Sequence[Json], new: Collection[str], folder: Path, pictures: str
+    bench_env: BenchEnv, rows: Sequence[Json], new: Collection[str], folder: Path
 ) -> list[str]:
     """Draw the finalists of new runs, and of others whose picture is missing.
 
@@ -129,7 +126,6 @@ def draw_placements(
         rows: Of the comparison.
         new: Keys of the runs that were done now.
         folder: For the pictures.
-        pictures: ``"png"``, ``"svg"`` or ``"pdf"``.
 
     Returns:
         A note for each picture that could not be drawn: it must not cost the results.
@@ -138,7 +134,7 @@ def draw_placements(
 
     notes = []
     for row in rows:
-        path = _file_of(row, folder, f".{pictures}")
+        path = _file_of(row, folder, ".png")
         if row["placement"] is not None and (row["key"] in new or not path.exists()):
             notes.append(draw_if_possible(partial(draw_finalist, bench_env, row), path))
     return [note for note in notes if note]

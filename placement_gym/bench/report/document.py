@@ -6,7 +6,7 @@ import html
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 
@@ -142,17 +142,15 @@ class Picture:
         name: Of its file, without an ending.
         caption: What it shows.
         agents: The labels of its lines, which the page can hide, the first in colour.
-        kind: Of the files next to the Markdown: ``"png"``, ``"svg"`` or ``"pdf"``.
     """
 
     figure: Figure
     name: str
     caption: str
     agents: Sequence[str] = field(default=())
-    kind: str = "png"
 
     def markdown(self, folder: Path) -> str:
-        name, caption = f"{safe_name(self.name)}.{self.kind}", escape_markdown(self.caption)
+        name, caption = f"{safe_name(self.name)}.png", escape_markdown(self.caption)
         self.figure.draw_without_rendering()
         self.figure.set_layout_engine("none")  # laid out once for both files
         save(self.figure, folder / name)
@@ -196,14 +194,9 @@ def escape_html(text: str) -> str:
     return html.escape(make_printable(text))
 
 
-def write_report(
-    blocks: Sequence[Block], folder: Path, pictures: str = "png", name: str = "report"
-) -> tuple[Path, Path]:
+def write_report(blocks: Sequence[Block], folder: Path, name: str = "report") -> tuple[Path, Path]:
     """Write ``report.md`` with its pictures and ``report.html``, which holds all of it."""
     markdown, page = folder / f"{name}.md", folder / f"{name}.html"
-    blocks = [
-        replace(block, kind=pictures) if isinstance(block, Picture) else block for block in blocks
-    ]
     write_text(markdown, render_markdown(blocks, folder))
     write_text(page, render_page(blocks))
     return markdown, page

@@ -13,6 +13,7 @@ import numpy as np
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.errors import UserError
 from placement_gym.base.files import keep_if_possible, write_text
+from placement_gym.base.plain import to_plain
 from placement_gym.base.schemas.files import ReferencesFile
 from placement_gym.base.schemas.reading import check, load_json
 from placement_gym.bench.known.best_known import BestKnown, find_best_known
@@ -20,7 +21,6 @@ from placement_gym.bench.known.candidates import evaluate_ms
 from placement_gym.bench.known.identity import identify, identify_row
 from placement_gym.bench.report.drift import median_device_ms
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
-from placement_gym.bench.run.row_schema import to_plain
 from placement_gym.bench.run.rows import Json, group_by
 from placement_gym.bench.study.task import Task
 from placement_gym.envs.env import DevicePlacementEnv

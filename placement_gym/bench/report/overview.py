@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from placement_gym.backends.verdicts import YES
 from placement_gym.bench.report.document import Table
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.stats import Estimate, bootstrap, probability_of_improvement
 from placement_gym.bench.report.wording import summarize_effort
-from placement_gym.bench.run.finalists import YES
 
 FLOORS = ("random-blocks", "hill-climb", "annealing", "search")
 """Agents that need no learning; the best of them is what learning has to beat."""

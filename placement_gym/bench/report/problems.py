@@ -98,7 +98,7 @@ def report_problem(
     task: Task,
     published: Mapping[str, Mapping[str, float]],
     envs: BenchEnvs,
-    views: Path | None = None,
+    folder: Path,
 ) -> list[Block]:
     """The results on one problem: a table, a verdict, and the best placement as a picture.
 
@@ -108,7 +108,7 @@ def report_problem(
         task: One of its runs.
         published: Label -> model -> latency in ms.
         envs: Environments that are open already.
-        views: Folder of the report, for an interactive page of the placements; None writes none.
+        folder: Of the report, for an interactive page of the placements.
     """
     known = results.known[problem]
     # Agents, published latencies, devices alone and optima are one list, so that each is next to
@@ -131,7 +131,7 @@ def report_problem(
         Table.of([line for _, line in lines]),
         Text(state_verdict(rows, known.one_device_holds_the_model)),
         *map(Text, list_remarks(rows)),
-        *draw_best_placement(results, problem, task, envs, views),
+        *draw_best_placement(results, problem, task, envs, folder),
     ]
 
 
@@ -185,7 +185,7 @@ def format_greedy(rows: list[Json]) -> str:
 
 
 def draw_best_placement(
-    results: StudyResults, problem: str, task: Task, envs: BenchEnvs, views: Path | None = None
+    results: StudyResults, problem: str, task: Task, envs: BenchEnvs, folder: Path
 ) -> list[Block]:
     """The fastest placement of all runs, drawn on the graph; a note where that is not possible."""
     from placement_gym.view.figures.placement import draw_placement
@@ -205,10 +205,10 @@ def draw_best_placement(
         return [Text(f"The placement is not drawn: {error}.")]
     latency = f"{format_ms(best['latency_ms'])} ms by {best['label']}"
     caption = f"{results.names[problem]}: the fastest placement found, {latency}."
-    blocks: list[Block] = [Picture(figure, f"placement-{number}", caption)]
-    if views is not None:
-        blocks.append(write_view(rows, task, views, number, base.problem.n_units))
-    return blocks
+    return [
+        Picture(figure, f"placement-{number}", caption),
+        write_view(rows, task, folder, number, base.problem.n_units),
+    ]
 
 
 def write_view(

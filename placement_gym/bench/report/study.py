@@ -48,23 +48,15 @@ LEGEND = (
 
 
 def report_study(
-    study: Study,
-    folder: str | Path,
-    command: str = "",
-    quiet: bool = False,
-    *,
-    pictures: str = "png",
-    views: bool = True,
+    study: Study, folder: str | Path, command: str = "", quiet: bool = False
 ) -> tuple[Path, Path]:
-    """Write ``report.md`` and ``report.html`` of the results that a study has so far.
+    """Write ``report.md``, ``report.html`` and ``views`` of the results that a study has so far.
 
     Args:
         study: What was run.
         folder: Where its results are.
         command: The command that made the results, to be printed.
         quiet: Show no progress.
-        pictures: Kind of the pictures next to the Markdown: ``"png"``, ``"svg"`` or ``"pdf"``.
-        views: Write interactive pages of the placements into the folder ``views``.
 
     Returns:
         Both files.
@@ -102,13 +94,13 @@ def report_study(
         ]
         for problem in results.problems:
             blocks += report_problem(
-                results, problem, task_of[problem], study.published, envs, folder if views else None
+                results, problem, task_of[problem], study.published, envs, folder
             )
             advance()
     failures = list_failures(results)
     if failures:
         blocks += [Heading("Failed"), *map(Text, failures)]
-    return write_report(blocks, folder, pictures)
+    return write_report(blocks, folder)
 
 
 def report_overview(study: Study, results: StudyResults, runs: int, command: str) -> list[Block]:

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from placement_gym.backends.verdicts import DISTURBED_WIN, UNDECIDED, WITHIN_NOISE, YES
 from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.run.agents import ENGINE_AGENTS, SINGLE_DEVICE
-from placement_gym.bench.run.finalists import DISTURBED_WIN, UNDECIDED, WITHIN_NOISE, YES
 from placement_gym.bench.run.rows import Json, group_by
 
 GAP = (

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from placement_gym.backends.verdicts import Finalist
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import raise_interrupt
 from placement_gym.bench.run.agents import REPAIR, UNCHANGED, AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached, OnEvaluation
 from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.bench.run.finalists import Finalist
-from placement_gym.bench.run.remeasuring import choose_finalist
 from placement_gym.bench.run.row_schema import Row
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.episode import play_episode
@@ -56,7 +55,7 @@ def run_agent(
             row, candidates = run_search(bench_env, agent, counted, row)
             if not candidates:
                 return row.change(error=counted.explain_failure()), None
-            finalist = choose_finalist(bench_env, candidates)
+            finalist = bench_env.finals.choose(candidates)
     except (Exception, SystemExit) as error:
         raise_interrupt(error)
         # An error of an agent ends its own run, not the comparison.

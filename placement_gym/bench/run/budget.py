@@ -9,15 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from placement_gym.backends.protocol import Backend, Batch, Measurement
+from placement_gym.backends.verdicts import CONTENDER_SHARE
 from placement_gym.backends.wrapper import BackendWrapper
 from placement_gym.base.arrays import BoolArray, IntArray
 
 INFEASIBLE = "infeasible"
 OnEvaluation = Callable[[float | None], object]
 """Called after each evaluation with its speed-up, None if it was infeasible."""
-
-CONTENDER_SHARE = 0.8
-"""A measured speed-up below this share of the best one is slower beyond any noise."""
 
 
 class Evaluation(NamedTuple):

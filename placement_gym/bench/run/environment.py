@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 
+from placement_gym.backends.verdicts import Finals
 from placement_gym.backends.wrapper import CachedBackend
 from placement_gym.base.errors import UserError
 from placement_gym.base.files import safe_name
-from placement_gym.bench.run.budget import CONTENDER_SHARE
-from placement_gym.bench.run.finalists import Finalist
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.keywords import check_kwargs, find_env_spec, not_placement
 from placement_gym.envs.per_unit import PerUnitEnv
@@ -34,13 +33,11 @@ class BenchEnv:
         env: The environment, made once for all of them.
         env_id: Its registered id.
         env_kwargs: JSON-able arguments that make an equal one.
-        finals: Finalists that were measured already, by the bytes of their assignments.
     """
 
     env: gym.Env[Any, Any]
     env_id: str
     env_kwargs: Mapping[str, Any]
-    finals: dict[bytes, Finalist] = field(default_factory=dict)
 
     @classmethod
     def make(
@@ -94,24 +91,9 @@ class BenchEnv:
         return 1 + (self.base.problem.n_units if one_by_one else self.base.horizon)
 
     @cached_property
-    def best_single(self) -> int | None:
-        """The fastest device that may run the model alone; None if none may.
-
-        Where latencies are noisy, and the search has seen several that may be it, these are
-        measured together as finalists are; once more if that was doubtful. A finalist
-        that beats a device which only looked fastest would be a false win.
-        """
-        problem, speeds = self.base.problem, self.base.singles.speedups()
-        best = self.base.singles.best()
-        rivals = [one for one in speeds if speeds[one] >= CONTENDER_SHARE * max(speeds.values())]
-        if not self.measured or len(rivals) < 2:
-            return best
-        placements = [problem.single(device) for device in rivals]
-        for _ in range(2):
-            found = self.base.backend.remeasure(placements)
-            if not any(measurement.doubt for measurement in found):
-                break
-        return max(zip(found, rivals, strict=True), key=lambda pair: pair[0].speedup)[1]
+    def finals(self) -> Finals:
+        """Measures finalists again; keeps those of earlier runs until ``clear_caches``."""
+        return Finals(self.base.backend, self.base.singles, self.measured)
 
     @property
     def one_device_holds_the_model(self) -> bool:
@@ -128,8 +110,7 @@ class BenchEnv:
         Where they are noisy every device alone is measured again, whatever a file holds: which
         one is the fastest must not rest on a single sample for all seeds.
         """
-        self.finals.clear()
-        self.__dict__.pop("best_single", None)
+        self.__dict__.pop("finals", None)
         if isinstance(self.base.backend, CachedBackend):
             self.base.backend.seen.clear()
         if self.measured:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -11,6 +9,7 @@ from pydantic import AfterValidator, Field, FiniteFloat, model_validator
 
 from placement_gym.base.arguments import MAX_NUMBER
 from placement_gym.base.errors import UserError
+from placement_gym.base.plain import to_plain
 from placement_gym.base.schemas.reading import MAX_BYTES, Fields, Name, check_plain, parse_json
 from placement_gym.base.schemas.studies import MAX_BUDGET, MAX_SEED
 from placement_gym.bench.run.provenance import git_commit, host, versions
@@ -222,20 +221,3 @@ class StudyRow(Row):
         if (self.env, own) != (env, env_kwargs) or moved:
             raise ValueError("its environment is not that of its problem")
         return self
-
-
-def to_plain(value: Any) -> Any:
-    """Convert a value to what JSON can hold.
-
-    Tuples become lists, NaN and infinite numbers None, and bytes of a path that are no UTF-8
-    escapes.
-    """
-    if isinstance(value, Mapping):
-        return {to_plain(key): to_plain(item) for key, item in value.items()}
-    if isinstance(value, str):
-        return value.encode(errors="backslashreplace").decode()
-    if isinstance(value, (list, tuple)):
-        return [to_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

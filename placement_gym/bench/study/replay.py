@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from placement_gym.backends.verdicts import LEAST_GAIN, Finalist, judge
 from placement_gym.base.errors import raise_interrupt
 from placement_gym.bench.run.agent_run import describe_error
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
-from placement_gym.bench.run.finalists import LEAST_GAIN, Finalist, compare_with_best_single
-from placement_gym.bench.run.remeasuring import choose_finalist
 from placement_gym.bench.run.rows import ROUNDING, Json
 from placement_gym.bench.study.task import Task
 from placement_gym.bench.study.worker import measure_on
@@ -51,7 +50,7 @@ def replay_row(row: Json, task: Task, envs: BenchEnvs) -> str:
     if changed := find_changes(row, bench_env.origin):
         return changed
     bench_env.clear_caches()
-    again = choose_finalist(bench_env, [parse_assignment(row["placement"], bench_env.base.problem)])
+    again = bench_env.finals.choose([parse_assignment(row["placement"], bench_env.base.problem)])
     if bench_env.measured:
         return compare_measurements(row, again)
     return compare_numbers(row, simulate_again(row, task, bench_env, again, envs))
@@ -116,7 +115,7 @@ def show(value: Any) -> str:
 def compare_measurements(row: Json, again: Finalist) -> str:
     """Describe how two noisy measurements of a placement disagree; empty if they agree."""
     before, now = row["speedup_vs_best_single"], again.speedup_vs_best_single
-    stated = compare_with_best_single(before, row["noise"], row["doubt"])
+    stated = judge(before, row["noise"], row["doubt"])
     if row["beats_best_single"] != stated:
         return f"beats_best_single is {row['beats_best_single']!r}, by its numbers {stated!r}"
     allowed = min(N_INTERVALS * (again.noise + row["noise"]), MOST_DIFFERENCE)

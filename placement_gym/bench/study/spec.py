@@ -11,11 +11,11 @@ from typing import Any
 
 from placement_gym.base.errors import UserError, suggest, unknown_name
 from placement_gym.base.files import is_path, list_neighbours, read_bytes, write_text
+from placement_gym.base.plain import to_plain
 from placement_gym.base.schemas.reading import check
 from placement_gym.base.schemas.studies import StudyFields, parse_yaml
 from placement_gym.base.texts import join_words
 from placement_gym.bench.run.agents import AgentSpec, check_labels
-from placement_gym.bench.run.row_schema import to_plain
 from placement_gym.bench.study.task import VARIABLE, Task
 
 TEST, VALIDATION, TRAIN = "test", "validation", "train"

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from placement_gym.backends.verdicts import Finalist
+from placement_gym.base.plain import to_plain
 from placement_gym.base.processes.serving import Parent, serve
 from placement_gym.bench.run.agent_run import describe_error, run_agent
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import OnEvaluation
 from placement_gym.bench.run.environment import BenchEnvs
-from placement_gym.bench.run.finalists import Finalist
-from placement_gym.bench.run.remeasuring import choose_finalist
-from placement_gym.bench.run.row_schema import Row, to_plain
+from placement_gym.bench.run.row_schema import Row
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.task import Task
 from placement_gym.problem.placement import Placement
@@ -81,7 +81,7 @@ def measure_on(task: Task, placement: Placement, envs: BenchEnvs) -> Finalist:
     """
     bench_env = envs.get(task.env, task.make_kwargs)
     bench_env.clear_caches()
-    return choose_finalist(bench_env, [placement.assignment(bench_env.base.problem)])
+    return bench_env.finals.choose([placement.assignment(bench_env.base.problem)])
 
 
 def make_failed_row(task: Task, error: str) -> Json:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
@@ -19,9 +18,8 @@ from placement_gym.problem.patterns import random_blocks
 from placement_gym.problem.problem import Problem, assignment_hash
 from placement_gym.schedules.limits import cost_ms
 from placement_gym.schedules.simulator import Simulator
-from placement_gym.solvers.fill import fill_in_order
+from placement_gym.solvers.heuristics import propose_simple, propose_single_devices
 from placement_gym.solvers.merge import merge_submodels
-from placement_gym.solvers.pipelines.pipeline import linear_pipeline
 from placement_gym.solvers.repair import RepairPrices, repair
 from placement_gym.solvers.search.chains import Chains, Elite
 from placement_gym.solvers.search.model import (
@@ -219,9 +217,9 @@ class AnytimeSearch:
         For loads, also the best contiguous split.
         """
         problem, costs = self.problem, self.chains.simulator.costs
-        alone = [problem.single(device) for device in range(len(problem.devices))]
-        simple = np.stack([*alone, fill_in_order(problem, costs), *self.split_in_order()])
-        simple = self.make_feasible(simple)
+        names = ["fill-in-order", *(["dpl"] if self.chains.model.kind == LOAD else [])]
+        named = [*propose_single_devices(problem), *propose_simple(problem, costs, *names)]
+        simple = self.make_feasible(np.stack([placement for _, placement in named]))
         yield from {one.tobytes(): one for one in simple}.values()
 
     def make_feasible(self, places: IntArray) -> IntArray:
@@ -234,12 +232,6 @@ class AnytimeSearch:
     def prices(self) -> RepairPrices:
         """Costs that a repair minimises."""
         return RepairPrices.of(self.problem, self.chains.simulator.costs)
-
-    def split_in_order(self) -> Iterator[IntArray]:
-        """For loads, the best contiguous split of the order, if one is feasible."""
-        if self.chains.model.kind == LOAD:
-            with suppress(UserError):
-                yield linear_pipeline(self.problem, self.chains.simulator.costs)
 
     def begin(self) -> State:
         """A chain that begins a line: at a cross of two elites, or elsewhere."""

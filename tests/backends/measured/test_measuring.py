@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -27,7 +28,7 @@ def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """A machine without load that shows no more, whose clock records pauses instead of waiting."""
     pauses: list[float] = []
     monkeypatch.setattr(measuring, "sleep", pauses.append)
-    monkeypatch.setattr(health.os, "getloadavg", lambda: (0.0, 0.0, 0.0))
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
     monkeypatch.setattr(health, "is_visible", lambda: False)
     return pauses
 
@@ -119,8 +120,8 @@ def test_a_long_tail_marks_the_sample() -> None:
 def test_a_busy_machine_marks_the_sample_and_is_not_asked_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(health.os, "cpu_count", lambda: 2)
-    monkeypatch.setattr(health.os, "getloadavg", lambda: (9.0, 0.0, 0.0))
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(os, "getloadavg", lambda: (9.0, 0.0, 0.0))
     engine = ScriptedEngine([10.0, 10.0, 10.0, 12.0])
     found = [engine.evaluate(MIXED) for _ in range(4)]
     assert all("load average 9.0 on 2 cores" in m.doubt for m in found)
@@ -131,7 +132,7 @@ def test_where_interference_is_seen_nothing_else_is_doubted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(health, "is_visible", lambda: True)
-    monkeypatch.setattr(health.os, "getloadavg", lambda: (99.0, 0.0, 0.0))
+    monkeypatch.setattr(os, "getloadavg", lambda: (99.0, 0.0, 0.0))
     taken = Measurement(5.0, 12.0, 9.0, noise=0.02, doubt="other programs took 46% of the time")
     engine = ScriptedEngine([10.0, 10.0, 10.0, replace(taken, doubt=""), taken])
     assert [engine.evaluate(MIXED).doubt for _ in range(5)] == [*[""] * 4, taken.doubt]

@@ -27,8 +27,8 @@ from placement_gym.deployment.plan import plan
 from placement_gym.graph.extract import extract
 from placement_gym.models import load
 from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.patterns import prefixes
 from placement_gym.problem.placement import Placement
+from placement_gym.solvers.heuristics import propose_prefixes
 
 
 class FakeRequest:
@@ -194,7 +194,7 @@ def test_exported_form_of_a_decoder_runs_in_any_parts() -> None:
     backend = decoder("decoder", "chat-5-3", granularity="op")
     rng, n = np.random.default_rng(0), backend.problem.n_units
     scattered = [rng.integers(0, 2, n) for _ in range(3)]
-    for assignment in [*prefixes(backend.problem)[5::18], *scattered]:
+    for assignment in [*propose_prefixes(backend.problem)[5::18], *scattered]:
         measured = backend.evaluate(assignment)
         assert not measured.error
         assert measured.n_submodels == measured.n_submodels_expected

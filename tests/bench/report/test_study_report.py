@@ -118,16 +118,6 @@ def test_the_answer_and_the_headline_table_come_first(report: tuple[Path, Path])
     assert text.index("| min-cut |") < text.index("30 of 30 runs")
 
 
-@pytest.mark.slow
-def test_pictures_beside_the_markdown_are_vectors_if_asked(folder: Path, tmp_path: Path) -> None:
-    write_rows(tmp_path, read_rows(folder))
-    markdown, _ = report_study(REPORTED, tmp_path, pictures="svg", views=False)
-    pictures = re.findall(r"!\[.*?\]\((.*?)\)", markdown.read_text())
-    assert len(pictures) == 5
-    assert all((tmp_path / name).read_text().startswith("<?xml") for name in pictures)
-    assert not (tmp_path / "views").exists()
-
-
 def test_a_report_needs_results(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="run it first"):
         report_study(REPORTED, tmp_path)
@@ -236,5 +226,5 @@ def test_a_placement_that_does_not_fit_its_problem_is_not_drawn(folder: Path) ->
     rows = [row | {"placement": {"a": "CPU"}} for row in read_rows(folder)]
     problem, task = rows[0]["problem"], REPORTED.tasks()[0]
     with BenchEnvs() as envs:
-        (text,) = draw_best_placement(StudyResults(rows), problem, task, envs)
+        (text,) = draw_best_placement(StudyResults(rows), problem, task, envs, folder)
     assert text.markdown(folder).startswith("The placement is not drawn: the placement has 1 units")

@@ -12,7 +12,6 @@ import pytest
 from placement_gym.backends.single_devices import SingleDeviceResults
 from placement_gym.backends.wrapper import CachedBackend
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
-from placement_gym.bench.run.remeasuring import choose_finalist
 from placement_gym.models import load
 
 SIM = "DevicePlacementSim-v0"
@@ -82,7 +81,7 @@ def test_cleared_caches_hold_no_measurement(bench_env: BenchEnv) -> None:
     assignment = np.arange(bench_env.base.problem.n_units) % 2
     backend.evaluate(assignment)
     assert backend.evaluate(assignment).cached
-    choose_finalist(bench_env, [assignment])
+    bench_env.finals.choose([assignment])
     bench_env.clear_caches()
-    assert not bench_env.finals
+    assert not bench_env.finals.known
     assert not backend.evaluate(assignment).cached

@@ -14,11 +14,11 @@ from disks import full_disk
 
 from placement_gym.base.errors import PlacementGymWarning, UserError
 from placement_gym.base.files import FileError
+from placement_gym.base.plain import to_plain
 from placement_gym.bench.run import rows as rows_file
 from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.bench.run.row_schema import to_plain
 
 
 def test_values_that_are_not_finite_become_null() -> None:

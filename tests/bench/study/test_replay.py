@@ -13,9 +13,9 @@ from published import DATA
 from studies import REPORTED, read_rows, study, write_rows
 
 from placement_gym.backends.protocol import Measurement
+from placement_gym.backends.verdicts import Finalist
 from placement_gym.base.errors import UserError
 from placement_gym.bench.run import rows as rows_file
-from placement_gym.bench.run.finalists import Finalist
 from placement_gym.bench.study.publishing import publish_rows
 from placement_gym.bench.study.replay import compare_measurements
 from placement_gym.bench.study.row_checks import validate

@@ -1,4 +1,4 @@
-"""Finalists: measured again, and the verdict against the best single device."""
+"""Verdicts: finalists measured again, and what decides that one beats the best single device."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ import pytest
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.single_devices import SingleDeviceResults
+from placement_gym.backends.verdicts import NO, WITHIN_NOISE, YES, Finalist, Finals
 from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.bench.run.finalists import NO, WITHIN_NOISE, YES, Finalist
-from placement_gym.bench.run.remeasuring import choose_finalist
 from placement_gym.models.spec import ModelSpec
 
 
@@ -53,7 +52,7 @@ def test_a_win_exceeds_the_noise_and_what_tables_show(
 
 
 def test_the_best_single_device_does_not_beat_itself(bench_env: BenchEnv) -> None:
-    finalist = choose_finalist(bench_env, [bench_env.base.problem.single(1)])
+    finalist = bench_env.finals.choose([bench_env.base.problem.single(1)])
     assert finalist.speedup_vs_best_single == 1.0
     assert finalist.speedup == pytest.approx(bench_env.base.singles.fastest().speedup)
     assert finalist.beats_best_single == "no"
@@ -91,9 +90,9 @@ def test_best_single_device_is_settled_as_finalists_are(
     monkeypatch.setattr(BenchEnv, "measured", property(lambda _: noisy))
     monkeypatch.setattr(bench_env.base.backend, "remeasure", remeasure)
     close = noisy and speeds[1] < 1.25
-    assert bench_env.best_single == (0 if close else 1)
+    assert bench_env.finals.best_single == (0 if close else 1)
     assert measured == ([2] * (1 + doubts) if close else [])
-    _ = bench_env.best_single
+    _ = bench_env.finals.best_single
     assert len(measured) == (1 + doubts if close else 0)
 
 
@@ -108,12 +107,12 @@ def test_a_best_single_device_behind_the_reference_is_replaced(
         found = [ms.get(int(one.sum()), 150.0) for one in assignments]
         return [Measurement(one, found[0], one, noise=0.01) for one in found]
 
-    assert bench_env.best_single == 1
+    assert bench_env.finals.best_single == 1
     monkeypatch.setattr(bench_env.base.backend, "remeasure", remeasure)
-    chosen = choose_finalist(bench_env, [mixed])
+    chosen = bench_env.finals.choose([mixed])
     assert chosen.measurement.reference_ms == 183.8
     assert chosen.speedup == chosen.speedup_vs_best_single == pytest.approx(183.8 / 150.0)
-    assert bench_env.best_single == problem.reference_device
+    assert bench_env.finals.best_single == problem.reference_device
 
 
 @pytest.mark.slow
@@ -153,10 +152,10 @@ def test_a_winner_is_measured_once_more_and_that_counts(
         return [split if len(set(one.tolist())) > 1 else measurement(1.0) for one in assignments]
 
     monkeypatch.setattr(MeasuredBackend, "remeasure", remeasure)
-    monkeypatch.setattr(BenchEnv, "best_single", 0)
-    finalist = choose_finalist(measured_env, [mixed])
+    monkeypatch.setattr(Finals, "best_single", 0)
+    finalist = measured_env.finals.choose([mixed])
     assert finalist.speedup_vs_best_single == pytest.approx(1.05)
-    assert choose_finalist(measured_env, [single]).beats_best_single == "no"
+    assert measured_env.finals.choose([single]).beats_best_single == "no"
     assert next(found, None) is None
 
 
@@ -175,12 +174,10 @@ def test_lucky_rival_of_an_earlier_run_is_measured_again(
         return [replace(measurement(one, 0.005), doubt=doubt) for one in found]
 
     monkeypatch.setattr(MeasuredBackend, "remeasure", remeasure)
-    monkeypatch.setattr(BenchEnv, "best_single", 0)
-    assert choose_finalist(measured_env, [first, rival]).speedup_vs_best_single == pytest.approx(
-        1.01
-    )
+    monkeypatch.setattr(Finals, "best_single", 0)
+    assert measured_env.finals.choose([first, rival]).speedup_vs_best_single == pytest.approx(1.01)
     for _ in range(2):  # the second time nothing is left to measure
-        again = choose_finalist(measured_env, [rival])
+        again = measured_env.finals.choose([rival])
         assert again.speedup_vs_best_single == pytest.approx(1.02)
 
 
@@ -199,9 +196,9 @@ def test_reference_is_measured_with_the_first_finalists_only(
         return [measurement(speedups[key]) for key in measured[-1]]
 
     monkeypatch.setattr(MeasuredBackend, "remeasure", remeasure)
-    monkeypatch.setattr(BenchEnv, "best_single", 1)
-    assert choose_finalist(measured_env, [single]).speedup == 2.0
-    assert choose_finalist(measured_env, [mixed]).speedup == pytest.approx(1.6)
+    monkeypatch.setattr(Finals, "best_single", 1)
+    assert measured_env.finals.choose([single]).speedup == 2.0
+    assert measured_env.finals.choose([mixed]).speedup == pytest.approx(1.6)
     assert measured == [
         [single.tobytes(), reference.tobytes()],
         [single.tobytes(), mixed.tobytes()],

@@ -1,0 +1,82 @@
+"""Simple placements: the one list that searches begin with, plans measure and learners are held to.
+
+``SIMPLE`` has what follows from the costs. Prefixes and windows are many, of which each caller
+takes the cheapest by its own model of a latency.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from itertools import combinations, permutations
+
+import numpy as np
+
+from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import UserError
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.patterns import MAX_CELLS, Interval, cut_grid, window
+from placement_gym.problem.problem import Problem
+from placement_gym.solvers.fill import fill_in_order
+from placement_gym.solvers.list_scheduling import critical_path, heft, m_etf
+from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
+
+Named = tuple[str, IntArray]
+SIMPLE: dict[str, Callable[[Problem, CostTable], IntArray]] = {
+    "fill-in-order": fill_in_order,
+    "heft": heft,
+    "critical-path": critical_path,
+    "m-etf": m_etf,
+    "dpl": linear_pipeline,
+    "dp": exact_pipeline,
+}
+MANY_UNITS, VERY_MANY_UNITS = 2_000, 20_000
+"""Above the first, m-ETF takes longer than the search that begins with it; above the second, every
+list schedule does."""
+MOST_UNITS = {"m-etf": MANY_UNITS, "heft": VERY_MANY_UNITS, "critical-path": VERY_MANY_UNITS}
+
+
+def propose_simple(problem: Problem, costs: CostTable, *names: str) -> Iterator[Named]:
+    """Yield the named placements of ``SIMPLE``, computed when they are asked for.
+
+    Those that are too slow for so many units are left out, as are pipelines that fit no memory or
+    of graphs that are too wide. List schedules and fillings may exceed limits.
+
+    Args:
+        problem: Units, devices, support and limits.
+        costs: Costs of the units' operators.
+        names: Keys of ``SIMPLE``.
+    """
+    for name in names:
+        if problem.n_units <= MOST_UNITS.get(name, problem.n_units):
+            with suppress(UserError):
+                yield name, SIMPLE[name](problem, costs)
+
+
+def propose_single_devices(problem: Problem) -> Iterator[Named]:
+    """Yield every device alone, also those that lack an operator or memory."""
+    for device, name in enumerate(problem.device_names):
+        yield f"{name} alone", problem.single(device)
+
+
+def propose_prefixes(problem: Problem, cells: int = MAX_CELLS) -> IntArray:
+    """(k, n_units) every prefix of a grid of cuts, all units included, on every ordered pair."""
+    return place_on_all_pairs(problem, [(0, cut) for cut in cut_grid(problem, cells)[1:]])
+
+
+def propose_windows(problem: Problem, cells: int = MAX_CELLS, inner: bool = False) -> IntArray:
+    """(k, n_units) every window between two cuts of a grid, on every ordered pair.
+
+    Args:
+        problem: Units and devices.
+        cells: Intervals of the grid, at most.
+        inner: Whether windows that begin with the first unit are left out: these are prefixes.
+    """
+    return place_on_all_pairs(problem, combinations(cut_grid(problem, cells)[inner:], 2))
+
+
+def place_on_all_pairs(problem: Problem, intervals: Iterable[Interval]) -> IntArray:
+    """(k, n_units) each interval inside each device with the rest on each other device."""
+    intervals, pairs = list(intervals), permutations(range(len(problem.devices)), 2)
+    found = [window(problem, interval, *pair) for pair in pairs for interval in intervals]
+    return np.array(found, dtype=np.int64).reshape(-1, problem.n_units)
