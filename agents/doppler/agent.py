@@ -79,7 +79,7 @@ def make(
         "imitation": imitation,
         "simulation": simulation,
     }
-    given = {name: value for name, value in sizes.items() if value is not None}
+    given: dict[str, Any] = {name: value for name, value in sizes.items() if value is not None}
     settings = replace(PRESETS[preset], imitate=imitate, begin_with=begin_with, **given)
     model = Doppler(env, seed, settings)
     if weights is not None:

@@ -212,7 +212,8 @@ class Post(OnPolicyLearner):
 
     def count(self, placements: list[Scored]) -> Tensor:
         """(N, D) frequencies of the devices of each unit."""
-        chosen = torch.as_tensor(np.stack([action for _, action in placements])).long()
+        actions = np.stack([action for _, action in placements])
+        chosen = torch.as_tensor(actions, device=self.device).long()
         return torch.nn.functional.one_hot(chosen, self.policy.n_devices).float().mean(dim=0)
 
     def _setup_learn(

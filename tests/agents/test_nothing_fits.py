@@ -40,7 +40,7 @@ def evaluate(env: DevicePlacementEnv, policy: Any) -> Any:
     return env.backend.evaluate(env.layout.parse(action))
 
 
-@pytest.mark.parametrize(("name", "steps"), [("logits", 100), ("post", 150), ("hsdag", 200)])
+@pytest.mark.parametrize(("name", "steps"), [("logits", 100), ("post", 300), ("hsdag", 200)])
 def test_a_learner_finds_what_fits_by_the_penalty(name: str, steps: int) -> None:
     env = tight_env()
     model = learn(env, name, steps)

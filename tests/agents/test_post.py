@@ -54,6 +54,12 @@ def test_cross_entropy_takes_the_frequencies_among_the_best(constants: Any) -> N
     np.testing.assert_allclose(probabilities(model)[:, 1].numpy(), frequency, atol=1e-6)
 
 
+def test_frequencies_are_counted_on_the_device_of_the_policy() -> None:
+    model = post()
+    model.device = torch.device("meta")
+    assert model.count([(0.0, np.zeros(7))]).device == model.device
+
+
 def test_cross_entropy_waits_for_a_whole_population() -> None:
     model = post(variant="cross_entropy")
     model.learn(40)
