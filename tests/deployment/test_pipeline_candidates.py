@@ -17,12 +17,12 @@ from placement_gym.backends.measured.outputs import sample_inputs
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.errors import UserError
-from placement_gym.deployment import candidates
 from placement_gym.deployment.candidates import Candidate, find_pipelines, propose_pipelines
 from placement_gym.deployment.plan import make_placement, plan
 from placement_gym.deployment.plan_rows import make_rows
 from placement_gym.models import load
 from placement_gym.problem.costs.semantics import parse_schedule
+from placement_gym.solvers import heuristics
 from placement_gym.solvers.pipelines.ideals import TooManyIdealsError
 from placement_gym.solvers.pipelines.pipeline import find_largest_load_ms
 
@@ -43,7 +43,7 @@ def test_a_graph_that_is_too_wide_is_split_along_one_order(monkeypatch: Any) -> 
     def refuse(*_: Any) -> None:
         raise TooManyIdealsError("too wide")
 
-    monkeypatch.setattr(candidates, "exact_pipeline", refuse)
+    monkeypatch.setattr(heuristics, "exact_pipeline", refuse)
     problem = diamond_problem()
     assert [label for label, _ in find_pipelines(problem, diamond_costs(problem))] == ["dpl"]
 
@@ -51,7 +51,7 @@ def test_a_graph_that_is_too_wide_is_split_along_one_order(monkeypatch: Any) -> 
 def test_where_no_pipeline_fits_none_is_proposed() -> None:
     devices = (DeviceSpec("CPU", weight_share=0.3), DeviceSpec("GPU", weight_share=0.3))
     problem = diamond_problem(devices)
-    assert find_pipelines(problem, diamond_costs(problem)) == []
+    assert not list(find_pipelines(problem, diamond_costs(problem)))
 
 
 def test_candidates_are_devices_alone_and_pipelines_by_load() -> None:
