@@ -43,7 +43,7 @@ def test_a_graph_that_is_too_wide_is_split_along_one_order(monkeypatch: Any) -> 
     def refuse(*_: Any) -> None:
         raise TooManyIdealsError("too wide")
 
-    monkeypatch.setattr(heuristics, "exact_pipeline", refuse)
+    monkeypatch.setitem(heuristics.SIMPLE, "dp", refuse)
     problem = diamond_problem()
     assert [label for label, _ in find_pipelines(problem, diamond_costs(problem))] == ["dpl"]
 
