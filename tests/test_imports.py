@@ -30,6 +30,7 @@ CODE = SOURCES | find_sources(ROOT.parent / "agents")
 FLOORS = (
     {"base"},
     {"hardware", "models"},
+    {"workloads"},
     {"graph"},
     {"problem"},
     {"schedules"},

@@ -9,12 +9,10 @@ from functools import wraps
 from numbers import Integral, Real
 from typing import Any, ParamSpec
 
-from placement_gym.base.errors import UserError, suggest, unknown_name
+from placement_gym.base.errors import UserError, suggest
 
 P = ParamSpec("P")
 
-LATENCY, THROUGHPUT = "latency", "throughput"
-OBJECTIVES = (LATENCY, THROUGHPUT)
 SPLITS = ("auto", "alias", "hetero")
 EXECUTORS = ("auto", "serial", "processes", "ray")
 PICTURES = ("png", "svg", "pdf")
@@ -61,19 +59,6 @@ def check_flag(name: str, value: Any) -> None:
     """Raise unless the value is True or False."""
     if not isinstance(value, bool):
         raise UserError(f"{name} must be True or False, not {value!r:.80}")
-
-
-def check_objective(value: Any) -> None:
-    """Raise unless the value is ``"latency"`` or ``"throughput"``."""
-    if value not in OBJECTIVES:
-        raise unknown_name("objective", value, OBJECTIVES)
-
-
-def check_requests(objective: str, value: Any) -> None:
-    """Raise unless the objective has requests in flight, and the value is a number of them."""
-    if objective != "throughput":
-        raise UserError("requests belong to objective='throughput': latency is that of one request")
-    check_integer("requests (None: one more than stages)", value, 1)
 
 
 def check_plain_fields(

@@ -22,6 +22,9 @@ from placement_gym.deployment.phases import Phased, add_phase_candidates, measur
 from placement_gym.deployment.plan_rows import choose, find_contender, make_rows
 from placement_gym.problem.costs.semantics import parse_schedule
 from placement_gym.problem.costs.table import CostTable
+from placement_gym.workloads.objectives import LATENCY, THROUGHPUT
+
+PROPOSALS = {LATENCY: propose_candidates, THROUGHPUT: propose_pipelines}
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ def select(
     """
     objective = backend.protocol.objective
     twin = SimulatedBackend(backend.problem, costs, parse_schedule("serial", objective))
-    propose = propose_pipelines if objective == "throughput" else propose_candidates
+    propose = PROPOSALS[backend.protocol.goal]
     with progress_bar(None, "", quiet, description="solving"):
         candidates, bound_ms = propose(twin, time_limit_s)
         show_step("varying what nearly fills a device")

@@ -23,11 +23,11 @@ from placement_gym.envs.episode import read_start, warn_finished
 from placement_gym.envs.info import make_info
 from placement_gym.envs.observation import Observation, Observer
 from placement_gym.envs.render import Painter, render_text
-from placement_gym.models.union import check_rates
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.decisions import LEVELS, PLACEMENT_ALONE, ActionLayout
 from placement_gym.problem.placement import Placement
 from placement_gym.problem.problem import Problem
+from placement_gym.workloads.objectives import find_objective
 
 if TYPE_CHECKING:
     from placement_gym.solvers.repair import RepairPrices
@@ -217,7 +217,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     ) -> None:
         check_integer("horizon", horizon, 1, MAX_HORIZON)
         check_flag("repair", repair)
-        check_rates(backend.problem.units.graph.models, backend.objective)
+        find_objective(backend.objective).check_rates(backend.problem.units.graph.models)
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise unknown_name("render_mode", render_mode, self.metadata["render_modes"])
         self.backend = backend

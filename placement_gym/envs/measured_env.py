@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 from placement_gym.base.arguments import (
     check_flag,
     check_integer,
-    check_objective,
     check_positive,
-    check_requests,
     suggest_keywords,
 )
 from placement_gym.envs.env import DevicePlacementEnv
@@ -20,12 +18,10 @@ from placement_gym.envs.rewards import GRADED
 from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
 from placement_gym.models.shapes import Shapes
 from placement_gym.models.spec import ModelSpec
+from placement_gym.workloads.objectives import find_objective
 
 if TYPE_CHECKING:
     import openvino as ov
-
-INFERENCES, WINDOWS = 6, 4
-"""Largest numbers of samples of a step, of latency and of throughput."""
 
 
 class MeasuredEnv(DevicePlacementEnv):
@@ -154,16 +150,14 @@ class MeasuredEnv(DevicePlacementEnv):
 
         # Loading and inspecting a model takes seconds: wrong arguments fail before.
         check_integer("warmup", warmup, 0)
-        if repeats is None:
-            repeats = WINDOWS if objective == "throughput" else INFERENCES
+        goal = find_objective(objective)
+        repeats = goal.repeats if repeats is None else repeats
         check_integer("repeats", repeats, 2)
         check_positive("noise", noise)
         check_flag("cache", cache)
         check_flag("isolate", isolate)
         check_positive("timeout_s", timeout_s)
-        check_objective(objective)
-        if requests is not None:
-            check_requests(objective, requests)
+        goal.check_requests(requests)
         protocol = TimingProtocol(
             warmup=warmup, repeats=repeats, noise=noise, objective=objective, requests=requests
         )
