@@ -22,9 +22,6 @@ from placement_gym.deployment.phases import Phased, add_phase_candidates, measur
 from placement_gym.deployment.plan_rows import choose, find_contender, make_rows
 from placement_gym.problem.costs.semantics import parse_schedule
 from placement_gym.problem.costs.table import CostTable
-from placement_gym.workloads.objectives import LATENCY, THROUGHPUT
-
-PROPOSALS = {LATENCY: propose_candidates, THROUGHPUT: propose_pipelines}
 
 
 @dataclass(frozen=True)
@@ -75,7 +72,7 @@ def select(
     """
     objective = backend.protocol.objective
     twin = SimulatedBackend(backend.problem, costs, parse_schedule("serial", objective))
-    propose = PROPOSALS[backend.protocol.goal]
+    propose = propose_candidates if backend.protocol.goal.serial else propose_pipelines
     with progress_bar(None, "", quiet, description="solving"):
         candidates, bound_ms = propose(twin, time_limit_s)
         show_step("varying what nearly fills a device")

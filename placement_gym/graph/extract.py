@@ -72,25 +72,26 @@ def extract_spec(model: ov.Model, spec: ModelSpec) -> OpGraph:
 def extract_request(model: ov.Model, view: str, request: Request) -> OpGraph:
     """The graph of a whole request, see ``OpGraph``."""
     shapes = request.list_shapes(model)
-    raw = [raw_graph(model, static) for _, static in shapes]
-    if view == "folded":
-        raw = [fold(one, static is not None) for one, (_, static) in zip(raw, shapes, strict=True)]
-    first, *others = raw
+    graphs = [raw_graph(model, static) for _, static in shapes]
+    if view != "raw":
+        dynamic = (static is not None for _, static in shapes)
+        graphs = [fold(graph, changes) for graph, changes in zip(graphs, dynamic, strict=True)]
+    first, *others = graphs
     if not others:
         return replace(first, request=request)
     # Work and transfers are sums over inferences; memory is that of the largest, which is last.
-    every = [(count, graph) for (count, _), graph in zip(shapes, raw, strict=True)]
+    every = [(count, graph) for (count, _), graph in zip(shapes, graphs, strict=True)]
     phases = tuple((count, graph) for count, graph in every if count)
     sizes = sum(count * graph.tensors.size_bytes for count, graph in phases)
     return replace(
         first,
-        weight_bytes=raw[-1].weight_bytes,
-        state_bytes=raw[-1].state_bytes,
+        weight_bytes=graphs[-1].weight_bytes,
+        state_bytes=graphs[-1].state_bytes,
         flops=np.sum([count * graph.flops for count, graph in phases], axis=0),
         tensors=replace(
             first.tensors,
             size_bytes=np.round(sizes).astype(np.int64),
-            held_bytes=np.max([graph.tensors.size_bytes for graph in raw], axis=0),
+            held_bytes=np.max([graph.tensors.size_bytes for graph in graphs], axis=0),
         ),
         request=request,
         phases=phases if len(phases) > 1 else (),

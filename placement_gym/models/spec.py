@@ -41,7 +41,7 @@ class ModelSpec:
         UserError: The granularity or the view is unknown, or the list of models is wrong.
     """
 
-    model: str | Path | ov.Model | Sequence[Any]
+    model: str | Path | ov.Model | Sequence[Any] = "resnet"
     granularity: str = "colocated"
     graph: str = "folded"
     shapes: Shapes | None = field(default=None, hash=False)

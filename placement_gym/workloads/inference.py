@@ -41,11 +41,6 @@ class Inference(Request):
             )
         return cls(find_data_shapes(model, data_shapes))
 
-    @property
-    def advice_on_shapes(self) -> str:
-        advice = ". HETERO refuses some splits of dynamic shapes: bind all of them (--shape)"
-        return advice if self.data_shapes else ""
-
     def list_shapes(self, model: ov.Model) -> Sequence[Shaped]:
         if not self.data_shapes:
             return [(1.0, None)]

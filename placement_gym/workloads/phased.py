@@ -52,8 +52,8 @@ class PhasedRequest:
         self.decode.reset_state()
         self.current = None
 
-    def infer(self, inputs: Mapping[Any, Any]) -> Any:
-        """Run one inference; its outputs, as ``ov.InferRequest.infer`` returns them."""
+    def infer(self, inputs: Mapping[Any, Any] | None = None) -> Any:
+        """Run one inference, as ``ov.InferRequest.infer`` does; returns its outputs."""
         if self.current is self.prefill:
             self.hand_over()
         self.current = self.prefill if self.current is None else self.decode

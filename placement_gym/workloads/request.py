@@ -39,11 +39,6 @@ class Request(ABC):
             UserError: They do not fit the model.
         """
 
-    @property
-    def advice_on_shapes(self) -> str:
-        """What a user may do where an engine refuses the shape of a tensor."""
-        return ""
-
     @abstractmethod
     def list_shapes(self, model: ov.Model) -> Sequence[Shaped]:
         """The inferences of a request by their shapes; None leaves nodes as they are.

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,12 @@ from placement_gym.models.tensors import Input, read_values
 if TYPE_CHECKING:
     import openvino as ov
 
+    from placement_gym.workloads.phased import PhasedRequest
+
 Inputs = list[Input]
 Outputs = list[NDArray[Any]]
 Beat = Callable[[str], object]
+EngineRequest: TypeAlias = "ov.InferRequest | PhasedRequest"
 KEPT = 1000
 """Runs whose times are kept: the reference runs as long as the session lasts."""
 
@@ -50,21 +53,6 @@ class Inferences(ABC):
     def forget(self) -> None:
         """Restart the timing of parts and models."""
         return
-
-
-class EngineRequest(Protocol):
-    """The part of ``ov.InferRequest`` that runs need."""
-
-    def reset_state(self) -> None:
-        """Forget the state."""
-
-    @property
-    def infer(self) -> Callable[..., Any]:
-        """Runs one inference."""
-
-    @property
-    def output_tensors(self) -> list[ov.Tensor]:
-        """The outputs of the last inference."""
 
 
 class SingleInference(Inferences):

@@ -48,7 +48,6 @@ from placement_gym.models.random_operators import find_random
 from placement_gym.models.shared_constants import separate_constants, shared_constants
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
-from placement_gym.workloads.objectives import LATENCY, THROUGHPUT, Objective
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -257,10 +256,8 @@ class MeasuredBackend(MeasuringBackend):
 
     def compile(self, assignment: IntArray) -> CompiledPlacement:
         """Compile a placement as the objective runs it, set the inputs and run it once."""
-        return COMPILE[self.protocol.goal](self, assignment)
-
-    def compile_pipeline(self, assignment: IntArray) -> CompiledPlacement:
-        """Compile a placement that runs with several requests in flight."""
+        if self.protocol.goal.serial:
+            return compile_candidate(self, assignment)
         return self.pipelines.compile(assignment, self.protocol.requests, self.protocol.window)
 
     @cached_property
@@ -407,10 +404,3 @@ class MeasuredBackend(MeasuringBackend):
         self.references.clear()
         for name in ("expected_outputs", "steady", "separate_outputs"):
             self.__dict__.pop(name, None)
-
-
-COMPILE: dict[Objective, Callable[[MeasuredBackend, IntArray], CompiledPlacement]] = {
-    LATENCY: compile_candidate,
-    THROUGHPUT: MeasuredBackend.compile_pipeline,
-}
-"""How a placement is compiled for each objective."""

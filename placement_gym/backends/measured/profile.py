@@ -196,8 +196,8 @@ def fit_costs(
         why = f": {reasons[0][0]}" if reasons else ""
         # A border without a known size is refused as a tensor or a shape; else binding is no help.
         bounds = any(word in why.lower() for word in ("tensor", "shape"))
-        if bounds:
-            why += problem.units.graph.request.advice_on_shapes
+        if bounds and problem.units.graph.request.keywords().get("data_shapes"):
+            why += ". HETERO refuses some splits of dynamic shapes: bind all of them (--shape)"
         raise EngineError(
             f"no profile: it needs {n_needed(problem)} measured placements, and {len(pairs)} of "
             f"{len(measured)} ran{why}"
