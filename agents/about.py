@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from placement_gym.base.arguments import LATENCY, OBJECTIVES, THROUGHPUT
 from placement_gym.base.errors import UserError
+from placement_gym.workloads.objectives import LATENCY, OBJECTIVES, THROUGHPUT
 
 if TYPE_CHECKING:
     from placement_gym.problem.problem import Problem
@@ -49,11 +49,11 @@ class About(NamedTuple):
     def objectives(self) -> tuple[str, ...]:
         """The objectives under which it is accepted."""
         if not self.model:
-            return OBJECTIVES
-        return (THROUGHPUT,) if "load" in self.model else (LATENCY,)
+            return tuple(OBJECTIVES)
+        return ((THROUGHPUT if "load" in self.model else LATENCY).name,)
 
 
-SUBSTITUTES = {LATENCY: "annealing", THROUGHPUT: "balance"}
+SUBSTITUTES = {LATENCY.name: "annealing", THROUGHPUT.name: "balance"}
 """By objective: an agent that is accepted there, and that an error recommends."""
 
 
@@ -185,7 +185,7 @@ def describe_goal(name: str) -> str:
     (other,) = set(OBJECTIVES) - {objective}
     schedules = " or ".join(about.model)
     found = f"exactly for {about.optimum}" if about.optimum else "approximately"
-    heuristic = "" if objective == THROUGHPUT else " Under other schedules it is a heuristic."
+    heuristic = "" if objective == THROUGHPUT.name else " Under other schedules it is a heuristic."
     return (
         f"Places for {objective} by its own model of schedule {schedules}, {found}.{heuristic} "
         f"For {other} it refuses: {SUBSTITUTES[other]} is accepted there."

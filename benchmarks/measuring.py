@@ -28,7 +28,6 @@ import placement_gym  # noqa: F401  registers the environments
 from placement_gym.backends.measured import hetero
 from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.in_process import MeasuredBackend
-from placement_gym.backends.measured.inferences import SingleInference
 from placement_gym.backends.measured.interference import describe, find_share, read_usage
 from placement_gym.backends.measured.isolated import IsolatedBackend
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
@@ -37,6 +36,7 @@ from placement_gym.envs.placement_env import placement_env
 from placement_gym.hardware.devices import TESTBED
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.patterns import sample_placements
+from placement_gym.workloads.runs import SingleInference
 
 PROTOCOLS = {
     "short": TimingProtocol(),

@@ -32,7 +32,6 @@ from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.hetero import HeteroPartition, compile_partition
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.kept_profiles import load_or_measure
-from placement_gym.backends.measured.outputs import sample_inputs
 from placement_gym.backends.measured.throughput import InFlight
 from placement_gym.backends.measured.timing_protocol import FOR_FITTING
 from placement_gym.backends.pipeline.executor import StageExecutor
@@ -49,6 +48,7 @@ from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline, find_largest_load_ms
+from placement_gym.workloads.samples import sample_inputs
 
 PAIR = PRESETS["cpu-testbed-pair"]
 PINNED = tuple(replace(spec, properties={"ENABLE_CPU_PINNING": True}) for spec in PAIR)
@@ -145,7 +145,7 @@ class Arms:
             "Pipeline, 2 in flight": self.pipeline(self.split, PAIR, 2),
             "Pipeline, 3 in flight": self.pipeline(self.split, PAIR, 3),
         }
-        if not self.backend.stateful:
+        if self.backend.request.separable:
             found["HETERO queue, 2 in flight"] = self.queue(PAIR, 2)
             found["HETERO queue, 2 in flight, pinned"] = self.queue(PINNED, 2)
         return found
@@ -180,7 +180,7 @@ class Arms:
         in_flight = self.in_flight(placed, specs, requests)
         for stage in in_flight.stages:
             stage.workers = workers
-        return partial(in_flight.time_window, WINDOW)
+        return in_flight.time_window
 
     def in_flight(self, placed: IntArray, specs: Sequence[DeviceSpec], requests: int) -> InFlight:
         backend = self.backend
@@ -188,7 +188,7 @@ class Arms:
             backend.core, backend.model, self.graph, placed, specs, requests
         )
         pipelines = group_by_model(backend.model, self.graph, stages, ports)
-        found = InFlight.of(pipelines, backend.steps, lambda step: None)
+        found = InFlight.of(pipelines, backend.steps, lambda step: None, WINDOW)
         found.check(backend.tolerance)
         return found
 

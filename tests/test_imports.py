@@ -33,6 +33,7 @@ CODE = SOURCES | find_sources(ROOT.parent / "agents")
 FLOORS = (
     {"base"},
     {"hardware", "models"},
+    {"workloads"},
     {"graph"},
     {"problem"},
     {"schedules"},

@@ -150,9 +150,10 @@ def arguments_of(target: Callable[..., Any]) -> Iterator[tuple[str, str, str]]:
     for name, text in described_arguments(target).items():
         referred = REFERENCE.match(text)
         if name == "kwargs" and referred:
-            own = {*parameters}
-            inner = arguments_of(resolve(target, referred[1]))
-            yield from (row for row in inner if row[0] not in own)
+            own, any_keyword = {*described_arguments(target)}, "kwargs" in parameters
+            for row in arguments_of(resolve(target, referred[1])):
+                if row[0] not in own and (any_keyword or row[0] in parameters):
+                    yield row
         else:
             default = parameters[name].default
             shown = "required" if default is inspect.Parameter.empty else f"`{default!r}`"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -16,7 +16,7 @@ PENALTY = 10.0
 """Latency of an infeasible placement, in reference latencies."""
 STEEPNESS = 9.0
 """How often ``PENALTY`` is added to the cost of a placement all of whose bytes are too many."""
-OPTIONAL = ("prefill_ms", "token_ms", "handover_ms", "requests", "streams", "models_ms")
+OPTIONAL = ("requests", "streams", "models_ms")
 """Fields of some measurements only."""
 
 
@@ -49,11 +49,10 @@ class Measurement:
             Without a doubt it is faster or slower whatever they took, but not by how much.
         noise_floor: Half-width of the uncertainty of a speed-up that measurements of this session
             usually have, as a fraction.
-        prefill_ms: Median latency of the prefill, of a model with state. ``latency_ms`` is then
-            that of the whole scenario: about ``prefill_ms`` and ``token_ms`` for each token.
-        token_ms: Median over runs of the mean latency of one decoded token.
-        handover_ms: Median latency of handing the state over, where prompts run under one
-            placement and tokens under another.
+        parts_ms: Median latencies of parts of a request. Of a model with state ``latency_ms`` is
+            that of the whole scenario: about ``prefill_ms``, and for each token ``token_ms``, the
+            mean of its run; and ``handover_ms``, to hand the state over, where prompts run under
+            one placement and tokens under another.
         requests: Requests in flight, where throughput was measured; 0 for a placement that failed.
             Latencies are then the time between two results.
         streams: Inferences that a device ran at a time, likewise.
@@ -80,9 +79,7 @@ class Measurement:
     doubt: str = ""
     taken: float = 0.0
     noise_floor: float = 0.0
-    prefill_ms: float | None = None
-    token_ms: float | None = None
-    handover_ms: float | None = None
+    parts_ms: Mapping[str, float] = field(default_factory=dict)
     requests: int | None = None
     streams: int | None = None
     models_ms: tuple[float, ...] | None = None

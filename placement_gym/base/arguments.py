@@ -7,14 +7,10 @@ from collections.abc import Callable, Collection
 from dataclasses import fields
 from functools import wraps
 from numbers import Integral, Real
-from typing import Any, ParamSpec
+from typing import Any
 
-from placement_gym.base.errors import UserError, suggest, unknown_name
+from placement_gym.base.errors import UserError, suggest
 
-P = ParamSpec("P")
-
-LATENCY, THROUGHPUT = "latency", "throughput"
-OBJECTIVES = (LATENCY, THROUGHPUT)
 SPLITS = ("auto", "alias", "hetero")
 EXECUTORS = ("auto", "serial", "processes", "ray")
 
@@ -62,19 +58,6 @@ def check_flag(name: str, value: Any) -> None:
         raise UserError(f"{name} must be True or False, not {value!r:.80}")
 
 
-def check_objective(value: Any) -> None:
-    """Raise unless the value is ``"latency"`` or ``"throughput"``."""
-    if value not in OBJECTIVES:
-        raise unknown_name("objective", value, OBJECTIVES)
-
-
-def check_requests(objective: str, value: Any) -> None:
-    """Raise unless the objective has requests in flight, and the value is a number of them."""
-    if objective != "throughput":
-        raise UserError("requests belong to objective='throughput': latency is that of one request")
-    check_integer("requests (None: one more than stages)", value, 1)
-
-
 def check_plain_fields(
     options: Any, may_be_zero: Collection[str] = (), shares: Collection[str] = ()
 ) -> None:
@@ -95,18 +78,43 @@ def check_plain_fields(
             check_flag(one.name, value)
 
 
-def suggest_keywords(init: Callable[P, None]) -> Callable[P, None]:
-    """Let the ``TypeError`` for an unknown keyword of a constructor suggest the nearest one."""
-    known = set(inspect.signature(init).parameters) - {"self"}
+def flat_keywords(**groups: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Let a constructor that takes keywords in groups be called with each of them.
 
-    @wraps(init)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> None:
-        for name in kwargs:
-            if name not in known:
-                raise TypeError(
-                    f"{init.__qualname__}() got an unexpected keyword argument "
-                    f"{name!r}{suggest(name, known)}"
-                )
-        init(*args, **kwargs)
+    Those that are given become an instance of their group. A group may also be given whole, as to
+    the constructor of a base class. The ``TypeError`` for an unknown keyword suggests the nearest.
 
-    return checked
+    Args:
+        groups: Name of a parameter -> the dataclass whose fields are the keywords.
+    """
+    flat = [
+        inspect.Parameter(
+            one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type
+        )
+        for kind in groups.values()
+        for one in fields(kind)
+    ]
+
+    def decorate(init: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(init)
+        own = [one for name, one in signature.parameters.items() if name not in groups]
+        known = {one.name for one in (*own, *flat)} - {"self"}
+
+        @wraps(init)
+        def checked(*args: Any, **kwargs: Any) -> None:
+            for name in kwargs:
+                if name not in known | set(groups):
+                    raise TypeError(
+                        f"{init.__qualname__}() got an unexpected keyword argument "
+                        f"{name!r}{suggest(name, known)}"
+                    )
+            for name, kind in groups.items():
+                given = {one.name for one in fields(kind)} & set(kwargs)
+                if name not in kwargs:
+                    kwargs[name] = kind(**{key: kwargs.pop(key) for key in given})
+            init(*args, **kwargs)
+
+        checked.__signature__ = signature.replace(parameters=[*own, *flat])  # type: ignore[attr-defined]
+        return checked
+
+    return decorate

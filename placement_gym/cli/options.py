@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from placement_gym.base.arguments import OBJECTIVES, SPLITS
+from placement_gym.base.arguments import SPLITS
 from placement_gym.cli.parser import Command
 from placement_gym.cli.values import (
     one_of,
@@ -17,6 +17,7 @@ from placement_gym.cli.values import (
     positive_number,
 )
 from placement_gym.models.spec import GRANULARITIES
+from placement_gym.workloads.objectives import OBJECTIVES
 
 SHARED: dict[str, dict[str, Any]] = {
     "--shape": {
@@ -43,7 +44,7 @@ SHARED: dict[str, dict[str, Any]] = {
         "compute in f32, else 3e-2; of a quantised model what its rounding was measured to cost)",
     },
     "--objective": {
-        "type": one_of(OBJECTIVES),
+        "type": one_of(tuple(OBJECTIVES)),
         "default": "latency",
         "metavar": "|".join(OBJECTIVES),
         "help": "latency, or throughput: the time between two results with several requests in "

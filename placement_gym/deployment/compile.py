@@ -11,7 +11,6 @@ from placement_gym.backends.measured.hetero import (
     set_affinities,
     uses_aliases,
 )
-from placement_gym.backends.measured.inferences import PhasedModel
 from placement_gym.backends.pipeline.executor import StageExecutor
 from placement_gym.backends.pipeline.models import ModelPipeline, group_by_model
 from placement_gym.backends.pipeline.stage import compile_stages
@@ -20,9 +19,10 @@ from placement_gym.base.errors import UserError
 from placement_gym.deployment.prepared import prepare_for
 from placement_gym.graph.extract import extract_spec
 from placement_gym.graph.operators import OpGraph
-from placement_gym.models.scenario import is_stateful
+from placement_gym.models.stateful import is_stateful
 from placement_gym.models.union import join_names, list_members
 from placement_gym.problem.placement import Placement
+from placement_gym.workloads.phased import PhasedModel
 
 if TYPE_CHECKING:
     import openvino as ov

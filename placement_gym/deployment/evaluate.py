@@ -132,9 +132,8 @@ def list_values(finalist: Finalist) -> dict[str, Any]:
 def describe_conditions(
     measured: Measurement, scenario: str, models: Sequence[Member] = ()
 ) -> dict[str, Any]:
-    """The latencies of a scenario's phases, or what was in flight; else nothing."""
+    """The latencies of a request's parts, or what was in flight; else nothing."""
     values: dict[str, Any] = {"scenario": scenario} if scenario else {}
     if throughput := describe_throughput(measured, models):
         return {**values, "objective": "throughput", **throughput}
-    phases = {"prefill_ms": measured.prefill_ms, "token_ms": measured.token_ms}
-    return {**values, **phases} if scenario else {}
+    return {**values, **measured.parts_ms}

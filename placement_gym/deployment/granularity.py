@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,8 +16,8 @@ from placement_gym.base.texts import make_printable
 from placement_gym.graph.units import FEW_UNITS, FINER, count_units
 from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
 from placement_gym.models.spec import ModelSpec
-from placement_gym.models.union import check_rates
 from placement_gym.problem.constraints import Constraints
+from placement_gym.workloads.objectives import find_objective
 
 DEFAULT_GRANULARITY = "fused"
 
@@ -69,10 +68,7 @@ def build_backend_to_split(
         backend = build(spec)
     problem = backend.problem
     notes.append(f"{count_units(problem.units)} to place (granularity {spec.granularity!r})")
-    if problem.units.graph.scenario:
-        notes.append(f"latencies are those of scenario {problem.units.graph.scenario!r}")
-    if problem.units.graph.data_shapes:
-        notes.append(f"measured with {describe_sizes(problem.units.graph.data_shapes)}")
+    notes += problem.units.graph.request.list_notes()
     # Said now, because minutes of measuring follow.
     if not quiet:
         name = make_printable(problem.units.graph.model)
@@ -83,10 +79,5 @@ def build_backend_to_split(
             f"{spec.granularity!r}: there is nothing to split, only to compare devices"
         )
     check_can_be_profiled(problem)
-    check_rates(problem.units.graph.models, backend.objective)
+    find_objective(backend.objective).check_rates(problem.units.graph.models)
     return backend, notes
-
-
-def describe_sizes(sizes: Mapping[str, Sequence[int]]) -> str:
-    """``"input_ids[1,64], mask[1,64]"``."""
-    return ", ".join(f"{name}[{','.join(map(str, one))}]" for name, one in sizes.items())

@@ -20,9 +20,9 @@ from placement_gym.base.errors import UserError
 from placement_gym.base.ratios import join_noise
 from placement_gym.deployment.candidates import Candidate, collect, solve_program
 from placement_gym.deployment.plan_rows import make_rows
-from placement_gym.models.scenario import Scenario
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
+from placement_gym.workloads.objectives import Objective
 
 LABEL = "phases"
 """Of the row of two placements."""
@@ -51,18 +51,18 @@ class Phased:
         return self.answer == YES
 
 
-def check_phases(problem: Problem, objective: str) -> None:
+def check_phases(problem: Problem, goal: Objective) -> None:
     """Raise if a plan of two phases makes no sense.
 
     Raises:
         UserError: The model keeps no state, or the objective is throughput.
     """
-    if not problem.units.graph.scenario:
+    if not problem.units.graph.request.phased:
         raise UserError(
             f"phases are a prompt and its tokens, and {problem.units.graph.model!r} keeps no "
             "state: leave phases out"
         )
-    if objective != "latency":
+    if not goal.serial:
         raise UserError("phases are planned for latency: leave phases or the objective out")
 
 
@@ -185,11 +185,9 @@ def predict_ms(
     problem: Problem, prefill: Candidate, decode: Candidate, measured: Mapping[str, Measurement]
 ) -> float:
     """Latency of the scenario by the measured phases of two candidates, without handing over."""
-    decoded = Scenario.parse(problem.units.graph.scenario).decoded
-    first, then = measured[prefill.label].prefill_ms, measured[decode.label].token_ms
-    assert first is not None  # every measurement of a scenario has its phases
-    assert then is not None
-    return first + decoded * then
+    first, then = measured[prefill.label].parts_ms, measured[decode.label].parts_ms
+    # All inferences but the first decode a token.
+    return first["prefill_ms"] + (problem.units.graph.n_inferences - 1.0) * then["token_ms"]
 
 
 def join(

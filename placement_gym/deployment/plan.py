@@ -22,7 +22,6 @@ from placement_gym.backends.measured.profile import n_measurements
 from placement_gym.backends.measured.timing_protocol import QUICK
 from placement_gym.backends.measured.tolerance import F32_TOLERANCE
 from placement_gym.backends.pipeline.stage import with_streams
-from placement_gym.base.arguments import check_objective
 from placement_gym.base.errors import UserError, warn_user
 from placement_gym.base.files import (
     check_output_folder,
@@ -46,6 +45,7 @@ from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.costs.table import CostTable, costs_beside
 from placement_gym.problem.placement import Placement, describe_gain, describe_saved
 from placement_gym.problem.problem import Problem
+from placement_gym.workloads.objectives import find_objective
 
 Document = dict[str, Any]
 
@@ -141,7 +141,7 @@ def plan(
     """
     started = perf_counter()
     # Minutes of measuring follow: what can fail fails before.
-    check_objective(objective)
+    goal = find_objective(objective)
     if phases and sweep:
         raise UserError("a sweep varies one placement: leave the sweep or phases out")
     folder = check_output_folder(out)
@@ -158,12 +158,10 @@ def plan(
     problem = backend.problem
     check_room(problem)
     if phases:
-        check_phases(problem, objective)
+        check_phases(problem, goal)
     if not quiet:
         print(describe_steps(backend, time_limit_s, refresh, sweep), file=sys.stderr, flush=True)
-    # A model may have a plan for each objective: neither overwrites the other.
-    kind = "" if objective == "latency" else f"-{objective}"
-    stem = folder / f"plan-{safe_name(problem.units.graph.model)}{kind}"
+    stem = folder / f"plan-{safe_name(problem.units.graph.model)}{goal.suffix}"
     # A rough profile suffices: what is solved on it is measured before it is handed over.
     with closing(backend), explain_interrupt(backend, quick=True):
         costs = load_or_measure(backend, refresh, quiet, quick=True)

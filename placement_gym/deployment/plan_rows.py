@@ -18,9 +18,6 @@ from placement_gym.base.ratios import join_noise
 from placement_gym.deployment.candidates import Candidate
 from placement_gym.models.union import Member
 
-PHASES = ("prefill_ms", "token_ms", "handover_ms")
-"""Of measurements of a model with state alone."""
-
 
 def make_rows(
     candidates: Sequence[Candidate],
@@ -64,7 +61,7 @@ def measured_values(
         "held_bytes": list(found.held_bytes),
         "doubt": found.doubt or (best.doubt if best else ""),
         "taken": max(found.taken, best.taken if best else 0.0),
-        **{name: ms for name in PHASES if (ms := getattr(found, name)) is not None},
+        **found.parts_ms,
         **describe_throughput(found, models),
     }
 

@@ -72,7 +72,7 @@ def select(
     """
     objective = backend.protocol.objective
     twin = SimulatedBackend(backend.problem, costs, parse_schedule("serial", objective))
-    propose = propose_pipelines if objective == "throughput" else propose_candidates
+    propose = propose_candidates if backend.protocol.goal.serial else propose_pipelines
     with progress_bar(None, "", quiet, description="solving"):
         candidates, bound_ms = propose(twin, time_limit_s)
         show_step("varying what nearly fills a device")

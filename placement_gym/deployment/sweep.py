@@ -85,7 +85,8 @@ def sweep(
     """
     problem, plan = backend.problem, found.chosen
     abilities = abilities or read_abilities(problem.devices)
-    variants = make_variants(problem, list_bases(found), abilities, backend.protocol.in_flight)
+    streams = not backend.protocol.goal.serial
+    variants = make_variants(problem, list_bases(found), abilities, streams)
     if not variants:
         return Sweep("The best candidates leave no property to try.")
     extended, candidates = extend(problem, variants)

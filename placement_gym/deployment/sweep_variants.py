@@ -95,7 +95,7 @@ def list_changes(
 
 
 def make_variants(
-    problem: Problem, bases: Sequence[Candidate], abilities: Sequence[Abilities], throughput: bool
+    problem: Problem, bases: Sequence[Candidate], abilities: Sequence[Abilities], streams: bool
 ) -> list[Variant]:
     """Each change on all devices of a candidate that can have it, for each candidate."""
     found = []
@@ -103,8 +103,8 @@ def make_variants(
         changed: dict[str, dict[int, DeviceSpec]] = {}
         for device in sorted(set(base.assignment.tolist())):
             # A single device has the number of streams that suits it best already.
-            streams = throughput and not base.alone
-            for name, spec in list_changes(problem.devices[device], abilities[device], streams):
+            tried = streams and not base.alone
+            for name, spec in list_changes(problem.devices[device], abilities[device], tried):
                 changed.setdefault(name, {})[device] = spec
         for name, specs in changed.items():
             devices = tuple(specs.get(i, spec) for i, spec in enumerate(problem.devices))

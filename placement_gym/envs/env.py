@@ -15,19 +15,20 @@ from numpy.typing import ArrayLike
 
 from placement_gym.backends.protocol import Backend, Batch, Measurement
 from placement_gym.backends.single_devices import SingleDeviceResults
-from placement_gym.base.arguments import MAX_HORIZON, check_flag, check_integer, suggest_keywords
+from placement_gym.base.arguments import MAX_HORIZON, check_flag, check_integer, flat_keywords
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray, UInt8
 from placement_gym.base.errors import unknown_name
 from placement_gym.envs import rewards
 from placement_gym.envs.episode import read_start, warn_finished
 from placement_gym.envs.info import make_info
 from placement_gym.envs.observation import Observation, Observer
+from placement_gym.envs.options import EnvOptions
 from placement_gym.envs.render import Painter, render_text
-from placement_gym.models.union import check_rates
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.decisions import LEVELS, PLACEMENT_ALONE, ActionLayout
 from placement_gym.problem.placement import Placement
 from placement_gym.problem.problem import Problem
+from placement_gym.workloads.objectives import find_objective
 
 if TYPE_CHECKING:
     from placement_gym.solvers.repair import RepairPrices
@@ -197,54 +198,47 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         "render_fps": 1,
     }
 
-    @suggest_keywords
+    @flat_keywords(options=EnvOptions)
     def __init__(
         self,
         backend: Backend,
-        reward: str = "log_speedup",
-        horizon: int = 1,
-        max_nodes: int | None = None,
-        max_edges: int | None = None,
-        observe_graph: bool = True,
+        *,
+        options: EnvOptions,
         unit_ms: FloatArray | None = None,
         graph: str = "folded",
-        repair: bool = False,
-        render_mode: str | None = None,
-        max_devices: int | None = None,
-        observe_devices: bool = False,
         decisions: Sequence[str] = PLACEMENT_ALONE,
-        penalty: str = rewards.GRADED,
     ) -> None:
-        check_integer("horizon", horizon, 1, MAX_HORIZON)
-        check_flag("repair", repair)
-        check_rates(backend.problem.units.graph.models, backend.objective)
-        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
-            raise unknown_name("render_mode", render_mode, self.metadata["render_modes"])
+        check_integer("horizon", options.horizon, 1, MAX_HORIZON)
+        check_flag("repair", options.repair)
+        find_objective(backend.objective).check_rates(backend.problem.units.graph.models)
+        modes = self.metadata["render_modes"]
+        if options.render_mode is not None and options.render_mode not in modes:
+            raise unknown_name("render_mode", options.render_mode, modes)
         self.backend = backend
         self.problem: Problem = backend.problem
-        self.reward = rewards.get_reward(reward, penalty)
-        self.penalty = penalty
-        self.horizon = horizon
+        self.reward = rewards.get_reward(options.reward, options.penalty)
+        self.penalty = options.penalty
+        self.horizon = options.horizon
         self.graph = graph
-        self.repair = repair
+        self.repair = options.repair
         # For the benchmark: which placements were repaired, and which ones heuristics gave the
         # agent.
         self.on_repair: Callable[[BoolArray], None] = ignore_repairs
         self.starts: dict[bytes, str] = {}
-        self.render_mode = render_mode
+        self.render_mode = options.render_mode
         self.painter = Painter()
         # Costs that need measuring are never measured for an observation: rough ones take their
         # place.
         self.observer = Observer(
             self.problem,
-            horizon,
-            max_nodes,
-            max_edges,
-            observe_graph,
+            options.horizon,
+            options.max_nodes,
+            options.max_edges,
+            options.observe_graph,
             unit_ms,
-            max_devices,
-            observe_devices,
-            backend.rough_costs if observe_devices else None,
+            options.max_devices,
+            options.observe_devices,
+            backend.rough_costs if options.observe_devices else None,
             decisions,
         )
         self.observation_space: spaces.Space[Any] = self.observer.space()

@@ -42,8 +42,9 @@ def make_info(
         "devices": problem.device_names,
         "testbed": problem.testbed,
     }
-    # What only models with state and throughput have.
-    for key in ("prefill_ms", "token_ms", "requests", "streams"):
+    info |= last.parts_ms
+    # What only throughput has.
+    for key in ("requests", "streams"):
         if (value := getattr(last, key)) is not None:
             info[key] = value
     if last.requests is not None:

@@ -2,30 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from placement_gym.base.arguments import (
     check_flag,
     check_integer,
-    check_objective,
     check_positive,
-    check_requests,
-    suggest_keywords,
+    flat_keywords,
 )
 from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.options import EnvOptions
 from placement_gym.envs.per_unit import PerUnitEnv
-from placement_gym.envs.rewards import GRADED
 from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
-from placement_gym.models.shapes import Shapes
 from placement_gym.models.spec import ModelSpec
+from placement_gym.workloads.objectives import find_objective
 
 if TYPE_CHECKING:
-    import openvino as ov
+    from placement_gym.backends.measured.timing_protocol import TimingProtocol
 
-INFERENCES, WINDOWS = 6, 4
-"""Largest numbers of samples of a step, of latency and of throughput."""
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuringOptions:
+    """How placements are measured; ``MeasuredEnv`` says what each keyword means.
+
+    Raises:
+        UserError: One is out of range: loading a model takes seconds, so that this fails before.
+    """
+
+    objective: str = "latency"
+    requests: int | None = None
+    split: str = "auto"
+    tolerance: float | None = None
+    warmup: int = 3
+    repeats: int | None = None
+    noise: float = 0.05
+    cache: bool = True
+    isolate: bool = True
+    timeout_s: float = 120.0
+
+    def __post_init__(self) -> None:
+        check_integer("warmup", self.warmup, 0)
+        if self.repeats is not None:
+            check_integer("repeats", self.repeats, 2)
+        check_positive("noise", self.noise)
+        check_flag("cache", self.cache)
+        check_flag("isolate", self.isolate)
+        check_positive("timeout_s", self.timeout_s)
+        find_objective(self.objective).check_requests(self.requests)
+
+    def make_protocol(self) -> TimingProtocol:
+        """The protocol of a step."""
+        from placement_gym.backends.measured.timing_protocol import TimingProtocol
+
+        repeats = find_objective(self.objective).repeats if self.repeats is None else self.repeats
+        return TimingProtocol(
+            self.warmup, repeats, self.noise, objective=self.objective, requests=self.requests
+        )
 
 
 class MeasuredEnv(DevicePlacementEnv):
@@ -54,8 +87,6 @@ class MeasuredEnv(DevicePlacementEnv):
             preset ``cpu-testbed`` on a machine with a single one.
         granularity: What a unit is: ``"op"``, ``"colocated"`` or ``"fused"``.
         graph: ``"folded"`` or ``"raw"``.
-        reward: See ``DevicePlacementEnv``.
-        horizon: See ``DevicePlacementEnv``.
         split: ``"alias"``, ``"hetero"`` or ``"auto"``, see ``placement_gym.compile_model``.
         warmup: Largest number of inferences before the first counted one; they end when times stop
             falling.
@@ -70,13 +101,6 @@ class MeasuredEnv(DevicePlacementEnv):
             run goes on. False measures in this process.
         timeout_s: Seconds that one step of that process, such as a compilation or an inference,
             may take before it counts as hung.
-        max_nodes: See ``DevicePlacementEnv``.
-        max_edges: See ``DevicePlacementEnv``.
-        observe_graph: See ``DevicePlacementEnv``.
-        repair: See ``DevicePlacementEnv``.
-        render_mode: See ``DevicePlacementEnv``.
-        max_devices: See ``DevicePlacementEnv``.
-        observe_devices: See ``DevicePlacementEnv``.
         shapes: Sizes of the dynamic dimensions of inputs, as in ``{"input_ids": [1, 64]}``; -1 or
             ``"?"`` leaves one dynamic, ``"1..128"`` gives it bounds.
         scenario: What one run of a model with state is: ``"chat-128-32"`` gives it a prompt of 128
@@ -106,7 +130,7 @@ class MeasuredEnv(DevicePlacementEnv):
             and the most submodels, as ``{"keep_off": {"NPU": ["type:Softmax"]}}``, or a file of
             these; see ``placement_gym.problem.constraints``. Devices alone are references
             whatever it says.
-        penalty: See ``DevicePlacementEnv``.
+        kwargs: See ``DevicePlacementEnv``.
 
     Raises:
         UnknownDeviceError: The machine does not have a device.
@@ -115,83 +139,33 @@ class MeasuredEnv(DevicePlacementEnv):
         ValueError: Another argument is out of range.
     """
 
-    @suggest_keywords
+    @flat_keywords(spec=ModelSpec, measuring=MeasuringOptions, options=EnvOptions)
     def __init__(
         self,
-        model: str | Path | ov.Model | Sequence[Any] = "resnet",
+        *,
+        spec: ModelSpec,
         devices: DevicesArgument = None,
-        granularity: str = "colocated",
-        graph: str = "folded",
-        reward: str = "log_speedup",
-        horizon: int = 1,
-        split: str = "auto",
-        warmup: int = 3,
-        repeats: int | None = None,
-        cache: bool = True,
-        isolate: bool = True,
-        timeout_s: float = 120.0,
-        max_nodes: int | None = None,
-        max_edges: int | None = None,
-        observe_graph: bool = True,
-        repair: bool = False,
-        render_mode: str | None = None,
-        max_devices: int | None = None,
-        observe_devices: bool = False,
-        shapes: Shapes | None = None,
-        scenario: str | None = None,
-        objective: str = "latency",
-        requests: int | None = None,
-        data_shapes: Shapes | None = None,
-        tolerance: float | None = None,
-        noise: float = 0.05,
         constraints: Any = None,
-        penalty: str = GRADED,
+        measuring: MeasuringOptions,
+        options: EnvOptions,
     ) -> None:
         # Imported here, because `import placement_gym` must not load OpenVINO.
         from placement_gym.backends.measured.assembly import build_measured_backend
-        from placement_gym.backends.measured.timing_protocol import TimingProtocol
         from placement_gym.backends.wrapper import CachedBackend
 
-        # Loading and inspecting a model takes seconds: wrong arguments fail before.
-        check_integer("warmup", warmup, 0)
-        if repeats is None:
-            repeats = WINDOWS if objective == "throughput" else INFERENCES
-        check_integer("repeats", repeats, 2)
-        check_positive("noise", noise)
-        check_flag("cache", cache)
-        check_flag("isolate", isolate)
-        check_positive("timeout_s", timeout_s)
-        check_objective(objective)
-        if requests is not None:
-            check_requests(objective, requests)
-        protocol = TimingProtocol(
-            warmup=warmup, repeats=repeats, noise=noise, objective=objective, requests=requests
-        )
         backend = build_measured_backend(
-            ModelSpec(model, granularity, graph, shapes, data_shapes, scenario),
+            spec,
             resolve_devices(devices, "measured"),
-            split,
-            protocol,
-            isolate,
-            timeout_s,
-            tolerance,
+            measuring.split,
+            measuring.make_protocol(),
+            measuring.isolate,
+            measuring.timeout_s,
+            measuring.tolerance,
             constraints,
         )
         # A repeated placement is not measured again; the benchmark still counts it.
-        super().__init__(
-            CachedBackend(backend) if cache else backend,
-            reward=reward,
-            horizon=horizon,
-            max_nodes=max_nodes,
-            max_edges=max_edges,
-            observe_graph=observe_graph,
-            graph=graph,
-            repair=repair,
-            render_mode=render_mode,
-            max_devices=max_devices,
-            observe_devices=observe_devices,
-            penalty=penalty,
-        )
+        evaluating = CachedBackend(backend) if measuring.cache else backend
+        super().__init__(evaluating, options=options, graph=spec.graph)
 
 
 def measured_per_unit(

@@ -11,20 +11,17 @@ import numpy as np
 from placement_gym.base.arguments import (
     MAX_NOISE,
     check_not_negative,
-    suggest_keywords,
+    flat_keywords,
 )
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.observation import Observation
+from placement_gym.envs.options import EnvOptions
 from placement_gym.envs.per_unit import PerUnitEnv
-from placement_gym.envs.rewards import GRADED
 from placement_gym.hardware.device_requests import DevicesArgument
-from placement_gym.models.shapes import Shapes
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.decisions import PLACEMENT_ALONE
 
 if TYPE_CHECKING:
-    import openvino as ov
-
     from placement_gym.backends.simulated.backend import SimulatedBackend
     from placement_gym.backends.simulated.joint import JointBackend
 
@@ -104,21 +101,12 @@ class SimulatedEnv(DevicePlacementEnv):
             ``"op"`` its nodes.
         graph: As for ``MeasuredEnv``.
         objective: ``"latency"``, or ``"throughput"``: the time between two results of a pipeline.
-        reward: See ``DevicePlacementEnv``.
-        horizon: See ``DevicePlacementEnv``.
         costs: ``"analytic"``: shipped constants; ``"profiled"``: measured on this machine; for a
             workload ``"published"`` or ``"published-x1000"``; or the file of a ``CostTable``.
             None takes the analytic or published ones.
         schedule: What a latency means: a key of ``problem.costs.semantics.PRESETS`` or a mapping of
             axes. None takes ``"serial"``, as HETERO runs, and ``"list"`` for workloads.
         noise: Standard deviation of the logarithm of a latency; ``reset`` seeds the draws.
-        max_nodes: See ``DevicePlacementEnv``.
-        max_edges: See ``DevicePlacementEnv``.
-        observe_graph: See ``DevicePlacementEnv``.
-        repair: See ``DevicePlacementEnv``.
-        render_mode: See ``DevicePlacementEnv``.
-        max_devices: See ``DevicePlacementEnv``.
-        observe_devices: See ``DevicePlacementEnv``.
         shapes: As for ``MeasuredEnv``.
         data_shapes: As for ``MeasuredEnv``. Costs are those at these sizes; memory by lifetime
             counts tensors at the upper bounds of their dimensions.
@@ -128,7 +116,7 @@ class SimulatedEnv(DevicePlacementEnv):
         decisions: ``"placement"``, and then ``"priority"``, ``"fusion"`` or both, which exclude
             padding.
         constraints: As for ``MeasuredEnv``.
-        penalty: See ``DevicePlacementEnv``.
+        kwargs: See ``DevicePlacementEnv``.
 
     Raises:
         CostMismatchError: The cost table is for another model or other devices.
@@ -137,63 +125,36 @@ class SimulatedEnv(DevicePlacementEnv):
         ValueError: Another argument is out of range.
     """
 
-    @suggest_keywords
+    @flat_keywords(spec=ModelSpec, options=EnvOptions)
     def __init__(
         self,
-        model: str | Path | ov.Model | Sequence[Any] = "resnet",
+        *,
+        spec: ModelSpec,
         devices: DevicesArgument = None,
-        granularity: str = "colocated",
-        graph: str = "folded",
+        constraints: Any = None,
         objective: str = "latency",
-        reward: str = "log_speedup",
-        horizon: int = 1,
         costs: str | Path | None = None,
         schedule: str | Mapping[str, Any] | None = None,
         noise: float = 0.0,
-        max_nodes: int | None = None,
-        max_edges: int | None = None,
-        observe_graph: bool = True,
-        repair: bool = False,
-        render_mode: str | None = None,
-        max_devices: int | None = None,
-        observe_devices: bool = False,
-        shapes: Shapes | None = None,
-        scenario: str | None = None,
-        data_shapes: Shapes | None = None,
         decisions: Sequence[str] = PLACEMENT_ALONE,
-        constraints: Any = None,
-        penalty: str = GRADED,
+        options: EnvOptions,
     ) -> None:
         from placement_gym.backends.simulated.backend import SimulatedBackend
         from placement_gym.backends.simulated.build import build_simulated_problem
         from placement_gym.problem.costs.semantics import parse_schedule
 
         check_not_negative("noise", noise, MAX_NOISE)
-        twin = build_simulated_problem(
-            ModelSpec(model, granularity, graph, shapes, data_shapes, scenario),
-            devices,
-            costs,
-            constraints,
-        )
+        twin = build_simulated_problem(spec, devices, costs, constraints)
         # The twin brings a schedule of its own where its costs are published for one.
         semantics = parse_schedule(twin.schedule if schedule is None else schedule, objective)
         self.simulated = SimulatedBackend(twin.problem, twin.costs, semantics, noise)
         self.simulated.check_reference()
         super().__init__(
             self.simulated,
-            reward=reward,
-            horizon=horizon,
-            max_nodes=max_nodes,
-            max_edges=max_edges,
-            observe_graph=observe_graph,
+            options=options,
             unit_ms=twin.costs.unit_ms(twin.problem.units),
-            graph=graph,
-            repair=repair,
-            render_mode=render_mode,
-            max_devices=max_devices,
-            observe_devices=observe_devices,
+            graph=spec.graph,
             decisions=decisions,
-            penalty=penalty,
         )
         # Where actions also decide priority or fusion, the same backend evaluates rows of all
         # decisions.

@@ -16,16 +16,11 @@ from placement_gym.graph.flops import node_flops
 from placement_gym.graph.operators import Body, OpGraph, Tensors, distinct_edges
 from placement_gym.graph.quantization import reads_rounded, rounding_nodes, weight_bytes
 from placement_gym.graph.states import find_states, held_bytes
-from placement_gym.models.data_shapes import (
-    DataShapes,
-    find_data_shapes,
-    raise_to_bounds,
-    shape_nodes,
-)
-from placement_gym.models.scenario import Scenario, is_stateful, shape_nodes_at_step
 from placement_gym.models.shapes import Shapes
 from placement_gym.models.spec import ModelSpec
 from placement_gym.models.union import list_members
+from placement_gym.workloads.kinds import make_request
+from placement_gym.workloads.request import Request
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -50,7 +45,7 @@ def extract(
             shape chains to the operator that reads them first, each Parameter to its first
             reader, each Result to its producer, and nodes that only round an activation, as
             ``FakeQuantize``, to all operators that read it.
-        scenario: Of a model with state; None is ``"chat"``. See ``Scenario.parse``.
+        scenario: Of a model with state; None is ``"chat"``. See ``Conversation.parse``.
         data_shapes: Of a model without state; see ``find_data_shapes``.
 
     Raises:
@@ -58,7 +53,7 @@ def extract(
     """
     if not model.get_ordered_ops():
         raise UserError(f"model {model.get_friendly_name()!r} has no operators: nothing to place")
-    graph = extract_one(model, view, scenario, data_shapes)
+    graph = extract_request(model, view, make_request(model, scenario, data_shapes))
     if uncounted := graph.list_uncounted():
         warn_user(
             f"the data decide how often {join_words(uncounted)} runs what it holds, or on which "
@@ -74,61 +69,32 @@ def extract_spec(model: ov.Model, spec: ModelSpec) -> OpGraph:
     return extract(model, spec.graph, spec.scenario, spec.data_shapes)
 
 
-def extract_one(
-    model: ov.Model, view: str, scenario: str | None, data_shapes: Shapes | None
-) -> OpGraph:
-    """As ``extract``, whether it is a union or not."""
-    if is_stateful(model):
-        return scenario_graph(model, view, Scenario.parse(scenario or "chat"))
-    if scenario is not None:
-        raise UserError(
-            f"the model keeps no state, so scenario={scenario!r} does not apply: leave it out"
-        )
-    sizes = find_data_shapes(model, data_shapes)
-    if sizes:
-        return dynamic_graph(model, view, sizes)
-    raw = raw_graph(model)
-    return raw if view == "raw" else fold(raw)
-
-
-def dynamic_graph(model: ov.Model, view: str, sizes: DataShapes) -> OpGraph:
-    """The graph of a model with dynamic dimensions at the sizes that it is measured with.
-
-    Tensors take memory as at the dimensions' upper bounds.
-    """
-    raw = [
-        raw_graph(model, shape_nodes(model, one)) for one in (sizes, raise_to_bounds(model, sizes))
-    ]
-    graph, largest = raw if view == "raw" else [fold(one, dynamic=True) for one in raw]
-    tensors = replace(graph.tensors, held_bytes=largest.tensors.size_bytes)
-    return replace(graph, tensors=tensors, data_shapes=sizes)
-
-
-def scenario_graph(model: ov.Model, view: str, scenario: Scenario) -> OpGraph:
-    """The graph of a whole scenario, see ``OpGraph``.
-
-    Work and sizes grow linearly with the tokens that the state holds, so the decoded tokens cost
-    as much as if one half of them were the first and the other half the last one.
-    """
-    steps, half = scenario.steps(), scenario.decoded / 2
-    shares = ((1.0, steps[0]), (half, steps[1]), (half, steps[-1]))
-    raw = [raw_graph(model, shape_nodes_at_step(model, step)) for _, step in shares]
-    graphs = raw if view == "raw" else [fold(graph, dynamic=True) for graph in raw]
-    phases = tuple((count, graph) for (count, _), graph in zip(shares, graphs, strict=True))
+def extract_request(model: ov.Model, view: str, request: Request) -> OpGraph:
+    """The graph of a whole request, see ``OpGraph``."""
+    shapes = request.list_shapes(model)
+    graphs = [raw_graph(model, static) for _, static in shapes]
+    if view != "raw":
+        dynamic = (static is not None for _, static in shapes)
+        graphs = [fold(graph, changes) for graph, changes in zip(graphs, dynamic, strict=True)]
+    first, *others = graphs
+    if not others:
+        return replace(first, request=request)
+    # Work and transfers are sums over inferences; memory is that of the largest, which is last.
+    every = [(count, graph) for (count, _), graph in zip(shapes, graphs, strict=True)]
+    phases = tuple((count, graph) for count, graph in every if count)
     sizes = sum(count * graph.tensors.size_bytes for count, graph in phases)
-    start = graphs[0]
     return replace(
-        start,
+        first,
         weight_bytes=graphs[-1].weight_bytes,
         state_bytes=graphs[-1].state_bytes,
         flops=np.sum([count * graph.flops for count, graph in phases], axis=0),
         tensors=replace(
-            start.tensors,
+            first.tensors,
             size_bytes=np.round(sizes).astype(np.int64),
             held_bytes=np.max([graph.tensors.size_bytes for graph in graphs], axis=0),
         ),
-        scenario=scenario.name,
-        phases=phases,
+        request=request,
+        phases=phases if len(phases) > 1 else (),
     )
 
 

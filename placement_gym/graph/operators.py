@@ -11,6 +11,8 @@ import numpy as np
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.models.union import Member
+from placement_gym.workloads.inference import Inference
+from placement_gym.workloads.request import Request
 
 FOLLOWERS = ("Constant", "Parameter", "Result")
 """Types that HETERO places itself: each goes to its neighbour's device."""
@@ -29,7 +31,7 @@ class Tensors:
         offsets: (n_tensors + 1,) where each tensor's readers begin in ``readers``.
         readers: (n_readings,) distinct reading operators, ascending for each tensor.
         held_bytes: (n_tensors,) bytes that the tensor takes in memory where that is not
-            ``size_bytes``: at the upper bounds of its dimensions, or once of a scenario.
+            ``size_bytes``: at the upper bounds of its dimensions, or once of several inferences.
     """
 
     source: IntArray
@@ -110,21 +112,18 @@ class OpGraph:
         members: (n,) names of the IR nodes that each operator represents, its own included.
         weight_bytes: (n,) bytes of constants that the operator holds, and of state. A constant
             that several operators read counts for each of them.
-        flops: (n,) floating-point operations of one inference, or of the scenario.
+        flops: (n,) floating-point operations of one request.
         edge_index: (2, n_edges) distinct producer and consumer pairs.
         tensors: Tensors that operators read from each other.
         inputs: (n_parameters,) operators that read each Parameter of the model.
         states: (n_states,) operators that access each state of the model, which have to share a
             device.
-        scenario: Name of the scenario, of a model with state. Then ``flops`` and the sizes of
-            tensors are sums over its inferences, shapes those of its first one, and
-            ``weight_bytes`` includes the state that is held after its last one.
+        request: What is timed as one. Of several inferences ``flops`` and the sizes of tensors
+            are sums, shapes those of the first one, and ``weight_bytes`` includes the state that
+            is held after the last one.
         phases: Pairs of a number of inferences and the graph of one such inference, which
-            together are the scenario.
+            together are the request; empty for a single inference.
         state_bytes: (n,) bytes of ``weight_bytes`` that are state; None without state.
-        data_shapes: Input name -> the sizes that it is measured with, of inputs with dynamic
-            dimensions of a model without state. Shapes, ``flops`` and the sizes of tensors are
-            those that follow.
         integers: (n,) whether each operator reads rounded activations alone, so that devices
             compute it in integers of eight bits; None where that is not known.
         outputs: Operators that make an output of the model; empty where that is not known.
@@ -146,10 +145,9 @@ class OpGraph:
     tensors: Tensors
     inputs: tuple[tuple[int, ...], ...]
     states: tuple[tuple[int, ...], ...] = ()
-    scenario: str = ""
+    request: Request = field(default_factory=Inference)
     phases: tuple[tuple[float, OpGraph], ...] = ()
     state_bytes: IntArray | None = None
-    data_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     integers: BoolArray | None = None
     outputs: tuple[int, ...] = ()
     bodies: Mapping[int, tuple[Body, ...]] = field(default_factory=dict)
@@ -164,8 +162,8 @@ class OpGraph:
 
     @property
     def n_inferences(self) -> float:
-        """Inferences of the scenario; 1 without one."""
-        return sum(count for count, _ in self.phases) if self.phases else 1.0
+        """Inferences of a request."""
+        return sum(count for count, _ in self.phases) or 1.0
 
     def list_uncounted(self) -> list[str]:
         """Names of operators with a body, or a body in it, whose runs or sizes are not known."""
@@ -244,8 +242,6 @@ class OpGraph:
         )
         names = self.names
         edges = sorted(f"{names[a]}>{names[b]}" for a, b in self.edge_index.T.tolist())
-        scenario = [self.scenario] if self.scenario else []
-        measured = [f"{name}{list(sizes)}" for name, sizes in sorted(self.data_shapes.items())]
         rated = [f"{name}:{rate}" for name, rate in self.models if rate > 1]
         # Names in bodies may come from a counter, and differ each time that a file is read.
         inside = [
@@ -253,7 +249,7 @@ class OpGraph:
             for operator, bodies in sorted(self.bodies.items())
             for body in bodies
         ]
-        lines = [*rows, *edges, *scenario, *measured, *rated, *inside]
+        lines = [*rows, *edges, *self.request.list_lines(), *rated, *inside]
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 

@@ -13,7 +13,6 @@ from placement_gym.base.files import is_path, list_neighbours
 from placement_gym.base.texts import join_words
 from placement_gym.models.data_shapes import drop_lower_bounds, find_data_shapes, shape_nodes
 from placement_gym.models.saving import make_models_picklable
-from placement_gym.models.scenario import bind_batch, is_stateful
 from placement_gym.models.shapes import (
     Shapes,
     SizesError,
@@ -22,6 +21,7 @@ from placement_gym.models.shapes import (
     explain_dynamic,
     find_dynamic,
 )
+from placement_gym.models.stateful import bind_batch, is_stateful
 from placement_gym.models.union import (
     Member,
     check_shape_names,

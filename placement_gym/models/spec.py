@@ -35,13 +35,13 @@ class ModelSpec:
         graph: View of the operators, see ``graph.extract.extract``.
         shapes: Sizes that bind dynamic dimensions, see ``models.load``.
         data_shapes: Sizes that are measured where dimensions stay dynamic, see ``models.load``.
-        scenario: What one run of a model with state is, see ``Scenario.parse``.
+        scenario: What one run of a model with state is, see ``Conversation.parse``.
 
     Raises:
         UserError: The granularity or the view is unknown, or the list of models is wrong.
     """
 
-    model: str | Path | ov.Model | Sequence[Any]
+    model: str | Path | ov.Model | Sequence[Any] = "resnet"
     granularity: str = "colocated"
     graph: str = "folded"
     shapes: Shapes | None = field(default=None, hash=False)

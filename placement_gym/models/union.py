@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.base.files import is_path, safe_name
-from placement_gym.models.scenario import is_stateful
+from placement_gym.models.stateful import is_stateful
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -46,15 +46,6 @@ def parse_rate(model: Any) -> tuple[Any, int]:
             "inferences where models without a rate run one"
         )
     return match["model"], int(match["rate"])
-
-
-def check_rates(members: Iterable[Member], objective: str) -> None:
-    """Raise ``UserError`` if rates are given where one inference of everything is timed."""
-    if objective != "throughput" and any(rate > 1 for _, rate in members):
-        raise UserError(
-            "rates say how often models run beside each other, which a latency has no place for: "
-            "use objective='throughput' (--objective throughput), or leave the rates out"
-        )
 
 
 def name_members(names: Sequence[str]) -> list[str]:

@@ -76,8 +76,7 @@ class Placement:
             devices=problem.devices,
             units={u: names[d] for u, d in zip(units.names, assignment.tolist(), strict=True)},
             members=dict(zip(units.names, units.quotient.members, strict=True)),
-            scenario=units.graph.scenario,
-            data_shapes=dict(units.graph.data_shapes),
+            **units.graph.request.keywords(),
         )
 
     def assignment(self, problem: Problem) -> IntArray:
@@ -126,8 +125,8 @@ class Placement:
 
     def to_json(self) -> dict[str, Any]:
         """The contents of a placement file."""
-        scenario = {"scenario": self.scenario} if self.scenario else {}
         sizes = {name: list(given) for name, given in self.data_shapes.items()}
+        request = {"scenario": self.scenario, "data_shapes": sizes}
         return {
             "format": FORMAT,
             "model": self.model,
@@ -136,8 +135,7 @@ class Placement:
             "devices": [device.to_json() for device in self.devices],
             "units": dict(self.units),
             "members": {unit: list(nodes) for unit, nodes in self.members.items()},
-            **scenario,
-            **({"data_shapes": sizes} if sizes else {}),
+            **{key: value for key, value in request.items() if value},
         }
 
     def save(self, path: str | Path, follow: bool = True) -> None:

@@ -14,7 +14,6 @@ import pytest
 
 from agents import AGENTS, make
 from agents.about import ABOUT, LEARNED, SEARCH, SOLVER, describe_goal
-from placement_gym.base.arguments import LATENCY, THROUGHPUT
 from placement_gym.base.arrays import BoolArray, IntArray
 from placement_gym.base.errors import UserError
 from placement_gym.bench.run.agent_run import run_agent
@@ -23,6 +22,7 @@ from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.row_schema import Row
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.problem.costs.semantics import PRESETS
+from placement_gym.workloads.objectives import LATENCY, THROUGHPUT
 
 MODEL: dict[str, Any] = {"model": "tiny", "devices": "cpu+igpu"}
 GOALS: dict[str, dict[str, Any]] = {
@@ -176,7 +176,7 @@ SHARING: dict[str, Any] = {
 )
 @pytest.mark.filterwarnings("ignore:.*factor of.*n_steps")
 def test_agents_keep_the_limit_of_a_pool_or_name_one_that_does(name: str) -> None:
-    goal = {} if LATENCY in ABOUT[name].objectives else {"objective": THROUGHPUT}
+    goal = {} if LATENCY.name in ABOUT[name].objectives else {"objective": THROUGHPUT.name}
     if name == "metis":
         pytest.importorskip("pymetis", reason="needs the extra 'metis'")
     env = BenchEnv.make("DevicePlacementSim-v0", SHARING | goal)

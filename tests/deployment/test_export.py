@@ -15,7 +15,6 @@ from fakes import diamond_problem
 from processes import run_python
 from testbed import worst_relative
 
-from placement_gym.backends.measured.outputs import sample_steps
 from placement_gym.base.errors import UserError
 from placement_gym.cli.main import main
 from placement_gym.deployment.export import export_phases, export_placement
@@ -25,6 +24,7 @@ from placement_gym.hardware.device_requests import parse_devices
 from placement_gym.models import load
 from placement_gym.problem.placement import Placement, PlacementMismatchError
 from placement_gym.problem.problem import Problem
+from placement_gym.workloads.kinds import make_request
 
 PROGRAM = """
 import sys
@@ -54,7 +54,7 @@ def run_alone(
     folder: Path, model: ov.Model, scenario: str, program: str = PROGRAM
 ) -> tuple[int, float]:
     """Run an export in a program of its own; what it prints and the worst error of any step."""
-    steps = sample_steps(model, scenario)
+    steps = make_request(model, scenario or None).sample_inputs(model)
     named = {f"{i}-{port}": x for i, step in enumerate(steps) for port, x in enumerate(step)}
     np.savez(folder / "inputs.npz", **named)
     code = program.format(folder=folder, steps=len(steps))

@@ -25,6 +25,8 @@ from placement_gym.models import load
 from placement_gym.problem.costs.analytic import analytic
 from placement_gym.problem.placement import Placement
 from placement_gym.problem.problem import Problem
+from placement_gym.workloads.conversation import Conversation
+from placement_gym.workloads.objectives import LATENCY, THROUGHPUT
 
 ALONE, SPLIT = np.array([1, 1, 1, 1]), np.array([0, 1, 1, 1])
 CANDIDATES = [
@@ -36,14 +38,14 @@ CANDIDATES = [
 
 def chat(problem: Problem) -> Problem:
     """The problem as if a prompt of 8 tokens and 10 tokens ran on it."""
-    graph = replace(problem.units.graph, scenario="chat-8-10")
+    graph, request = problem.units.graph, Conversation(8, 10)
+    graph = replace(graph, request=request, phases=((1.0, graph), (10.0, graph)))
     return replace(problem, units=replace(problem.units, graph=graph))
 
 
 def scenario(prefill_ms: float, token_ms: float) -> Measurement:
-    return Measurement(
-        prefill_ms + 10 * token_ms, 20.0, noise=0.01, prefill_ms=prefill_ms, token_ms=token_ms
-    )
+    parts_ms = {"prefill_ms": prefill_ms, "token_ms": token_ms}
+    return Measurement(prefill_ms + 10 * token_ms, 20.0, noise=0.01, parts_ms=parts_ms)
 
 
 MEASURED = {
@@ -84,7 +86,11 @@ class PhasedBackend(FakeBackend):
         if self.fails:
             raise RuntimeError("no state can be set")
         return [
-            replace(scenario(3.0, 0.5), latency_ms=8.0, handover_ms=0.25)
+            replace(
+                scenario(3.0, 0.5),
+                latency_ms=8.0,
+                parts_ms={"prefill_ms": 3.0, "token_ms": 0.5, "handover_ms": 0.25},
+            )
             if one.ndim == 2
             else Measurement(12.0, 20.0, noise=0.01)
             for one in assignments
@@ -126,9 +132,9 @@ def test_two_placements_that_fail_are_named_and_lose() -> None:
 
 def test_only_models_with_state_and_latencies_have_phases() -> None:
     with pytest.raises(UserError, match="keeps no state"):
-        check_phases(diamond_problem(), "latency")
+        check_phases(diamond_problem(), LATENCY)
     with pytest.raises(UserError, match="planned for latency"):
-        check_phases(chat(diamond_problem()), "throughput")
+        check_phases(chat(diamond_problem()), THROUGHPUT)
 
 
 def test_a_profile_is_divided_into_the_prompt_and_its_tokens(

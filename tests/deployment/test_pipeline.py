@@ -20,11 +20,12 @@ from testbed import (
 )
 
 from placement_gym import DeviceSpec, Pipeline, Placement, StageError
-from placement_gym.backends.measured.outputs import sample_inputs, sample_steps
 from placement_gym.backends.pipeline.inputs import InputReader
 from placement_gym.backends.pipeline.stage import Stage, count_streams, with_streams
 from placement_gym.base.errors import CompileError, UserError
 from placement_gym.models import load
+from placement_gym.workloads.conversation import Conversation
+from placement_gym.workloads.samples import sample_inputs
 
 TWO = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_B", plugin="CPU", threads=1))
 TIMEOUT_S = 60.0
@@ -176,7 +177,7 @@ def decoder() -> tuple[ov.Model, Placement]:
 @pytest.mark.slow
 def test_sequences_in_flight_keep_states_of_their_own() -> None:
     model, placed = decoder()
-    steps = sample_steps(model, "chat-5-3")
+    steps = Conversation(5, 3).sample_inputs(model)
     other = [[inputs[0] * 0 + 1, *inputs[1:]] for inputs in steps]
     f32 = {"INFERENCE_PRECISION_HINT": "f32"}
     request = ov.Core().compile_model(model, "CPU", f32).create_infer_request()

@@ -13,7 +13,6 @@ from foreign_models import make_chain
 from testbed import outputs, worst_relative
 
 from placement_gym import DeviceSpec, Pipeline, Placement, evaluate_placement
-from placement_gym.backends.measured.outputs import sample_inputs
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.errors import UserError
@@ -25,6 +24,7 @@ from placement_gym.problem.costs.semantics import parse_schedule
 from placement_gym.solvers import heuristics
 from placement_gym.solvers.pipelines.ideals import TooManyIdealsError
 from placement_gym.solvers.pipelines.pipeline import find_largest_load_ms
+from placement_gym.workloads.samples import sample_inputs
 
 LOAD = parse_schedule("serial", "throughput")
 

@@ -14,7 +14,6 @@ from processes import run_python
 from testbed import make
 
 from placement_gym import DeviceSpec, Pipeline, Pipelines, Placement, UserError, split_placement
-from placement_gym.backends.measured.outputs import sample_inputs
 from placement_gym.backends.measured.throughput import InFlight
 from placement_gym.backends.pipeline.stage import Stage
 from placement_gym.backends.protocol import Measurement
@@ -25,6 +24,7 @@ from placement_gym.deployment.export import export_placement
 from placement_gym.deployment.plan_rows import make_rows
 from placement_gym.models import load
 from placement_gym.models.union import Member
+from placement_gym.workloads.samples import sample_inputs
 
 PAIR = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_B", plugin="CPU", threads=1))
 

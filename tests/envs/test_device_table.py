@@ -82,7 +82,7 @@ def test_transfers_follow_from_edges_and_links() -> None:
 
 
 def test_edges_of_a_real_model_have_the_transfers_of_its_costs() -> None:
-    env = SimulatedEnv("tiny", "cpu+igpu+npu", "op", observe_devices=True)
+    env = SimulatedEnv(model="tiny", devices="cpu+igpu+npu", granularity="op", observe_devices=True)
     observation, _ = env.reset()
     costs, tensors = env.cost_table(), env.problem.units.graph.tensors
     told = np.einsum("ec,abc->eab", observation["edge_attr"][:, 1:], observation["links"])

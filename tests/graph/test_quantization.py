@@ -11,13 +11,14 @@ from quantized import CHANNELS, write_onnx
 from testbed import known_model, outputs
 
 from placement_gym.backends.measured.hetero import HeteroPartition, compile_partition
-from placement_gym.backends.measured.outputs import relative_error, sample_inputs
+from placement_gym.backends.measured.outputs import relative_error
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.quantization import is_quantized, without_integer_kernels
 from placement_gym.hardware.devices import PRESETS, TESTBED
 from placement_gym.models import load
 from placement_gym.problem.costs.analytic import analytic
+from placement_gym.workloads.samples import sample_inputs
 
 
 @pytest.fixture(scope="module")

@@ -17,10 +17,10 @@ from placement_gym.graph.submodels import acyclic_submodels
 from placement_gym.graph.units import group
 from placement_gym.hardware.devices import PRESETS
 from placement_gym.models import load
-from placement_gym.models.scenario import Scenario
 from placement_gym.problem.costs.analytic import analytic, operator_times
 from placement_gym.problem.costs.semantics import parse_schedule
 from placement_gym.schedules.simulator import Simulator
+from placement_gym.workloads.conversation import Conversation
 
 
 @cache
@@ -128,11 +128,11 @@ def test_analytic_costs_are_those_of_every_inference() -> None:
 @pytest.mark.parametrize("name", ["chat-0-4", "chat-4-0", "talk", "chat-4", "chat-4-4-4", ""])
 def test_scenario_without_lengths_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="chat"):
-        Scenario.parse(name)
+        Conversation.parse(name)
 
 
 def test_scenario_has_a_prefill_and_then_single_tokens() -> None:
-    steps = Scenario.parse("chat-6-2").steps()
+    steps = Conversation.parse("chat-6-2").steps()
     assert [(step.past, step.new) for step in steps] == [(0, 6), (6, 1), (7, 1)]
 
 

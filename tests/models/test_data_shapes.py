@@ -11,7 +11,6 @@ import pytest
 from foreign_models import make_decoder, make_encoder
 from openvino import opset13 as ops
 
-from placement_gym.backends.measured.outputs import sample_inputs
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.cli.main import make_parser
 from placement_gym.graph.extract import extract
@@ -20,6 +19,7 @@ from placement_gym.models.data_shapes import find_data_shapes, raise_to_bounds
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.schedules.simulator import Simulator
+from placement_gym.workloads.samples import sample_inputs
 
 SIZES = {"input_ids": [2, 5]}
 

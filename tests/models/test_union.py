@@ -12,12 +12,12 @@ from foreign_models import make_encoder
 from oracle import count_stages
 
 from placement_gym import UserError
-from placement_gym.backends.measured.outputs import sample_inputs
 from placement_gym.graph.extract import extract
 from placement_gym.graph.submodels import pipeline_stages
 from placement_gym.models import load
 from placement_gym.models.spec import ModelSpec
 from placement_gym.models.union import Member, list_members, split_union
+from placement_gym.workloads.samples import sample_inputs
 
 
 def names_of(ports: list[ov.Output]) -> list[str]:

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from placement_gym import DevicePlacementEnv, DeviceSpec, Placement
 from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.in_process import MeasuredBackend
-from placement_gym.backends.measured.outputs import sample_inputs
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.hardware.devices import TESTBED, usable_cores
 from placement_gym.models import load
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.problem import Problem
+from placement_gym.workloads.samples import sample_inputs
 
 QUICK = {"warmup": 1, "repeats": 2}
 ONCE = TimingProtocol(warmup=0, repeats=2)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,15 +16,6 @@ from placement_gym.backends.measured.hetero import (
     compile_partition,
     count_submodels,
 )
-from placement_gym.backends.measured.inferences import (
-    Inferences,
-    Inputs,
-    PhasedModel,
-    PhasedRun,
-    PhaseTimes,
-    ScenarioRun,
-    SingleInference,
-)
 from placement_gym.backends.measured.interference import describe
 from placement_gym.backends.measured.timing import Race
 from placement_gym.backends.protocol import Measurement
@@ -33,6 +24,9 @@ from placement_gym.base.ratios import RUN_AGAIN, is_measurable
 from placement_gym.graph.units import Units, contract
 from placement_gym.hardware.machine import register
 from placement_gym.problem.problem import Problem
+from placement_gym.workloads.phased import PhasedModel, PhasedRun
+from placement_gym.workloads.request import Request
+from placement_gym.workloads.runs import Inferences, Inputs
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -46,8 +40,8 @@ class Engine(Protocol):
 
     Attributes:
         alias: True if devices get alias names, so that HETERO keeps submodels apart.
-        steps: Inputs of each inference of a run.
-        stateful: True if the model has state.
+        request: What is timed as one.
+        steps: Inputs of each of its inferences.
         reporter: Receives every step.
         protocol: How often things run.
     """
@@ -56,8 +50,8 @@ class Engine(Protocol):
     model: ov.Model
     problem: Problem
     alias: bool
+    request: Request
     steps: list[Inputs]
-    stateful: bool
     reporter: Reporter
     protocol: TimingProtocol
 
@@ -71,7 +65,7 @@ class Compilation:
     """Facts about a compiled placement, and the seconds that compiling took.
 
     ``held_bytes`` are what each device's plugin reports once it ran, None where it does not. Once
-    it is timed it also has the latencies of a scenario's phases, or of a union's models. With
+    it is timed it also has the latencies of a request's parts, or of a union's models. With
     several requests in flight it has their number, and the streams of its device, or of each
     stage's.
     """
@@ -83,9 +77,7 @@ class Compilation:
     memory_bytes: tuple[int, ...]
     compile_s: float
     held_bytes: tuple[int | None, ...] = ()
-    prefill_ms: float | None = None
-    token_ms: float | None = None
-    handover_ms: float | None = None
+    parts_ms: Mapping[str, float] = field(default_factory=dict)
     requests: int | None = None
     streams: int | None = None
     models_ms: tuple[float, ...] | None = None
@@ -102,17 +94,16 @@ class CompiledPlacement:
         self.inferences.run()
 
     def forget(self) -> None:
-        """Restart the timing of phases."""
+        """Restart the timing of parts."""
         self.inferences.forget()
 
     def outputs(self) -> list[NDArray[Any]]:
         return self.inferences.outputs()
 
     def summarize(self) -> Compilation:
-        """Return its compilation, with the times of phases or models once it has been timed."""
-        phases = self.inferences.phases_ms()
-        found = replace(self.compilation, models_ms=self.inferences.models_ms())
-        return replace(found, **phases._asdict()) if phases else found
+        """Return its compilation, with the times of parts or models once it has been timed."""
+        parts_ms, models_ms = self.inferences.parts_ms(), self.inferences.models_ms()
+        return replace(self.compilation, parts_ms=parts_ms, models_ms=models_ms)
 
 
 def compile_candidate(engine: Engine, assignment: IntArray) -> CompiledPlacement:
@@ -135,10 +126,8 @@ def compile_candidate(engine: Engine, assignment: IntArray) -> CompiledPlacement
         phased = PhasedModel(*(one for one, _, _ in found)).create_infer_request()
         inferences = PhasedRun(phased, steps, beat)
         facts = join_phases(engine.problem, assignment, [facts for _, facts, _ in found])
-    elif engine.stateful:
-        inferences = ScenarioRun(compiled.create_infer_request(), steps, beat)
     else:
-        inferences = SingleInference(compiled.create_infer_request(), steps[0], beat)
+        inferences = engine.request.start(compiled.create_infer_request(), steps, beat)
     # A request allocates what an inference needs, so that memory is read after one.
     facts = replace(facts, held_bytes=watch.held_bytes())
     check_held(engine.problem, facts.memory_bytes, facts.held_bytes)
@@ -193,14 +182,12 @@ def prefill_problem(problem: Problem) -> Problem:
 def join_rounds(rounds: Sequence[Compilation]) -> Compilation:
     """The last compilation of a placement, with the medians of its times over all of them."""
     last = rounds[-1]
-    known = [name for name in PhaseTimes._fields if getattr(last, name) is not None]
-    medians: dict[str, Any] = {
-        name: float(np.median([getattr(one, name) for one in rounds])) for name in known
+    parts = {
+        name: float(np.median([one.parts_ms[name] for one in rounds])) for name in last.parts_ms
     }
     models = [one.models_ms for one in rounds if one.models_ms is not None]
-    if models:
-        medians["models_ms"] = tuple(np.median(models, axis=0).tolist())
-    return replace(last, **medians)
+    medians = tuple(np.median(models, axis=0).tolist()) if models else None
+    return replace(last, parts_ms=parts, models_ms=medians)
 
 
 def summarize(

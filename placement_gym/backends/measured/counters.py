@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placement_gym.backends.measured.inferences import Inputs
 from placement_gym.backends.pipeline.stage import compile_on
 from placement_gym.base.arrays import FloatArray
 from placement_gym.graph.operators import OpGraph
+from placement_gym.workloads.runs import Inputs
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -36,10 +36,10 @@ def measure_operator_times(engine: Engine, device: int, prefill: bool = False) -
     of all counters, the user gets a message.
 
     Args:
-        engine: The model, its inputs and the devices. Times of a model with state are sums
-            over its scenario.
+        engine: The model, its inputs and the devices. Times are sums over the inferences of a
+            request.
         device: Index of the device.
-        prefill: Of a model with state, time its prefill alone.
+        prefill: Time the first inference of a request alone.
     """
     graph, spec = engine.problem.units.graph, engine.problem.devices[device]
     steps, beat = engine.steps[:1] if prefill else engine.steps, engine.reporter.beat
@@ -53,7 +53,7 @@ def measure_operator_times(engine: Engine, device: int, prefill: bool = False) -
     latencies_ms = []
     # The first runs warm caches up, as before any measurement.
     for run in range(WARMUP + engine.protocol.counter_inferences):
-        counted = run_with_counters(request, steps if engine.stateful else [[]], beat)
+        counted = run_with_counters(request, engine.request.repeat(steps), beat)
         if run >= WARMUP:
             latencies_ms.append(counted.pop(WHOLE, 0.0))
             for name, ms in counted.items():

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from functools import cached_property, partial
+from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,6 @@ from placement_gym.backends.measured.candidate import (
     summarize,
 )
 from placement_gym.backends.measured.health import mark_busy
-from placement_gym.backends.measured.inferences import ScenarioRun, SingleInference
 from placement_gym.backends.measured.lock import measurement_lock
 from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.operator_errors import measure_operator_errors
@@ -33,15 +32,10 @@ from placement_gym.backends.measured.outputs import (
     describe_unsteady,
     error_of_steady,
     find_steady,
-    sample_steps,
 )
 from placement_gym.backends.measured.reporter import Reporter
-from placement_gym.backends.measured.throughput import (
-    InFlight,
-    PipelineCompiler,
-    time_stages,
-)
-from placement_gym.backends.measured.timing import FEWEST, Arm, Race, warm_up
+from placement_gym.backends.measured.throughput import PipelineCompiler, time_stages
+from placement_gym.backends.measured.timing import Arm, Race, warm_up
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.measured.tolerance import find_tolerance, measure_rounding
 from placement_gym.backends.pipeline.stage import compile_on
@@ -65,8 +59,8 @@ class MeasuredBackend(MeasuringBackend):
     """Compiles and times placements of one model, in this process.
 
     Every arm, the single-device reference included, is compiled by HETERO with the same settings
-    and run with the same inputs by one synchronous request. Of a model with state a run is the
-    scenario of the problem's graph, and outputs are compared after each of its inferences. With
+    and run with the same inputs by one synchronous request. A run is the request of the problem's
+    graph, and outputs are compared after each of its inferences. With
     objective ``"throughput"`` placements run as pipelines instead; see ``throughput``.
 
     Args:
@@ -101,9 +95,8 @@ class MeasuredBackend(MeasuringBackend):
         self.remeasure_elsewhere = remeasure_elsewhere
         self.reporter = reporter or Reporter()
         self.stated_tolerance = tolerance
-        self.stateful = bool(problem.units.graph.scenario)
-        graph = problem.units.graph
-        self.steps = sample_steps(model, graph.scenario, graph.data_shapes)
+        self.request = problem.units.graph.request
+        self.steps = self.request.sample_inputs(model)
         self.references: dict[str, CompiledPlacement] = {}
         self.reference_times_ms: dict[str, float] = {}
         self.owner = os.getpid()
@@ -213,9 +206,7 @@ class MeasuredBackend(MeasuringBackend):
         """
         step = -1 if len(race.compilations) % 2 else 1
         arms = [self.compile_and_check(assignments[arm]) for arm in race.live[::step]][::step]
-        # a window is many requests: further ones say little beside another compilation
-        rounds = FEWEST if self.protocol.in_flight else self.protocol.final_repeats
-        race.run(self.warm_up(arms[::step])[::step], rounds)
+        race.run(self.warm_up(arms[::step])[::step], self.protocol.final_rounds)
         for number, arm in zip(race.live, arms, strict=True):
             compiled[number].append(arm.summarize())
 
@@ -224,11 +215,8 @@ class MeasuredBackend(MeasuringBackend):
         arms = [warm_up(candidate.run, self.protocol.warmup) for candidate in candidates]
         for candidate in candidates:
             candidate.forget()
-        if not self.protocol.in_flight:
-            return arms
-        window = self.protocol.window
-        running = [one.inferences for one in candidates if isinstance(one.inferences, InFlight)]
-        return [partial(one.time_window, window) for one in running]
+        own = [candidate.inferences.find_timer() for candidate in candidates]
+        return [timer or arm for timer, arm in zip(own, arms, strict=True)]
 
     def compile_and_check(self, assignment: IntArray) -> CompiledPlacement:
         """Compile, run once and compare the outputs with those of the reference device.
@@ -258,7 +246,7 @@ class MeasuredBackend(MeasuringBackend):
         return difference
 
     def operator_errors(self, device: int, chosen: IntArray) -> FloatArray:
-        if self.stateful:
+        if not self.request.separable:
             return np.full(len(chosen), np.nan)
         with self.lock():
             try:
@@ -267,10 +255,10 @@ class MeasuredBackend(MeasuringBackend):
                 raise classify(error) from error
 
     def compile(self, assignment: IntArray) -> CompiledPlacement:
-        """Compile a placement, set the inputs and run it once."""
-        if self.protocol.in_flight:
-            return self.pipelines.compile(assignment, self.protocol.requests, self.protocol.window)
-        return compile_candidate(self, assignment)
+        """Compile a placement as the objective runs it, set the inputs and run it once."""
+        if self.protocol.goal.serial:
+            return compile_candidate(self, assignment)
+        return self.pipelines.compile(assignment, self.protocol.requests, self.protocol.window)
 
     @cached_property
     def tolerance(self) -> float:
@@ -278,8 +266,8 @@ class MeasuredBackend(MeasuringBackend):
         return self.stated_tolerance or find_tolerance(self.model, devices, self.measure_rounding)
 
     def measure_rounding(self) -> float | None:
-        """Measure the error of rounding on the reference device; None for a model with state."""
-        if self.stateful:
+        """Measure the error of rounding on the reference device; None where that cannot be done."""
+        if not self.request.separable:
             return None
         self.reporter.beat("measuring what rounding costs")
         device = self.problem.devices[self.problem.reference_device]
@@ -370,10 +358,7 @@ class MeasuredBackend(MeasuringBackend):
         separate = separate_constants(self.model)
         with suppress(RuntimeError, EngineError):
             request = compile_on(self.core, separate, device, "a copy").create_infer_request()
-            beat, steps = self.reporter.beat, self.steps
-            if self.stateful:
-                return ScenarioRun(request, steps, beat).outputs()
-            return SingleInference(request, steps[0], beat).outputs()
+            return self.request.start(request, self.steps, self.reporter.beat).outputs()
         return None
 
     def check_reference(self) -> None:

@@ -52,7 +52,7 @@ def load_or_measure(
     kept = None if refresh else load_kept_profile(backend, quick)
     graph = backend.problem.units.graph
     profile = (kept or measure_and_keep_profile(backend, quiet, quick)).in_a_round(graph)
-    if not backend.protocol.in_flight:
+    if backend.protocol.goal.serial:
         return profile
     path = cache_path(backend, "stages", profile=profile.fingerprint, method=STAGES_METHOD)
     return load_kept(path, backend.problem) or add_stage_costs(backend, profile, path, quiet, quick)

@@ -248,11 +248,8 @@ class MeasuringBackend(ABC):
         traffic, held = self.problem.traffic(assignment), self.problem.memory_bytes(assignment)
         excess, used = int(self.problem.memory.excess(held).sum()), tuple(held.tolist())
         failed = Measurement.failed(error, self.reference_ms, traffic, used, excess)
-        failed = replace(failed, noise_floor=self.session.noise_floor)
-        if self.protocol.in_flight:
-            return replace(failed, requests=0, streams=0)
-        unknown = float("nan") if self.problem.units.graph.scenario else None
-        return replace(failed, prefill_ms=unknown, token_ms=unknown)
+        added = self.protocol.goal.describe_failure(self.problem.units.graph.request)
+        return replace(failed, noise_floor=self.session.noise_floor, **added)
 
     def infeasibility(self, assignment: IntArray) -> str:
         return self.problem.infeasibility(assignment)

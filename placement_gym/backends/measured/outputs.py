@@ -1,4 +1,4 @@
-"""Sample inputs for a measurement, and the comparison of its outputs."""
+"""The comparison of a placement's outputs with those of the reference device."""
 
 from __future__ import annotations
 
@@ -6,77 +6,19 @@ import warnings
 from collections.abc import Mapping, Sequence
 from itertools import compress
 from math import ceil, floor, log10
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from placement_gym.base.errors import UserError
 from placement_gym.base.texts import join_words
-from placement_gym.models.named_inputs import BEAMS, MASKS, POSITIONS, is_named
-from placement_gym.models.scenario import Scenario, Step, input_shape
-from placement_gym.models.shapes import input_names
-from placement_gym.models.tensors import Input, as_input
-
-if TYPE_CHECKING:
-    import openvino as ov
-
+from placement_gym.models.named_inputs import MASKS
 
 MOST_BY_ROUNDING = 0.1
 """No rounding that a user would accept costs more, relative to the largest value of an output."""
 NAMED = 3
 """Operators that a message names."""
-
-
-def sample_inputs(
-    model: ov.Model, data_shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})
-) -> list[Input]:
-    """One array per input, the same each time: floats in [0, 1), integers 0 or 1, masks all ones.
-
-    Small integers are valid indices for every embedding; a random mask could hide every token.
-    """
-    rng = np.random.default_rng(0)
-    shapes = [data_shapes.get(input_names(port)[0]) for port in model.inputs]
-    return [
-        sample_input(port, shape or tuple(port.get_shape()), rng)
-        for port, shape in zip(model.inputs, shapes, strict=True)
-    ]
-
-
-def sample_steps(
-    model: ov.Model,
-    scenario: str,
-    data_shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
-) -> list[list[Input]]:
-    """(n_inferences,) the inputs of each inference: one without a scenario.
-
-    They are those of ``sample_inputs``, but that positions count the tokens and each beam
-    continues itself.
-    """
-    if not scenario:
-        return [sample_inputs(model, data_shapes)]
-    rng = np.random.default_rng(0)
-    steps = Scenario.parse(scenario).steps()
-    return [[sample_at_step(port, step, rng) for port in model.inputs] for step in steps]
-
-
-def sample_at_step(port: ov.Output, step: Step, rng: np.random.Generator) -> Input:
-    shape, element_type = input_shape(port, step), port.get_element_type()
-    counts = element_type.is_integral() and shape
-    if counts and is_named(port, POSITIONS):
-        return as_input(np.broadcast_to(step.past + np.arange(shape[-1]), shape), element_type)
-    if counts and is_named(port, BEAMS):
-        return as_input(np.broadcast_to(np.arange(shape[0]), shape), element_type)
-    return sample_input(port, shape, rng)
-
-
-def sample_input(port: ov.Output, shape: tuple[int, ...], rng: np.random.Generator) -> Input:
-    element_type = port.get_element_type()
-    if is_named(port, MASKS):
-        return as_input(np.ones(shape), element_type)
-    real = element_type.is_real()
-    return as_input(rng.random(shape) if real else rng.integers(0, 2, shape), element_type)
 
 
 def compare_outputs(

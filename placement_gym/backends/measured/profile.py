@@ -196,7 +196,7 @@ def fit_costs(
         why = f": {reasons[0][0]}" if reasons else ""
         # A border without a known size is refused as a tensor or a shape; else binding is no help.
         bounds = any(word in why.lower() for word in ("tensor", "shape"))
-        if problem.units.graph.data_shapes and bounds:
+        if bounds and problem.units.graph.request.keywords().get("data_shapes"):
             why += ". HETERO refuses some splits of dynamic shapes: bind all of them (--shape)"
         raise EngineError(
             f"no profile: it needs {n_needed(problem)} measured placements, and {len(pairs)} of "

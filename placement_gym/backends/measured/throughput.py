@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,6 @@ import numpy as np
 from placement_gym.backends.failures import EngineFailureError, Kind
 from placement_gym.backends.measured.candidate import Compilation, CompiledPlacement, Engine
 from placement_gym.backends.measured.device_memory import MemoryWatch, check_held
-from placement_gym.backends.measured.inferences import KEPT, Beat, Inferences, Inputs, Outputs
 from placement_gym.backends.measured.outputs import compare_outputs
 from placement_gym.backends.measured.timing import Race
 from placement_gym.backends.pipeline.executor import StageExecutor
@@ -27,6 +26,7 @@ from placement_gym.backends.pipeline.stage import Stage, compile_stages, count_s
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import CompileError
 from placement_gym.hardware.devices import DeviceSpec, usable_cores
+from placement_gym.workloads.runs import KEPT, Beat, Inferences, Inputs, Outputs
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -48,8 +48,9 @@ class InFlight(Inferences):
     Attributes:
         pipelines: Of each model.
         requests: The maximum number of requests, or rounds, in flight.
-        steps: (n_inferences,) inputs of each inference of a request; several with state.
+        steps: (n_inferences,) inputs of each inference of a request.
         beat: Called as each inference begins.
+        window: Results that a sample times.
         latencies_ms: (n_models,) times of requests since ``forget``, from being submitted to
             their results, each with ``requests`` rounds in flight.
     """
@@ -58,16 +59,17 @@ class InFlight(Inferences):
     requests: int
     steps: Sequence[Inputs]
     beat: Beat
+    window: int
     latencies_ms: Sequence[deque[float]]
 
     @classmethod
     def of(
-        cls, pipelines: Sequence[ModelPipeline], steps: Sequence[Inputs], beat: Beat
+        cls, pipelines: Sequence[ModelPipeline], steps: Sequence[Inputs], beat: Beat, window: int
     ) -> InFlight:
         first = pipelines[0]
         requests = len(first.stages[0].requests) // first.member.rate
         times = [deque[float](maxlen=KEPT) for _ in pipelines]
-        return cls(pipelines, requests, steps, beat, times)
+        return cls(pipelines, requests, steps, beat, window, times)
 
     @property
     def stages(self) -> list[Stage]:
@@ -84,9 +86,7 @@ class InFlight(Inferences):
         """Submit one request of a model."""
         own, executor = self.pipelines[number], executors[number]
         steps = ([inputs[index] for index in own.inputs] for inputs in self.steps)
-        if own.stateful:
-            return executor.submit_sequence(map(self.begin, steps))
-        return executor.submit(self.begin(next(steps)))
+        return executor.submit_sequence(map(self.begin, steps))
 
     def begin(self, inputs: Inputs) -> Inputs:
         """The inputs of an inference that is about to begin."""
@@ -114,8 +114,7 @@ class InFlight(Inferences):
     def flatten(self, futures: Sequence[Future[Any]]) -> Outputs:
         """The outputs of a request of each model, those of one inference after another."""
         found = [future.result() for future in futures]
-        steps = zip(*found, strict=True) if self.pipelines[0].stateful else [found]
-        return [array for step in steps for outputs in step for array in outputs]
+        return [array for step in zip(*found, strict=True) for outputs in step for array in outputs]
 
     def check(self, limit: float) -> None:
         """Raise ``EngineFailureError`` if results in flight differ by over ``limit`` relative."""
@@ -130,15 +129,16 @@ class InFlight(Inferences):
             if difference:
                 raise EngineFailureError(Kind.INFEASIBLE, f"requests in flight: {difference}")
 
-    def time_window(self, window: int) -> float:
+    def find_timer(self) -> Callable[[], float]:
+        return self.time_window
+
+    def time_window(self) -> float:
         """Milliseconds between two results, or rounds, while ``requests`` are in flight.
 
         Neither the time until the pipeline is full counts nor that in which it empties.
-
-        Args:
-            window: Results that are timed, rounded up to a multiple of ``requests``.
+        So many results are timed as the window has, rounded up to a multiple of ``requests``.
         """
-        timed = self.requests * ceil(window / self.requests)
+        timed = self.requests * ceil(self.window / self.requests)
         free, ends = Semaphore(self.requests), list[float]()
         futures: list[Future[Any]] = []
         with self.execute() as executors:
@@ -247,7 +247,7 @@ class PipelineCompiler:
         Args:
             assignment: (n_units,) device indices.
             requests: In flight, of a placement on several devices; None is one more than stages.
-            window: Results timed at a stretch, where the best streams have to be found.
+            window: Results that a sample times.
         """
         started = perf_counter()
         devices = sorted(set(assignment.tolist()))
@@ -262,7 +262,7 @@ class PipelineCompiler:
             in_flight, streams = self.compile_alone(devices[0], window)
         else:
             specs = self.problem.devices
-            in_flight = self.build(assignment, specs, requests)
+            in_flight = self.build(assignment, specs, requests, window)
             streams = max(count_streams(specs[device]) for device in devices)
         compile_s = perf_counter() - started
         in_flight.check(self.engine.tolerance)
@@ -284,7 +284,11 @@ class PipelineCompiler:
         )
 
     def build(
-        self, assignment: IntArray, specs: Sequence[DeviceSpec], requests: int | None
+        self,
+        assignment: IntArray,
+        specs: Sequence[DeviceSpec],
+        requests: int | None,
+        window: int = 1,
     ) -> InFlight:
         engine, units, beat = self.engine, self.problem.units, self.engine.reporter.beat
         beat("compiling")
@@ -292,7 +296,7 @@ class PipelineCompiler:
             engine.core, engine.model, units.graph, assignment[units.of_operator], specs, requests
         )
         pipelines = group_by_model(engine.model, units.graph, stages, ports)
-        return InFlight.of(pipelines, engine.steps, beat)
+        return InFlight.of(pipelines, engine.steps, beat, window)
 
     def compile_alone(self, device: int, window: int) -> tuple[InFlight, int]:
         """A device alone with the streams and requests that give it most results a second.
@@ -303,7 +307,7 @@ class PipelineCompiler:
         if device not in self.best:
             self.best[device] = self.find_best(device, window)
         streams, requests = self.best[device]
-        return self.build_alone(device, streams, requests), streams
+        return self.build_alone(device, streams, requests, window), streams
 
     def find_best(self, device: int, window: int) -> tuple[int, int]:
         """The best of ``list_streams``, each with as many requests and with twice as many."""
@@ -311,21 +315,21 @@ class PipelineCompiler:
         for streams in list_streams(self.problem.devices[device]):
             for requests in (streams, 2 * streams):
                 try:
-                    options[streams, requests] = self.build_alone(device, streams, requests)
+                    options[streams, requests] = self.build_alone(device, streams, requests, window)
                 except CompileError:
                     if not options:
                         raise
         for one in options.values():
             one.run()
         race = Race(len(options))
-        race.run([partial(one.time_window, window) for one in options.values()], TUNING_WINDOWS)
+        race.run([one.time_window for one in options.values()], TUNING_WINDOWS)
         return list(options)[max(race.live, key=race.speedup)]
 
-    def build_alone(self, device: int, streams: int, requests: int) -> InFlight:
+    def build_alone(self, device: int, streams: int, requests: int, window: int) -> InFlight:
         """A device alone, with these streams and requests."""
         specs = list(self.problem.devices)
         specs[device] = with_streams(specs[device], streams)
-        return self.build(self.problem.single(device), specs, requests)
+        return self.build(self.problem.single(device), specs, requests, window)
 
 
 def list_streams(spec: DeviceSpec) -> list[int]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from placement_gym.workloads.objectives import Objective, find_objective
+
 
 @dataclass(frozen=True)
 class TimingProtocol:
@@ -18,7 +20,8 @@ class TimingProtocol:
         repeats: Largest number of counted inferences of candidate and reference, each.
         noise: Half-width of the uncertainty of a speed-up, as a fraction, that is good enough.
         racing: Whether a placement that is clearly slower than the best so far needs no more.
-        final_repeats: Inferences in each compilation of a finalist; windows are two.
+        final_repeats: Largest number of samples in each compilation of a finalist; an objective
+            may need less.
         final_compiles: Largest number of compilations of a finalist.
         final_noise: As ``noise``, of finalists that are about as fast as what they are compared
             with.
@@ -45,9 +48,14 @@ class TimingProtocol:
     window: int = 8
 
     @property
-    def in_flight(self) -> bool:
-        """True if the objective is throughput."""
-        return self.objective == "throughput"
+    def goal(self) -> Objective:
+        """The objective itself."""
+        return find_objective(self.objective)
+
+    @property
+    def final_rounds(self) -> int:
+        """Largest number of samples in each compilation of a finalist."""
+        return min(self.final_repeats, self.goal.final_repeats)
 
 
 FOR_FITTING = TimingProtocol(repeats=16, noise=0.03, racing=False)

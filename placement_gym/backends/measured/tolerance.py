@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.backends.measured.inferences import Inputs
 from placement_gym.backends.measured.outputs import MOST_BY_ROUNDING, relative_error
 from placement_gym.graph.quantization import is_quantized
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.tensors import Input, read_values
+from placement_gym.workloads.runs import Inputs
 
 if TYPE_CHECKING:
     import openvino as ov

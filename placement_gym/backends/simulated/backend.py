@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from placement_gym.backends.protocol import PENALTY, Batch, Measurement
-from placement_gym.base.arguments import LATENCY, MAX_NOISE, THROUGHPUT, check_not_negative
+from placement_gym.base.arguments import MAX_NOISE, check_not_negative
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray, UInt8
 from placement_gym.base.errors import UserError
 from placement_gym.problem.costs.semantics import Semantics
@@ -18,6 +18,7 @@ from placement_gym.problem.problem import Problem
 from placement_gym.schedules.held_bytes import held_bytes
 from placement_gym.schedules.limits import check_limits, count_bytes
 from placement_gym.schedules.simulator import Simulator
+from placement_gym.workloads.objectives import objective_of
 
 QUANTILE = 1.96
 """Of the normal distribution, for the half-width of a 95 % interval."""
@@ -55,7 +56,7 @@ class SimulatedBackend:
     @property
     def objective(self) -> str:
         """See ``Backend.objective``; the largest load is the time between two results."""
-        return THROUGHPUT if self.semantics.schedule == "load" else LATENCY
+        return objective_of(self.semantics.schedule).name
 
     @property
     def limits_weights(self) -> bool:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from placement_gym.base.arguments import check_not_negative, check_objective
+from placement_gym.base.arguments import check_not_negative
 from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.workloads.objectives import find_objective
 
 GAPS = ("op_gap_ms", "link_gap_ms", "memory_penalty_ms_per_gb")
 CHOICES = {
@@ -131,7 +132,7 @@ def parse_schedule(schedule: str | Mapping[str, Any] | Semantics, objective: str
     Raises:
         ValueError: A name is unknown, or axes exclude each other.
     """
-    check_objective(objective)
+    only = find_objective(objective).schedule
     if not isinstance(schedule, Semantics):
         axes = {"preset": schedule} if isinstance(schedule, str) else dict(schedule)
         name = axes.pop("preset", OF_SCHEDULE.get(str(axes.get("schedule")), "serial"))
@@ -144,7 +145,7 @@ def parse_schedule(schedule: str | Mapping[str, Any] | Semantics, objective: str
                 f"{[field.name for field in fields(Semantics)]}, not {schedule!r}"
             )
         schedule = replace(PRESETS[name], **axes)
-    if objective == "throughput":
-        counted = schedule.memory if schedule.memory in ("off", "static") else "static"
-        return Semantics("load", memory=counted)
-    return schedule
+    if only is None:
+        return schedule
+    counted = schedule.memory if schedule.memory in ("off", "static") else "static"
+    return Semantics(only, memory=counted)

@@ -42,13 +42,13 @@ from placement_gym.backends.measured.hetero import (
     compile_partition,
     set_affinities,
 )
-from placement_gym.backends.measured.outputs import sample_inputs
 from placement_gym.base.errors import CompileError
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
 from placement_gym.hardware.devices import TESTBED
 from placement_gym.models import load, prepare
+from placement_gym.workloads.samples import sample_inputs
 
 PLAIN = {"INFERENCE_PRECISION_HINT": "f32"}
 

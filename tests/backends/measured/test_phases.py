@@ -13,11 +13,12 @@ from testbed import build_here
 import placement_gym
 from placement_gym import Placement, UserError
 from placement_gym.backends.measured.in_process import MeasuredBackend
-from placement_gym.backends.measured.inferences import PhasedRequest, PhasedRun, PhaseTimes
-from placement_gym.backends.measured.outputs import relative_error, sample_steps
+from placement_gym.backends.measured.outputs import relative_error
 from placement_gym.base.arrays import IntArray
 from placement_gym.models import load
 from placement_gym.models.spec import ModelSpec
+from placement_gym.workloads.conversation import Conversation
+from placement_gym.workloads.phased import PhasedRequest, PhasedRun
 
 SCENARIO = "chat-6-8"
 
@@ -78,13 +79,13 @@ def test_handing_over_is_no_part_of_a_token() -> None:
     run.forget()
     run.times += [np.array([9.0, 1.0, 2.0])]
     run.handovers_ms += [0.5]
-    assert run.phases_ms() == PhaseTimes(9.0, 1.5, 0.5)
+    assert [*run.parts_ms().values()] == [9.0, 1.5, 0.5]
     request.handover_ms = 4.0
     request.hand_over = lambda: None  # type: ignore[method-assign]
     run.forget()
     run.run()
     assert run.times[0][1] < 0.0  # the four that were not spent are taken off
-    assert run.phases_ms().handover_ms == 4.0
+    assert run.parts_ms()["handover_ms"] == 4.0
 
 
 def decoder() -> MeasuredBackend:
@@ -109,7 +110,7 @@ def test_every_step_is_that_of_one_device(swapped: bool) -> None:
     assert candidate.compilation.memory_bytes == tuple(sum(held).tolist())
     assert candidate.compilation.n_submodels == (4 if swapped else 3)
     candidate.run()
-    assert candidate.summarize().handover_ms > 0.0
+    assert candidate.summarize().parts_ms["handover_ms"] > 0.0
     backend.close()
 
 
@@ -154,7 +155,7 @@ def test_a_program_of_its_own_decodes_under_two_placements() -> None:
         model, "CPU", {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
     )
     reference = plain.create_infer_request()
-    for step in sample_steps(model, SCENARIO):
+    for step in Conversation.parse(SCENARIO).sample_inputs(model):
         expected = reference.infer(dict(enumerate(step)))[0]
         for request in requests:  # each has a state of its own
             found = request.infer(dict(enumerate(step)))[0]

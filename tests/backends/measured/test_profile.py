@@ -36,6 +36,7 @@ from placement_gym.problem.costs.analytic import analytic
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.patterns import sample_placements
 from placement_gym.problem.problem import Problem
+from placement_gym.workloads.inference import Inference
 
 SHORT = TimingProtocol(warmup=0, repeats=2, fit_placements=0, counter_inferences=2)
 LINK_MS, MS_PER_MB, SUBMODEL_MS = 0.05, 0.4, 0.03
@@ -164,7 +165,7 @@ def test_too_few_measurements_are_no_profile() -> None:
 )
 def test_binding_shapes_is_advised_where_it_helps(reason: str, advised: bool) -> None:
     problem = build_simulated_problem(ModelSpec("tiny"), "cpu+dgpu").problem
-    graph = replace(problem.units.graph, data_shapes={"image": (1, 3, 64, 64)})
+    graph = replace(problem.units.graph, request=Inference({"image": (1, 3, 64, 64)}))
     problem = replace(problem, units=replace(problem.units, graph=graph))
     failed = [Measurement.failed(reason, 1.0) for _ in range(9)]
     placements, operator_ms = [problem.single(0)] * 9, np.ones((len(graph), 2))

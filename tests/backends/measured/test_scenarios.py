@@ -19,8 +19,7 @@ from testbed import build_here
 import placement_gym
 from placement_gym.backends.measured.candidate import Compilation, join_rounds
 from placement_gym.backends.measured.in_process import MeasuredBackend
-from placement_gym.backends.measured.inferences import PhaseTimes, ScenarioRun
-from placement_gym.backends.measured.outputs import relative_error, sample_steps
+from placement_gym.backends.measured.outputs import relative_error
 from placement_gym.backends.protocol import Measurement
 from placement_gym.deployment.evaluate import evaluate_placement
 from placement_gym.deployment.plan import plan
@@ -29,6 +28,7 @@ from placement_gym.models import load
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.placement import Placement
 from placement_gym.solvers.heuristics import propose_prefixes
+from placement_gym.workloads.conversation import Conversation, ConversationRun
 
 
 class FakeRequest:
@@ -63,35 +63,35 @@ def halves(backend: MeasuredBackend) -> NDArray[np.int64]:
 
 def test_every_run_begins_with_an_empty_state() -> None:
     request = FakeRequest()
-    run = ScenarioRun(request, [["prompt"], ["token"]], lambda step: None)
+    run = ConversationRun(request, [["prompt"], ["token"]], lambda step: None)
     run.run()
     assert request.calls == ["reset", "prompt", "token"] * 2
 
 
 def test_outputs_are_those_of_every_step() -> None:
     steps: Any = [["prompt"], ["token"], ["token"]]
-    run = ScenarioRun(FakeRequest(), steps, lambda step: None)
+    run = ConversationRun(FakeRequest(), steps, lambda step: None)
     assert [int(output[0]) for output in run.outputs()] == [1, 2, 3]
 
 
 def test_phases_are_timed_since_the_warm_up() -> None:
-    run = ScenarioRun(FakeRequest(), [[0], [1], [2]], lambda step: None)
+    run = ConversationRun(FakeRequest(), [[0], [1], [2]], lambda step: None)
     run.forget()
     run.times += [np.array(ms) for ms in ([9.0, 1.0, 2.0], [10.0, 3.0, 4.0], [11.0, 7.0, 8.0])]
-    assert run.phases_ms() == PhaseTimes(10.0, 3.5)
+    assert run.parts_ms() == {"prefill_ms": 10.0, "token_ms": 3.5}
     run.forget()
     assert not run.times
 
 
 def test_phases_of_a_finalist_are_medians_over_its_compilations() -> None:
     plain = Compilation(1, 1, 0, 0, (0,), 0.0)
-    rounds = [replace(plain, prefill_ms=ms, token_ms=ms / 2) for ms in (8.0, 2.0, 4.0)]
-    assert join_rounds(rounds) == replace(plain, prefill_ms=4.0, token_ms=2.0)
+    rounds = [replace(plain, parts_ms={"a_ms": ms, "b_ms": ms / 2}) for ms in (8.0, 2.0, 4.0)]
+    assert join_rounds(rounds) == replace(plain, parts_ms={"a_ms": 4.0, "b_ms": 2.0})
     assert join_rounds([plain, plain]) == plain
 
 
 def test_inputs_follow_the_scenario() -> None:
-    prefill, token, last = sample_steps(load("gpt"), "chat-5-2")
+    prefill, token, last = Conversation(5, 2).sample_inputs(load("gpt"))
     assert [array.shape for array in prefill] == [(1, 5)] * 3
     assert [array.shape for array in token] == [(1, 1), (1, 6), (1, 1)]
     assert prefill[2].tolist() == [[0, 1, 2, 3, 4]]
@@ -115,7 +115,7 @@ def test_an_input_is_not_guessed_from_a_part_of_its_name(
     x = ops.parameter(shape, kind, name=name)
     first, last = (
         np.asarray(values)
-        for (values,) in sample_steps(ov.Model([ops.result(x)], [x], "m"), "chat-4-4")[:5:4]
+        for (values,) in Conversation(4, 4).sample_inputs(ov.Model([ops.result(x)], [x], "m"))[:5:4]
     )
     assert first.shape == last.shape == tuple(shape)
     assert not (first == 1).all() or not shape
@@ -130,15 +130,13 @@ def test_names_of_export_tools_hold_in_unions_and_tensorflow() -> None:
         ops.parameter(shape, np.int64, name=name) for name, shape in zip(names, shapes, strict=True)
     ]
     model = ov.Model([ops.result(one) for one in inputs], inputs, "m")
-    _, token = sample_steps(model, "chat-4-1")
+    _, token = Conversation(4, 1).sample_inputs(model)
     values = [np.asarray(one).tolist() for one in token]
     assert values == [[[1] * 5], [[1] * 5], [[[4]]] * 3, [4], [0, 1]]
 
 
-def test_phases_of_a_measurement_are_kept_if_there_are_any() -> None:
-    plain = Measurement(1.0, 2.0)
-    phased = Measurement(1.0, 2.0, prefill_ms=0.5, token_ms=0.25)
-    assert "prefill_ms" not in plain.to_json()
+def test_parts_of_a_measurement_are_kept() -> None:
+    phased = Measurement(1.0, 2.0, parts_ms={"prefill_ms": 0.5, "token_ms": 0.25})
     assert Measurement.from_json(phased.to_json()) == phased
 
 
@@ -166,7 +164,7 @@ def test_placement_that_forgets_the_past_is_refused(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(backend, "steps", steps)
     measured = backend.evaluate(halves(backend))
     assert "differ" in measured.error
-    assert np.isnan(measured.token_ms)
+    assert np.isnan(measured.parts_ms["token_ms"])
     backend.close()
 
 

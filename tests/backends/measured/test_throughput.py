@@ -119,7 +119,7 @@ def test_streams_of_a_single_device_give_the_most_results(
 ) -> None:
     backend = build((DeviceSpec("CPU", threads=4), TWO[1]))
 
-    def scripted(in_flight: InFlight, window: int) -> float:
+    def scripted(in_flight: InFlight) -> float:
         streams = int(in_flight.stages[0].compiled.get_property("NUM_STREAMS"))
         return 10.0 - streams if in_flight.requests == streams == 2 else 10.0
 
@@ -153,7 +153,7 @@ def test_a_window_counts_neither_filling_nor_emptying(monkeypatch: pytest.Monkey
     clock = iter([0.0, 1.0, 100.0, *(100.0 + 2.0 * i for i in range(1, 7)), 500.0, 501.0, 502.0])
     monkeypatch.setattr(throughput, "perf_counter", lambda: next(clock))
     beats: list[str] = []
-    found = InFlight.of(in_flight.pipelines, in_flight.steps, beats.append).time_window(5)
+    found = InFlight.of(in_flight.pipelines, in_flight.steps, beats.append, 5).time_window()
     assert found == pytest.approx(2000.0)
     assert len(beats) == 3 + 6 + 3
 

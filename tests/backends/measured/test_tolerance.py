@@ -17,12 +17,7 @@ from testbed import backend, build_here, known_model, make
 from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.isolated import IsolatedBackend
-from placement_gym.backends.measured.outputs import (
-    check_expected,
-    compare_outputs,
-    relative_error,
-    sample_inputs,
-)
+from placement_gym.backends.measured.outputs import check_expected, compare_outputs, relative_error
 from placement_gym.backends.measured.profile import measure_profile
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.timing_protocol import QUICK as QUICK_PROFILE
@@ -34,6 +29,7 @@ from placement_gym.hardware.devices import PRESETS, TESTBED
 from placement_gym.models import load
 from placement_gym.models.shared_constants import separate_constants, shared_constants
 from placement_gym.models.spec import ModelSpec
+from placement_gym.workloads.samples import sample_inputs
 
 Measure = Callable[[], float | None]
 

@@ -1,15 +1,23 @@
-"""Requests of models with state: a prompt, then tokens one by one; shapes at each inference."""
+"""A conversation with a model with state: a prompt, then tokens one by one."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
 
 from placement_gym.base.errors import UserError
 from placement_gym.base.texts import last_line
-from placement_gym.models.named_inputs import GROWING_MASKS, batch_axis, is_named
-from placement_gym.models.shapes import bind_shapes, find_dynamic, input_names
+from placement_gym.models.named_inputs import BEAMS, GROWING_MASKS, POSITIONS, batch_axis, is_named
+from placement_gym.models.shapes import Shapes, find_dynamic
+from placement_gym.models.stateful import find_batch, is_stateful
+from placement_gym.models.tensors import Input, as_input
+from placement_gym.workloads.request import Request, Shaped
+from placement_gym.workloads.runs import Beat, EngineRequest, Inputs, StepsRun
+from placement_gym.workloads.samples import sample_input
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -28,13 +36,17 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Scenario:
+class Conversation(Request):
     """A prefill of ``prompt`` tokens on an empty state, then ``decoded`` inferences of a token
     each.
 
     Raises:
         UserError: One of them is less than 1.
     """
+
+    phased: ClassVar[bool] = True
+    separable: ClassVar[bool] = False
+    parts: ClassVar[Sequence[str]] = ("prefill_ms", "token_ms")
 
     prompt: int = PROMPT
     decoded: int = DECODED
@@ -44,7 +56,11 @@ class Scenario:
             raise UserError(f"{self.name!r}: a scenario has a prompt and decodes tokens, 1 or more")
 
     @classmethod
-    def parse(cls, name: str) -> Scenario:
+    def of(cls, model: ov.Model, scenario: str | None, data_shapes: Shapes | None) -> Self | None:
+        return cls.parse(scenario or "chat") if is_stateful(model) else None
+
+    @classmethod
+    def parse(cls, name: str) -> Self:
         """Read ``"chat"``, or ``"chat-128-32"``: a prompt of 128 tokens, then 32 decoded ones.
 
         Raises:
@@ -70,35 +86,54 @@ class Scenario:
         """Tokens that the state holds before each decoded one."""
         return range(self.prompt, self.prompt + self.decoded)
 
+    def list_shapes(self, model: ov.Model) -> Sequence[Shaped]:
+        """See ``Request.list_shapes``.
 
-def is_stateful(model: ov.Model) -> bool:
-    """Return whether a model keeps state between inferences."""
-    return bool(model.get_variables())
+        Work and sizes grow linearly with the tokens that the state holds, so the decoded tokens
+        cost as much as if one half of them were the first and the other half the last one.
+        """
+        steps, half = self.steps(), self.decoded / 2
+        shares = ((1.0, steps[0]), (half, steps[1]), (half, steps[-1]))
+        return [(count, shape_nodes_at_step(model, step)) for count, step in shares]
+
+    def sample_inputs(self, model: ov.Model) -> list[Inputs]:
+        """Those of ``samples``, but that positions count the tokens and each beam continues."""
+        rng = np.random.default_rng(0)
+        return [[sample_at_step(port, step, rng) for port in model.inputs] for step in self.steps()]
+
+    def start(self, request: EngineRequest, steps: Sequence[Inputs], beat: Beat) -> ConversationRun:
+        return ConversationRun(request, steps, beat)
+
+    def keywords(self) -> dict[str, Any]:
+        return {"scenario": self.name}
+
+    def list_lines(self) -> list[str]:
+        return [self.name]
+
+    def list_notes(self) -> list[str]:
+        return [f"latencies are those of scenario {self.name!r}"]
 
 
-def bind_batch(model: ov.Model) -> None:
-    """Bind the batch of every input, in place: that of an input where it is bound, else one.
+class ConversationRun(StepsRun):
+    """The inferences of a conversation, with the times of its prompt and of a token."""
 
-    HETERO fails on many splits of a model with state whose batch is dynamic.
-
-    Raises:
-        UserError: The model cannot have this batch.
-    """
-    batch = find_batch(model)
-    shapes: dict[str, list[int | str]] = {}
-    for port in model.inputs:
-        axis, sizes = batch_axis(port), [str(size) for size in port.get_partial_shape()]
-        if axis is not None and port.get_partial_shape()[axis].is_dynamic:
-            shapes[input_names(port)[0]] = [*sizes[:axis], batch, *sizes[axis + 1 :]]
-    if shapes:
-        bind_shapes(model, shapes)
+    def parts_ms(self) -> dict[str, float]:
+        times = np.stack(self.times)
+        prompt, tokens = times[:, 0], times[:, 1:]
+        return {
+            "prefill_ms": float(np.median(prompt)),
+            "token_ms": float(np.median(tokens.mean(axis=1))),
+        }
 
 
-def find_batch(model: ov.Model) -> int:
-    """Sequences that a model takes at a time: those of the first input that binds them, or one."""
-    axes = ((port.get_partial_shape(), batch_axis(port)) for port in model.inputs)
-    sizes = (shape[axis] for shape, axis in axes if axis is not None)
-    return next((size.get_length() for size in sizes if size.is_static), 1)
+def sample_at_step(port: ov.Output, step: Step, rng: np.random.Generator) -> Input:
+    shape, element_type = input_shape(port, step), port.get_element_type()
+    counts = element_type.is_integral() and shape
+    if counts and is_named(port, POSITIONS):
+        return as_input(np.broadcast_to(step.past + np.arange(shape[-1]), shape), element_type)
+    if counts and is_named(port, BEAMS):
+        return as_input(np.broadcast_to(np.arange(shape[0]), shape), element_type)
+    return sample_input(port, shape, rng)
 
 
 def input_shape(port: ov.Output, step: Step) -> tuple[int, ...]:

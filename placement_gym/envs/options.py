@@ -1,0 +1,26 @@
+"""Keywords that all environments share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from placement_gym.envs.rewards import GRADED
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvOptions:
+    """How an environment observes, rewards and ends; ``DevicePlacementEnv`` says what each means.
+
+    They do not depend on what evaluates placements.
+    """
+
+    reward: str = "log_speedup"
+    penalty: str = GRADED
+    horizon: int = 1
+    repair: bool = False
+    max_nodes: int | None = None
+    max_edges: int | None = None
+    max_devices: int | None = None
+    observe_graph: bool = True
+    observe_devices: bool = False
+    render_mode: str | None = None

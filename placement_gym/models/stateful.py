@@ -1,0 +1,41 @@
+"""Models that keep state between inferences, and the batch that they have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from placement_gym.models.named_inputs import batch_axis
+from placement_gym.models.shapes import bind_shapes, input_names
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+
+def is_stateful(model: ov.Model) -> bool:
+    """Return whether a model keeps state between inferences."""
+    return bool(model.get_variables())
+
+
+def bind_batch(model: ov.Model) -> None:
+    """Bind the batch of every input, in place: that of an input where it is bound, else one.
+
+    HETERO fails on many splits of a model with state whose batch is dynamic.
+
+    Raises:
+        UserError: The model cannot have this batch.
+    """
+    batch = find_batch(model)
+    shapes: dict[str, list[int | str]] = {}
+    for port in model.inputs:
+        axis, sizes = batch_axis(port), [str(size) for size in port.get_partial_shape()]
+        if axis is not None and port.get_partial_shape()[axis].is_dynamic:
+            shapes[input_names(port)[0]] = [*sizes[:axis], batch, *sizes[axis + 1 :]]
+    if shapes:
+        bind_shapes(model, shapes)
+
+
+def find_batch(model: ov.Model) -> int:
+    """Sequences that a model takes at a time: those of the first input that binds them, or one."""
+    axes = ((port.get_partial_shape(), batch_axis(port)) for port in model.inputs)
+    sizes = (shape[axis] for shape, axis in axes if axis is not None)
+    return next((size.get_length() for size in sizes if size.is_static), 1)

@@ -1,0 +1,102 @@
+"""What a latency is the time of: a request alone, or one of several in flight."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from placement_gym.base.arguments import check_integer
+from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.models.union import Member
+from placement_gym.workloads.request import Request
+
+
+@dataclass(frozen=True)
+class Objective(ABC):
+    """How requests of any kind follow each other; ``OBJECTIVES`` lists all.
+
+    Attributes:
+        name: As ``gym.make`` takes it.
+        repeats: Largest number of samples of a step, where the user states none.
+        final_repeats: Largest number of samples in each compilation of a finalist.
+        schedule: The only schedule that computes it; None if any other does.
+        suffix: Of the names of a plan's files: a model may have a plan for each objective.
+        serial: Whether requests have the devices for themselves, one after another.
+    """
+
+    name: str
+    repeats: int
+    final_repeats: int
+    schedule: str | None
+    suffix: str
+    serial: bool
+
+    @abstractmethod
+    def check_requests(self, requests: int | None) -> None:
+        """Raise ``UserError`` if so many requests cannot be in flight; None leaves it open."""
+
+    @abstractmethod
+    def check_rates(self, members: Iterable[Member]) -> None:
+        """Raise ``UserError`` if the rates of a union's models mean nothing."""
+
+    @abstractmethod
+    def describe_failure(self, request: Request) -> dict[str, Any]:
+        """What the measurement of a placement that failed has beside its latency."""
+
+
+class Latency(Objective):
+    """One request at a time."""
+
+    def check_requests(self, requests: int | None) -> None:
+        if requests is not None:
+            raise UserError(
+                "requests belong to objective='throughput': latency is that of one request"
+            )
+
+    def check_rates(self, members: Iterable[Member]) -> None:
+        if any(rate > 1 for _, rate in members):
+            raise UserError(
+                "rates say how often models run beside each other, which a latency has no place "
+                "for: use objective='throughput' (--objective throughput), or leave the rates out"
+            )
+
+    def describe_failure(self, request: Request) -> dict[str, Any]:
+        return {"parts_ms": dict.fromkeys(request.parts, float("nan"))}
+
+
+class Throughput(Objective):
+    """Several requests in flight: the time between two results."""
+
+    def check_requests(self, requests: int | None) -> None:
+        if requests is not None:
+            check_integer("requests (None: one more than stages)", requests, 1)
+
+    def check_rates(self, members: Iterable[Member]) -> None:
+        """Raise nothing: in a round each model runs as often as its rate says."""
+
+    def describe_failure(self, request: Request) -> dict[str, Any]:
+        return {"requests": 0, "streams": 0}
+
+
+# A window of a pipeline is many requests: further ones say little beside another compilation.
+LATENCY = Latency("latency", 6, 4, schedule=None, suffix="", serial=True)
+THROUGHPUT = Throughput("throughput", 4, 2, schedule="load", suffix="-throughput", serial=False)
+OBJECTIVES: dict[str, Objective] = {one.name: one for one in (LATENCY, THROUGHPUT)}
+
+
+def objective_of(schedule: str) -> Objective:
+    """The objective that a schedule computes."""
+    return next((one for one in OBJECTIVES.values() if one.schedule == schedule), LATENCY)
+
+
+def find_objective(name: Any) -> Objective:
+    """The objective that ``gym.make`` means.
+
+    Raises:
+        UserError: There is none of this name.
+    """
+    if name not in tuple(OBJECTIVES):
+        raise unknown_name("objective", name, OBJECTIVES)
+    return OBJECTIVES[name]

@@ -1,0 +1,72 @@
+"""The interface of requests: the inferences that are timed as one, and what follows from them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+
+from placement_gym.models.shapes import Shapes
+from placement_gym.workloads.runs import Beat, EngineRequest, Inferences, Inputs
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+
+Shaped: TypeAlias = "tuple[float, Mapping[str, ov.Node] | None]"
+"""How often an inference runs, and nodes by name with the shapes that they have in it."""
+
+
+class Request(ABC):
+    """What one request of a model runs. A kind of request is a file; ``kinds.KINDS`` lists them.
+
+    Attributes:
+        phased: Whether it begins with a prompt, which may have a placement of its own.
+        separable: Whether operators can be run one by one, on the values of one inference.
+        parts: Names of the times that it adds to a measurement, beside that of the whole.
+    """
+
+    phased: ClassVar[bool] = False
+    separable: ClassVar[bool] = True
+    parts: ClassVar[Sequence[str]] = ()
+
+    @classmethod
+    @abstractmethod
+    def of(cls, model: ov.Model, scenario: str | None, data_shapes: Shapes | None) -> Self | None:
+        """What runs of a model with these keywords of ``gym.make``; None if it is another kind.
+
+        Raises:
+            UserError: They do not fit the model.
+        """
+
+    @abstractmethod
+    def list_shapes(self, model: ov.Model) -> Sequence[Shaped]:
+        """The inferences of a request by their shapes; None leaves nodes as they are.
+
+        Costs are sums over them; tensors and states take memory as in the last, which may run 0
+        times.
+        """
+
+    @abstractmethod
+    def sample_inputs(self, model: ov.Model) -> list[Inputs]:
+        """(n_inferences,) the inputs of each inference, the same each time."""
+
+    @abstractmethod
+    def start(self, request: EngineRequest, steps: Sequence[Inputs], beat: Beat) -> Inferences:
+        """Run once with these inputs, and return what runs again."""
+
+    def repeat(self, steps: Sequence[Inputs]) -> Sequence[Inputs]:
+        """Inputs that each further run sets, an empty list for an inference that keeps them."""
+        return steps
+
+    @abstractmethod
+    def keywords(self) -> dict[str, Any]:
+        """The keywords of ``gym.make`` that make it again."""
+
+    @abstractmethod
+    def list_lines(self) -> list[str]:
+        """What a fingerprint of the model has of it."""
+
+    @abstractmethod
+    def list_notes(self) -> list[str]:
+        """What a user is told before it is measured."""

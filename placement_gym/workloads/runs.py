@@ -1,0 +1,106 @@
+"""Runs of a compiled placement: one inference, or several that are timed as one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placement_gym.base.arrays import FloatArray
+from placement_gym.models.tensors import Input, read_values
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+    from placement_gym.workloads.phased import PhasedRequest
+
+Inputs = list[Input]
+Outputs = list[NDArray[Any]]
+Beat = Callable[[str], object]
+EngineRequest: TypeAlias = "ov.InferRequest | PhasedRequest"
+KEPT = 1000
+"""Runs whose times are kept: the reference runs as long as the session lasts."""
+
+
+class Inferences(ABC):
+    """Inferences that a candidate runs each time it is timed."""
+
+    @abstractmethod
+    def run(self) -> None:
+        """Run once."""
+
+    @abstractmethod
+    def outputs(self) -> Outputs:
+        """The outputs of a run, to be compared with those of the reference device."""
+
+    def find_timer(self) -> Callable[[], float] | None:
+        """What takes a sample in ms in another way than by timing ``run``; None if nothing does."""
+        return None
+
+    def parts_ms(self) -> dict[str, float]:
+        """Median latencies of parts of a run since ``forget``, by names as in ``"token_ms"``."""
+        return {}
+
+    def models_ms(self) -> tuple[float, ...] | None:
+        """Median latencies of the models of a union since ``forget``; None for a single model."""
+        return None
+
+    def forget(self) -> None:
+        """Restart the timing of parts and models."""
+        return
+
+
+class SingleInference(Inferences):
+    """One inference; the inputs are set once."""
+
+    def __init__(self, request: EngineRequest, inputs: Inputs, beat: Beat) -> None:
+        self.request, self.beat = request, beat
+        request.infer(dict(enumerate(inputs)))
+
+    def run(self) -> None:
+        self.beat("an inference")
+        self.request.infer()
+
+    def outputs(self) -> Outputs:
+        return [read_values(tensor) for tensor in self.request.output_tensors]
+
+
+class StepsRun(Inferences):
+    """Several inferences, on a state that is reset before the first one.
+
+    Attributes:
+        times: (n_inferences,) ms of each run since ``forget``.
+    """
+
+    def __init__(self, request: EngineRequest, steps: Sequence[Inputs], beat: Beat) -> None:
+        self.request, self.beat = request, beat
+        self.steps = [dict(enumerate(inputs)) for inputs in steps]
+        self.times: deque[FloatArray] = deque(maxlen=KEPT)
+        self.run()
+
+    def run(self) -> None:
+        self.request.reset_state()
+        ends = [perf_counter()]
+        for inputs in self.steps:
+            self.beat("an inference")
+            self.request.infer(inputs)
+            ends.append(perf_counter())
+        self.times.append(np.diff(ends) * 1e3)
+
+    def outputs(self) -> Outputs:
+        """Those of every step, one after another."""
+        self.request.reset_state()
+        found: Outputs = []
+        for inputs in self.steps:
+            self.beat("an inference")
+            self.request.infer(inputs)
+            found += [read_values(tensor) for tensor in self.request.output_tensors]
+        return found
+
+    def forget(self) -> None:
+        self.times.clear()

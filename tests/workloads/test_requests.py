@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import openvino as ov
+import pytest
+from testbed import build_here
+
+from placement_gym.backends.measured.measuring import MeasuringBackend
+from placement_gym.models import load
+from placement_gym.models.spec import ModelSpec
+from placement_gym.problem.costs.analytic import analytic
+from placement_gym.problem.placement import Placement
+from placement_gym.workloads import kinds
+from placement_gym.workloads.inference import Inference
+from placement_gym.workloads.request import Shaped
+from placement_gym.workloads.runs import Inputs, StepsRun
+
+
+class Twice(Inference):
+    """The same inference again: a kind of request that only this file knows."""
+
+    parts = ("again_ms",)
+
+    @classmethod
+    def of(cls, model: ov.Model, scenario: str | None, data_shapes: Any) -> Twice | None:  # type: ignore[override]
+        return cls() if scenario == "twice" else None
+
+    def list_shapes(self, model: ov.Model) -> Sequence[Shaped]:
+        return [(1.0, None)] * 2
+
+    def sample_inputs(self, model: ov.Model) -> list[Inputs]:
+        return super().sample_inputs(model) * 2
+
+    def start(self, request: Any, steps: Sequence[Inputs], beat: Any) -> TwiceRun:  # type: ignore[override]
+        return TwiceRun(request, steps, beat)
+
+    def repeat(self, steps: Sequence[Inputs]) -> Sequence[Inputs]:
+        return steps
+
+    def keywords(self) -> dict[str, Any]:
+        return {"scenario": "twice"}
+
+    def list_lines(self) -> list[str]:
+        return ["twice"]
+
+
+class TwiceRun(StepsRun):
+    def parts_ms(self) -> dict[str, float]:
+        return {"again_ms": float(np.median(np.stack(self.times)[:, 1]))}
+
+
+@pytest.fixture
+def backend(monkeypatch: pytest.MonkeyPatch) -> MeasuringBackend:
+    monkeypatch.setattr(kinds, "KINDS", (Twice, *kinds.KINDS))
+    return build_here(ModelSpec("tiny", "op", scenario="twice"))
+
+
+def test_a_new_kind_of_request_is_measured_without_other_code(backend: MeasuringBackend) -> None:
+    problem = backend.problem
+    split = (np.arange(problem.n_units) % 2).astype(np.int64)
+    measured = backend.evaluate(split)
+    assert not measured.error
+    assert 0.0 < measured.parts_ms["again_ms"] < measured.latency_ms
+    assert Placement.of(problem, split).spec.scenario == "twice"
+    assert np.isnan(backend.failure("too large", split).parts_ms["again_ms"])
+
+
+def test_its_costs_are_sums_over_its_inferences(backend: MeasuringBackend) -> None:
+    graph, devices = backend.problem.units.graph, backend.problem.devices
+    once = build_here(ModelSpec("tiny", "op")).problem.units.graph
+    assert graph.fingerprint() != once.fingerprint()
+    double, single = analytic(graph, devices), analytic(once, devices)
+    np.testing.assert_allclose(double.operator_ms, 2.0 * single.operator_ms)
+    np.testing.assert_allclose(double.transfer_ms, 2.0 * single.transfer_ms)
+
+
+def test_other_models_run_what_they_ran(backend: MeasuringBackend) -> None:
+    assert kinds.make_request(load("gpt")).keywords() == {"scenario": "chat-64-16"}
+    assert kinds.make_request(load("tiny")) == Inference()
