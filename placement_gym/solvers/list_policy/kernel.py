@@ -52,6 +52,7 @@ def schedule_lists(
     (n, n_devices), n_units, n_limits = ms.shape, len(size), len(limit)
     place, finish = np.empty(n_units, np.int64), np.empty(n)
     free, taste, left = np.empty(n_devices), np.empty(n_devices), np.empty(n_limits)
+    ready, arriving = np.empty(n_devices), np.empty(n_devices)
     channel_free = np.empty(problem.n_channels)
     # the last schedule in which each tensor moved to each device, and when it arrived there
     moved = np.full((len(transfer_ms), n_devices), -1, np.int64)
@@ -70,10 +71,44 @@ def schedule_lists(
         for i in problem.sequence:
             u = unit[i]
             if place[u] < 0:
-                # the unit chooses: the smallest score, or most room if it fits nowhere
+                # the unit chooses, perhaps by other tastes than the last one
                 if rng.random() < w[LASTING]:
                     for d in range(n_devices):
                         taste[d] = w[STRENGTH] * rng.random()
+                # inputs whose makers have a device, on every device; those of the first operator
+                # have run
+                for d in range(n_devices):
+                    ready[d], arriving[d] = free[d], 0.0
+                latest, origin = -1.0, -1
+                for at in range(first_op[u], first_op[u + 1]):
+                    for r in range(first[ops[at]], first[ops[at] + 1]):
+                        m, t = maker[r], tensor[r]
+                        here = place[unit[m]]
+                        if here < 0:
+                            continue
+                        runs = at == first_op[u]
+                        if runs and finish[m] >= latest:
+                            latest, origin = finish[m], here
+                        for d in range(n_devices):
+                            known = not each_reader and moved[t, d] == k
+                            cost, there = 0.0, finish[m]
+                            if d != here and kind == LOAD:
+                                cost = 0.0 if known else boundary_ms[t, d]
+                                cost += 0.0 if moved[t, here] == k else boundary_ms[t, here]
+                            elif d != here:
+                                cost = 0.0 if known else transfer_ms[t, here, d]
+                                if known:
+                                    there = arrival[t, d]
+                                elif send[here, d] >= 0:
+                                    there = max(there, channel_free[send[here, d]])
+                                    if receive[here, d] >= 0:
+                                        there = max(there, channel_free[receive[here, d]])
+                                there += cost
+                            arriving[d] += cost
+                            if runs:
+                                ready[d] = max(ready[d], there)
+
+                # the smallest score wins, or most room if the unit fits nowhere
                 low = free.min()
                 chosen, roomiest, least, most = -1, -1, np.inf, -np.inf
                 for d in range(n_devices):
@@ -88,42 +123,14 @@ def schedule_lists(
                         roomiest, most = d, room
                     if size[u] > room:
                         continue
-                    # inputs whose makers have a device; those of the first operator have run
-                    ready, arriving, latest, elsewhere = free[d], 0.0, -1.0, 0.0
-                    for at in range(first_op[u], first_op[u + 1]):
-                        for r in range(first[ops[at]], first[ops[at] + 1]):
-                            m, t = maker[r], tensor[r]
-                            here = place[unit[m]]
-                            if here < 0:
-                                continue
-                            known = not each_reader and moved[t, d] == k
-                            cost, there = 0.0, 0.0
-                            if here != d and kind == LOAD:
-                                cost = 0.0 if known else boundary_ms[t, d]
-                                cost += 0.0 if moved[t, here] == k else boundary_ms[t, here]
-                            elif here != d:
-                                cost = 0.0 if known else transfer_ms[t, here, d]
-                            arriving += cost
-                            if at > first_op[u]:
-                                continue
-                            there = finish[m]
-                            if here != d and kind == OVERLAP:
-                                if known:
-                                    there = arrival[t, d]
-                                elif send[here, d] >= 0:
-                                    there = max(there, channel_free[send[here, d]])
-                                    if receive[here, d] >= 0:
-                                        there = max(there, channel_free[receive[here, d]])
-                                there += cost
-                            ready = max(ready, there)
-                            if finish[m] >= latest:
-                                latest, elsewhere = finish[m], 1.0 if here != d else 0.0
-                    if kind == SERIAL:
-                        ready = arriving
-                    elif kind == LOAD:
-                        ready = free[d] + arriving
-                    score += ready + (1.0 + w[MS]) * unit_ms[u, d] + w[ARRIVING] * arriving
-                    score += w[STICK] * elsewhere + w[WAITING] * (free[d] - low)
+                    if kind == OVERLAP:
+                        score += ready[d]
+                    else:
+                        score += arriving[d] + (free[d] if kind == LOAD else 0.0)
+                    score += (1.0 + w[MS]) * unit_ms[u, d] + w[ARRIVING] * arriving[d]
+                    score += w[WAITING] * (free[d] - low)
+                    if d != origin and origin >= 0:
+                        score += w[STICK]
                     if d == problem.host:
                         score += w[HOST]
                     if score < least:
@@ -137,7 +144,7 @@ def schedule_lists(
 
             # the operator runs there: inputs that are elsewhere move, once to each device
             d = place[u]
-            ready = free[d]
+            begin = free[d]
             for r in range(first[i], first[i + 1]):
                 m, t = maker[r], tensor[r]
                 here = place[unit[m]]
@@ -164,9 +171,9 @@ def schedule_lists(
                     arrival[t, d] = there
                 elif here != d:
                     there = arrival[t, d]
-                ready = max(ready, there)
+                begin = max(begin, there)
             if kind == OVERLAP:
-                finish[i] = ready + ms[i, d]
+                finish[i] = begin + ms[i, d]
                 free[d] = finish[i] + problem.gap_ms
             else:
                 finish[i] = 0.0

@@ -71,23 +71,12 @@ class ListScheduler:
 
     def convert(self, actions: FloatArray) -> FloatArray:
         """The weights of ``schedule_lists``, from (k, ``N_WEIGHTS``) actions."""
-        weights: FloatArray = MEANS + SCALES * round_significant(actions, DIGITS)
+        weights: FloatArray = MEANS + SCALES * actions
         weights[:, LASTING] = np.minimum(weights[:, LASTING], 0.0)
         weights[:, POWERS] = np.exp2(weights[:, POWERS])
         weights[:, PRICE] *= self.view.gain_ms
         weights[:, IN_MEAN_TIMES] *= self.view.mean_ms
         return round_significant(weights, DIGITS)
-
-    def compute_costs(self, places: UInt8, costs_ms: FloatArray) -> FloatArray:
-        """(k,) the simulator's costs of schedules in ms, infinite where one is infeasible."""
-        if self.exact:
-            return costs_ms
-        return np.array(
-            [
-                cost_ms(self.problem, self.simulator, place) if known < np.inf else np.inf
-                for place, known in zip(places, costs_ms, strict=True)
-            ]
-        )
 
     def find_best(
         self, actions: FloatArray, rng: np.random.Generator, number: int = 1
@@ -107,9 +96,7 @@ class ListScheduler:
         """
         places, costs_ms = self.schedule(actions, rng)
         if not np.isfinite(costs_ms).any():
-            places = self.repair(places[:SIMULATED])
-            costs_ms = np.zeros(len(places))
-            return self.compare(places, number)
+            return self.compare(self.repair(places[:SIMULATED]), number)
         order = np.argsort(costs_ms, kind="stable")
         order = order[np.isfinite(costs_ms[order])]
         if self.exact:
@@ -152,5 +139,3 @@ def draw_actions(rng: np.random.Generator, number: int) -> FloatArray:
     weights[:, LASTING] = -rng.integers(0, 9, number)
     return (weights - MEANS) / SCALES
 
-
-__all__ = ["N_WEIGHTS", "ListScheduler", "add_up", "draw_actions"]
