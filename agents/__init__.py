@@ -43,6 +43,7 @@ AGENTS: dict[str, str] = {
     "max-load": "agents.solvers:max_load",
     "greedy-fill": "agents.solvers:greedy_fill",
     "call-milp": "agents.solvers:call_milp",
+    "list-policy": "agents.list_policy.agent:ListPolicyAgent",
     "logits": "agents.logits.agent:make",
     "logits-multiscale": "agents.logits.agent:make_multiscale",
     "logits-groups": "agents.logits.agent:make_groups",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -13,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from placement_gym.base.arguments import check_integer, suggest_keywords
 from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.envs.stream_problem import MakeProblem, StreamProblem, keep_problems
+from placement_gym.envs.stream_problem import MakeProblem, StreamProblem, find_problem
 from placement_gym.envs.weights_action import make_weights_space, read_weights
 from placement_gym.graph.families.problems import SEEDS
 from placement_gym.graph.families.stream import (
@@ -21,7 +20,7 @@ from placement_gym.graph.families.stream import (
     MAX_EDGES,
     MAX_UNITS,
     MIN_UNITS,
-    make_stream_problem,
+    StreamProblems,
 )
 from placement_gym.graph.generated import FAMILIES
 from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
@@ -100,7 +99,9 @@ class StreamEnv(gym.Env[Any, Any]):
     | key | meaning |
     | --- | --- |
     | `latency_ms` | latency of the placement; the floor's before there is one |
+    | `reference_ms` | latency of the reference device, memory ignored |
     | `floor_ms` | latency of the floor |
+    | `speedup` | reference latency / latency |
     | `feasible` | True if the placement keeps all limits |
     | `problem` | the problem's seed |
 
@@ -169,20 +170,13 @@ class StreamEnv(gym.Env[Any, Any]):
         self.weighted, self.observes_graph = action == WEIGHTS, observation == GRAPH
         specs = None if devices is None else resolve_devices(devices, "simulated")
         n_devices = max(MAX_DEVICES, len(specs or ()))
-        self.find_problem: Callable[[int], StreamProblem] = keep_problems(
-            make_problem
-            or partial(
-                make_stream_problem,
-                families=families,
-                sizes=(least, most),
-                devices=specs,
-                schedule=schedule,
-            ),
-            max_nodes=most,
-            max_edges=MAX_EDGES,
-            max_devices=n_devices,
+        self.make_problem: MakeProblem = make_problem or StreamProblems(
+            None if families is None else tuple(families), (least, most), specs, schedule or ""
         )
-        self.problem_seed, self.left = seeds.start, 0
+        padded = {"max_nodes": most, "max_edges": MAX_EDGES, "max_devices": n_devices}
+        self.padded = tuple(padded.items())
+        self.left = 0
+        self.take(seeds.start)
         self.action_space: spaces.Space[Any] = make_weights_space()
         if not self.weighted:
             self.action_space = spaces.MultiDiscrete([n_devices] * most)
@@ -192,10 +186,13 @@ class StreamEnv(gym.Env[Any, Any]):
         if self.observes_graph:
             self.observation_space = self.current.observer.space()
 
-    @property
-    def current(self) -> StreamProblem:
-        """The problem of this episode."""
-        return self.find_problem(self.problem_seed)
+    def take(self, seed: int) -> None:
+        """Make the problem of a seed the current one."""
+        self.problem_seed, self.current = seed, self.find_problem(seed)
+
+    def find_problem(self, seed: int) -> StreamProblem:
+        """The problem of a seed, with its scheduler, statistics and floor."""
+        return find_problem(self.make_problem, seed, self.padded)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -214,9 +211,10 @@ class StreamEnv(gym.Env[Any, Any]):
             check_name("an option of reset", name, (PROBLEM,))
         if options:
             check_integer("option 'problem'", options[PROBLEM], 0)
-            self.problem_seed, self.left = int(options[PROBLEM]), 1
+            self.take(int(options[PROBLEM]))
+            self.left = 1
         elif seed is not None or not self.left:
-            self.problem_seed = self.seeds[int(self.np_random.integers(len(self.seeds)))]
+            self.take(self.seeds[int(self.np_random.integers(len(self.seeds)))])
             self.left = self.episodes
         self.left -= 1
         problem = self.current
@@ -248,7 +246,9 @@ class StreamEnv(gym.Env[Any, Any]):
         """The info of a placement."""
         return {
             "latency_ms": latency_ms,
+            "reference_ms": self.current.reference_ms,
             "floor_ms": self.current.floor_ms,
+            "speedup": self.current.reference_ms / latency_ms,
             "feasible": feasible,
             "problem": self.problem_seed,
         }

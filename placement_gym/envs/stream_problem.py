@@ -36,6 +36,7 @@ class StreamProblem:
     Attributes:
         scheduler: Its list scheduler, which has the problem and the simulator.
         statistics: (``N_STATISTICS``,) float32.
+        reference_ms: Latency of the reference device, memory ignored.
         floor_ms: Latency that rewards compare with: of the best of list scheduling by earliest
             finish, filling in order and single devices, repaired where they do not fit.
     """
@@ -52,19 +53,18 @@ class StreamProblem:
         self.simulator = Simulator(twin.problem.units, twin.costs, semantics)
         self.scheduler = ListScheduler(self.problem, self.simulator)
         self.statistics = compute_statistics(self.scheduler.view)
+        host = self.problem.single(self.problem.reference_device)
+        self.reference_ms = self.simulator.latency_ms(host.astype(np.uint8))
         self.floor_ms = self.compute_floor()
 
     def compute_floor(self) -> float:
-        """See the class; the host's latency, memory ignored, if none of these is feasible."""
+        """See the class; the reference's latency if none of these is feasible."""
         _, listed_ms = self.scheduler.find_best(np.zeros((1, N_WEIGHTS)), np.random.default_rng(0))
         simple = [fill_in_order(self.problem, self.simulator.costs)]
         simple += [self.problem.single(device) for device in range(len(self.problem.devices))]
         costs = [self.evaluate(place)[0] for place in simple]
         best = min(*listed_ms.tolist(), *costs)
-        if np.isfinite(best):
-            return float(best)
-        host = self.problem.single(self.problem.reference_device)
-        return self.simulator.latency_ms(host.astype(np.uint8))
+        return float(best) if np.isfinite(best) else self.reference_ms
 
     def evaluate(self, place: IntArray | UInt8) -> tuple[float, UInt8]:
         """The cost in ms of (n_units,) devices, infinite if infeasible; and the devices."""
@@ -101,6 +101,7 @@ class StreamProblem:
         )
 
 
-def keep_problems(make: MakeProblem, **sizes: int) -> Callable[[int], StreamProblem]:
-    """A function that makes problems by seed, and keeps the latest ``KEPT``."""
-    return lru_cache(KEPT)(lambda seed: StreamProblem(make(seed), sizes))
+@lru_cache(KEPT)
+def find_problem(make: MakeProblem, seed: int, sizes: tuple[tuple[str, int], ...]) -> StreamProblem:
+    """Make the problem of a seed, or return it where any environment has made it."""
+    return StreamProblem(make(seed), dict(sizes))

@@ -19,7 +19,7 @@ Info = dict[str, Any]
 
 
 class StreamVectorEnv(VectorEnv[Any, Any, NDArray[Any]]):
-    """``gym.make_vec("DevicePlacementStream-v0", num_envs=k)``: k streams that share problems.
+    """``gym.make_vec("DevicePlacementStream-v0", num_envs=k)``: k streams at once.
 
     Every episode ends in its first step, and the next one begins in the same
     (``AutoresetMode.SAME_STEP``); ``final_obs`` and ``final_info`` hold its end. Observations and
@@ -39,8 +39,6 @@ class StreamVectorEnv(VectorEnv[Any, Any, NDArray[Any]]):
     def __init__(self, num_envs: int = 1, **kwargs: Any) -> None:
         check_integer("num_envs", num_envs, 1)
         self.envs = [StreamEnv(**kwargs) for _ in range(num_envs)]
-        for env in self.envs:
-            env.find_problem = self.envs[0].find_problem
         self.num_envs = num_envs
         self.single_observation_space = self.envs[0].observation_space
         self.single_action_space = self.envs[0].action_space

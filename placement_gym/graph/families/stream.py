@@ -5,8 +5,7 @@ A seed is a problem, and belongs to one split, see ``problems.SEEDS``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,31 +35,33 @@ STREAM = 36
 """Second part of the seeds, so that problems are others than those of ``problems.make_problem``."""
 
 
-def make_stream_problem(
-    seed: int,
-    families: Sequence[str] | None = None,
-    sizes: tuple[int, int] = (MIN_UNITS, MAX_UNITS),
-    devices: tuple[DeviceSpec, ...] | None = None,
-    schedule: str | None = None,
-) -> SampledProblem:
-    """Make the problem of a seed, the same on every call.
+@dataclass(frozen=True)
+class StreamProblems:
+    """Makes the problem of a seed, the same on every call.
 
-    Args:
-        seed: Determines the split, and all that is drawn.
+    Attributes:
         families: Of graphs; None takes ``TRAINED``, and for the test split ``UNSEEN``, too.
         sizes: Fewest and most operators; small graphs are drawn as often as large ones.
         devices: On which to place; None draws two or four equal GPUs beside a host.
-        schedule: What a latency means; None draws ``"list"`` or ``"event"``.
+        schedule: What a latency means; empty draws ``"list"`` or ``"event"``.
     """
-    split, rng = split_of_seed(seed), np.random.default_rng([seed, STREAM])
-    known = TRAINED + UNSEEN if split == "test" else TRAINED
-    chosen = known if families is None else tuple(families)
-    family = chosen[rng.integers(len(chosen))]
-    model = draw_model(rng, family, seed, sizes)
-    drawn = "list" if rng.random() < 0.5 else "event"
-    semantics = {"schedule": drawn if schedule is None else schedule}
-    found = draw_devices(rng) if devices is None else devices
-    return SampledProblem(seed, split, family, model, found, semantics)
+
+    families: tuple[str, ...] | None = None
+    sizes: tuple[int, int] = (MIN_UNITS, MAX_UNITS)
+    devices: tuple[DeviceSpec, ...] | None = None
+    schedule: str = ""
+
+    def __call__(self, seed: int) -> SampledProblem:
+        """Make the problem of a seed, which also determines the split."""
+        split, rng = split_of_seed(seed), np.random.default_rng([seed, STREAM])
+        known = TRAINED + UNSEEN if split == "test" else TRAINED
+        families = self.families or known
+        family = families[rng.integers(len(families))]
+        model = draw_model(rng, family, seed, self.sizes)
+        schedule = "list" if rng.random() < 0.5 else "event"
+        devices = self.devices or draw_devices(rng)
+        semantics = {"schedule": self.schedule or schedule}
+        return SampledProblem(seed, split, family, model, devices, semantics)
 
 
 def draw_model(rng: np.random.Generator, family: str, seed: int, sizes: tuple[int, int]) -> str:

@@ -17,6 +17,8 @@ ONE, MANY = "one", "many"
 SHIPPED = (ONE, MANY)
 """Policies for one answer, and for the best of many."""
 Matrix = list[list[float]]
+MOST_SPREAD = 4.0
+"""Absolute value that no logarithm of a spread exceeds."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class ListPolicy:
         seen = (statistics - np.array(self.shift)) / np.array(self.scale)
         between = np.tanh(np.append(seen, 1.0) @ np.array(self.hidden))
         out = np.append(between, 1.0) @ np.array(self.output)
-        return out[:N_WEIGHTS], np.exp(out[N_WEIGHTS:])
+        return out[:N_WEIGHTS], np.exp(np.clip(out[N_WEIGHTS:], -MOST_SPREAD, MOST_SPREAD))
 
     def draw(self, statistics: FloatArray, number: int, rng: np.random.Generator) -> FloatArray:
         """(number, ``N_WEIGHTS``) actions, the most likely one first."""

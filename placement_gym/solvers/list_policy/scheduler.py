@@ -69,6 +69,14 @@ class ListScheduler:
         schedule_lists(self.view, self.convert(actions), rng, places, costs_ms)
         return places, costs_ms
 
+    def evaluate(self, actions: FloatArray, rng: np.random.Generator) -> tuple[UInt8, FloatArray]:
+        """As ``schedule``, with the simulator's latencies where times are estimates."""
+        places, costs_ms = self.schedule(actions, rng)
+        if not self.exact:
+            fits = np.isfinite(costs_ms)
+            costs_ms[fits] = self.simulator.latencies_ms(places[fits])
+        return places, costs_ms
+
     def convert(self, actions: FloatArray) -> FloatArray:
         """The weights of ``schedule_lists``, from (k, ``N_WEIGHTS``) actions."""
         weights: FloatArray = MEANS + SCALES * actions
