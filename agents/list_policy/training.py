@@ -35,7 +35,7 @@ PPO_SETTINGS: dict[str, Any] = {
     "n_epochs": 4,
     "learning_rate": 1e-3,
     "gamma": 0.0,
-    "policy_kwargs": {"net_arch": [HIDDEN], "log_std_init": -0.7},
+    "policy_kwargs": {"net_arch": [HIDDEN], "log_std_init": -1.0},
     "device": "cpu",
 }
 """Arguments of SB3's PPO, for ``PPO_ENVS`` environments."""

@@ -140,7 +140,7 @@ class StreamEnv(gym.Env[Any, Any]):
     def __init__(
         self,
         split: str = "train",
-        n_problems: int | None = 256,
+        n_problems: int | None = 128,
         families: Sequence[str] | None = None,
         sizes: Sequence[int] = (MIN_UNITS, MAX_UNITS),
         devices: DevicesArgument = None,

@@ -65,14 +65,11 @@ class StreamVectorEnv(VectorEnv[Any, Any, NDArray[Any]]):
         if len(seeds) != self.num_envs:
             raise UserError(f"seed must be a list of {self.num_envs} seeds, not {len(seeds)}")
         begun = [
-            env.reset(seed=one, options=options)
-            for env, one in zip(self.envs, seeds, strict=True)
+            env.reset(seed=one, options=options) for env, one in zip(self.envs, seeds, strict=True)
         ]
         return self.batch([one for one, _ in begun]), gather([info for _, info in begun])
 
-    def step(
-        self, actions: NDArray[Any]
-    ) -> tuple[Any, FloatArray, BoolArray, BoolArray, Info]:
+    def step(self, actions: NDArray[Any]) -> tuple[Any, FloatArray, BoolArray, BoolArray, Info]:
         """Place the problem of every environment, and begin the next episodes.
 
         Args:

@@ -78,6 +78,4 @@ def make_scheduler(env: Any) -> ListScheduler:
     """The list scheduler of an environment's problem and costs."""
     base = placement_env(env)
     semantics = find_semantics(base) or parse_schedule("serial", base.objective)
-    return ListScheduler(
-        base.problem, Simulator(base.problem.units, base.cost_table(), semantics)
-    )
+    return ListScheduler(base.problem, Simulator(base.problem.units, base.cost_table(), semantics))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +48,7 @@ class ListPolicy:
             UserError: There is no such policy and no such file.
         """
         if name in SHIPPED:
-            return cls(**json.loads((Path(__file__).parent / f"{name}.json").read_text()))
+            return load_shipped(str(name))
         if not Path(name).is_file():
             raise unknown_name("policy (or the file of one)", str(name), SHIPPED)
         return cls(**json.loads(Path(name).read_text()))
@@ -69,3 +70,9 @@ class ListPolicy:
         actions = means + spreads * rng.standard_normal((number, N_WEIGHTS))
         actions[0] = means
         return actions
+
+
+@cache
+def load_shipped(name: str) -> ListPolicy:
+    """The policy that comes with the package under a name of ``SHIPPED``."""
+    return ListPolicy(**json.loads((Path(__file__).parent / f"{name}.json").read_text()))

@@ -146,4 +146,3 @@ def draw_actions(rng: np.random.Generator, number: int) -> FloatArray:
     weights[:, STRENGTH] = np.where(rng.random(number) < 0.7, strengths, -99.0)
     weights[:, LASTING] = -rng.integers(0, 9, number)
     return (weights - MEANS) / SCALES
-

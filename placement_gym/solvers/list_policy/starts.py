@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from placement_gym.base.arrays import IntArray
 from placement_gym.problem.problem import Problem
 from placement_gym.schedules.simulator import Simulator
-from placement_gym.solvers.list_policy.policy import MANY, ListPolicy
+from placement_gym.solvers.list_policy.policy import MANY, load_shipped
 from placement_gym.solvers.list_policy.scheduler import ListScheduler, draw_actions
 from placement_gym.solvers.list_policy.statistics import compute_statistics
 
-STARTS = 3
-LEARNED, RANDOM = 48, 16
-"""Schedules of which the best are taken, and fewer in a large problem."""
-FEWEST, WORK = 4, 2_000_000
-"""Schedules in the largest problems; operators times devices that are scheduled in others."""
+BATCHES = (8, 0, 1), (40, 16, 2)
+"""Learned and random schedules, and how many of the best are starts: soon, and then of more."""
+FEWEST, WORK = 2, 2_000_000
+"""Schedules of a batch in the largest problems; operators times devices of all in others."""
 
 
 def propose_lists(
     problem: Problem, simulator: Simulator, rng: np.random.Generator
-) -> IntArray:
-    """(k, n_units) devices of at most ``STARTS`` list schedules, the best one first."""
+) -> Iterator[IntArray]:
+    """Yield (n_units,) devices of the best of some list schedules, then of more."""
     scheduler = ListScheduler(problem, simulator)
-    share = WORK / scheduler.view.ms.size / (LEARNED + RANDOM)
-    n_learned, n_random = (
-        max(min(number, int(share * number)), FEWEST // 2) for number in (LEARNED, RANDOM)
-    )
-    learned = ListPolicy.load(MANY).draw(compute_statistics(scheduler.view), n_learned, rng)
-    actions = np.concatenate([learned, draw_actions(rng, n_random)])
-    return scheduler.find_best(actions, rng, STARTS)[0].astype(np.int64)
+    policy, seen = load_shipped(MANY), compute_statistics(scheduler.view)
+    total = sum(learned + random for learned, random, _ in BATCHES)
+    share = min(WORK / (scheduler.view.ms.size * total), 1.0)
+    for learned, random, number in BATCHES:
+        drawn = policy.draw(seen, max(int(share * learned), FEWEST), rng)
+        actions = np.concatenate([drawn, draw_actions(rng, int(share * random))])
+        yield from scheduler.find_best(actions, rng, number)[0].astype(np.int64)

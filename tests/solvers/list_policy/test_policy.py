@@ -17,7 +17,7 @@ from placement_gym.schedules.limits import cost_ms
 from placement_gym.solvers.list_policy.list_problem import ListProblem
 from placement_gym.solvers.list_policy.policy import MANY, ONE, SHIPPED, ListPolicy
 from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS, draw_actions
-from placement_gym.solvers.list_policy.starts import STARTS, propose_lists
+from placement_gym.solvers.list_policy.starts import propose_lists
 from placement_gym.solvers.list_policy.statistics import (
     LARGEST,
     N_STATISTICS,
@@ -103,12 +103,9 @@ def test_the_most_likely_action_comes_first(name: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20_000, 20_008))
-def test_starts_of_a_search_are_feasible_and_sorted(seed: int) -> None:
+def test_starts_of_a_search_are_feasible(seed: int) -> None:
     problem = StreamProblem(make_problem(seed), {})
-    starts = propose_lists(problem.problem, problem.simulator, np.random.default_rng(0))
-    costs = [
-        cost_ms(problem.problem, problem.simulator, one.astype(np.uint8)) for one in starts
-    ]
-    assert 1 <= len(costs) <= STARTS
+    starts = [*propose_lists(problem.problem, problem.simulator, np.random.default_rng(0))]
+    costs = [cost_ms(problem.problem, problem.simulator, one.astype(np.uint8)) for one in starts]
+    assert 1 <= len(costs) <= 3
     assert np.isfinite(costs).all()
-    assert costs == sorted(costs)
