@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from math import comb
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import torch
 from stable_baselines3 import PPO

@@ -20,7 +20,7 @@ from placement_gym.solvers.list_policy.kernel import (
     STRENGTH,
     schedule_lists,
 )
-from placement_gym.solvers.list_policy.list_problem import ListProblem, add_up, is_exact
+from placement_gym.solvers.list_policy.list_problem import ListProblem, is_exact
 from placement_gym.solvers.merge import merge_submodels
 from placement_gym.solvers.repair import RepairPrices, repair
 
@@ -112,7 +112,7 @@ class ListScheduler:
         return self.compare(places[order[: max(SIMULATED, number)]], number)
 
     def compare(self, places: UInt8, number: int) -> tuple[UInt8, FloatArray]:
-        """The best of (k, n_units) placements by the simulator, with as few submodels as allowed."""
+        """The best of (k, n_units) placements by the simulator, with few enough submodels."""
         if self.problem.max_submodels is not None:
             merged = [
                 merge_submodels(self.problem, self.simulator, place.astype(np.int64))

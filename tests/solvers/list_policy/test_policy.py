@@ -88,7 +88,7 @@ def test_a_policy_is_saved_and_loaded(tmp_path: Path) -> None:
     policy.save(tmp_path / "policy.json")
     assert ListPolicy.load(tmp_path / "policy.json") == policy
     assert (tmp_path / "policy.json").stat().st_size < 20_000
-    with pytest.raises(UserError, match="'one' and 'many'|one, many|many"):
+    with pytest.raises(UserError, match="many"):
         ListPolicy.load("neither")
 
 
