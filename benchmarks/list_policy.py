@@ -25,7 +25,7 @@ from placement_gym.solvers import list_policy
 from placement_gym.solvers.list_policy.policy import MANY, ONE, ListPolicy
 from placement_gym.solvers.list_policy.scheduler import draw_actions
 
-TRAININGS = {ONE: (1, 600, 900), MANY: (8, 300, 300)}
+TRAININGS = {ONE: (1, 600, 900), MANY: (8, 600, 900)}
 """``k``, problems and updates of each policy."""
 VALIDATED, SIZES = 60, (1, 8, 100)
 STREAM = StreamProblems()

@@ -1,11 +1,13 @@
 """Placing graphs that no policy has seen, within milliseconds of processor time.
 
     python benchmarks/stream.py --rows rows.jsonl --problems 100
+    python benchmarks/stream.py --rows published.jsonl --data DNN_PARTITIONING PIPEDREAM
     python benchmarks/stream.py --rows docs/results/stream-rows.jsonl.gz --tables
 
 Problems are those of ``DevicePlacementStream-v0``, of the test split or of ``--split validation``.
 Seconds are of the process, from when a problem is known to an answer: schedulers and statistics
-are made within them. Answers of estimates are simulated within them as well.
+are made within them. Answers of estimates are simulated within them as well. ``--data`` places
+published inputs, on accelerators with little memory, by list schedules alone.
 """
 
 from __future__ import annotations
@@ -15,21 +17,26 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from time import process_time
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
 from common import (
+    BY_RANK,
     Describe,
     Row,
+    columns_of,
     combine,
     describe_mean,
     group_by,
+    make_env,
     make_parser,
     print_groups,
     read_rows,
     run_missing,
 )
+from floors import find_models
 
 from agents.list_policy.training import PPO_NAME, export_ppo, make_trainer
 from placement_gym.base.arrays import IntArray
@@ -53,6 +60,9 @@ TIMES_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 SAMPLES = (1, 8, 20, 100)
 RANDOM_SAMPLES = (*SAMPLES, 1000)
 PPO_EPISODES = 16_384
+DEVICES = ("1cpu+2acc@0.3", "1cpu+4acc@0.2")
+SIMPLE = {"granularity": "op", "observe_graph": False}
+PUBLISHED_SEEDS, PUBLISHED_SAMPLES = 3, (1, 8, 20, 100, 500)
 WARM = 3
 """Problems that are placed untimed, so that compiled code is loaded."""
 
@@ -63,10 +73,14 @@ def main() -> None:
     parser.add_argument("--problems", type=int, default=1000, help="how many (%(default)s)")
     parser.add_argument("--split", default="test", help="test or validation (%(default)s)")
     parser.add_argument("--seeds", default="0,1,2", help="of trainings of PPO (%(default)s)")
+    parser.add_argument("--data", type=Path, nargs="+", help="folders of published inputs")
     parser.add_argument("--tables", action="store_true", help="print tables of the rows alone")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    print_tables(read_rows(options.rows) if options.tables else run(options))
+    if options.data:
+        print_published(run_published(options))
+    else:
+        print_tables(read_rows(options.rows) if options.tables else run(options))
 
 
 def run(options: argparse.Namespace) -> list[Row]:
@@ -193,6 +207,41 @@ def watch(search: Any, began: float) -> Iterator[tuple[str, float, float]]:
             return
         search.note(state)
         known = search.best.ms
+
+
+def run_published(options: argparse.Namespace) -> list[Row]:
+    """Place published inputs that have no row; returns all rows."""
+    files = find_models(options.data)
+    jobs = combine(model=files, devices=DEVICES, seed=range(PUBLISHED_SEEDS))
+    arms = {"random weights": None, "one": ListPolicy.load(ONE), "many": ListPolicy.load(MANY)}
+
+    def place_published(model: str, devices: str, seed: int) -> Row:
+        env = make_env(files[model][0], devices=devices, schedule=BY_RANK, **SIMPLE)
+        problem: Any = SimpleNamespace(
+            problem=env.problem,
+            simulator=env.backend.simulator,  # type: ignore[attr-defined]
+        )
+        curves = {
+            name: run_lists(policy, PUBLISHED_SAMPLES, problem, seed)
+            for name, policy in arms.items()
+        }
+        return {"arms": curves}
+
+    return run_missing(options.rows, jobs, place_published)
+
+
+def print_published(rows: Sequence[Row]) -> None:
+    """Print the mean score of each arm by the number of schedules."""
+    runs: list[Row] = []
+    for mine in group_by(rows, "model", "devices").values():
+        best_ms = min(cell[1] for row in mine for curve in row["arms"].values() for cell in curve)
+        runs += [
+            {"arm": arm, "schedules": label, "score": best_ms / ms}
+            for row in mine
+            for arm, curve in row["arms"].items()
+            for label, ms, _ in curve
+        ]
+    print_groups(runs, ["arm"], columns_of(runs, "schedules", partial(describe, "score")))
 
 
 def list_runs(rows: Sequence[Row]) -> list[Row]:

@@ -6,18 +6,21 @@ import json
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.base.errors import unknown_name
-from placement_gym.base.files import write_text
+from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.files import is_path, write_text
 from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS
+from placement_gym.solvers.list_policy.statistics import N_STATISTICS
 
 ONE, MANY = "one", "many"
 SHIPPED = (ONE, MANY)
 """Policies for one answer, and for the best of many."""
 Matrix = list[list[float]]
+MEGABYTES = 1
 MOST_SPREAD = 4.0
 """Absolute value that no logarithm of a spread exceeds."""
 
@@ -45,13 +48,39 @@ class ListPolicy:
         """Load a policy that comes with the package, or a file of ``save``.
 
         Raises:
-            UserError: There is no such policy and no such file.
+            FileError: The file cannot be read.
+            UserError: There is no such policy, or the file holds none; the message says why.
         """
+        from placement_gym.base.schemas.reading import load_valid
+
         if name in SHIPPED:
             return load_shipped(str(name))
-        if not Path(name).is_file():
+        if not is_path(name):
             raise unknown_name("policy (or the file of one)", str(name), SHIPPED)
-        return cls(**json.loads(Path(name).read_text()))
+        return load_valid(name, cls.of, "a list policy", MEGABYTES)
+
+    @classmethod
+    def of(cls, values: Any) -> ListPolicy:
+        """The inverse of ``dataclasses.asdict``.
+
+        Raises:
+            UserError: The contents are not valid; the message names the field.
+        """
+        from placement_gym.base.schemas.files import ListPolicyFields
+        from placement_gym.base.schemas.reading import check
+
+        policy = cls(**check(ListPolicyFields, values).model_dump())
+        n_hidden = len(policy.output) - 1
+        for name, rows, columns in (
+            ("hidden", N_STATISTICS + 1, n_hidden),
+            ("output", n_hidden + 1, 2 * N_WEIGHTS),
+        ):
+            matrix: Matrix = getattr(policy, name)
+            if len(matrix) != rows or {len(row) for row in matrix} != {columns}:
+                raise UserError(f"{name} must have {rows} rows of {columns} numbers")
+        if not len(policy.shift) == len(policy.scale) == N_STATISTICS:
+            raise UserError(f"shift and scale must have {N_STATISTICS} numbers each")
+        return policy
 
     def save(self, path: str | Path) -> None:
         """Write it as JSON."""
