@@ -27,6 +27,11 @@ ENVS: tuple[dict[str, Any], ...] = (
         "id": "DevicePlacementPerUnitSim-v0",
         "entry_point": "placement_gym.envs.simulated_env:simulated_per_unit",
     },
+    {
+        "id": "DevicePlacementStream-v0",
+        "entry_point": "placement_gym.envs.stream:StreamEnv",
+        "vector_entry_point": "placement_gym.envs.stream_vector:StreamVectorEnv",
+    },
 )
 
 

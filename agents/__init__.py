@@ -51,6 +51,7 @@ AGENTS: dict[str, str] = {
     "balance": "agents.solvers:balance",
     "max-load": "agents.solvers:max_load",
     "greedy-fill": "agents.solvers:greedy_fill",
+    "list-policy": "agents.list_policy.agent:ListPolicyAgent",
     "logits": "agents.logits.agent:make",
     "logits-multiscale": "agents.logits.agent:make_multiscale",
     "logits-groups": "agents.logits.agent:make_groups",

@@ -119,6 +119,9 @@ ABOUT: dict[str, About] = {
     "greedy-fill": About(
         SOLVER, "for accelerators that are called like functions", model=("calls",)
     ),
+    "list-policy": About(
+        LEARNED, "list schedules by weights from a policy that other graphs trained"
+    ),
     "logits": About(LEARNED, "REINFORCE on a logit for each unit and device: the simplest learner"),
     "logits-multiscale": About(LEARNED, "the same, with logits for runs of units of every size"),
     "logits-groups": About(LEARNED, "the same, and learns which units follow a producer"),

@@ -1,60 +1,68 @@
-"""One policy for new graphs: trained across generated problems, then given 1,000 unseen ones.
+"""Placing graphs that no policy has seen, within milliseconds of processor time.
 
-    python benchmarks/stream.py --folder FOLDER --rows rows.jsonl    # trains what has no file yet
+    python benchmarks/stream.py --rows rows.jsonl --problems 100
+    python benchmarks/stream.py --rows published.jsonl --data DNN_PARTITIONING PIPEDREAM
     python benchmarks/stream.py --rows docs/results/stream-rows.jsonl.gz --tables
-    python benchmarks/stream.py --rows docs/results/stream-rows.jsonl.gz --picture stream.png
 
-Networks are trained on problems of one set of seeds and judged on those of another, ``--split
-validation`` to choose settings. Seconds are of the process, from when a problem is known to an
-answer: features are computed within them, and a policy that learns is made and reads its file.
+Problems are those of ``DevicePlacementStream-v0``, of the test split or of ``--split validation``.
+Seconds are of the process, from when a problem is known to an answer: schedulers and statistics
+are made within them. Answers of estimates are simulated within them as well. ``--data`` places
+published inputs, on accelerators with little memory, by list schedules alone.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import product
 from pathlib import Path
+from time import process_time
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
 from common import (
+    BY_RANK,
     Describe,
-    Meter,
     Row,
     columns_of,
     combine,
     describe_mean,
     group_by,
+    make_env,
     make_parser,
     print_groups,
     read_rows,
     run_missing,
 )
-from stream_problems import MAX_DEVICES, SIZES, UNSEEN, make_problem
-from stream_training import WAYS, find_file
+from floors import find_models
 
-import agents
-from agents.placeto import PlacetoPolicy
-from agents.placeto.agent import without_graph
-from agents.placeto.transfer import ZeroShot
-from placement_gym.envs.simulated_env import SimulatedEnv
-from placement_gym.graph.families.problems import SEEDS
-from placement_gym.schedules.simulator import Simulator
-from placement_gym.solvers.heuristics import propose_single_devices
+from agents.list_policy.training import PPO_NAME, export_ppo, make_trainer
+from placement_gym.base.arrays import IntArray
+from placement_gym.envs.stream import StreamEnv
+from placement_gym.envs.stream_problem import StreamProblem
+from placement_gym.graph.families.stream import UNSEEN
+from placement_gym.problem.patterns import random_blocks
+from placement_gym.schedules.limits import cost_ms
+from placement_gym.solvers.list_policy.policy import MANY, ONE, ListPolicy
+from placement_gym.solvers.list_policy.scheduler import ListScheduler, draw_actions
+from placement_gym.solvers.list_policy.statistics import compute_statistics
 from placement_gym.solvers.list_scheduling import heft
-from placement_gym.solvers.search import AnytimeSearch
+from placement_gym.solvers.search import anytime
 
-Arm = Callable[[SimulatedEnv, int], None]
-"""Lets something evaluate placements of an environment; with a seed."""
-EVALUATIONS, FEW = 100, 20
-"""Placements of an arm that evaluates several."""
-UNTRAINED = ""
-"""The network of rows of arms that have none."""
+Curve = list[tuple[str, float, float]]
+"""Label, latency in ms and CPU seconds of each answer of an arm."""
+Arm = Callable[[StreamProblem, int], Curve]
+"""Places a problem; with a seed."""
+TIMES_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
+"""When the best placement of a search is looked at."""
+SAMPLES = (1, 8, 20, 100)
+RANDOM_SAMPLES = (*SAMPLES, 1000)
+PPO_EPISODES = 16_384
+DEVICES = ("1cpu+2acc@0.3", "1cpu+4acc@0.2")
+SIMPLE = {"granularity": "op", "observe_graph": False}
+PUBLISHED_SEEDS, PUBLISHED_SAMPLES = 3, (1, 8, 20, 100, 500)
 WARM = 3
 """Problems that are placed untimed, so that compiled code is loaded."""
 
@@ -62,241 +70,230 @@ WARM = 3
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--rows", type=Path, required=True, help="rows, added to and read")
-    parser.add_argument("--folder", type=Path, default=Path(), help="of networks (%(default)s)")
     parser.add_argument("--problems", type=int, default=1000, help="how many (%(default)s)")
     parser.add_argument("--split", default="test", help="test or validation (%(default)s)")
-    parser.add_argument("--networks", default="graph-groups,GO", help="of WAYS (%(default)s)")
-    parser.add_argument("--seeds", default="0", help="of the trainings, as 0,1,2 (%(default)s)")
+    parser.add_argument("--seeds", default="0,1,2", help="of trainings of PPO (%(default)s)")
+    parser.add_argument("--data", type=Path, nargs="+", help="folders of published inputs")
     parser.add_argument("--tables", action="store_true", help="print tables of the rows alone")
-    parser.add_argument("--picture", type=Path, help="draw the rows' picture instead")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    if options.picture:
-        draw(read_rows(options.rows), options.picture)
+    if options.data:
+        print_published(run_published(options))
     else:
         print_tables(read_rows(options.rows) if options.tables else run(options))
 
 
 def run(options: argparse.Namespace) -> list[Row]:
-    """Train the networks that have no file, and place what has no row; returns all rows."""
-    problems = SEEDS[options.split][: options.problems]
-    groups = {(UNTRAINED, 0): list_untrained()}
-    seeds = map(int, options.seeds.split(","))
-    for name, seed in product(options.networks.split(","), seeds):
-        groups[name, seed] = Network(name, find_file(options.folder, name, seed)).list_arms()
-    for (name, seed), arms in groups.items():
-        for problem in SEEDS["train"][:WARM]:
-            place_all(arms, problem)
-        jobs = combine(problem=problems, network=[name], training_seed=[seed])
-        run_missing(options.rows, jobs, partial(place_all, arms))
-    return read_rows(options.rows)
+    """Train PPO, and place the problems that have no row; returns all rows."""
+    env = StreamEnv(options.split, options.problems)
+    arms = list_arms(env, [int(seed) for seed in options.seeds.split(",")])
+    train = StreamEnv("train", WARM)
+    for seed in train.seeds:
+        place_all(train, arms, seed)
+    return run_missing(options.rows, combine(problem=env.seeds), partial(place_all, env, arms))
 
 
-def list_untrained() -> dict[str, Arm]:
-    """What is compared with networks, by name."""
-    arms: dict[str, Arm] = {"best single device": run_single, "HEFT": run_heft}
-    for n in (1, FEW, EVALUATIONS):
-        arms[f"list sampling, {n}"] = partial(sample_lists, n)
-    arms[f"random blocks, {EVALUATIONS}"] = partial(run_agent, "random-blocks", {})
-    arms[f"annealing, {EVALUATIONS}"] = partial(run_agent, "annealing", {"start": "random"})
+def list_arms(env: StreamEnv, ppo_seeds: Sequence[int]) -> dict[str, Arm]:
+    """What is compared, by name."""
+    one, many = ListPolicy.load(ONE), ListPolicy.load(MANY)
+    arms: dict[str, Arm] = {
+        "HEFT": run_heft,
+        "random blocks": run_blocks,
+        "random weights": partial(run_lists, None, RANDOM_SAMPLES),
+        "list-policy, one": partial(run_lists, one, (1,)),
+        "list-policy, one, other statistics": partial(run_lists, one, (1,), others=env),
+        "list-policy, many": partial(run_lists, many, SAMPLES),
+        "search": partial(run_search, True),
+        "search without learned starts": partial(run_search, False),
+    }
+    for seed in ppo_seeds:
+        began = process_time()
+        trainer: Any = make_trainer(seed, PPO_NAME)
+        policy = export_ppo(trainer.learn(PPO_EPISODES))
+        print(f"PPO, seed {seed}: {process_time() - began:.1f} CPU s", flush=True)
+        arms[f"PPO, seed {seed}"] = partial(run_lists, policy, (1, 20))
     return arms
 
 
-def place_all(arms: dict[str, Arm], problem: int, **_: Any) -> Row:
-    """What each arm reaches on a problem: latency in ms, evaluations, infeasible ones, CPU s."""
-    sampled = make_problem(problem)
-    env = SimulatedEnv(
-        **sampled.env_kwargs(), repair=True, observe_graph=False, max_devices=MAX_DEVICES
-    )
-    devices = sampled.devices
+def place_all(env: StreamEnv, arms: dict[str, Arm], problem: int) -> Row:
+    """What each arm reaches on a problem."""
+    found = env.find_problem(problem)
     return {
-        "family": sampled.family,
-        "units": env.problem.n_units,
-        "devices": len(devices),
-        "limit": devices[-1].weight_share,
-        "link": devices[-1].roofline,
-        "schedule": sampled.semantics["schedule"],
-        "arms": {name: place(env, arm, problem) for name, arm in arms.items()},
+        "problem": problem,
+        "family": found.sampled.family,
+        "units": found.problem.n_units,
+        "limited": found.problem.limited,
+        "schedule": found.simulator.semantics.schedule,
+        "arms": {name: arm(found, problem) for name, arm in arms.items()},
     }
 
 
-def place(env: SimulatedEnv, arm: Arm, seed: int) -> tuple[float | None, int, int, float]:
-    """Latency in ms, None if nothing was feasible; evaluations, infeasible ones, and CPU s."""
-    env.observer = replace(env.observer)  # features are computed again
-    reference_ms = env.reference.reference_ms
-    meter = Meter(env.backend, (sys.maxsize,))
-    with env.with_backend(meter):
-        arm(env, seed)
-    seconds = round(meter.cpu_s, 5)
-    best_ms = reference_ms / meter.curve[-1][2] if meter.curve else None
-    return best_ms, meter.evaluations, meter.n_infeasible, seconds
+def run_heft(problem: StreamProblem, _: int) -> Curve:
+    """HEFT's placement, repaired."""
+    began = process_time()
+    cost, _ = problem.repair(heft(problem.problem, problem.simulator.costs))
+    return [("1", cost, process_time() - began)]
 
 
-def run_single(env: SimulatedEnv, _: int) -> None:
-    """Every device alone, as it is: what does not fit is infeasible."""
-    singles = [placement for _, placement in propose_single_devices(env.problem)]
-    env.backend.evaluate_batch(np.stack(singles))
+def run_blocks(problem: StreamProblem, seed: int) -> Curve:
+    """The best of 100 placements in random blocks, repaired."""
+    began, rng = process_time(), np.random.default_rng(seed)
+    places = np.stack([random_blocks(problem.problem, rng) for _ in range(100)]).astype(np.uint8)
+    fitting = problem.scheduler.repair(places)
+    cost = min(cost_ms(problem.problem, problem.simulator, place) for place in fitting)
+    return [("100", cost, process_time() - began)]
 
 
-def run_heft(env: SimulatedEnv, _: int) -> None:
-    env.evaluate(heft(env.problem, env.cost_table()))
-
-
-def sample_lists(n: int, env: SimulatedEnv, seed: int) -> None:
-    """Evaluate the best of ``n`` list schedules with random preferences and prices of memory."""
-    simulator = Simulator(env.problem.units, env.cost_table(), env.exact.semantics)
-    search = AnytimeSearch(env.problem, simulator, np.random.default_rng(seed))
-    for _ in range(n):
-        search.note(search.build())
-    env.evaluate(search.best.place.astype(np.int64))
-
-
-def run_agent(name: str, kwargs: dict[str, Any], env: SimulatedEnv, seed: int) -> None:
-    agents.make(name, env, seed, **kwargs).learn(EVALUATIONS)
-
-
-class Network:
-    """A trained policy that is kept from problem to problem, as a compiler would keep it.
+def run_lists(
+    policy: ListPolicy | None,
+    sizes: Sequence[int],
+    problem: StreamProblem,
+    seed: int,
+    others: StreamEnv | None = None,
+) -> Curve:
+    """The best of so many list schedules, of which each number is drawn anew.
 
     Args:
-        name: Of ``WAYS``.
-        file: Of its weights.
+        policy: Draws their weights; None draws random ones.
+        sizes: Numbers of schedules.
+        problem: What is placed.
+        seed: Of all draws.
+        others: The policy sees statistics of another problem of these.
     """
+    curve: Curve = []
+    for size in sizes:
+        began, rng = process_time(), np.random.default_rng(seed)
+        scheduler = ListScheduler(problem.problem, problem.simulator)
+        if policy is None:
+            actions = draw_actions(rng, size)
+        else:
+            seen = compute_statistics(scheduler.view)
+            if others is not None:
+                wrong = others.seeds[(seed + 7) % len(others.seeds)]
+                seen = others.find_problem(wrong).statistics
+            actions = policy.draw(seen, size, rng)
+        costs_ms = scheduler.find_best(actions, rng)[1]
+        curve.append((str(size), float(costs_ms[0]), process_time() - began))
+    return curve
 
-    def __init__(self, name: str, file: Path) -> None:
-        self.name, self.way, self.file = name, WAYS[name], file
-        first = make_problem(SEEDS["train"][0]).env_kwargs()
-        self.model = self.make(SimulatedEnv(**first, **SIZES, observe_graph=False), 0)
-        self.by_unit = isinstance(self.model.policy, PlacetoPolicy)
 
-    def list_arms(self) -> dict[str, Arm]:
-        """Ways to place by it, by name; Placeto draws few samples, as each takes an episode."""
-        numbers = (1, FEW) if self.by_unit else (1, FEW, EVALUATIONS)
-        arms: dict[str, Arm] = {
-            f"{self.name}, {f'best of {n}' if n > 1 else 'zero-shot'}": partial(self.sample, n)
-            for n in numbers
+def run_search(learned: bool, problem: StreamProblem, seed: int) -> Curve:
+    """The best placement of a search after each time."""
+    propose, began = anytime.propose_lists, process_time()
+    if not learned:
+        anytime.propose_lists = propose_nothing  # type: ignore[assignment]
+    try:
+        rng = np.random.default_rng(seed)
+        search = anytime.AnytimeSearch(problem.problem, problem.simulator, rng)
+        return list(watch(search, began))
+    finally:
+        anytime.propose_lists = propose
+
+
+def propose_nothing(*_: Any) -> Iterator[IntArray]:
+    """No starts."""
+    return iter(())
+
+
+def watch(search: Any, began: float) -> Iterator[tuple[str, float, float]]:
+    """Yield the best latency that is known at each of ``TIMES_S``, infinite if none is."""
+    known, waiting = np.inf, list(TIMES_S)
+    for state, _ in search.run():
+        now = process_time() - began
+        while waiting and now > waiting[0]:
+            time_s = waiting.pop(0)
+            yield f"{1e3 * time_s:g} ms", known, time_s
+        if not waiting:
+            return
+        search.note(state)
+        known = search.best.ms
+
+
+def run_published(options: argparse.Namespace) -> list[Row]:
+    """Place published inputs that have no row; returns all rows."""
+    files = find_models(options.data)
+    jobs = combine(model=files, devices=DEVICES, seed=range(PUBLISHED_SEEDS))
+    arms = {"random weights": None, "one": ListPolicy.load(ONE), "many": ListPolicy.load(MANY)}
+
+    def place_published(model: str, devices: str, seed: int) -> Row:
+        env = make_env(files[model][0], devices=devices, schedule=BY_RANK, **SIMPLE)
+        problem: Any = SimpleNamespace(
+            problem=env.problem,
+            simulator=env.backend.simulator,  # type: ignore[attr-defined]
+        )
+        curves = {
+            name: run_lists(policy, PUBLISHED_SAMPLES, problem, seed)
+            for name, policy in arms.items()
         }
-        return {**arms, f"{self.name}, adapted, {EVALUATIONS}": self.adapt}
+        return {"arms": curves}
 
-    def make(self, env: SimulatedEnv, seed: int, **settings: Any) -> Any:
-        """The agent of an environment, which begins with the weights."""
-        policy = dict(self.way.policy)
-        return agents.make(self.way.agent, env, seed, weights=self.file, policy=policy, **settings)
+    return run_missing(options.rows, jobs, place_published)
 
-    def sample(self, n: int, env: SimulatedEnv, seed: int) -> None:
-        """Evaluate the most likely placement, and samples, ``n`` in all."""
-        padded = without_graph(env, **SIZES)
-        policy = self.model.policy
-        policy.set_graphs(padded.graph_table(devices=True))
-        # all units at once, or one after another in an episode without evaluations
-        predict = ZeroShot(policy, padded).predict if self.by_unit else self.model.predict
-        seen = padded.reset()[0]
-        placements = [np.asarray(predict(seen, deterministic=True)[0])[None]]
-        if n > 1:
-            torch.manual_seed(seed)
-            many = {key: np.repeat(value[None], n - 1, axis=0) for key, value in seen.items()}
-            placements.append(predict(many)[0])
-        env.evaluate_batch(np.vstack(placements)[:, : env.problem.n_units])
 
-    def adapt(self, env: SimulatedEnv, seed: int) -> None:
-        """Go on learning on this problem."""
-        self.make(env, seed, **self.way.adapting).learn(EVALUATIONS)
+def print_published(rows: Sequence[Row]) -> None:
+    """Print the mean score of each arm by the number of schedules."""
+    runs: list[Row] = []
+    for mine in group_by(rows, "model", "devices").values():
+        best_ms = min(cell[1] for row in mine for curve in row["arms"].values() for cell in curve)
+        runs += [
+            {"arm": arm, "schedules": label, "score": best_ms / ms}
+            for row in mine
+            for arm, curve in row["arms"].items()
+            for label, ms, _ in curve
+        ]
+    print_groups(runs, ["arm"], columns_of(runs, "schedules", partial(describe, "score")))
 
 
 def list_runs(rows: Sequence[Row]) -> list[Row]:
-    """A row of each arm on each problem, with its score: best known latency over its own.
-
-    The score is zero where nothing was feasible.
-    """
+    """A row of each answer of each arm, with its score: best known latency over its own."""
     runs: list[Row] = []
-    for mine in group_by(rows, "problem").values():
-        cells = [(row, arm, *cell) for row in mine for arm, cell in row["arms"].items()]
-        best_ms = min(ms for _, _, ms, *_ in cells if ms is not None)
+    for row in rows:
+        cells = [(arm, *cell) for arm, curve in row["arms"].items() for cell in curve]
+        best_ms = min(ms for _, _, ms, _ in cells)
+        heft_ms = row["arms"]["HEFT"][0][1]
         runs += [
             {
                 **row,
-                "arm": arm,
-                "score": 0.0 if ms is None else best_ms / ms,
-                "evaluations": evaluations,
-                "cpu_s": seconds,
+                "arm": f"{arm}, {label}",
+                "score": best_ms / ms,
+                "of_heft": heft_ms / ms,
+                "cpu_s": cpu_s,
             }
-            for row, arm, ms, evaluations, _, seconds in cells
+            for arm, label, ms, cpu_s in cells
         ]
     return runs
 
 
 def print_tables(rows: Sequence[Row]) -> None:
-    """Print scores of all arms, in all and on problems of some kinds; then by training seed."""
+    """Print the scores of all arms, in all and on problems of some kinds, and gains of starts."""
     runs = list_runs(rows)
-    kinds: dict[str, Callable[[Row], bool]] = {
-        "other families": lambda run: run["family"] in UNSEEN,
-        "limited": lambda run: run["limit"] is not None,
-        "four GPUs": lambda run: run["devices"] == MAX_DEVICES,
-        "from 400 units": lambda run: run["units"] >= 400,
-    }
     columns: dict[str, Describe] = {
         "problems": len,
-        "score": lambda mine: describe_mean([run["score"] for run in mine]),
-        "best in": lambda mine: f"{np.mean([run['score'] > 0.999 for run in mine]):.0%}",
-        "infeasible": lambda mine: sum(not run["score"] for run in mine),
-        "CPU ms": lambda mine: f"{1e3 * average(mine, 'cpu_s'):.1f}",
-        "evaluations": lambda mine: f"{average(mine, 'evaluations'):.0f}",
+        "score": partial(describe, "score"),
+        "x HEFT": partial(describe, "of_heft"),
+        "other families": lambda mine: describe(
+            "of_heft", [run for run in mine if run["family"] in UNSEEN]
+        ),
+        "limited": lambda mine: describe("score", [run for run in mine if run["limited"]]),
+        "CPU ms": lambda mine: f"{1e3 * np.mean([run['cpu_s'] for run in mine]):.1f}",
     }
-    for kind, holds in kinds.items():
-        columns[kind] = partial(describe_kind, holds)
-    print_groups([run for run in runs if not run["training_seed"]], ["arm"], columns)
-    shared = find_shared(runs)
-    title = f"{len({run['problem'] for run in shared})} problems, by training seed"
-    by_seed = columns_of(shared, "training_seed", lambda mine: f"{average(mine, 'score'):.3f}")
-    print_groups(shared, ["arm"], by_seed, title)
+    print_groups(runs, ["arm"], columns)
+    by_arm = group_by(runs, "arm")
+    gains = []
+    for time_s in TIMES_S:
+        name = f"{1e3 * time_s:g} ms"
+        ours, theirs = (
+            by_arm[f"{arm}, {name}",] for arm in ("search", "search without learned starts")
+        )
+        gains += [
+            {"after": name, "gain": one["score"] - other["score"]}
+            for one, other in zip(ours, theirs, strict=True)
+        ]
+    print_groups(gains, ["after"], {"gain": partial(describe, "gain")}, "by learned starts")
 
 
-def describe_kind(holds: Callable[[Row], bool], runs: Sequence[Row]) -> str:
-    """Mean score of the runs on problems of a kind, if there are any."""
-    mine = [run for run in runs if holds(run)]
-    return f"{average(mine, 'score'):.3f}" if mine else ""
-
-
-def average(runs: Sequence[Row], key: str) -> float:
-    return float(np.mean([run[key] for run in runs]))
-
-
-def find_shared(runs: Sequence[Row]) -> list[Row]:
-    """The runs on problems that all trainings of networks with several have placed."""
-    several = {run["network"] for run in runs if run["training_seed"]}
-    trainings = group_by(
-        (run for run in runs if run["network"] in several), "network", "training_seed"
-    )
-    placed = [{run["problem"] for run in mine} for mine in trainings.values()]
-    return [run for run in runs if all(run["problem"] in problems for problems in placed)]
-
-
-def draw(rows: Sequence[Row], path: Path) -> None:
-    """Draw the mean score of each arm against its mean seconds, and a dash for each training.
-
-    Seconds are those of the first training, as others were timed at another time.
-    """
-    from matplotlib import pyplot
-
-    figure, panel = pyplot.subplots(figsize=(9, 5.5), layout="constrained")
-    lines: dict[str, list[tuple[float, float, str]]] = {}
-    for (arm,), mine in group_by(find_shared(list_runs(rows)), "arm").items():
-        name, _, label = arm.partition(", ")
-        group = f"{name} ({len({run['problem'] for run in mine})})"
-        mean_s = average([run for run in mine if not run["training_seed"]], "cpu_s")
-        lines.setdefault(group, []).append((mean_s, average(mine, "score"), label))
-        for training in group_by(mine, "training_seed").values():
-            panel.plot(mean_s, average(training, "score"), "_", color=f"C{len(lines) - 1}")
-    for number, (group, points) in enumerate(lines.items()):
-        seconds, scores, _ = zip(*points, strict=True)
-        panel.plot(seconds, scores, "o-", color=f"C{number}", label=group, lw=1.5)
-        beside = (4, 4 if number % 6 else -10)
-        for x, y, label in points:
-            panel.annotate(label, (x, y), beside, textcoords="offset points", size=7)
-    panel.margins(x=0.08)
-    panel.set(xscale="log", xlabel="CPU seconds a graph", ylabel="score: best known / latency")
-    panel.legend(loc="lower right", fontsize=8, title="problems in brackets", title_fontsize=8)
-    figure.savefig(path, dpi=110)
+def describe(key: str, runs: Sequence[Row]) -> str:
+    return describe_mean([run[key] for run in runs])
 
 
 if __name__ == "__main__":

@@ -34,8 +34,13 @@ from placement_gym.cli.values import parse_seeds, parse_setting, positive_intege
 from placement_gym.hardware.device_requests import parse_counts, parse_devices
 from placement_gym.problem.constraints import Constraints
 from placement_gym.problem.costs.workloads import Workload
+from placement_gym.solvers import list_policy
+from placement_gym.solvers.list_policy.policy import ListPolicy
+from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS
+from placement_gym.solvers.list_policy.statistics import N_STATISTICS
 
 SAVED = Path(__file__).parent / "data" / "saved"
+POLICIES = Path(list_policy.__path__[0])
 WORKLOAD = DATA / "latency-inputs" / "LayerGraphs" / "resnet50_inference.json"
 DEVICES = [
     "CPU",
@@ -102,6 +107,13 @@ def read_rows(path: Path) -> None:
         json.loads(row["problem"])
 
 
+def read_policy(path: Path) -> None:
+    policy = ListPolicy.load(path)
+    with np.errstate(all="ignore"):
+        means, spreads = policy.compute(np.zeros(N_STATISTICS))
+    assert means.shape == spreads.shape == (N_WEIGHTS,)
+
+
 def read_references(path: Path) -> None:
     for known in load_references(path).values():
         assert set(known) == {"optimum_ms", "bound_ms"}
@@ -150,6 +162,7 @@ PARSERS = (
     Parser(ROWS, (SAVED / "study" / ROWS).read_bytes(), read_rows),
     Parser("constraints.yaml", CONSTRAINTS, Constraints.parse),
     Parser("constraints.json", json.dumps({"keep_on": {"GPU": ["a"]}}).encode(), Constraints.parse),
+    Parser("policy.json", (POLICIES / "one.json").read_bytes(), read_policy),
     Parser(REFERENCES, b'{"a b c": {"optimum_ms": 1.5, "bound_ms": null}}', read_references),
     Parser(
         COMPARISON,

@@ -29,6 +29,7 @@ from placement_gym.cli.main import make_parser
 from placement_gym.envs.measured_env import MeasuredEnv
 from placement_gym.envs.rewards import REWARDS
 from placement_gym.envs.simulated_env import SimulatedEnv
+from placement_gym.envs.stream import StreamEnv
 from placement_gym.hardware.devices import PRESETS
 from placement_gym.workloads.conversation import Conversation
 
@@ -208,6 +209,7 @@ def test_the_page_of_an_environment_names_the_keys_it_adds() -> None:
 def test_the_page_of_an_environment_names_every_argument(env: dict[str, Any]) -> None:
     module, _, entry = env["entry_point"].partition(":")
     made = SimulatedEnv if "Sim" in env["id"] else MeasuredEnv
+    made = StreamEnv if "Stream" in env["id"] else made
     own = inspect.signature(getattr(import_module(module), entry)).parameters
     arguments = {*own, *inspect.signature(made).parameters} - {"kwargs"}
     assert not arguments - first_cells(f"environments/{env['id']}")

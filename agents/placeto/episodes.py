@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from agents.common.sampled_env import SampledProblemEnv
 from agents.search.starts import propose_first
 from placement_gym.base.arguments import check_integer
 from placement_gym.base.arrays import FloatArray, IntArray
@@ -20,6 +19,8 @@ from placement_gym.envs.episode import Policy
 from placement_gym.envs.measured_env import MeasuredEnv
 from placement_gym.envs.observation import Observation, Observer
 from placement_gym.envs.per_unit import PerUnitEnv, observe_unit
+from placement_gym.envs.simulated_env import SimulatedEnv
+from placement_gym.envs.stream import GRAPH, UNITS, StreamEnv
 
 
 class FromBest(PerUnitEnv):
@@ -103,34 +104,43 @@ class Rehearsal:
         return observe_unit(self.observer, placement, unit, known)
 
 
-class SampledUnitsEnv(SampledProblemEnv):
-    """``SampledProblemEnv`` of one unit per step; observes and rewards as ``PerUnitEnv``.
+class StreamUnitsEnv(StreamEnv):
+    """``StreamEnv`` of one unit per step; observes and rewards as ``PerUnitEnv``.
 
     Args:
         member: Number among the environments of a vector environment, neighbours all, that draw the
             same problems at the same time, so that their steps can be compared.
-        kwargs: Arguments of ``SampledProblemEnv``.
+        kwargs: Arguments of ``StreamEnv``.
     """
 
     def __init__(self, member: int = 0, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.member, self.units = member, PerUnitEnv(self.env)
+        super().__init__(action=UNITS, observation=GRAPH, **kwargs)
+        self.member, self.units = member, self.make_units()
         self.observation_space = self.units.observation_space
         self.action_space = self.units.action_space
+
+    def make_units(self) -> PerUnitEnv:
+        """The environment that places the current problem."""
+        return PerUnitEnv(
+            SimulatedEnv(
+                **self.current.sampled.env_kwargs(),
+                **self.current.sizes,
+                observe_devices=True,
+                repair=True,
+            )
+        )
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """See ``SampledProblemEnv``; SB3 seeds neighbours with successive numbers."""
-        super().reset(seed=None if seed is None else seed - self.member)
-        self.units = PerUnitEnv(self.env)
-        observation, info = self.units.reset(options=options)
-        return observation, self.extend(info)
+        """See ``StreamEnv``; SB3 seeds neighbours with successive numbers."""
+        super().reset(seed=None if seed is None else seed - self.member, options=options)
+        self.units = self.make_units()
+        return self.units.reset()
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Place the current unit; see ``PerUnitEnv``."""
-        observation, reward, terminated, truncated, info = self.units.step(action)
-        return observation, reward, terminated, truncated, self.extend(info)
+        return self.units.step(action)
 
     def action_masks(self) -> Any:
         """See ``PerUnitEnv.action_masks``."""
@@ -138,18 +148,19 @@ class SampledUnitsEnv(SampledProblemEnv):
 
 
 def make_training_episodes(problems: int, episodes: int, **kwargs: Any) -> DummyVecEnv:
-    """Make environments to train in across problems of the split ``train``, with repair.
+    """Make environments to train in across problems of the split ``train``.
 
     Args:
         problems: That are placed at the same time.
         episodes: Of each problem at the same time, at least two.
-        kwargs: Further arguments of ``SampledProblemEnv``.
+        kwargs: Further arguments of ``StreamEnv``; problems are drawn from the whole split.
 
     Raises:
         UserError: There are fewer episodes: a step would have no other to be compared with.
     """
     check_integer("episodes", episodes, 2)
     members = [
-        partial(SampledUnitsEnv, member, repair=True, **kwargs) for member in range(episodes)
+        partial(StreamUnitsEnv, member, **{"n_problems": None, **kwargs})
+        for member in range(episodes)
     ]
     return DummyVecEnv(members * problems)  # type: ignore[arg-type]

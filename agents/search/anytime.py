@@ -13,8 +13,8 @@ from agents.search.moves import Moves
 from agents.search.search import Search
 from placement_gym.base.arguments import check_integer, check_not_negative
 from placement_gym.base.arrays import IntArray
-from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.problem.costs.semantics import Semantics, parse_schedule
+from placement_gym.envs.placement_env import find_semantics
+from placement_gym.problem.costs.semantics import parse_schedule
 from placement_gym.problem.problem import assignment_hash
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.search import AnytimeSearch
@@ -90,12 +90,3 @@ class SearchAgent(Search):
     def is_new(self, placement: IntArray) -> bool:
         """True if an (n_units,) placement has not been evaluated."""
         return assignment_hash(placement) not in self.tried
-
-
-def find_semantics(env: DevicePlacementEnv) -> Semantics | None:
-    """The meaning of a latency to the backend below all wrappers; None where it is measured."""
-    backend: Any = env.backend
-    while hasattr(backend, "inner"):
-        backend = backend.inner
-    semantics: Semantics | None = getattr(backend, "semantics", None)
-    return semantics

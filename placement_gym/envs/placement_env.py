@@ -8,6 +8,7 @@ import gymnasium as gym
 
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.per_unit import PerUnitEnv
+from placement_gym.problem.costs.semantics import Semantics
 from placement_gym.problem.decisions import check_placement_alone
 
 
@@ -40,3 +41,12 @@ def placement_env(env: gym.Env[Any, Any], joint: bool = False) -> DevicePlacemen
     if not joint:
         check_placement_alone(base.decisions)
     return base
+
+
+def find_semantics(env: DevicePlacementEnv) -> Semantics | None:
+    """The meaning of a latency to the backend below all wrappers; None where it is measured."""
+    backend: Any = env.backend
+    while hasattr(backend, "inner"):
+        backend = backend.inner
+    semantics: Semantics | None = getattr(backend, "semantics", None)
+    return semantics

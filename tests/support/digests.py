@@ -14,12 +14,14 @@ from placement_gym.bench.known.candidates import evaluate_ms
 from placement_gym.bench.known.identity import identify
 from placement_gym.bench.known.update import open_backend
 from placement_gym.bench.run.environment import BenchEnvs
+from placement_gym.envs.stream_problem import StreamProblem
 from placement_gym.graph.families.problems import make_problem
 from placement_gym.graph.generated import FAMILIES, build_family, name_graph
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.synthetic import synthetic
 from placement_gym.hardware.devices import PRESETS
 from placement_gym.problem.costs.analytic import analytic
+from placement_gym.solvers.list_policy.policy import MANY, ListPolicy
 
 SYNTHETIC = ("synthetic-layered-2000", "synthetic-series-parallel-2000", "unrolled-lstm-200")
 SEEDS = (*range(10), *range(10_000, 10_010), *range(20_000, 20_010))
@@ -47,6 +49,16 @@ def describe_problems() -> Iterator[tuple[str, Any]]:
         yield f"problem {seed}", make_problem(seed).env_kwargs()
 
 
+def describe_lists() -> Iterator[tuple[str, Any]]:
+    """List schedules whose weights a policy chooses by statistics."""
+    policy = ListPolicy.load(MANY)
+    for seed in SEEDS[::3]:
+        problem, rng = StreamProblem(make_problem(seed), {}), np.random.default_rng(seed)
+        actions = policy.draw(problem.statistics, 20, rng)
+        places, _ = problem.scheduler.schedule(actions, rng)
+        yield f"lists {seed}", hashlib.sha256(places.tobytes()).hexdigest()[:16]
+
+
 def describe_known_values() -> Iterator[tuple[str, Any]]:
     """Identities and latencies of best known values of generated graphs, and of a small network."""
     values = [value for value in load_values(VALUES) if value.problem[2].startswith("synthetic")]
@@ -61,7 +73,7 @@ def describe_known_values() -> Iterator[tuple[str, Any]]:
 
 def digest() -> str:
     """All of it in JSON."""
-    parts = (describe_graphs(), describe_problems(), describe_known_values())
+    parts = (describe_graphs(), describe_problems(), describe_lists(), describe_known_values())
     return json.dumps(dict(pair for part in parts for pair in part))
 
 

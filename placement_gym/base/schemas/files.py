@@ -11,6 +11,7 @@ from placement_gym.base.schemas.reading import MAX_BYTES, Fields, Name
 
 Devices = Annotated[list[Any], Field(min_length=1, max_length=MAX_DEVICES)]
 Numbers = Annotated[list[float], FailFast()]
+Reals = Annotated[list[FiniteFloat], FailFast()]
 Flags = Annotated[list[bool], FailFast()]
 Bytes = Annotated[list[Annotated[int, Field(ge=0, le=MAX_BYTES)]], FailFast()]
 
@@ -46,6 +47,16 @@ class CostFields(Fields):
     host: Flags
     repeats: list[Annotated[int, Field(gt=0)]] | None = None
     checksum: str | None = None
+
+
+class ListPolicyFields(Fields):
+    """A policy of list schedules, which checks shapes itself."""
+
+    shift: Reals
+    scale: Annotated[list[Annotated[FiniteFloat, Field(gt=0.0)]], FailFast()]
+    hidden: Annotated[list[Reals], FailFast()]
+    output: Annotated[list[Reals], FailFast()]
+    about: Name = ""
 
 
 class RowKey(Fields):

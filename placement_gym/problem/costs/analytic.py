@@ -12,6 +12,7 @@ that the paper reports: 16.4, 2.7 and 4.3 %.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -88,7 +89,7 @@ def time_parts(graph: OpGraph, device: DeviceSpec) -> tuple[BoolArray, FloatArra
     line = roofline(device)
     computed = zip(graph.types, precisions(graph, device), strict=True)
     rate = np.array([line.rate(kind, precision) for kind, precision in computed])
-    outputs = np.array([np.prod(shape, dtype=float) for shape in graph.shapes])
+    outputs = np.array([prod(shape) for shape in graph.shapes], dtype=np.float64)
     filled = (
         np.clip(outputs, 1.0, line.fill_elements) / line.fill_elements
         if line.fill_elements

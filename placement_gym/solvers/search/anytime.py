@@ -19,6 +19,7 @@ from placement_gym.problem.problem import Problem, assignment_hash
 from placement_gym.schedules.limits import cost_ms
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.heuristics import propose_simple, propose_single_devices
+from placement_gym.solvers.list_policy.starts import propose_lists
 from placement_gym.solvers.merge import merge_submodels
 from placement_gym.solvers.repair import RepairPrices, repair
 from placement_gym.solvers.search.chains import Chains, Elite
@@ -132,8 +133,9 @@ def search(
 class AnytimeSearch:
     """Proposes placements, better ones as time goes on.
 
-    Placements are built one unit after another, with random tastes and prices of memory, or are
-    random blocks, repaired. Chains of moves start from these, from the best so far and from crosses
+    The first placements are list schedules whose weights a trained policy draws, and random ones.
+    Others are built one unit after another, with random tastes and prices of memory, or are random
+    blocks, repaired. Chains of moves start from these, from the best so far and from crosses
     of two of these, in brackets: after each rung the better half goes on, colder and longer. Each
     bracket is twice as long as the one before, so that whatever the budget, a fair share of it went
     to one long chain.
@@ -202,7 +204,8 @@ class AnytimeSearch:
 
     def run(self) -> Iterator[tuple[State, int]]:
         """Yield chains that have gone on, and how much work that was, for ever."""
-        for place in self.propose_simple():
+        listed = propose_lists(self.problem, self.chains.simulator, self.rng)
+        for place in chain(listed, self.propose_simple()):
             yield self.chains.start(place), self.move_work
         for _ in range(SAMPLES):
             yield self.start(), 3 * self.move_work

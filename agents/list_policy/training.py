@@ -1,0 +1,218 @@
+"""Training of list policies across generated problems, by PPO or for the best of k samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import comb
+from typing import Any
+
+import numpy as np
+import torch
+from stable_baselines3 import PPO
+from stable_baselines3.common.env_util import make_vec_env
+from torch import nn
+
+from placement_gym.base.arguments import check_integer
+from placement_gym.base.arrays import FloatArray, round_significant
+from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.envs.stream import StreamEnv
+from placement_gym.envs.stream_problem import StreamProblem
+from placement_gym.envs.weights_action import REACH
+from placement_gym.solvers.list_policy.policy import MOST_SPREAD, ListPolicy
+from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS
+from placement_gym.solvers.list_policy.statistics import N_STATISTICS
+
+BEST_OF_K, PPO_NAME = "best-of-k", "ppo"
+HIDDEN = 32
+DIGITS = 5
+"""Of the weights of a policy."""
+WORST = 10.0
+"""Floors that an infeasible schedule counts as, and that no other is worse than."""
+PPO_SETTINGS: dict[str, Any] = {
+    "n_steps": 64,
+    "batch_size": 128,
+    "n_epochs": 4,
+    "learning_rate": 1e-3,
+    "gamma": 0.0,
+    "policy_kwargs": {"net_arch": [HIDDEN], "log_std_init": -1.0},
+    "device": "cpu",
+}
+"""Arguments of SB3's PPO, for ``PPO_ENVS`` environments."""
+PPO_ENVS = 16
+
+
+def make_trainer(
+    seed: int = 0,
+    algorithm: str = BEST_OF_K,
+    k: int = 8,
+    envs: dict[str, Any] | None = None,
+    **settings: Any,
+) -> BestOfK | PPO:
+    """Make what trains a list policy in ``DevicePlacementStream-v0``; ``learn`` counts episodes.
+
+    Args:
+        seed: Of weights and samples.
+        algorithm: ``"best-of-k"``: the policy gradient for the best of ``k`` samples, or ``"ppo"``:
+            SB3's, for one sample.
+        k: Samples of which the best counts; 1 is the policy gradient for the mean.
+        envs: Arguments of ``StreamEnv``.
+        settings: Arguments of ``BestOfK`` or of SB3's PPO that override the defaults.
+
+    Raises:
+        UserError: The algorithm is unknown, or an argument is out of range.
+    """
+    if algorithm == BEST_OF_K:
+        return BestOfK(StreamEnv(**envs or {}), k, seed=seed, **settings)
+    if algorithm != PPO_NAME:
+        raise unknown_name("algorithm", algorithm, (BEST_OF_K, PPO_NAME))
+    vector = make_vec_env(StreamEnv, PPO_ENVS, seed=seed, env_kwargs=envs or {})
+    return PPO("MlpPolicy", vector, seed=seed, **{**PPO_SETTINGS, **settings})
+
+
+def best_of_k_advantages(rewards: FloatArray, k: int) -> FloatArray:
+    """(m, n) advantages of samples under the expected maximum reward of ``k`` of them.
+
+    That of a sample is the mean, over sets of ``k - 1`` of the other samples, of what its reward is
+    above the best of the set, if it is, less the mean of these over all samples; for one sample its
+    reward less the mean of the others' (pass@k policy optimisation, Walder and Karkhanis 2025).
+
+    Args:
+        rewards: (m, n) rewards of ``n`` samples of each of ``m`` problems.
+        k: From 1 to ``n``.
+    """
+    n = rewards.shape[1]
+    if k == 1:
+        return n / (n - 1.0) * (rewards - rewards.mean(axis=1, keepdims=True))
+    # the probability that the best of k - 1 others is the j-th smallest of these
+    sets = comb(n - 1, k - 1)
+    weights = np.array([comb(j, k - 2) / sets for j in range(n - 1)])
+    order = np.argsort(rewards, axis=1, kind="stable")
+    ascending = np.take_along_axis(rewards, order, axis=1)
+    # only smaller rewards count, and these have the same ranks among the others
+    below = np.cumsum(weights) * ascending[:, 1:] - np.cumsum(weights * ascending[:, :-1], axis=1)
+    gains = np.zeros_like(rewards)
+    np.put_along_axis(gains, order[:, 1:], below, axis=1)
+    centred: FloatArray = gains - gains.mean(axis=1, keepdims=True)
+    return centred
+
+
+class BestOfK:
+    """The policy gradient for the best of ``k`` samples, on the problems of a stream.
+
+    Args:
+        env: Its problems are trained on, all of which are made.
+        k: See ``best_of_k_advantages``.
+        samples: Of each problem in an update.
+        problems: Of an update.
+        learning_rate: Of Adam, which falls to a tenth of it during ``learn``.
+        seed: Of weights and samples.
+
+    Raises:
+        UserError: ``k`` is not from 1 to ``samples``.
+    """
+
+    def __init__(
+        self,
+        env: StreamEnv,
+        k: int,
+        samples: int = 32,
+        problems: int = 32,
+        learning_rate: float = 5e-3,
+        seed: int = 0,
+    ) -> None:
+        check_integer("k", k, 1, samples)
+        check_integer("samples", samples, 2)
+        check_integer("problems", problems, 1)
+        self.k, self.samples, self.rate = k, samples, learning_rate
+        self.rng = np.random.default_rng(seed)
+        self.problems = [env.find_problem(one) for one in env.seeds]
+        self.n_problems = min(problems, len(self.problems))
+        statistics = np.stack([problem.statistics for problem in self.problems])
+        self.shift = statistics.mean(axis=0).astype(np.float64)
+        self.scale = statistics.std(axis=0).astype(np.float64) + 0.05
+        self.seen = torch.as_tensor((statistics - self.shift) / self.scale, dtype=torch.float32)
+        torch.manual_seed(seed)
+        self.net = nn.Sequential(
+            nn.Linear(N_STATISTICS, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, 2 * N_WEIGHTS)
+        )
+        for parameter in self.net[2].parameters():
+            nn.init.zeros_(parameter)
+        self.optimizer = torch.optim.Adam(self.net.parameters(), learning_rate)
+
+    def learn(self, total_timesteps: int) -> BestOfK:
+        """Take updates of ``samples`` x ``problems`` episodes, at least as many as asked for.
+
+        Raises:
+            UserError: ``total_timesteps`` is not an integer.
+        """
+        check_integer("total_timesteps", total_timesteps, 0)
+        n_updates = -(-total_timesteps // (self.samples * self.n_problems))
+        for done in range(n_updates):
+            for group in self.optimizer.param_groups:
+                group["lr"] = self.rate * max(0.1, 1.0 - done / n_updates)
+            self.update()
+        return self
+
+    def update(self) -> None:
+        """Sample actions for some problems, and take one step of the policy gradient."""
+        chosen = self.rng.choice(len(self.problems), self.n_problems, replace=False)
+        means, log_spreads = self.net(self.seen[chosen]).chunk(2, dim=1)
+        policy = torch.distributions.Normal(
+            means[:, None], log_spreads[:, None].clamp(-MOST_SPREAD, MOST_SPREAD).exp()
+        )
+        noise = self.rng.standard_normal((self.n_problems, self.samples, N_WEIGHTS))
+        with torch.no_grad():
+            actions = policy.mean + policy.stddev * torch.as_tensor(noise, dtype=torch.float32)
+        rewards = np.stack(
+            [
+                self.reward(self.problems[problem], mine)
+                for problem, mine in zip(chosen, actions.double().numpy(), strict=True)
+            ]
+        )
+        advantages = best_of_k_advantages(rewards, self.k)
+        scaled = torch.as_tensor(advantages / (advantages.std() + 1e-6), dtype=torch.float32)
+        loss = -(scaled * policy.log_prob(actions).sum(dim=-1)).mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.net.parameters(), 1.0)
+        self.optimizer.step()
+
+    def reward(self, problem: StreamProblem, actions: FloatArray) -> FloatArray:
+        """(samples,) log(floor / latency) of schedules."""
+        costs = problem.scheduler.evaluate(actions, self.rng)[1]
+        return np.log(problem.floor_ms / np.minimum(costs, WORST * problem.floor_ms))
+
+    def export(self, about: str = "") -> ListPolicy:
+        """The policy, its numbers rounded."""
+        layers = [self.net[0], self.net[2]]
+        return make_policy(self.shift, self.scale, layers, about=about)
+
+
+def export_ppo(model: PPO, about: str = "") -> ListPolicy:
+    """The list policy of SB3's PPO with one hidden layer, trained on statistics and weights.
+
+    Raises:
+        UserError: The model has other layers.
+    """
+    hidden = [one for one in model.policy.mlp_extractor.policy_net if isinstance(one, nn.Linear)]
+    if len(hidden) != 1:
+        raise UserError("a list policy has one hidden layer: use policy_kwargs={'net_arch': [32]}")
+    output = model.policy.action_net
+    spreads = model.policy.log_std.detach() + np.log(REACH)
+    both = nn.Linear(output.in_features, 2 * N_WEIGHTS)
+    with torch.no_grad():
+        both.weight[:N_WEIGHTS], both.weight[N_WEIGHTS:] = REACH * output.weight, 0.0
+        both.bias[:N_WEIGHTS], both.bias[N_WEIGHTS:] = REACH * output.bias, spreads
+    return make_policy(np.zeros(N_STATISTICS), np.ones(N_STATISTICS), [hidden[0], both], about)
+
+
+def make_policy(
+    shift: FloatArray, scale: FloatArray, layers: Sequence[Any], about: str = ""
+) -> ListPolicy:
+    """A policy of two linear layers, its numbers rounded to ``DIGITS``."""
+    hidden, output = (
+        np.vstack([layer.weight.detach().numpy().T, layer.bias.detach().numpy()])
+        for layer in layers
+    )
+    rounded = (round_significant(one, DIGITS).tolist() for one in (shift, scale, hidden, output))
+    return ListPolicy(*rounded, about=about)

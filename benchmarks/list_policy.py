@@ -1,0 +1,84 @@
+"""Train the policies of list schedules that come with the package, and write their files.
+
+    OMP_NUM_THREADS=1 python benchmarks/list_policy.py one many
+
+Each is trained by the policy gradient for the best of k samples on generated problems: half of them
+are those of ``DevicePlacementStream-v0``, the others those of ``graph.families.problems``,
+whose limits are tighter and whose schedules are also serial or pipelines. Printed are CPU seconds,
+and the mean of floor / latency on validation problems.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from time import process_time
+
+import numpy as np
+import torch
+
+from agents.list_policy import BestOfK
+from placement_gym.envs.stream import StreamEnv
+from placement_gym.graph.families.problems import SampledProblem, make_problem
+from placement_gym.graph.families.stream import StreamProblems
+from placement_gym.solvers import list_policy
+from placement_gym.solvers.list_policy.policy import MANY, ONE, ListPolicy
+from placement_gym.solvers.list_policy.scheduler import draw_actions
+
+TRAININGS = {ONE: (1, 600, 900), MANY: (8, 600, 900)}
+"""``k``, problems and updates of each policy."""
+VALIDATED, SIZES = 60, (1, 8, 100)
+STREAM = StreamProblems()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="+", choices=(ONE, MANY), help="policies to train")
+    parser.add_argument("--seed", type=int, default=0, help="of weights and samples (%(default)s)")
+    parser.add_argument("--folder", type=Path, default=Path(list_policy.__path__[0]))
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    validation = StreamEnv("validation", VALIDATED, make_problem=mix)
+    print(f"random {validate(None, validation)}", flush=True)
+    for name in options.names:
+        began = process_time()
+        policy = train(name, options.seed)
+        policy.save(options.folder / f"{name}.json")
+        spent = process_time() - began
+        print(f"{name} {spent:.0f} CPU s {validate(policy, validation)}", flush=True)
+
+
+def mix(seed: int) -> SampledProblem:
+    """Make the problem of a seed: even ones of the stream, odd ones of a wider set."""
+    return make_problem(seed) if seed % 2 else STREAM(seed)
+
+
+def train(name: str, seed: int) -> ListPolicy:
+    """Train a policy on generated problems."""
+    k, problems, updates = TRAININGS[name]
+    trainer = BestOfK(StreamEnv(n_problems=problems, make_problem=mix), k, seed=seed)
+    trainer.learn(updates * trainer.samples * trainer.n_problems)
+    return trainer.export(f"best of {k}, {updates} updates on {problems} problems, seed {seed}")
+
+
+def validate(policy: ListPolicy | None, env: StreamEnv) -> dict[int, float]:
+    """Mean of floor / latency by the number of samples; without a policy weights are random."""
+    scores: dict[int, list[float]] = {size: [] for size in SIZES}
+    for seed in env.seeds:
+        problem = env.find_problem(seed)
+        for size in SIZES:
+            rng = np.random.default_rng(seed)
+            actions = (
+                draw_actions(rng, size)
+                if policy is None
+                else policy.draw(problem.statistics, size, rng)
+            )
+            (cost_ms, *_) = problem.scheduler.find_best(actions, rng)[1]
+            scores[size].append(problem.floor_ms / cost_ms)
+    return {size: round(float(np.mean(mine)), 3) for size, mine in scores.items()}
+
+
+if __name__ == "__main__":
+    main()

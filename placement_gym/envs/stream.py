@@ -1,0 +1,278 @@
+"""A stream of problems: every episode is another generated graph on other devices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import ArrayLike
+
+from placement_gym.base.arguments import check_integer, suggest_keywords
+from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.envs.stream_problem import MakeProblem, StreamProblem, find_problem
+from placement_gym.envs.weights_action import make_weights_space, read_weights
+from placement_gym.graph.families.problems import SEEDS
+from placement_gym.graph.families.stream import (
+    MAX_DEVICES,
+    MAX_EDGES,
+    MAX_UNITS,
+    MIN_UNITS,
+    StreamProblems,
+)
+from placement_gym.graph.generated import FAMILIES
+from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
+from placement_gym.problem.costs.semantics import PRESETS
+from placement_gym.solvers.list_policy.statistics import LARGEST, N_STATISTICS
+
+WEIGHTS, UNITS = "weights", "units"
+STATISTICS, GRAPH = "statistics", "graph"
+PROBLEM = "problem"
+"""The one option of ``reset``."""
+
+
+class StreamEnv(gym.Env[Any, Any]):
+    """``DevicePlacementStream-v0``: an episode places one generated problem, in one step.
+
+    ## Description
+    Every episode is another problem: a generated graph of 50 to 800 operators, a host with two or
+    four GPUs, often with memory limits, and a schedule. A policy is to place graphs that it has
+    never seen, so problems are in splits, and a seed is a problem, as in Procgen. Latencies are
+    [simulated](../../docs/explanation/simulator.md). An action may be the weights of a list
+    scheduler, so that stock algorithms learn in seconds.
+
+    ```python
+    import gymnasium as gym
+    import placement_gym
+    from stable_baselines3 import PPO
+
+    envs = gym.make("DevicePlacementStream-v0")
+    model = PPO("MlpPolicy", envs, n_steps=1024, batch_size=128, n_epochs=4, learning_rate=1e-3)
+    ```
+
+    `gym.make_vec("DevicePlacementStream-v0", num_envs=64)` plays many episodes a step.
+
+    ## Action Space
+    With `action="weights"` a `Box(-1, 1, (9,))`. Units are placed in the order of their first
+    operators. The score of a device is when the unit would be ready there, and the unit's time,
+    with the terms below; the smallest score wins among devices with room for it.
+
+    | number | weight | at -1 and 1 |
+    | --- | --- | --- |
+    | 0 | price of a limited device's memory, in typical gains of a byte | 2^-12, 2^6 |
+    | 1 | the unit's time, in addition | -1.5, 1.5 |
+    | 2 | times of transfers of its inputs | -1.5, 1.5 |
+    | 3 | leaving the device of the latest input, in mean times of an operator | -.9, .9 |
+    | 4 | the share of the free memory that it takes, likewise | -1.5, 1.5 |
+    | 5 | largest random taste of a device, likewise | 2^-7, 2^5 |
+    | 6 | probability that tastes are drawn again before a unit | 2^-9, 1 |
+    | 7 | being the host, likewise | -1.5, 1.5 |
+    | 8 | how long the device works already | -.6, .6 |
+
+    With `action="units"` a `MultiDiscrete`: a device for each of `sizes[1]` units, of which those
+    that are not there are ignored; `env.unwrapped.action_masks()` masks devices that cannot run a
+    unit. What does not fit into memory is repaired with either.
+
+    ## Observation Space
+    With `observation="statistics"` a `Box(-10, 10, (11,), float32)`, the statistics that
+    `placement_gym.solvers.list_policy.statistics` names: sizes, limits, transfers, width,
+    schedule. With `observation="graph"` the dictionary of [all environments](env.py), padded and
+    with its devices.
+
+    ## Rewards
+    log(floor / latency). The floor is the best of list scheduling by earliest finish, filling
+    devices in order, and single devices. A placement that does not fit even when repaired counts
+    as ten floors.
+
+    ## Starting State
+    A problem that is drawn from the first `n_problems` seeds of the split, the same for
+    `episodes` episodes. `reset(options={"problem": 10_007})` begins with that of a seed.
+
+    ## Episode End
+    After one step.
+
+    ## Information
+    `reset` and `step` return the same keys.
+
+    | key | meaning |
+    | --- | --- |
+    | `latency_ms` | latency of the placement; the floor's before there is one |
+    | `reference_ms` | latency of the reference device, memory ignored |
+    | `floor_ms` | latency of the floor |
+    | `speedup` | reference latency / latency |
+    | `feasible` | True if the placement keeps all limits |
+    | `problem` | the problem's seed |
+
+    ## References
+    * Weights follow list scheduling by scores: HEFT (Topcuoglu et al. 2002) and Baechi (Jeon et
+      al. 2020).
+    * Splits by seeds follow Procgen (Cobbe et al. 2020).
+
+    ## Version History
+    * v0: Initial version.
+
+    Args:
+        split: ``"train"``, ``"validation"`` or ``"test"``, whose graphs are also of families that
+            the others lack.
+        n_problems: How many problems there are; None takes all of the split.
+        families: Of graphs, see ``graph.generated``; None takes those of the split.
+        sizes: Fewest and most operators of a graph.
+        devices: As for ``SimulatedEnv``; None draws them.
+        schedule: A key of ``problem.costs.semantics.PRESETS``; None draws ``"list"`` or
+            ``"event"``.
+        action: ``"weights"`` or ``"units"``.
+        observation: ``"statistics"`` or ``"graph"``.
+        episodes: Episodes of a problem before the next one is drawn.
+        make_problem: A function that makes the problem of a seed, a
+            ``graph.families.problems.SampledProblem``, which takes the place of ``families``,
+            ``devices`` and ``schedule``; graphs must keep to ``sizes``.
+        render_mode: None; a stream is not drawn.
+
+    Raises:
+        UserError: An argument is unknown or out of range; the message says what is possible.
+    """
+
+    metadata = {"render_modes": []}  # noqa: RUF012  as gym.Env declares it
+
+    @suggest_keywords
+    def __init__(
+        self,
+        split: str = "train",
+        n_problems: int | None = 128,
+        families: Sequence[str] | None = None,
+        sizes: Sequence[int] = (MIN_UNITS, MAX_UNITS),
+        devices: DevicesArgument = None,
+        schedule: str | None = None,
+        action: str = WEIGHTS,
+        observation: str = STATISTICS,
+        episodes: int = 1,
+        make_problem: MakeProblem | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        check_name("split", split, tuple(SEEDS))
+        check_name("action", action, (WEIGHTS, UNITS))
+        check_name("observation", observation, (STATISTICS, GRAPH))
+        check_integer("episodes", episodes, 1)
+        seeds = SEEDS[split]
+        if n_problems is not None:
+            check_integer("n_problems", n_problems, 1, len(seeds))
+            seeds = seeds[:n_problems]
+        least, most = check_sizes(sizes)
+        if render_mode is not None:
+            raise UserError("render_mode must be None: a stream of problems is not drawn")
+        for family in families or ():
+            check_name("family", family, tuple(FAMILIES))
+        if schedule is not None:
+            check_name("schedule", schedule, tuple(PRESETS))
+        self.seeds, self.episodes, self.render_mode = seeds, episodes, render_mode
+        self.weighted, self.observes_graph = action == WEIGHTS, observation == GRAPH
+        specs = None if devices is None else resolve_devices(devices, "simulated")
+        n_devices = max(MAX_DEVICES, len(specs or ()))
+        self.make_problem: MakeProblem = make_problem or StreamProblems(
+            None if families is None else tuple(families), (least, most), specs, schedule or ""
+        )
+        padded = {"max_nodes": most, "max_edges": MAX_EDGES, "max_devices": n_devices}
+        self.padded = tuple(padded.items())
+        self.left = 0
+        self.take(seeds.start)
+        self.action_space: spaces.Space[Any] = make_weights_space()
+        if not self.weighted:
+            self.action_space = spaces.MultiDiscrete([n_devices] * most)
+        self.observation_space: spaces.Space[Any] = spaces.Box(
+            -LARGEST, LARGEST, (N_STATISTICS,), np.float32
+        )
+        if self.observes_graph:
+            self.observation_space = self.current.observer.space()
+
+    def take(self, seed: int) -> None:
+        """Make the problem of a seed the current one."""
+        self.problem_seed, self.current = seed, self.find_problem(seed)
+
+    def find_problem(self, seed: int) -> StreamProblem:
+        """The problem of a seed, with its scheduler, statistics and floor."""
+        return find_problem(self.make_problem, seed, self.padded)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start an episode of the next problem.
+
+        Args:
+            seed: Seeds which problems are drawn, and tastes of devices.
+            options: ``{"problem": seed}`` chooses one.
+
+        Raises:
+            UserError: There is no such option, or no such problem.
+        """
+        super().reset(seed=seed)
+        for name in options or {}:
+            check_name("an option of reset", name, (PROBLEM,))
+        if options:
+            check_integer("option 'problem'", options[PROBLEM], 0)
+            self.take(int(options[PROBLEM]))
+            self.left = 1
+        elif seed is not None or not self.left:
+            self.take(self.seeds[int(self.np_random.integers(len(self.seeds)))])
+            self.left = self.episodes
+        self.left -= 1
+        problem = self.current
+        host = problem.problem.single(problem.problem.reference_device)
+        return self.observe(host, 0), self.describe(problem.floor_ms, True)
+
+    def step(self, action: ArrayLike) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Place every unit and evaluate the placement, which ends the episode.
+
+        Raises:
+            UserError: The action has another shape or range.
+        """
+        problem = self.current
+        if self.weighted:
+            cost, place = problem.schedule(read_weights(action), self.np_random)
+        else:
+            cost, place = problem.repair(self.current.observer.layout.parse(action))
+        feasible, latency_ms = bool(np.isfinite(cost)), problem.latency_ms(cost)
+        reward = float(np.log(problem.floor_ms / latency_ms))
+        return self.observe(place, 1), reward, True, False, self.describe(latency_ms, feasible)
+
+    def observe(self, place: Any, step: int) -> Any:
+        """The observation of (n_units,) devices."""
+        if not self.observes_graph:
+            return self.current.statistics.copy()
+        return self.current.observer.observe(place.astype(np.int64), step)
+
+    def describe(self, latency_ms: float, feasible: bool) -> dict[str, Any]:
+        """The info of a placement."""
+        return {
+            "latency_ms": latency_ms,
+            "reference_ms": self.current.reference_ms,
+            "floor_ms": self.current.floor_ms,
+            "speedup": self.current.reference_ms / latency_ms,
+            "feasible": feasible,
+            "problem": self.problem_seed,
+        }
+
+    def action_masks(self) -> Any:
+        """(sum of choices,) bool, what each unit may be placed on (sb3-contrib's form)."""
+        return self.current.observer.device_masks.ravel()
+
+
+def check_name(what: str, name: Any, known: Sequence[str]) -> None:
+    """Raise unless a name is known."""
+    if name not in known:
+        raise unknown_name(what, name, known)
+
+
+def check_sizes(sizes: Sequence[int]) -> tuple[int, int]:
+    """Fewest and most operators.
+
+    Raises:
+        UserError: They are not two numbers, ascending and not too small.
+    """
+    if len(sizes) != 2:
+        raise UserError(f"sizes are the fewest and most operators of a graph, not {sizes!r:.80}")
+    least, most = sizes
+    check_integer("sizes[0]", least, 20)
+    check_integer("sizes[1]", most, 2 * least)
+    return int(least), int(most)

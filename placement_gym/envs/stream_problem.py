@@ -1,0 +1,107 @@
+"""Problems of a stream, made when they are first placed, and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from placement_gym.backends.protocol import PENALTY
+from placement_gym.backends.simulated.build import build_simulated_problem
+from placement_gym.base.arrays import FloatArray, IntArray, UInt8
+from placement_gym.envs.observation import Observer
+from placement_gym.graph.families.problems import SampledProblem
+from placement_gym.models.spec import ModelSpec
+from placement_gym.problem.costs.semantics import parse_schedule
+from placement_gym.schedules.limits import cost_ms
+from placement_gym.schedules.simulator import Simulator
+from placement_gym.solvers.fill import fill_in_order
+from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS, ListScheduler
+from placement_gym.solvers.list_policy.statistics import compute_statistics
+
+KEPT = 1024
+"""Problems that are kept, of a fifth of a megabyte each."""
+MakeProblem = Callable[[int], SampledProblem]
+"""Makes the problem of a seed."""
+
+
+class StreamProblem:
+    """A generated problem with all that an episode needs.
+
+    Args:
+        sampled: Its description.
+        sizes: ``max_nodes``, ``max_edges`` and ``max_devices`` to pad observations to.
+
+    Attributes:
+        scheduler: Its list scheduler, which has the problem and the simulator.
+        statistics: (``N_STATISTICS``,) float32.
+        reference_ms: Latency of the reference device, memory ignored.
+        floor_ms: Latency that rewards compare with: of the best of list scheduling by earliest
+            finish, filling in order and single devices, repaired where they do not fit.
+    """
+
+    def __init__(self, sampled: SampledProblem, sizes: Mapping[str, int]) -> None:
+        self.sampled, self.sizes = sampled, sizes
+        kwargs = sampled.env_kwargs()
+        spec = ModelSpec(kwargs["model"], kwargs["granularity"], "folded", None, None, None)
+        twin = build_simulated_problem(spec, kwargs["devices"])
+        semantics = parse_schedule(
+            kwargs.get("schedule", "serial"), kwargs.get("objective", "latency")
+        )
+        self.problem = twin.problem
+        self.simulator = Simulator(twin.problem.units, twin.costs, semantics)
+        self.scheduler = ListScheduler(self.problem, self.simulator)
+        self.statistics = compute_statistics(self.scheduler.view)
+        host = self.problem.single(self.problem.reference_device)
+        self.reference_ms = self.simulator.latency_ms(host.astype(np.uint8))
+        self.floor_ms = self.compute_floor()
+
+    def compute_floor(self) -> float:
+        """See the class; the reference's latency if none of these is feasible."""
+        _, listed_ms = self.scheduler.find_best(np.zeros((1, N_WEIGHTS)), np.random.default_rng(0))
+        simple = [fill_in_order(self.problem, self.simulator.costs)]
+        simple += [self.problem.single(device) for device in range(len(self.problem.devices))]
+        costs = [self.evaluate(place)[0] for place in simple]
+        best = min(*listed_ms.tolist(), *costs)
+        return float(best) if np.isfinite(best) else self.reference_ms
+
+    def evaluate(self, place: IntArray | UInt8) -> tuple[float, UInt8]:
+        """The cost in ms of (n_units,) devices, infinite if infeasible; and the devices."""
+        devices = np.ascontiguousarray(place, dtype=np.uint8)
+        return cost_ms(self.problem, self.simulator, devices), devices
+
+    def repair(self, place: IntArray) -> tuple[float, UInt8]:
+        """As ``evaluate``, after what does not fit has moved."""
+        cost, devices = self.evaluate(self.problem.where_supported(place))
+        if np.isfinite(cost):
+            return cost, devices
+        return self.evaluate(self.scheduler.repair(devices[None])[0])
+
+    def schedule(self, action: FloatArray, rng: np.random.Generator) -> tuple[float, UInt8]:
+        """The cost of the list schedule of (``N_WEIGHTS``,) weights, repaired; and its devices."""
+        places, costs_ms = self.scheduler.find_best(action[None], rng)
+        return float(costs_ms[0]), places[0]
+
+    def latency_ms(self, cost: float) -> float:
+        """The latency of an info: finite, ten floors where nothing fits."""
+        return cost if np.isfinite(cost) else PENALTY * self.floor_ms
+
+    @cached_property
+    def observer(self) -> Observer:
+        """What observes the graph and its devices, padded, and lays out actions."""
+        costs, units = self.simulator.costs, self.problem.units
+        return Observer(
+            self.problem,
+            horizon=1,
+            unit_ms=costs.unit_ms(units),
+            devices=True,
+            costs=costs,
+            **self.sizes,
+        )
+
+
+@lru_cache(KEPT)
+def find_problem(make: MakeProblem, seed: int, sizes: tuple[tuple[str, int], ...]) -> StreamProblem:
+    """Make the problem of a seed, or return it where any environment has made it."""
+    return StreamProblem(make(seed), dict(sizes))

@@ -1,0 +1,86 @@
+"""Problems of ``DevicePlacementStream-v0``: graphs of 50 to 800 operators on a host and some GPUs.
+
+A seed is a problem, and belongs to one split, see ``problems.SEEDS``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from placement_gym.base.arrays import round_significant
+from placement_gym.graph.families.problems import (
+    SampledProblem,
+    make_accelerator,
+    split_of_seed,
+)
+from placement_gym.graph.generated import build_family, name_graph
+from placement_gym.hardware.devices import DeviceSpec
+
+TRAINED = (
+    "layered",
+    "series-parallel",
+    "recurrent",
+    "attention",
+    "u-shaped",
+    "translation",
+)
+UNSEEN = ("branching", "experts", "dilated")
+"""Families of the test split alone."""
+MIN_UNITS, MAX_UNITS, MAX_EDGES, MAX_DEVICES = 50, 800, 2000, 5
+UNLIMITED = 0.25
+"""Share of problems without limits; in the others GPUs hold .8 to 2 models together."""
+STREAM = 36
+"""Second part of the seeds, so that problems are others than those of ``problems.make_problem``."""
+
+
+@dataclass(frozen=True)
+class StreamProblems:
+    """Makes the problem of a seed, the same on every call.
+
+    Attributes:
+        families: Of graphs; None takes ``TRAINED``, and for the test split ``UNSEEN``, too.
+        sizes: Fewest and most operators; small graphs are drawn as often as large ones.
+        devices: On which to place; None draws two or four equal GPUs beside a host.
+        schedule: What a latency means; empty draws ``"list"`` or ``"event"``.
+    """
+
+    families: tuple[str, ...] | None = None
+    sizes: tuple[int, int] = (MIN_UNITS, MAX_UNITS)
+    devices: tuple[DeviceSpec, ...] | None = None
+    schedule: str = ""
+
+    def __call__(self, seed: int) -> SampledProblem:
+        """Make the problem of a seed, which also determines the split."""
+        split, rng = split_of_seed(seed), np.random.default_rng([seed, STREAM])
+        known = TRAINED + UNSEEN if split == "test" else TRAINED
+        families = self.families or known
+        family = families[rng.integers(len(families))]
+        model = draw_model(rng, family, seed, self.sizes)
+        schedule = "list" if rng.random() < 0.5 else "event"
+        devices = self.devices or draw_devices(rng)
+        semantics = {"schedule": self.schedule or schedule}
+        return SampledProblem(seed, split, family, model, devices, semantics)
+
+
+def draw_model(rng: np.random.Generator, family: str, seed: int, sizes: tuple[int, int]) -> str:
+    """Draw sizes until a graph has one that is allowed, and few edges."""
+    least, most = sizes
+    while True:
+        size = np.exp(rng.uniform(np.log(least), np.log(most)))
+        name = name_graph(family, int(round_significant(size, 6)), seed)
+        graph = build_family(name)
+        if least <= len(graph) <= most and graph.n_edges <= MAX_EDGES:
+            return name
+
+
+def draw_devices(rng: np.random.Generator) -> tuple[DeviceSpec, ...]:
+    """Draw a host, and two or four equal GPUs with slow or fast links, with limits or without."""
+    count, kind = int(rng.choice((2, 4))), str(rng.choice(("GPU", "GPU-NVLink")))
+    together = np.exp(rng.uniform(np.log(0.8), np.log(2.0)))
+    share = None
+    if rng.random() >= UNLIMITED:
+        share = float(round_significant(min(together / count, 1.0), 3))
+    gpus = (replace(make_accelerator(kind, i), weight_share=share) for i in range(count))
+    return (DeviceSpec("CPU", threads=8), *gpus)

@@ -1,0 +1,189 @@
+"""List schedules with weights: one unit after another goes to the device of the smallest score."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from placement_gym.base.arrays import FloatArray, UInt8
+from placement_gym.solvers.list_policy.list_problem import LOAD, OVERLAP, SERIAL, ListProblem
+
+NAMES = ("price", "ms", "arriving", "stick", "scarce", "strength", "lasting", "host", "load")
+"""Columns of the weights, see ``schedule_lists``."""
+PRICE, MS, ARRIVING, STICK, SCARCE, STRENGTH, LASTING, HOST, WAITING = range(len(NAMES))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def schedule_lists(
+    problem: ListProblem,
+    weights: FloatArray,
+    rng: np.random.Generator,
+    places: UInt8,
+    costs_ms: FloatArray,
+) -> None:
+    """Make a list schedule for each row of weights.
+
+    A unit is placed when the first of its operators has its turn. The score of a device is when the
+    operator would be ready there, or what the schedule adds up instead, and the unit's time; and::
+
+          ms x its time  +  arriving x transfers of its inputs  +  taste of the device
+        + stick, if the latest input is elsewhere  +  host, if that is the device
+        + price x its bytes  +  scarce x its bytes / free bytes, if the device has a limit
+        + load x (when the device is free - when the first one is)
+
+    Tastes are uniform up to ``strength``, and drawn again before a unit with probability
+    ``lasting``. A unit that no device has room for goes where most is left.
+
+    Args:
+        problem: Operators, units and devices.
+        weights: (k, 9), columns ``NAMES``: price in ms per byte; stick, scarce, strength and host
+            in ms.
+        rng: Source of the tastes.
+        places: (k, n_units) gets devices.
+        costs_ms: (k,) gets times, infinite where limits are exceeded. They are the simulator's
+            where ``is_exact``; else transfers wait for those of operators scheduled before.
+    """
+    kind, unit, ms, unit_ms = problem.kind, problem.unit, problem.ms, problem.unit_ms
+    first, tensor, maker = problem.first, problem.tensor, problem.maker
+    transfer_ms, boundary_ms = problem.transfer_ms, problem.boundary_ms
+    send, receive, each_reader = problem.send, problem.receive, problem.each_reader
+    first_op, ops, supported = problem.first_op, problem.ops, problem.supported
+    size, member, limit = problem.size, problem.member, problem.limit
+    (n, n_devices), n_units, n_limits = ms.shape, len(size), len(limit)
+    place, finish = np.empty(n_units, np.int64), np.empty(n)
+    free, taste, left = np.empty(n_devices), np.empty(n_devices), np.empty(n_limits)
+    ready, arriving = np.empty(n_devices), np.empty(n_devices)
+    channel_free = np.empty(problem.n_channels)
+    # the last schedule in which each tensor moved to each device, and when it arrived there
+    moved = np.full((len(transfer_ms), n_devices), -1, np.int64)
+    arrival = np.empty((len(transfer_ms), n_devices))
+
+    for k in range(len(weights)):
+        w = weights[k]
+        for d in range(n_devices):
+            free[d], taste[d] = 0.0, w[STRENGTH] * rng.random()
+        for g in range(n_limits):
+            left[g] = limit[g]
+        channel_free[:] = 0.0
+        place[:] = -1
+        total, fits_all = 0.0, True
+
+        for i in problem.sequence:
+            u = unit[i]
+            if place[u] < 0:
+                # the unit chooses, perhaps by other tastes than the last one
+                if rng.random() < w[LASTING]:
+                    for d in range(n_devices):
+                        taste[d] = w[STRENGTH] * rng.random()
+                # inputs whose makers have a device, on every device; those of the first operator
+                # have run
+                for d in range(n_devices):
+                    ready[d], arriving[d] = free[d], 0.0
+                latest, origin = -1.0, -1
+                for at in range(first_op[u], first_op[u + 1]):
+                    for r in range(first[ops[at]], first[ops[at] + 1]):
+                        m, t = maker[r], tensor[r]
+                        here = place[unit[m]]
+                        if here < 0:
+                            continue
+                        runs = at == first_op[u]
+                        if runs and finish[m] >= latest:
+                            latest, origin = finish[m], here
+                        for d in range(n_devices):
+                            known = not each_reader and moved[t, d] == k
+                            cost, there = 0.0, finish[m]
+                            if d != here and kind == LOAD:
+                                cost = 0.0 if known else boundary_ms[t, d]
+                                cost += 0.0 if moved[t, here] == k else boundary_ms[t, here]
+                            elif d != here:
+                                cost = 0.0 if known else transfer_ms[t, here, d]
+                                if known:
+                                    there = arrival[t, d]
+                                elif send[here, d] >= 0:
+                                    there = max(there, channel_free[send[here, d]])
+                                    if receive[here, d] >= 0:
+                                        there = max(there, channel_free[receive[here, d]])
+                                there += cost
+                            arriving[d] += cost
+                            if runs:
+                                ready[d] = max(ready[d], there)
+
+                # the smallest score wins, or most room if the unit fits nowhere
+                low = free.min()
+                chosen, roomiest, least, most = -1, -1, np.inf, -np.inf
+                for d in range(n_devices):
+                    if not supported[u, d]:
+                        continue
+                    score, room = taste[d], np.inf
+                    for g in range(n_limits):
+                        if member[g, d]:
+                            room = min(room, left[g])
+                            score += size[u] * (w[PRICE] + w[SCARCE] / max(left[g], 1.0))
+                    if roomiest < 0 or room > most:
+                        roomiest, most = d, room
+                    if size[u] > room:
+                        continue
+                    if kind == OVERLAP:
+                        score += ready[d]
+                    else:
+                        score += arriving[d] + (free[d] if kind == LOAD else 0.0)
+                    score += (1.0 + w[MS]) * unit_ms[u, d] + w[ARRIVING] * arriving[d]
+                    score += w[WAITING] * (free[d] - low)
+                    if d != origin and origin >= 0:
+                        score += w[STICK]
+                    if d == problem.host:
+                        score += w[HOST]
+                    if score < least:
+                        chosen, least = d, score
+                if chosen < 0:
+                    chosen, fits_all = roomiest, False
+                place[u] = chosen
+                for g in range(n_limits):
+                    if member[g, chosen]:
+                        left[g] -= size[u]
+
+            # the operator runs there: inputs that are elsewhere move, once to each device
+            d = place[u]
+            begin = free[d]
+            for r in range(first[i], first[i + 1]):
+                m, t = maker[r], tensor[r]
+                here = place[unit[m]]
+                there = finish[m]
+                if here != d and (each_reader or moved[t, d] != k):
+                    moved[t, d] = k
+                    if kind == SERIAL:
+                        total += transfer_ms[t, here, d]
+                    elif kind == LOAD:
+                        free[d] += boundary_ms[t, d]
+                        free[here] += 0.0 if moved[t, here] == k else boundary_ms[t, here]
+                        moved[t, here] = k
+                    else:
+                        one, other = send[here, d], receive[here, d]
+                        if one >= 0:
+                            there = max(there, channel_free[one])
+                        if other >= 0:
+                            there = max(there, channel_free[other])
+                        there += transfer_ms[t, here, d]
+                        if one >= 0:
+                            channel_free[one] = there + problem.link_gap_ms
+                        if other >= 0:
+                            channel_free[other] = there + problem.link_gap_ms
+                    arrival[t, d] = there
+                elif here != d:
+                    there = arrival[t, d]
+                begin = max(begin, there)
+            if kind == OVERLAP:
+                finish[i] = begin + ms[i, d]
+                free[d] = finish[i] + problem.gap_ms
+            else:
+                finish[i] = 0.0
+                free[d] += ms[i, d]
+                total += ms[i, d]
+
+        if kind != SERIAL:
+            total = free.max()
+            if kind == OVERLAP:
+                total = max(total, channel_free.max())
+        costs_ms[k] = total if fits_all else np.inf
+        for u in range(n_units):
+            places[k, u] = place[u]

@@ -1,0 +1,129 @@
+"""What a list scheduler reads of a problem, as flat arrays."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from placement_gym.base.arrays import BoolArray, FloatArray, Int32, UInt32
+from placement_gym.problem.problem import Problem
+from placement_gym.schedules.program import uint32
+from placement_gym.schedules.simulator import Simulator
+
+OVERLAP, SERIAL, LOAD = range(3)
+"""Devices work at the same time; one operator or transfer at a time; the load of the busiest."""
+LEAST_BYTES = 1.0
+
+
+class ListProblem(NamedTuple):
+    """Operators by number, units and devices.
+
+    Attributes:
+        kind: ``OVERLAP``, ``SERIAL`` or ``LOAD``.
+        sequence: (n,) uint32 operators in the order in which they are scheduled.
+        unit: (n,) uint32 unit of each operator.
+        ms: (n, n_devices) times.
+        gap_ms: Idle time of a device after an operator.
+        first: (n + 1,) uint32 where each operator's readings begin.
+        tensor: (n_readings,) uint32.
+        maker: (n_readings,) uint32 the operator that makes the tensor.
+        transfer_ms: (n_tensors, n_devices, n_devices).
+        boundary_ms: (n_tensors, n_devices).
+        send: (n_devices, n_devices) int32 channel in which a transfer waits, or -1.
+        receive: (n_devices, n_devices) int32 its second channel, or -1.
+        n_channels: Number of channels.
+        link_gap_ms: Idle time of a channel after a transfer.
+        each_reader: Whether every reader of a tensor has a transfer of its own.
+        first_op: (n_units + 1,) uint32 where each unit's operators begin.
+        ops: (n,) uint32 operators by unit, in the order of ``sequence``.
+        unit_ms: (n_units, n_devices) times.
+        supported: (n_units, n_devices) bool.
+        size: (n_units,) bytes.
+        member: (n_limits, n_devices) bool, the devices whose units count against each limit.
+        limit: (n_limits,) bytes.
+        mean_ms: Mean time of an operator on a device.
+        gain_ms: Typical time that a byte saves on the right device.
+        host: The reference device.
+    """
+
+    kind: int
+    sequence: UInt32
+    unit: UInt32
+    ms: FloatArray
+    gap_ms: float
+    first: UInt32
+    tensor: UInt32
+    maker: UInt32
+    transfer_ms: FloatArray
+    boundary_ms: FloatArray
+    send: Int32
+    receive: Int32
+    n_channels: int
+    link_gap_ms: float
+    each_reader: bool
+    first_op: UInt32
+    ops: UInt32
+    unit_ms: FloatArray
+    supported: BoolArray
+    size: FloatArray
+    member: BoolArray
+    limit: FloatArray
+    mean_ms: float
+    gain_ms: float
+    host: int
+
+    @classmethod
+    def of(cls, problem: Problem, simulator: Simulator) -> ListProblem:
+        """Make the arrays of a problem and of what a simulator computes for it."""
+        program, readings, axes = simulator.program, simulator.readings, simulator.semantics
+        sequence, unit = simulator.sequence, program.unit
+        by_unit = sequence[np.argsort(unit[sequence], kind="stable")]
+        counts = np.bincount(unit, minlength=problem.n_units)
+        unit_ms = np.zeros((problem.n_units, program.ms.shape[1]))
+        np.add.at(unit_ms, unit, program.ms)
+        limits = problem.memory.limits_bytes
+        hard = axes.memory in ("static", "lifetime") and axes.memory_penalty_ms_per_gb is None
+        tight = np.flatnonzero(np.isfinite(limits) & hard)
+        size = problem.unit_bytes
+        return cls(
+            kind={"serial": SERIAL, "load": LOAD}.get(axes.schedule, OVERLAP),
+            sequence=sequence,
+            unit=unit,
+            ms=program.ms,
+            gap_ms=simulator.gaps_ms[0],
+            first=readings.first,
+            tensor=readings.tensor,
+            maker=readings.producer,
+            transfer_ms=program.transfer_ms,
+            boundary_ms=program.boundary_ms,
+            send=simulator.channels.send,
+            receive=simulator.channels.receive,
+            n_channels=simulator.channels.n,
+            link_gap_ms=simulator.gaps_ms[1],
+            each_reader=axes.transfer == "edge",
+            first_op=uint32(np.concatenate([[0], np.cumsum(counts)])),
+            ops=by_unit,
+            unit_ms=unit_ms,
+            supported=np.ascontiguousarray(problem.supported),
+            size=size,
+            member=problem.memory.of_device == tight[:, None],
+            limit=limits[tight],
+            mean_ms=add_up(program.ms) / program.ms.size,
+            gain_ms=add_up(np.ptp(unit_ms, axis=1)) / max(add_up(size), LEAST_BYTES),
+            host=problem.reference_device,
+        )
+
+
+def add_up(values: FloatArray) -> float:
+    """The sum of an array's values one by one: NumPy's sums differ between processors."""
+    return float(np.cumsum(values.ravel())[-1]) if values.size else 0.0
+
+
+def is_exact(simulator: Simulator) -> bool:
+    """Return whether a list scheduler's time of a placement is the simulator's latency."""
+    axes = simulator.semantics
+    if axes.memory in ("lifetime", "outputs") or axes.memory_penalty_ms_per_gb is not None:
+        return False
+    sums = axes.schedule in ("serial", "load") and not simulator.counts_submodels
+    return sums or simulator.is_uncontended_list

@@ -1,0 +1,107 @@
+"""A policy that chooses the weights of a list scheduler by the statistics of a problem."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from placement_gym.base.arrays import FloatArray
+from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.files import is_path, write_text
+from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS
+from placement_gym.solvers.list_policy.statistics import N_STATISTICS
+
+ONE, MANY = "one", "many"
+SHIPPED = (ONE, MANY)
+"""Policies for one answer, and for the best of many."""
+Matrix = list[list[float]]
+MEGABYTES = 1
+MOST_SPREAD = 4.0
+"""Absolute value that no logarithm of a spread exceeds."""
+
+
+@dataclass(frozen=True)
+class ListPolicy:
+    """A network with one hidden layer of hyperbolic tangents: means and spreads of a Gaussian.
+
+    Attributes:
+        shift: (n_statistics,) means of the statistics over the training problems.
+        scale: (n_statistics,) their standard deviations.
+        hidden: (n_statistics + 1, n_hidden) weights, the bias last.
+        output: (n_hidden + 1, 2 ``N_WEIGHTS``) weights of means, then of logarithms of spreads.
+        about: How it was trained.
+    """
+
+    shift: list[float]
+    scale: list[float]
+    hidden: Matrix
+    output: Matrix
+    about: str = ""
+
+    @classmethod
+    def load(cls, name: str | Path) -> ListPolicy:
+        """Load a policy that comes with the package, or a file of ``save``.
+
+        Raises:
+            FileError: The file cannot be read.
+            UserError: There is no such policy, or the file holds none; the message says why.
+        """
+        from placement_gym.base.schemas.reading import load_valid
+
+        if name in SHIPPED:
+            return load_shipped(str(name))
+        if not is_path(name):
+            raise unknown_name("policy (or the file of one)", str(name), SHIPPED)
+        return load_valid(name, cls.of, "a list policy", MEGABYTES)
+
+    @classmethod
+    def of(cls, values: Any) -> ListPolicy:
+        """The inverse of ``dataclasses.asdict``.
+
+        Raises:
+            UserError: The contents are not valid; the message names the field.
+        """
+        from placement_gym.base.schemas.files import ListPolicyFields
+        from placement_gym.base.schemas.reading import check
+
+        policy = cls(**check(ListPolicyFields, values).model_dump())
+        n_hidden = len(policy.output) - 1
+        for name, rows, columns in (
+            ("hidden", N_STATISTICS + 1, n_hidden),
+            ("output", n_hidden + 1, 2 * N_WEIGHTS),
+        ):
+            matrix: Matrix = getattr(policy, name)
+            if len(matrix) != rows or {len(row) for row in matrix} != {columns}:
+                raise UserError(f"{name} must have {rows} rows of {columns} numbers")
+        if not len(policy.shift) == len(policy.scale) == N_STATISTICS:
+            raise UserError(f"shift and scale must have {N_STATISTICS} numbers each")
+        return policy
+
+    def save(self, path: str | Path) -> None:
+        """Write it as JSON."""
+        write_text(path, json.dumps(asdict(self)) + "\n")
+
+    def compute(self, statistics: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(``N_WEIGHTS``,) means and spreads of actions, from (n_statistics,) statistics."""
+        seen = (statistics - np.array(self.shift)) / np.array(self.scale)
+        between = np.tanh(np.append(seen, 1.0) @ np.array(self.hidden))
+        out = np.append(between, 1.0) @ np.array(self.output)
+        return out[:N_WEIGHTS], np.exp(np.clip(out[N_WEIGHTS:], -MOST_SPREAD, MOST_SPREAD))
+
+    def draw(self, statistics: FloatArray, number: int, rng: np.random.Generator) -> FloatArray:
+        """(number, ``N_WEIGHTS``) actions, the most likely one first."""
+        means, spreads = self.compute(statistics)
+        actions = means + spreads * rng.standard_normal((number, N_WEIGHTS))
+        actions[0] = means
+        return actions
+
+
+@cache
+def load_shipped(name: str) -> ListPolicy:
+    """The policy that comes with the package under a name of ``SHIPPED``."""
+    return ListPolicy(**json.loads((Path(__file__).parent / f"{name}.json").read_text()))

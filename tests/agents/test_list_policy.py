@@ -1,0 +1,101 @@
+"""The policy of list schedules: its training, and as an agent."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+import agents
+import placement_gym
+from agents.list_policy import BestOfK, best_of_k_advantages, export_ppo, make_trainer
+from agents.list_policy.training import PPO_NAME
+from placement_gym.base.errors import UserError
+from placement_gym.envs.stream import StreamEnv
+from placement_gym.envs.weights_action import REACH
+
+DEVICES = ["CPU", *({"name": f"GPU.{i}", "weight_share": 0.4} for i in range(2))]
+SMALL = {"n_problems": 8, "sizes": (50, 100)}
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_advantages_are_means_over_sets_of_other_samples(k: int) -> None:
+    rewards = np.random.default_rng(0).normal(size=(2, 6))
+    wanted = np.zeros_like(rewards)
+    for row, values in enumerate(rewards):
+        for i, value in enumerate(values):
+            others = np.delete(values, i)
+            gains = [max(value - max(one), 0.0) for one in combinations(others, k - 1)]
+            wanted[row, i] = np.mean(gains)
+    wanted -= wanted.mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(best_of_k_advantages(rewards, k), wanted)
+
+
+def test_one_sample_is_compared_with_the_mean_of_the_others() -> None:
+    rewards = np.random.default_rng(0).normal(size=(3, 5))
+    others = (rewards.sum(axis=1, keepdims=True) - rewards) / 4
+    np.testing.assert_allclose(best_of_k_advantages(rewards, 1), rewards - others)
+
+
+def test_a_training_raises_rewards_and_repeats() -> None:
+    policies = []
+    for _ in range(2):
+        trainer = make_trainer(seed=1, k=1, envs=SMALL, samples=16, problems=8)
+        assert isinstance(trainer, BestOfK)
+        before = mean_reward(trainer)
+        policies.append(trainer.learn(12 * 16 * 8).export())
+    assert mean_reward(trainer) > before + 0.1
+    assert policies[0] == policies[1]
+
+
+def mean_reward(trainer: BestOfK) -> float:
+    """Mean reward of 16 samples of each training problem."""
+    rng, policy = np.random.default_rng(0), trainer.export()
+    return float(
+        np.mean(
+            [
+                trainer.reward(problem, policy.draw(problem.statistics, 16, rng))
+                for problem in trainer.problems
+            ]
+        )
+    )
+
+
+def test_ppo_becomes_a_policy_with_the_same_actions() -> None:
+    trainer = make_trainer(algorithm=PPO_NAME, envs=SMALL, n_steps=8)
+    assert not isinstance(trainer, BestOfK)
+    trainer.learn(128)
+    env = StreamEnv(**SMALL)
+    statistics, _ = env.reset(seed=0)
+    with torch.no_grad():
+        mean = trainer.policy.get_distribution(torch.as_tensor(statistics)[None]).mode()[0]
+    found, spreads = export_ppo(trainer).compute(statistics)
+    assert found == pytest.approx(REACH * mean.numpy(), abs=1e-3)
+    assert (spreads > 0.0).all()
+
+
+def test_the_algorithm_and_k_are_checked() -> None:
+    with pytest.raises(UserError, match="best-of-k"):
+        make_trainer(algorithm="best")
+    with pytest.raises(UserError, match="k must be"):
+        make_trainer(k=99, envs=SMALL)
+
+
+def test_the_agent_answers_at_once_and_improves() -> None:
+    env = gym.make("DevicePlacementSim-v0", model="resnet", devices=DEVICES, schedule="list")
+    agent = agents.make("list-policy", env, 0)
+    first = placement_gym.play_episode(env, agent)
+    assert first["feasible"]
+    agent.learn(5)
+    assert agent.evaluations == 5
+    assert len(agent.tried) == 5
+    assert placement_gym.play_episode(env, agent)["speedup"] >= first["speedup"] > 1.0
+
+
+def test_equal_seeds_give_equal_agents() -> None:
+    env = gym.make("DevicePlacementSim-v0", model="resnet", devices=DEVICES)
+    answers = [agents.make("list-policy", env, seed).learn(3).assignment for seed in (4, 4)]
+    np.testing.assert_array_equal(answers[0], answers[1])

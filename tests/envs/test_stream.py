@@ -1,0 +1,148 @@
+"""The stream of problems, and weights as actions elsewhere."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
+
+import placement_gym
+from placement_gym.base.errors import UserError
+from placement_gym.envs.stream import StreamEnv
+from placement_gym.envs.weights_action import WeightsAction
+from placement_gym.graph.families.problems import make_problem, split_of_seed
+from placement_gym.graph.families.stream import UNSEEN
+from placement_gym.schedules.limits import cost_ms
+from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS
+
+ENV_ID = "DevicePlacementStream-v0"
+SMALL: dict[str, Any] = {"n_problems": 3, "sizes": (50, 100)}
+
+
+@pytest.mark.parametrize("action", ["weights", "units"])
+@pytest.mark.parametrize("observation", ["statistics", "graph"])
+def test_both_checkers_pass(action: str, observation: str) -> None:
+    env = gym.make(ENV_ID, **SMALL, action=action, observation=observation)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        check_env(env.unwrapped, skip_render_check=True)
+        check_env_for_sb3(env)
+    assert observation == "graph" or not caught
+
+
+def test_a_seed_is_a_problem_of_its_split() -> None:
+    for split in ("train", "validation", "test"):
+        env = StreamEnv(split, n_problems=5, sizes=(50, 100))
+        seeds = [env.reset(seed=1)[1]["problem"]]
+        seeds += [env.reset()[1]["problem"] for _ in range(20)]
+        assert {split_of_seed(seed) for seed in seeds} == {split}
+        assert 3 <= len(set(seeds)) <= 5
+        assert env.reset(seed=1)[1]["problem"] == seeds[0]
+    assert env.reset(options={"problem": 10_400})[1]["problem"] == 10_400
+    drawn = {StreamEnv("test").find_problem(seed).sampled.family for seed in range(10_000, 10_012)}
+    assert drawn & set(UNSEEN)
+
+
+def test_families_devices_and_schedule_are_as_asked() -> None:
+    env = StreamEnv(
+        n_problems=3, families=["recurrent"], sizes=(50, 100), devices="cpu+igpu", schedule="serial"
+    )
+    for seed in env.seeds:
+        problem = env.find_problem(seed)
+        assert problem.sampled.family == "recurrent"
+        assert 50 <= problem.problem.n_units <= 100
+        assert len(problem.problem.devices) == 2
+        assert problem.simulator.semantics.schedule == "serial"
+
+
+def test_rewards_are_relative_to_the_floor() -> None:
+    env = StreamEnv(**SMALL, action="units")
+    _, start = env.reset(seed=0)
+    _, reward, terminated, _, info = env.step(np.zeros(100, np.int64))
+    assert terminated
+    assert start["latency_ms"] == info["floor_ms"] <= info["reference_ms"]
+    assert reward == pytest.approx(np.log(info["floor_ms"] / info["latency_ms"]))
+
+
+def test_a_problem_may_last_several_episodes() -> None:
+    env = StreamEnv(n_problems=None, sizes=(50, 100), episodes=2)
+    seeds = [env.reset(seed=3)[1]["problem"]]
+    seeds += [env.reset()[1]["problem"] for _ in range(4)]
+    assert seeds[0] == seeds[1] != seeds[2] == seeds[3] != seeds[4]
+
+
+def test_problems_may_be_made_by_another_function() -> None:
+    env = StreamEnv(make_problem=make_problem, n_problems=4)
+    env.reset(seed=0, options={"problem": 20_002})
+    assert env.current.sampled == make_problem(20_002)
+
+
+def test_a_vector_equals_single_environments() -> None:
+    vector = gym.make_vec(ENV_ID, 3, **SMALL)
+    singles = SyncVectorEnv(
+        [lambda: StreamEnv(**SMALL)] * 3, autoreset_mode=AutoresetMode.SAME_STEP
+    )
+    starts = [envs.reset(seed=5) for envs in (vector, singles)]
+    np.testing.assert_array_equal(starts[0][0], starts[1][0])
+    vector.action_space.seed(0)
+    for _ in range(4):
+        actions = vector.action_space.sample()
+        ours, theirs = vector.step(actions), singles.step(actions)
+        for one, other in zip(ours[:4], theirs[:4], strict=True):
+            np.testing.assert_array_equal(one, other)
+        for key in ("latency_ms", "problem"):
+            np.testing.assert_array_equal(ours[4]["final_info"][key], theirs[4]["final_info"][key])
+            np.testing.assert_array_equal(ours[4][key], theirs[4][key])
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"split": "dev"}, "split"),
+        ({"action": "unit"}, "units"),
+        ({"observation": "graphs"}, "graph"),
+        ({"n_problems": 0}, "n_problems"),
+        ({"sizes": (50,)}, "sizes"),
+        ({"families": ["atention"]}, "attention"),
+        ({"schedule": "lists"}, "list"),
+        ({"render_mode": "ansi"}, "render_mode"),
+    ],
+)
+def test_wrong_arguments_are_named(kwargs: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        StreamEnv(**kwargs)
+
+
+def test_wrong_actions_and_options_are_named() -> None:
+    env = StreamEnv(**SMALL)
+    env.reset()
+    with pytest.raises(UserError, match="9 numbers"):
+        env.step(np.zeros(3))
+    with pytest.raises(UserError, match="problem"):
+        env.reset(options={"placement": 3})
+
+
+def test_weights_place_units_of_another_environment() -> None:
+    devices = ["CPU", *({"name": f"GPU.{i}", "weight_share": 0.4} for i in range(2))]
+    env = WeightsAction(
+        gym.make("DevicePlacementSim-v0", model="resnet", devices=devices, schedule="list")
+    )
+    env.reset(seed=0)
+    *_, info = env.step(np.zeros(N_WEIGHTS, np.float32))
+    assert info["feasible"]
+    assert info["speedup"] > 1.0
+    base = placement_gym.placement_env(env)
+    simulator = base.simulated.simulator  # type: ignore[attr-defined]
+    cost = cost_ms(base.problem, simulator, base.assignment.astype(np.uint8))
+    assert cost == pytest.approx(info["latency_ms"])
+    latencies = set()
+    for _ in range(5):
+        env.reset()
+        latencies.add(env.step(env.action_space.sample())[4]["latency_ms"])
+    assert len(latencies) > 1

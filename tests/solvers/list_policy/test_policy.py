@@ -1,0 +1,111 @@
+"""Statistics of problems, shipped policies, and the starts that a search takes from them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from placement_gym.base.errors import UserError
+from placement_gym.envs.simulated_env import SimulatedEnv
+from placement_gym.envs.stream_problem import StreamProblem
+from placement_gym.graph.families.problems import make_problem
+from placement_gym.graph.families.stream import StreamProblems
+from placement_gym.schedules.limits import cost_ms
+from placement_gym.solvers.list_policy.list_problem import ListProblem
+from placement_gym.solvers.list_policy.policy import MANY, ONE, SHIPPED, ListPolicy
+from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS, draw_actions
+from placement_gym.solvers.list_policy.starts import propose_lists
+from placement_gym.solvers.list_policy.statistics import (
+    LARGEST,
+    N_STATISTICS,
+    STATISTICS,
+    compute_statistics,
+)
+
+PROBLEMS = range(500, 530)
+
+
+def view_of(**kwargs: object) -> ListProblem:
+    env = SimulatedEnv(observe_graph=False, **kwargs)  # type: ignore[arg-type]
+    return ListProblem.of(env.problem, env.simulated.simulator)
+
+
+def test_statistics_say_what_a_problem_is() -> None:
+    devices = ["CPU", *({"name": f"GPU.{i}", "weight_share": 0.25} for i in range(2))]
+    view = view_of(model="resnet", devices=devices, schedule="event")
+    found = dict(zip(STATISTICS, compute_statistics(view).tolist(), strict=True))
+    assert found["devices"] == 3 / 4 - 1
+    assert found["limited"] == found["contended"] == 1.0
+    assert found["tightness"] == pytest.approx(1.5, abs=1e-4)
+    assert found["serial"] == found["throughput"] == 0.0
+    chain = compute_statistics(view_of(model="synthetic-series-parallel-100", devices=["CPU"]))
+    assert dict(zip(STATISTICS, chain.tolist(), strict=True))["serial"] == 1.0
+
+
+def test_statistics_do_not_depend_on_the_unit_of_time() -> None:
+    view = view_of(model="resnet", devices="cpu+2dgpu", schedule="list")
+    times = {
+        name: 1000.0 * getattr(view, name)
+        for name in ("ms", "unit_ms", "transfer_ms", "boundary_ms", "mean_ms", "gain_ms")
+    }
+    np.testing.assert_allclose(compute_statistics(view._replace(**times)), compute_statistics(view))
+
+
+@pytest.mark.parametrize("seed", range(20_000, 20_020))
+def test_statistics_are_in_the_space_of_observations(seed: int) -> None:
+    statistics = StreamProblem(make_problem(seed), {}).statistics
+    assert statistics.shape == (N_STATISTICS,)
+    assert np.abs(statistics).max() <= LARGEST
+
+
+def score(policy: ListPolicy | None, number: int, shuffled: bool = False) -> float:
+    """Mean over problems of floor / latency of the best of so many schedules."""
+    problems = [StreamProblem(StreamProblems(sizes=(50, 150))(seed), {}) for seed in PROBLEMS]
+    ratios = []
+    for index, problem in enumerate(problems):
+        rng = np.random.default_rng(index)
+        seen = problems[index - 7].statistics if shuffled else problem.statistics
+        drawn = draw_actions(rng, number) if policy is None else policy.draw(seen, number, rng)
+        ratios.append(problem.floor_ms / problem.scheduler.find_best(drawn, rng)[1][0])
+    return float(np.mean(ratios))
+
+
+def test_a_shipped_policy_is_far_ahead_of_random_weights() -> None:
+    assert score(ListPolicy.load(ONE), 1) > 1.1 * score(None, 1)
+    assert score(ListPolicy.load(MANY), 8) > 1.02 * score(None, 8)
+
+
+def test_a_policy_needs_the_statistics_of_the_problem() -> None:
+    one = ListPolicy.load(ONE)
+    assert score(one, 1) > 1.01 * score(one, 1, shuffled=True)
+
+
+def test_a_policy_is_saved_and_loaded(tmp_path: Path) -> None:
+    policy = replace(ListPolicy.load(ONE), about="another")
+    policy.save(tmp_path / "policy.json")
+    assert ListPolicy.load(tmp_path / "policy.json") == policy
+    assert (tmp_path / "policy.json").stat().st_size < 20_000
+    with pytest.raises(UserError, match="many"):
+        ListPolicy.load("neither")
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_most_likely_action_comes_first(name: str) -> None:
+    policy, statistics = ListPolicy.load(name), np.zeros(N_STATISTICS)
+    drawn = policy.draw(statistics, 200, np.random.default_rng(0))
+    means, spreads = policy.compute(statistics)
+    assert drawn.shape == (200, N_WEIGHTS)
+    np.testing.assert_array_equal(drawn[0], means)
+    assert drawn.std(axis=0) == pytest.approx(spreads, rel=0.3)
+
+
+@pytest.mark.parametrize("seed", range(20_000, 20_008))
+def test_starts_of_a_search_are_feasible(seed: int) -> None:
+    problem = StreamProblem(make_problem(seed), {})
+    starts = [*propose_lists(problem.problem, problem.simulator, np.random.default_rng(0))]
+    costs = [cost_ms(problem.problem, problem.simulator, one.astype(np.uint8)) for one in starts]
+    assert 1 <= len(costs) <= 3
+    assert np.isfinite(costs).all()
