@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike
 
-from placement_gym.base.arguments import check_integer, suggest_keywords
+from placement_gym.base.arguments import check_integer, flat_keywords
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs.stream_problem import MakeProblem, StreamProblem, find_problem
 from placement_gym.envs.weights_action import make_weights_space, read_weights
@@ -136,7 +136,7 @@ class StreamEnv(gym.Env[Any, Any]):
 
     metadata = {"render_modes": []}  # noqa: RUF012  as gym.Env declares it
 
-    @suggest_keywords
+    @flat_keywords()
     def __init__(
         self,
         split: str = "train",
