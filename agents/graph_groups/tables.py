@@ -1,4 +1,4 @@
-"""Tables beside a network: it holds for all graphs, and they correct its output for one each."""
+"""A table of logits for each graph, which is added to the output of a network for all graphs."""
 
 from __future__ import annotations
 

@@ -46,7 +46,8 @@ class Measurement:
         doubt: Why the sample is doubtful, or an empty string: the machine was busy, or the
             reference moved. No verdict rests on such a sample.
         taken: Usual share of its samples' time that other programs took; 0 if enough were calm.
-            Without a doubt it is faster or slower whatever they took, but not by how much.
+            Without ``doubt`` the verdict, faster or slower, holds however much they took; the size
+            of the speed-up is uncertain.
         noise_floor: Half-width of the uncertainty of a speed-up that measurements of this session
             usually have, as a fraction.
         parts_ms: Median latencies of parts of a request. Of a model with state ``latency_ms`` is

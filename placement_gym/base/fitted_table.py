@@ -94,7 +94,8 @@ class FittedTable:
         hidden = [one.name for one in filled if one not in shown]
         if hidden:
             names = ", ".join(hidden)
-            yield FittedText(f"No room for {names}: a wider terminal shows more.", "dim")
+            text = f"Hidden for lack of width: {names}. Widen the terminal to see them."
+            yield FittedText(text, "dim")
 
     def choose_columns(
         self, columns: Sequence[Column], console: Console, options: ConsoleOptions

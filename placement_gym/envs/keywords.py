@@ -36,7 +36,7 @@ def check_kwargs(env_id: str, kwargs: Mapping[str, Any]) -> None:
 
     Raises:
         UserError: The id or a keyword is unknown, and the message suggests the nearest one; or the
-            environment is none of placement.
+            id is not that of a placement environment.
     """
     creator = find_creator(find_env_spec(env_id))
     known = None if creator is None else accepted_keywords(creator)
@@ -49,8 +49,8 @@ def find_env_spec(env_id: str) -> EnvSpec:
     """The registered spec of a placement environment, with or without ``"module:"`` before its id.
 
     Raises:
-        UserError: The id is unknown, and the message suggests the nearest one; or the environment
-            is none of placement.
+        UserError: The id is unknown, and the message suggests the nearest one; or it is not that
+            of a placement environment.
     """
     module, _, name = env_id.rpartition(":")
     if ":" in module:

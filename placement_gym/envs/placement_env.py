@@ -29,7 +29,7 @@ def placement_env(env: gym.Env[Any, Any], joint: bool = False) -> DevicePlacemen
         joint: Whether the caller also passes decisions other than the placement.
 
     Raises:
-        TypeError: The innermost environment is another one.
+        TypeError: The innermost environment is not a ``DevicePlacementEnv``.
         UserError: Its actions decide more than the placement, which the caller cannot.
     """
     base = find_placement_env(env)

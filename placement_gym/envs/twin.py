@@ -1,4 +1,4 @@
-"""The simulated twin of an environment whose evaluations are dear."""
+"""The simulated twin of an environment whose evaluations are expensive."""
 
 from __future__ import annotations
 

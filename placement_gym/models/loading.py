@@ -143,7 +143,10 @@ def list_models(model: Any) -> list[tuple[Any, int]]:
         raise UserError("the list of models is empty: name one or more, as in ['resnet', 'bert-8']")
     parts = [parse_rate(one) for one in model]
     if len(parts) == 1 and parts[0][1] > 1:
-        raise UserError(f"{model[0]!r:.200}: a rate says how often beside other models; name some")
+        raise UserError(
+            f"{model[0]!r:.200}: a rate is relative to other models: name another model, or leave "
+            "the rate out"
+        )
     return parts
 
 

@@ -97,7 +97,7 @@ def find_dynamic(nodes: Iterable[ov.Node]) -> str:
 
 
 def explain_dynamic(problem: str, model: ov.Model) -> UnsupportedModelError:
-    """The error of a shape that is dynamic, which to bind an input may mend."""
+    """Make the error for a dynamic shape, which names the inputs to bind."""
     inputs = {input_names(port)[0]: port.get_partial_shape() for port in model.inputs}
     known = {name: str(shape) for name, shape in inputs.items()}
     for name, shape in inputs.items():

@@ -212,7 +212,7 @@ class Problem:
         return int(acyclic_submodels(self.units.graph, on).max()) + 1
 
     def too_many(self, n_submodels: int) -> str:
-        """That there are more submodels than a constraint allows, or an empty string."""
+        """Why so many submodels violate a constraint; an empty string if they do not."""
         if self.max_submodels is None or n_submodels <= self.max_submodels:
             return ""
         return f"{n_submodels} submodels, and a constraint allows {self.max_submodels} at most"

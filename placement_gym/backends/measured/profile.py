@@ -25,8 +25,8 @@ SEED = 20_202
 MIN_TRANSFER_MS = 0.02
 """Least cost of a transfer in an inference: below it a solver trusts a lucky fit and cuts more."""
 LEAST_ALONE = 0.5
-"""Of what a device alone was measured to take, the least that the fit may make of it: where a model
-takes less than the least transfers of its placements, the fit would leave its work no time."""
+"""Lower bound of a device's fitted time, as a share of its measured one. Without it the fit could
+charge all of a fast model's time to transfers and leave none to its operators."""
 SPARE_MEASUREMENTS = 2
 """Measurements that a fit needs beyond the number of its unknowns."""
 DRAWN_FOR_EACH = 50

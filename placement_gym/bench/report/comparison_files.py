@@ -33,7 +33,7 @@ TITLE_LETTERS = 92
 
 
 def describe_replaced(document: Document, folder: Path) -> list[str]:
-    """A sentence about the comparison whose table the folder holds, if it is another one."""
+    """Describe the comparison that is overwritten in the folder, if it was of other runs."""
     if not is_file(folder / FILE):
         return []
     try:

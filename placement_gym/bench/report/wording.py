@@ -43,7 +43,7 @@ def is_misfit(row: Json) -> bool:
 
 
 def explain_failure(row: Json, where: str = "") -> str:
-    """Who failed, on what if that is given, and why; a device that is too small did not fail."""
+    """Say who failed, where, and why; a device that cannot hold the model has not failed."""
     who, why = row["label"], row["error"] or "failed"
     if is_misfit(row):
         who, why = f"{row['kwargs']['device']} alone", describe_misfit(why)

@@ -95,8 +95,8 @@ def load_rows(path: Path) -> list[Json]:
     if damaged:
         lines_out = f"{len(damaged)} damaged line{'s' * (len(damaged) > 1)}, left out"
         warn_user(
-            f"{path} has {lines_out} ({'; '.join(damaged[:3])}): the same study runs again what "
-            "they held"
+            f"{path} has {lines_out} ({'; '.join(damaged[:3])}): run the same study again "
+            "to replace them"
         )
     return rows
 

@@ -126,7 +126,8 @@ def anneal_sums(
 @long_part
 def move_loads(model: Model, layout: Layout, state: State, n_moved: int) -> None:
     """Let the operators of moved units follow them, and sums or loads with these."""
-    # the loads of before go, and those of now come: a loop, so that one call is compiled
+    # subtract the loads of the old placement, then add those of the new one; a loop, so that
+    # add_loads is compiled into one call
     sign = -1.0
     for _ in range(2):
         add_loads(model, layout, state, n_moved, sign)

@@ -66,8 +66,8 @@ UPDATED = 30
 SIMULATED_WORK = 20, 20_000
 """Work of a simulated move, for each operator and at least, in operators of a list schedule."""
 PATIENCE, ATTEMPTS = 5, 10
-"""Evaluations' work without any placement that is new, after which the search ends; and placements
-that are built in vain before one of them counts as such."""
+"""The search ends after the work of so many evaluations without a new placement; sampling gives up
+after so many placements that were seen before."""
 
 
 @dataclass(frozen=True)

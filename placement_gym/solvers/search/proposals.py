@@ -34,7 +34,7 @@ largest load."""
 TRIED = 16
 """Units that are drawn until one is on the device with the largest load."""
 ADOPT = 0.5
-"""Share of moves to the device of a linked unit, where that is another one."""
+"""Share of moves to the device of a linked unit, if the two devices differ."""
 REFRESH = 64
 """Moves after which the penalty of exceeding a limit changes."""
 RAISED, LOWERED = 1.25, 0.8
