@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
@@ -190,6 +191,7 @@ class ScriptedArm:
     def __init__(self, ms: float, pass_ms: Callable[[float], None]) -> None:
         self.compilation = Compilation(1, 1, 0, 0, (0, 0), 0.0)
         self.run = lambda: pass_ms(ms)
+        self.inferences = SimpleNamespace(find_timer=lambda: None)
 
     def forget(self) -> None:
         pass
