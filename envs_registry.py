@@ -27,6 +27,10 @@ ENVS: tuple[dict[str, Any], ...] = (
         "id": "DevicePlacementPerUnitSim-v0",
         "entry_point": "placement_gym.envs.simulated_env:simulated_per_unit",
     },
+    {
+        "id": "DevicePlacementOnline-v0",
+        "entry_point": "placement_gym.envs.online.env:OnlineEnv",
+    },
 )
 
 
