@@ -8,7 +8,6 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
-from numpy.typing import NDArray
 
 from placement_gym.base.arguments import (
     check_flag,
@@ -17,11 +16,11 @@ from placement_gym.base.arguments import (
     check_positive,
     suggest_keywords,
 )
-from placement_gym.base.arrays import BoolArray, FloatArray
+from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.envs.online.kernel import look, serve
-from placement_gym.envs.online.observation import KEPT, Layout, fill_observation, make_space
+from placement_gym.envs.online.observation import Layout, make_space
 from placement_gym.envs.online.plans import PlanTable, propose_plans
+from placement_gym.envs.online.simulation import Seen, Simulation
 from placement_gym.envs.online.traces import (
     PER_SPLIT,
     SPLITS,
@@ -36,7 +35,16 @@ from placement_gym.hardware.device_requests import DevicesArgument
 
 REWARDS = ("log_slowdown", "deadline")
 MAX_REQUESTS = 1_000_000
-Seen = NDArray[np.float32]
+NO_REQUEST: dict[str, Any] = {
+    "latency_ms": 0.0,
+    "slowdown": 0.0,
+    "late": False,
+    "queue_ms": 0.0,
+    "loaded_bytes": 0.0,
+    "refused": False,
+    "plan": 0,
+}
+"""The info before the first request."""
 
 
 class OnlineEnv(gym.Env[Seen, np.int64]):
@@ -146,8 +154,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         self.render_mode = render_mode
         self.observation_space = make_space(self.plans, pace)
         self.action_space = spaces.Discrete(self.layout.n_plans)
-        self.info = describe(0.0, 0.0, False, 0.0, 0.0, False, 0)
-        self.queue_ms, self.paces = np.zeros(self.layout.n_devices), np.ones(self.layout.n_devices)
+        self.info = dict(NO_REQUEST)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -157,9 +164,9 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         number = (options or {}).get("trace")
         if number is None:
             number = int(self.np_random.integers(PER_SPLIT))
-        self.begin(self.make_trace(number))
-        self.info = describe(0.0, 0.0, False, 0.0, 0.0, False, 0)
-        return self.observe(), dict(self.info)
+        self.sim = self.simulate([self.make_trace(number)])
+        self.info = dict(NO_REQUEST)
+        return self.sim.arrive()[0], dict(self.info)
 
     def make_trace(self, number: int) -> Trace:
         """The trace of a number; that of a file has other programs drawn by it."""
@@ -170,100 +177,67 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         toggles_ms = draw_toggles(self.plans, float(arrivals_ms[-1]), rng)
         return Trace(arrivals_ms, models, toggles_ms)
 
-    def begin(self, trace: Trace) -> None:
-        """Begin a trace with idle devices that hold nothing."""
-        self.trace, self.load = trace, trace.load(self.pace)
-        self.request = 0
-        self.free_ms = np.zeros(self.layout.n_devices)
-        self.used = np.full(self.layout.n_stages, -1)
-        self.mix, self.gap_ms = np.array(self.plans.shares), self.plans.mean_ms / self.rate
-        self.look()
-
-    def look(self) -> None:
-        """Find what is known of the devices as a request arrives."""
-        look(self.load, self.free_ms, self.now_ms, self.queue_ms, self.paces)
-
-    @property
-    def now_ms(self) -> float:
-        """When the request arrived; after the last one, when that did."""
-        return float(self.trace.arrivals_ms[min(self.request, len(self.trace.models) - 1)])
+    def simulate(self, traces: Sequence[Trace]) -> Simulation:
+        """Begin traces with idle devices that hold nothing."""
+        gap_ms = self.plans.mean_ms / self.rate
+        return Simulation(self.plans, traces, self.pace, self.observe_load, gap_ms)
 
     @property
     def model(self) -> int:
-        """Model of the request."""
-        return int(self.trace.models[min(self.request, len(self.trace.models) - 1)])
-
-    @property
-    def visible_paces(self) -> FloatArray:
-        """(n_devices,) what a policy sees of other programs."""
-        return self.paces if self.observe_load else np.ones_like(self.paces)
-
-    def observe(self) -> Seen:
-        """The observation of the request that has arrived."""
-        seen = np.empty(self.layout.size, np.float32)
-        known = self.queue_ms, self.visible_paces, self.used, self.model
-        fill_observation(self.tables, *known, self.mix, self.gap_ms, seen)
-        return seen
+        """Model of the request; after the last one, of that."""
+        return int(self.sim.models[0])
 
     def action_masks(self) -> BoolArray:
         """(n_plans,) whether the model of the request has each plan."""
         masks: BoolArray = self.tables.allowed[self.model].copy()
         return masks
 
+    def replace_refused(self, models: IntArray, actions: IntArray) -> IntArray:
+        """(n_requests,) the plans that requests run by: the first one where a model has not that
+        many.
+        """
+        plans: IntArray = np.where(self.tables.allowed[models, actions], actions, 0)
+        return plans
+
     def step(self, action: np.int64 | int) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
         """Run the request by a plan, and wait for the next one.
 
         Raises:
-            UserError: The action is not one of the space, or the episode is over.
+            UserError: The action is not one of the space, or the trace is over.
         """
         if not self.action_space.contains(action):
             raise UserError(f"an action is from 0 to {self.action_space.n - 1}, not {action!r:.40}")
-        if self.request == len(self.trace.models):
+        if self.sim.over:
             raise UserError("the trace is over: call reset")
-        refused = not self.tables.allowed[self.model, action]
-        plan = int(self.tables.allowed[self.model].argmax() if refused else action)
-        reward = self.serve(plan, refused)
-        self.advance()
-        over = self.request == len(self.trace.models)
-        return self.observe(), reward, False, over, dict(self.info)
+        plan = self.replace_refused(self.sim.models, np.array([action]))
+        queue_ms = float(self.sim.state.queue_ms.sum())
+        reference_ms = float(self.tables.reference_ms[self.model])
+        ms, loaded_bytes = map(float, np.ravel(self.sim.serve(plan)))
+        slowdown = ms / reference_ms
+        self.info = {
+            "latency_ms": ms,
+            "slowdown": slowdown,
+            "late": slowdown > self.deadline,
+            "queue_ms": queue_ms,
+            "loaded_bytes": loaded_bytes,
+            "refused": bool(plan[0] != action),
+            "plan": int(plan[0]),
+        }
+        reward = float(self.reward_of(np.array(slowdown)))
+        return self.sim.arrive()[0], reward, False, self.sim.over, dict(self.info)
 
-    def serve(self, plan: int, refused: bool) -> float:
-        """Run the request by a plan; returns its reward."""
-        queue_ms, number = float(self.queue_ms.sum()), self.model * self.layout.n_plans + plan
-        state = self.free_ms, self.used, self.now_ms, self.request, number
-        ms, loaded_bytes = serve(self.tables, self.load, *state)
-        slowdown = ms / float(self.tables.reference_ms[self.model])
-        late = slowdown > self.deadline
-        self.info = describe(ms, slowdown, late, queue_ms, loaded_bytes, refused, plan)
-        return -float(late) if self.reward == "deadline" else -float(np.log(slowdown))
-
-    def advance(self) -> None:
-        """Go on to the next request."""
-        model, before_ms = self.model, self.now_ms
-        self.request += 1
-        self.mix *= KEPT
-        self.mix[model] += 1.0 - KEPT
-        self.gap_ms = KEPT * self.gap_ms + (1.0 - KEPT) * (self.now_ms - before_ms)
-        self.look()
+    def reward_of(self, slowdown: FloatArray) -> FloatArray:
+        """The reward of requests with these slow-downs."""
+        if self.reward == "deadline":
+            return -(slowdown > self.deadline).astype(np.float64)
+        rewards: FloatArray = -np.log(slowdown)
+        return rewards
 
     def render(self) -> str | None:
         """The plans, and the last request."""
         if self.render_mode is None:
             return None
         return f"{self.plans}\nlast request: {self.info}"
-
-
-def describe(
-    latency_ms: float,
-    slowdown: float,
-    late: bool,
-    queue_ms: float,
-    loaded_bytes: float,
-    refused: bool,
-    plan: int,
-) -> dict[str, Any]:
-    """The info of a request; see ``OnlineEnv``."""
-    return dict(locals())
 
 
 def check_arguments(

@@ -18,8 +18,6 @@ MOST = 10.0
 """Bound of logarithms: 22,000 times."""
 LEAST = 0.01
 """Upper bound of the work on devices that no plan uses, as a space of one value is a warning."""
-KEPT = 0.95
-"""Weight of what was before in the recent mix and rate: about the last twenty requests."""
 
 
 @dataclass(frozen=True)

@@ -147,18 +147,19 @@ class Rollouts:
         deterministic: bool = True,
     ) -> tuple[IntArray, Any]:
         """The plan for the environment's request; see ``BasePolicy.predict``."""
-        env, scores = self.env, np.full(self.env.layout.n_plans, np.inf)
+        env, scores, state_of = self.env, np.full(self.env.layout.n_plans, np.inf), self.env.sim.state
+        devices = state_of.queue_ms[0], state_of.pace[0], state_of.used[0], env.sim.request
         futures = [self.draw() for _ in range(FUTURES)]
         for plan in np.flatnonzero(env.action_masks()):
             number = env.model * env.layout.n_plans + plan
-            now = env.queue_ms, env.visible_paces, env.used, env.request, number
-            scores[plan] = sum(roll_out(env.tables, *now, *future) for future in futures)
+            scores[plan] = sum(roll_out(env.tables, *devices, number, *one) for one in futures)
         return np.full(observation.shape[:-1], scores.argmin()), state
 
     def draw(self) -> tuple[FloatArray, IntArray]:
         """The request, and those that may follow it: times from now on, and models."""
-        gaps_ms = self.rng.exponential(self.env.gap_ms, AHEAD)
-        models = self.rng.choice(len(self.env.mix), AHEAD, p=self.env.mix / self.env.mix.sum())
+        mix = self.env.sim.state.mix[0]
+        gaps_ms = self.rng.exponential(self.env.sim.state.gap_ms[0], AHEAD)
+        models = self.rng.choice(len(mix), AHEAD, p=mix / mix.sum())
         models[0], gaps_ms[0] = self.env.model, 0.0
         return np.cumsum(gaps_ms), models
 
