@@ -16,11 +16,18 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import torch
-from common import Row, combine, find_interval, group_by, make_parser, print_groups, read_rows
-from common import run_missing
+from common import (
+    Row,
+    combine,
+    find_interval,
+    group_by,
+    make_parser,
+    print_groups,
+    read_rows,
+    run_missing,
+)
 from sb3_contrib import RecurrentPPO
 from stable_baselines3 import A2C, DQN, PPO
 from stable_baselines3.common.vec_env import VecEnv
@@ -39,9 +46,9 @@ DEVICES = [
     {"name": "NPU", "precision": "f16", "weight_share": 0.45},
 ]
 RATES = (0.6, 0.8, 1.0, 1.4)
-N_ENVS = 64
+N_ENVS = 128
 PPO_SETTINGS: dict[str, Any] = {
-    "n_steps": 32,
+    "n_steps": 16,
     "batch_size": 512,
     "n_epochs": 6,
     "gamma": 0.97,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -33,18 +33,25 @@ from placement_gym.envs.online.traces import (
 )
 from placement_gym.hardware.device_requests import DevicesArgument
 
+if TYPE_CHECKING:
+    from placement_gym.envs.online.measured import Machine, RealTime
+
 REWARDS = ("log_slowdown", "deadline")
 MAX_REQUESTS = 1_000_000
 NO_REQUEST: dict[str, Any] = {
     "latency_ms": 0.0,
     "slowdown": 0.0,
-    "late": False,
+    "late": 0,
     "queue_ms": 0.0,
     "loaded_bytes": 0.0,
     "refused": False,
     "plan": 0,
+    "finished": 0,
+    "failed": 0,
 }
 """The info before the first request."""
+FAILED = 1000.0
+"""Slow-down of a request that a device fails on: never worth it."""
 
 
 class OnlineEnv(gym.Env[Seen, np.int64]):
@@ -79,10 +86,10 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
     | `queue` | devices | log(1 + work in the queue of each device) |
     | `load` | devices | times as long that work takes there now, less 1 |
     | `model` | models | 1 for the model of the request |
-    | `latency` | plans | log(latency) of the request by each plan if nothing changes; 10 if there is no such plan |
+    | `latency` | plans | log(latency) by each plan if nothing changes; 10 for no plan |
     | `loading` | plans | log(1 + time to load weights) for each plan |
     | `work` | plans x devices | log(1 + work of each plan on each device) |
-    | `resident` | stages | 1 where the weights of a stage are loaded, stages of all plans of all models |
+    | `resident` | stages | 1 where a stage's weights are loaded, of all plans of all models |
     | `mix` | models | shares of recent requests |
     | `rate` | 1 | log(requests in a mean latency, recently) |
 
@@ -121,6 +128,9 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         observe_load: Whether other programs are seen, in ``load`` and in ``latency``.
         costs: ``"analytic"`` or, of this machine's devices, ``"profiled"``.
         plans: File of plans to take in place of ``models``, ``devices`` and ``costs``.
+        measured: Whether plans run on this machine's devices, in real time. Times of stages are
+            measured at ``make``, unless ``plans`` states them. Other programs are one for each
+            device, which takes its core.
         render_mode: ``"ansi"``: the plans, and the last request.
 
     Raises:
@@ -143,10 +153,18 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         observe_load: bool = True,
         costs: str | None = None,
         plans: str | PlanTable | None = None,
+        measured: bool = False,
         render_mode: str | None = None,
     ) -> None:
         check_arguments(rate, trace, reward, deadline, requests, pace, observe_load)
+        check_flag("measured", measured)
         self.plans = find_plans(models, devices, costs, plans)
+        self.machine: Machine | None = None
+        if measured:
+            from placement_gym.envs.online.measured import Machine
+
+            self.machine = Machine(self.plans, plans is None, pace)
+            self.plans = self.machine.plans
         self.layout, self.tables = Layout.of(self.plans), self.plans.tables
         self.rate, self.split, self.reward, self.deadline = rate, trace, reward, deadline
         self.requests, self.pace, self.observe_load = requests, pace, observe_load
@@ -155,6 +173,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         self.observation_space = make_space(self.plans, pace)
         self.action_space = spaces.Discrete(self.layout.n_plans)
         self.info = dict(NO_REQUEST)
+        self.sim: Simulation | RealTime
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -164,7 +183,8 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         number = (options or {}).get("trace")
         if number is None:
             number = int(self.np_random.integers(PER_SPLIT))
-        self.sim = self.simulate([self.make_trace(number)])
+        trace = self.make_trace(number)
+        self.sim = self.simulate([trace]) if self.machine is None else self.measure(trace)
         self.info = dict(NO_REQUEST)
         return self.sim.arrive()[0], dict(self.info)
 
@@ -179,8 +199,22 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
 
     def simulate(self, traces: Sequence[Trace]) -> Simulation:
         """Begin traces with idle devices that hold nothing."""
-        gap_ms = self.plans.mean_ms / self.rate
-        return Simulation(self.plans, traces, self.pace, self.observe_load, gap_ms)
+        return Simulation(self.plans, traces, self.pace, self.observe_load, self.gap_ms)
+
+    def measure(self, trace: Trace) -> RealTime:
+        """Begin a trace by the clock."""
+        assert self.machine is not None
+        return self.machine.play(trace, self.pace, self.observe_load, self.gap_ms)
+
+    @property
+    def gap_ms(self) -> float:
+        """Expected time between two requests."""
+        return self.plans.mean_ms / self.rate
+
+    def close(self) -> None:
+        """End what a measured environment has started."""
+        if self.machine is not None:
+            self.machine.close()
 
     @property
     def model(self) -> int:
@@ -211,20 +245,26 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
             raise UserError("the trace is over: call reset")
         plan = self.replace_refused(self.sim.models, np.array([action]))
         queue_ms = float(self.sim.state.queue_ms.sum())
-        reference_ms = float(self.tables.reference_ms[self.model])
-        ms, loaded_bytes = map(float, np.ravel(self.sim.serve(plan)))
-        slowdown = ms / reference_ms
+        models, ms, loaded_bytes = self.sim.serve(plan)
+        slowdown = self.slowdown_of(models, ms)
         self.info = {
-            "latency_ms": ms,
-            "slowdown": slowdown,
-            "late": slowdown > self.deadline,
+            "latency_ms": mean(ms[~np.isnan(ms)]),
+            "slowdown": mean(slowdown),
+            "late": int((slowdown > self.deadline).sum()),
             "queue_ms": queue_ms,
-            "loaded_bytes": loaded_bytes,
+            "loaded_bytes": float(loaded_bytes.sum()),
             "refused": bool(plan[0] != action),
             "plan": int(plan[0]),
+            "finished": len(ms),
+            "failed": int(np.isnan(ms).sum()),
         }
-        reward = float(self.reward_of(np.array(slowdown)))
+        reward = float(self.reward_of(slowdown).sum())
         return self.sim.arrive()[0], reward, False, self.sim.over, dict(self.info)
+
+    def slowdown_of(self, models: IntArray, ms: FloatArray) -> FloatArray:
+        """Slow-downs of requests of these models; ``FAILED`` where the latency is nan."""
+        slowdown: FloatArray = np.nan_to_num(ms / self.tables.reference_ms[models], nan=FAILED)
+        return slowdown
 
     def reward_of(self, slowdown: FloatArray) -> FloatArray:
         """The reward of requests with these slow-downs."""
@@ -238,6 +278,11 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         if self.render_mode is None:
             return None
         return f"{self.plans}\nlast request: {self.info}"
+
+
+def mean(values: FloatArray) -> float:
+    """The mean; 0 of nothing."""
+    return float(values.mean()) if len(values) else 0.0
 
 
 def check_arguments(

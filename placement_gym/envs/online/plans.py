@@ -252,9 +252,7 @@ def propose_plans(
 def limit(devices: Sequence[DeviceSpec], limits: Sequence[float]) -> tuple[DeviceSpec, ...]:
     """The devices with limits in bytes, infinite for none."""
     return tuple(
-        replace(
-            device, weight_share=None, memory_bytes=int(most) if np.isfinite(most) else None
-        )
+        replace(device, weight_share=None, memory_bytes=int(most) if np.isfinite(most) else None)
         for device, most in zip(devices, limits, strict=True)
     )
 
@@ -274,7 +272,9 @@ def plan_model(
     ):
         if assignment.tobytes() not in seen and not problem.infeasibility(assignment):
             seen.add(assignment.tobytes())
-            yield ServingPlan(label, time_stages(twin, assignment), Placement.of(problem, assignment))
+            yield ServingPlan(
+                label, time_stages(twin, assignment), Placement.of(problem, assignment)
+            )
 
 
 def list_single_devices(problem: Problem) -> Iterator[tuple[str, IntArray]]:
@@ -317,7 +317,9 @@ def time_stages(twin: SimulatedProblem, assignment: IntArray) -> tuple[PlanStage
     on = assignment[twin.problem.units.of_operator]
     stage_of = pipeline_stages(graph, on)
     device = submodel_devices(graph, on, stage_of)
-    ms = np.bincount(stage_of, costs.operator_ms[np.arange(len(on)), on]) + costs.submodel_ms[device]
+    ms = (
+        np.bincount(stage_of, costs.operator_ms[np.arange(len(on)), on]) + costs.submodel_ms[device]
+    )
     tensor, reader = graph.tensors.readings()
     source = graph.tensors.source[tensor]
     crossing = on[source] != on[reader]

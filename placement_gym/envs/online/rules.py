@@ -106,9 +106,7 @@ def keep(env: OnlineEnv, assignments: Iterator[tuple[int, ...]]) -> Rule:
 
 def play(env: OnlineEnv, trace: Trace, choice: IntArray) -> float:
     """Mean log slow-down of a trace by one plan for each model."""
-    return play_static(
-        env.tables, trace.load(env.pace), trace.arrivals_ms, trace.models, choice
-    )
+    return play_static(env.tables, trace.load(env.pace), trace.arrivals_ms, trace.models, choice)
 
 
 def list_assignments(plans: PlanTable) -> Iterator[tuple[int, ...]]:
@@ -147,7 +145,11 @@ class Rollouts:
         deterministic: bool = True,
     ) -> tuple[IntArray, Any]:
         """The plan for the environment's request; see ``BasePolicy.predict``."""
-        env, scores, state_of = self.env, np.full(self.env.layout.n_plans, np.inf), self.env.sim.state
+        env, scores, state_of = (
+            self.env,
+            np.full(self.env.layout.n_plans, np.inf),
+            self.env.sim.state,
+        )
         devices = state_of.queue_ms[0], state_of.pace[0], state_of.used[0], env.sim.request
         futures = [self.draw() for _ in range(FUTURES)]
         for plan in np.flatnonzero(env.action_masks()):

@@ -106,16 +106,17 @@ class Simulation:
         see_all(self.tables, self.requests, self.state, now, self.observe_load, seen)
         return seen
 
-    def serve(self, plans: IntArray) -> tuple[FloatArray, FloatArray]:
+    def serve(self, plans: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
         """Run each trace's request by a plan of its model, and go on to the next.
 
         Returns:
-            (n_traces,) latencies in ms, and bytes that were loaded.
+            (n_traces,) models, latencies in ms, and bytes that were loaded.
         """
+        models = self.models
         ms, loaded_bytes = np.empty(len(plans)), np.empty(len(plans))
         serve_all(self.tables, self.requests, self.state, self.request, plans, ms, loaded_bytes)
         self.request += 1
-        return ms, loaded_bytes
+        return models, ms, loaded_bytes
 
 
 def stack(toggles_ms: Sequence[FloatArray]) -> FloatArray:

@@ -79,9 +79,9 @@ class OnlineVectorEnv(VectorEnv[Seen, IntArray, FloatArray]):
                 f"not {actions!r:.80}"
             )
         queue_ms = self.sim.state.queue_ms.sum(axis=1)
-        reference_ms = self.env.tables.reference_ms[self.sim.models]
-        ms, loaded_bytes = self.sim.serve(self.env.replace_refused(self.sim.models, actions))
-        slowdown = ms / reference_ms
+        plans = self.env.replace_refused(self.sim.models, actions)
+        models, ms, loaded_bytes = self.sim.serve(plans)
+        slowdown = self.env.slowdown_of(models, ms)
         seen, info = self.sim.arrive(), self.list_infos(ms, slowdown, queue_ms, loaded_bytes)
         over = np.full(self.num_envs, self.sim.over)
         if self.sim.over:
