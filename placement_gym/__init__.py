@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from placement_gym.deployment.several import Pipelines, split_placement
     from placement_gym.envs.env import DevicePlacementEnv
     from placement_gym.envs.episode import play_episode
+    from placement_gym.envs.online.serving import serve_plans
     from placement_gym.envs.placement_env import placement_env
     from placement_gym.envs.placing import place
     from placement_gym.envs.twin import make_twin
@@ -78,6 +79,7 @@ __all__ = [
     "play_episode",
     "report_study",
     "run_study",
+    "serve_plans",
     "split_placement",
     "validate",
     "write_board",
@@ -114,6 +116,7 @@ SOURCES = {
     "play_episode": "envs.episode",
     "report_study": "bench.report.study",
     "run_study": "bench.study.runner",
+    "serve_plans": "envs.online.serving",
     "split_placement": "deployment.several",
     "validate": "bench.study.row_checks",
     "write_board": "bench.board.page",

@@ -18,9 +18,9 @@ from placement_gym.base.arguments import (
 )
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.envs.online.observation import Layout, make_space
+from placement_gym.envs.online.observation import Layout, Seen, make_space
 from placement_gym.envs.online.plans import PlanTable, propose_plans
-from placement_gym.envs.online.simulation import Seen, Simulation
+from placement_gym.envs.online.simulation import Simulation
 from placement_gym.envs.online.traces import (
     PER_SPLIT,
     SPLITS,
@@ -244,7 +244,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         if self.sim.over:
             raise UserError("the trace is over: call reset")
         plan = self.replace_refused(self.sim.models, np.array([action]))
-        queue_ms = float(self.sim.state.queue_ms.sum())
+        queue_ms = float(self.sim.queue_ms.sum())
         models, ms, loaded_bytes = self.sim.serve(plan)
         slowdown = self.slowdown_of(models, ms)
         self.info = {

@@ -22,6 +22,7 @@ from placement_gym.backends.pipeline.stage import StageError, compile_on
 from placement_gym.base.arrays import FloatArray
 from placement_gym.base.errors import EngineError, UserError
 from placement_gym.envs.online.kernel import hold
+from placement_gym.envs.online.observation import KEPT, Layout, Seen, fill_observation
 from placement_gym.envs.online.plans import PlanTable, ServingPlan
 from placement_gym.graph.extract import extract_spec
 from placement_gym.graph.parts import separate_parts
@@ -116,6 +117,7 @@ class PlanExecutor:
         self.begun_s = np.zeros(len(plans.devices))
         self.pace = np.ones(len(plans.devices))
         self.requests, self.lock = 0, Lock()
+        self.mix, self.gap_ms, self.last_s = np.array(plans.shares), 0.0, 0.0
         self.compiled: dict[int, Any] = {}
         self.timings: dict[int, list[tuple[float, float]]] = {}
         """Of each stage, seconds that loading and running took, each time."""
@@ -126,6 +128,23 @@ class PlanExecutor:
         ]
         for thread in self.threads:
             thread.start()
+
+    def observe(self, model: int, pace: FloatArray) -> Seen:
+        """(n_entries,) what is seen of the devices as a request of a model arrives, once for each.
+
+        Args:
+            model: Number of its model.
+            pace: (n_devices,) times as long that work takes now.
+        """
+        now_s = perf_counter()
+        if self.last_s:
+            gap_ms = (now_s - self.last_s) * 1e3
+            self.gap_ms = KEPT * (self.gap_ms or gap_ms) + (1.0 - KEPT) * gap_ms
+        self.last_s = now_s
+        seen = np.empty(Layout.of(self.plans).size, np.float32)
+        known = self.queue_ms(), pace, self.used, model
+        fill_observation(self.tables, *known, self.mix, self.gap_ms, seen)
+        return seen
 
     def submit(self, model: int, plan: int, inputs: Any) -> Future[tuple[Outputs, float]]:
         """Queue a request.
@@ -144,6 +163,8 @@ class PlanExecutor:
         tensors = self.readers[model].read(inputs)
         with self.lock:
             self.requests += 1
+            self.mix *= KEPT
+            self.mix[model] += 1.0 - KEPT
             job = Job(self.cuts[model][plan], stages.start, self.requests, tensors)
             job.ready = [Event() for _ in (*stages, None)]
             job.ready[0].set()
@@ -170,10 +191,14 @@ class PlanExecutor:
             ]
         )
 
-    def forget(self) -> None:
-        """Release all weights; nothing may be queued."""
+    def forget(self, gap_ms: float) -> None:
+        """Release all weights, and expect requests of all models at this distance.
+
+        Nothing may be queued.
+        """
         self.compiled.clear()
-        self.used[:] = -1
+        self.used[:], self.pace[:] = -1, 1.0
+        self.mix[:], self.gap_ms, self.last_s = self.plans.shares, gap_ms, 0.0
 
     def work(self, device: int) -> None:
         """Serve one stage after another; runs in the device's thread."""

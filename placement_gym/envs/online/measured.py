@@ -20,9 +20,8 @@ from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import UserError
 from placement_gym.envs.online.executor import PlanExecutor
 from placement_gym.envs.online.kernel import find_pace
-from placement_gym.envs.online.observation import Layout, fill_observation
+from placement_gym.envs.online.observation import Seen
 from placement_gym.envs.online.plans import PlanStage, PlanTable
-from placement_gym.envs.online.simulation import KEPT, Seen, State
 from placement_gym.envs.online.traces import Trace
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.loading import load
@@ -47,11 +46,14 @@ class Burners:
     def play(self, trace: Trace, pace: float, stop: Event) -> None:
         """Begin and end with the other programs of a trace; then stop."""
         load, began_s = trace.load(pace), perf_counter()
+        before = [False] * len(self.processes)
         while not stop.wait(0.002):
             now_ms = (perf_counter() - began_s) * 1e3
             for device, process in enumerate(self.processes):
                 taken = find_pace(load, device, now_ms) > 1.0
-                process.send_signal(signal.SIGCONT if taken else signal.SIGSTOP)
+                if taken != before[device]:
+                    process.send_signal(signal.SIGCONT if taken else signal.SIGSTOP)
+                    before[device] = taken
         for process in self.processes:
             process.send_signal(signal.SIGSTOP)
 
@@ -85,18 +87,11 @@ class RealTime:
         gap_ms: float,
         inputs: Sequence[Any],
     ) -> None:
-        layout = Layout.of(executor.plans)
         self.executor, self.trace, self.inputs = executor, trace, inputs
-        self.load, self.observe_load, self.size = trace.load(pace), observe_load, layout.size
+        self.load, self.observe_load = trace.load(pace), observe_load
         self.request, self.pending = 0, dict[Future[Any], int]()
-        self.state = State(
-            np.zeros((1, layout.n_devices)),
-            executor.used[None],
-            np.zeros((1, layout.n_devices)),
-            np.ones((1, layout.n_devices)),
-            np.array([executor.plans.shares]),
-            np.full(1, gap_ms),
-        )
+        self.queue_ms = np.zeros(len(executor.plans.devices))
+        executor.forget(gap_ms)
         self.stop, self.began_s = Event(), perf_counter()
         if burners is not None:
             play = Thread(target=burners.play, args=(trace, pace, self.stop), daemon=True)
@@ -117,16 +112,10 @@ class RealTime:
         """(1, n_entries) wait for the request to arrive; what is seen then."""
         now_ms = float(self.trace.arrivals_ms[self.request - self.over])
         sleep(max(self.began_s + now_ms / 1e3 - perf_counter(), 0.0))
-        self.state.queue_ms[0] = self.executor.queue_ms()
-        for device in range(self.state.pace.shape[1] * self.observe_load):
-            self.state.pace[0, device] = find_pace(self.load, device, now_ms)
-        seen = np.empty((1, self.size), np.float32)
-        state = self.state
-        known = state.queue_ms[0], state.pace[0], state.used[0], int(self.models[0])
-        fill_observation(
-            self.executor.tables, *known, state.mix[0], float(state.gap_ms[0]), seen[0]
-        )
-        return seen
+        self.queue_ms = self.executor.queue_ms()
+        paces = [find_pace(self.load, device, now_ms) for device in range(len(self.queue_ms))]
+        pace = np.array(paces) if self.observe_load else np.ones(len(paces))
+        return self.executor.observe(int(self.models[0]), pace)[None]
 
     def serve(self, plans: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
         """Queue the request, and go on to the next.
@@ -139,11 +128,6 @@ class RealTime:
         future = self.executor.submit(model, int(plans[0]), self.inputs[model])
         self.pending[future] = model
         loaded = ~before & (self.executor.used >= 0)
-        arrivals_ms, last = self.trace.arrivals_ms, len(self.trace.models) - 1
-        gap_ms = arrivals_ms[min(self.request + 1, last)] - arrivals_ms[self.request]
-        self.state.mix[0] *= KEPT
-        self.state.mix[0, model] += 1.0 - KEPT
-        self.state.gap_ms[0] = KEPT * self.state.gap_ms[0] + (1.0 - KEPT) * gap_ms
         self.request += 1
         if self.over:
             wait(self.pending, DRAIN_S)
@@ -210,7 +194,6 @@ class Machine:
 
     def play(self, trace: Trace, pace: float, observe_load: bool, gap_ms: float) -> RealTime:
         """Begin a trace with idle devices that hold nothing."""
-        self.executor.forget()
         about = trace, pace, observe_load, gap_ms
         return RealTime(self.executor, self.burners, *about, self.inputs)
 

@@ -18,6 +18,9 @@ MOST = 10.0
 """Bound of logarithms: 22,000 times."""
 LEAST = 0.01
 """Upper bound of the work on devices that no plan uses, as a space of one value is a warning."""
+KEPT = 0.95
+"""Weight of what was before in the recent mix and rate: about the last twenty requests."""
+Seen = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,7 @@ def fill_observation(
     model: int,
     mix: FloatArray,
     gap_ms: float,
-    seen: NDArray[np.float32],
+    seen: Seen,
 ) -> None:
     """Fill an observation, whose parts are those of ``Layout`` in the same order.
 

@@ -7,17 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.envs.online.kernel import Load, Tables, look, serve
-from placement_gym.envs.online.observation import Layout, fill_observation
+from placement_gym.envs.online.observation import KEPT, Layout, Seen, fill_observation
 from placement_gym.envs.online.plans import PlanTable
 from placement_gym.envs.online.traces import Trace
-
-KEPT = 0.95
-"""Weight of what was before in the recent mix and rate: about the last twenty requests."""
-Seen = NDArray[np.float32]
 
 
 class Requests(NamedTuple):
@@ -98,6 +93,11 @@ class Simulation:
         """(n_traces,) model of each one's request; after the last one that of the last."""
         models: IntArray = self.requests.models[:, self.request - self.over]
         return models
+
+    @property
+    def queue_ms(self) -> FloatArray:
+        """(n_traces, n_devices) work in each device's queue as the request arrived."""
+        return self.state.queue_ms
 
     def arrive(self) -> Seen:
         """(n_traces, n_entries) what is seen as the request of each trace arrives."""

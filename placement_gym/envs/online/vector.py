@@ -13,7 +13,7 @@ from placement_gym.base.arguments import check_integer
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.base.errors import UserError
 from placement_gym.envs.online.env import OnlineEnv
-from placement_gym.envs.online.simulation import Seen
+from placement_gym.envs.online.observation import Seen
 from placement_gym.envs.online.traces import PER_SPLIT
 
 
@@ -78,7 +78,7 @@ class OnlineVectorEnv(VectorEnv[Seen, IntArray, FloatArray]):
                 f"actions are {self.num_envs} numbers from 0 to {self.env.layout.n_plans - 1}, "
                 f"not {actions!r:.80}"
             )
-        queue_ms = self.sim.state.queue_ms.sum(axis=1)
+        queue_ms = self.sim.queue_ms.sum(axis=1)
         plans = self.env.replace_refused(self.sim.models, actions)
         models, ms, loaded_bytes = self.sim.serve(plans)
         slowdown = self.env.slowdown_of(models, ms)
