@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import Future
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
 from typing import Any, Self
 
@@ -29,10 +30,11 @@ class PlanServer:
 
     def __init__(self, executor: PlanExecutor, policy: Any, pace: float) -> None:
         self.executor, self.policy, self.pace = executor, policy, pace
+        self.lock = Lock()
         self.numbers = {model.name: i for i, model in enumerate(executor.plans.models)}
 
     def submit(self, model: str, inputs: Any) -> Future[tuple[Outputs, float]]:
-        """Choose the plan of a request, and queue it; call it from one thread.
+        """Choose the plan of a request, and queue it; from any thread.
 
         Args:
             model: Its model's name.
@@ -48,10 +50,11 @@ class PlanServer:
         if model not in self.numbers:
             raise unknown_name("a model", model, self.numbers)
         number, executor = self.numbers[model], self.executor
-        seen = executor.observe(number, np.clip(executor.pace, 1.0, self.pace))
-        chosen, _ = self.policy.predict(seen, deterministic=True)
-        plan = int(chosen) if executor.tables.allowed[number, int(chosen)] else 0
-        return executor.submit(number, plan, inputs)
+        with self.lock:  # requests arrive one after another
+            seen = executor.observe(number, np.clip(executor.pace, 1.0, self.pace))
+            chosen, _ = self.policy.predict(seen, deterministic=True)
+            plan = int(chosen) if executor.tables.allowed[number, int(chosen)] else 0
+            return executor.submit(number, plan, inputs)
 
     def __enter__(self) -> Self:
         return self

@@ -11,7 +11,6 @@ import numpy as np
 
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.base.files import is_path
 from placement_gym.envs.online.kernel import Load
 from placement_gym.envs.online.plans import PlanTable
 
@@ -118,5 +117,5 @@ def read_arrivals(path: str | Path, plans: PlanTable) -> tuple[FloatArray, IntAr
 
 def check_trace(trace: str) -> None:
     """Raise ``UserError`` if it is neither a split nor a CSV file."""
-    if trace not in SPLITS and not is_path(trace):
+    if trace not in SPLITS and Path(trace).suffix != ".csv":
         raise unknown_name("trace (or the path of a .csv)", trace, SPLITS)

@@ -149,7 +149,7 @@ def test_a_file_of_arrivals_is_played(table: PlanTable, tmp_path: Path) -> None:
     assert env.step(1)[3]
     np.testing.assert_array_equal(env.sim.requests.arrivals_ms, [[0.0, 4.5]])
     file.write_text("time_ms,model\n100,c\n")
-    with pytest.raises(UserError, match="line 2: a line is time_ms,model with .* one of a, b"):
+    with pytest.raises(UserError, match=r"line 2: a line is time_ms,model with .* one of a, b"):
         OnlineEnv(plans=table, trace=str(file))
 
 
