@@ -36,7 +36,7 @@ from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 from placement_gym.base.arrays import IntArray
 from placement_gym.envs.online.env import OnlineEnv
 from placement_gym.envs.online.plans import PlanTable, propose_plans
-from placement_gym.envs.online.rules import RULES, make_rule
+from placement_gym.envs.online.rules import RULES, Rollouts, make_rule
 from placement_gym.envs.online.vector import OnlineVectorEnv
 
 MODELS = ["resnet", "inception", "vit", "mobilenet"]
@@ -188,18 +188,16 @@ def train(
 
 def evaluate(policy: Any, trace: str, n_traces: int, kwargs: dict[str, Any]) -> Row:
     """Rewards and slow-downs of each trace, and what a decision takes."""
-    if isinstance(policy, tuple(RULES.values())[3]):
+    if isinstance(policy, Rollouts):
         return play_apart(trace, n_traces, kwargs)
     envs = OnlineVectorEnv(n_traces, **kwargs, trace=trace)
     seen, _ = envs.reset(options={"trace": 0})
-    state, start, steps, spent_s = None, np.ones(n_traces, bool), [], 0.0
+    state, start, steps = None, np.ones(n_traces, bool), []
     for _ in range(envs.env.requests):
-        began_s = process_time()
         actions, state = policy.predict(seen, state, start, deterministic=True)
-        spent_s += process_time() - began_s
         start = np.zeros(n_traces, bool)
         seen, reward, _, _, info = envs.step(actions)
-        final = info.get("final_info", info)
+        final = info.get("final_info", info)  # of the last request of a trace
         steps.append([-reward, final["slowdown"], final["late"], final["loaded_bytes"] / 1e6])
     # One request at a time, as a server decides.
     one, state = seen[0], None
@@ -212,7 +210,7 @@ def evaluate(policy: Any, trace: str, n_traces: int, kwargs: dict[str, Any]) -> 
 def play_apart(trace: str, n_traces: int, kwargs: dict[str, Any]) -> Row:
     """The same for rollouts, which read the state of one environment."""
     env = OnlineEnv(**kwargs, trace=trace)
-    policy, each, spent_s, decisions = RULES["rollouts"](env), [], 0.0, 0
+    policy, each, spent_s, decisions = Rollouts(env), [], 0.0, 0
     for number in range(n_traces):
         (seen, _), over, steps = env.reset(options={"trace": number}), False, []
         while not over:

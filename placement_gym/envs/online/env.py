@@ -68,7 +68,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
     import gymnasium as gym
     import placement_gym
 
-    env = gym.make("DevicePlacementOnline-v0", models=["resnet", "vit", "mobilenet:2"], rate=0.8)
+    env = gym.make("DevicePlacementOnline-v0", models=["tiny", "cnn:2"], rate=0.8)
     print(env.unwrapped.plans)
     ```
 
@@ -115,7 +115,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
 
     Args:
         models: Names or paths; ``"resnet:2"`` gets twice as many requests.
-        devices: As for ``DevicePlacementSim-v0``; a limit, or ``weight_share``, is that of the
+        devices: As for ``SimulatedEnv``; a limit, or ``weight_share``, is that of the
             weights of all models together.
         rate: Requests that arrive in a mean latency of the fastest plans. At 1 the fastest devices
             alone would be just busy.

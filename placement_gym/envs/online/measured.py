@@ -108,14 +108,19 @@ class RealTime:
         models: IntArray = self.trace.models[[self.request - self.over]]
         return models
 
+    def know(self) -> tuple[FloatArray, FloatArray, IntArray, FloatArray, float]:
+        """See ``Simulation.know``."""
+        executor = self.executor
+        return self.queue_ms, self.pace, executor.used, executor.mix, executor.gap_ms
+
     def arrive(self) -> Seen:
         """(1, n_entries) wait for the request to arrive; what is seen then."""
         now_ms = float(self.trace.arrivals_ms[self.request - self.over])
         sleep(max(self.began_s + now_ms / 1e3 - perf_counter(), 0.0))
         self.queue_ms = self.executor.queue_ms()
         paces = [find_pace(self.load, device, now_ms) for device in range(len(self.queue_ms))]
-        pace = np.array(paces) if self.observe_load else np.ones(len(paces))
-        return self.executor.observe(int(self.models[0]), pace)[None]
+        self.pace = np.array(paces) if self.observe_load else np.ones(len(paces))
+        return self.executor.observe(int(self.models[0]), self.pace)[None]
 
     def serve(self, plans: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
         """Queue the request, and go on to the next.

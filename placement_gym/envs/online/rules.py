@@ -145,22 +145,17 @@ class Rollouts:
         deterministic: bool = True,
     ) -> tuple[IntArray, Any]:
         """The plan for the environment's request; see ``BasePolicy.predict``."""
-        env, scores, state_of = (
-            self.env,
-            np.full(self.env.layout.n_plans, np.inf),
-            self.env.sim.state,
-        )
-        devices = state_of.queue_ms[0], state_of.pace[0], state_of.used[0], env.sim.request
-        futures = [self.draw() for _ in range(FUTURES)]
+        env, scores = self.env, np.full(self.env.layout.n_plans, np.inf)
+        queue_ms, pace, used, mix, gap_ms = env.sim.know()
+        futures = [self.draw(mix, gap_ms) for _ in range(FUTURES)]
         for plan in np.flatnonzero(env.action_masks()):
-            number = env.model * env.layout.n_plans + plan
-            scores[plan] = sum(roll_out(env.tables, *devices, number, *one) for one in futures)
+            now = queue_ms, pace, used, int(used.max()) + 1, env.model * env.layout.n_plans + plan
+            scores[plan] = sum(roll_out(env.tables, *now, *one) for one in futures)
         return np.full(observation.shape[:-1], scores.argmin()), state
 
-    def draw(self) -> tuple[FloatArray, IntArray]:
+    def draw(self, mix: FloatArray, gap_ms: float) -> tuple[FloatArray, IntArray]:
         """The request, and those that may follow it: times from now on, and models."""
-        mix = self.env.sim.state.mix[0]
-        gaps_ms = self.rng.exponential(self.env.sim.state.gap_ms[0], AHEAD)
+        gaps_ms = self.rng.exponential(gap_ms, AHEAD)
         models = self.rng.choice(len(mix), AHEAD, p=mix / mix.sum())
         models[0], gaps_ms[0] = self.env.model, 0.0
         return np.cumsum(gaps_ms), models

@@ -99,6 +99,22 @@ class Simulation:
         """(n_traces, n_devices) work in each device's queue as the request arrived."""
         return self.state.queue_ms
 
+    def know(self) -> tuple[FloatArray, FloatArray, IntArray, FloatArray, float]:
+        """What is known of the devices, in the first trace.
+
+        Returns:
+            (n_devices,) work in each queue and pace, (n_stages,) ``used``, (n_models,) recent
+            shares, and the recent time between two requests.
+        """
+        state = self.state
+        return (
+            state.queue_ms[0],
+            state.pace[0],
+            state.used[0],
+            state.mix[0],
+            float(state.gap_ms[0]),
+        )
+
     def arrive(self) -> Seen:
         """(n_traces, n_entries) what is seen as the request of each trace arrives."""
         seen = np.empty((len(self.state.gap_ms), self.size), np.float32)
