@@ -58,7 +58,7 @@ PPO_SETTINGS: dict[str, Any] = {
 }
 LEARNERS: dict[str, Callable[..., Any]] = {
     "PPO": partial(PPO, "MlpPolicy", **PPO_SETTINGS),
-    "PPO, loads hidden": partial(PPO, "MlpPolicy", **PPO_SETTINGS),
+    "PPO-hidden": partial(PPO, "MlpPolicy", **PPO_SETTINGS),
     "A2C": partial(A2C, "MlpPolicy", n_steps=8, gamma=0.97, gae_lambda=0.9, ent_coef=0.002),
     "DQN": partial(
         DQN,
@@ -76,7 +76,7 @@ LEARNERS: dict[str, Callable[..., Any]] = {
         RecurrentPPO, "MlpLstmPolicy", **PPO_SETTINGS, policy_kwargs={"lstm_hidden_size": 64}
     ),
 }
-HIDDEN = "PPO, loads hidden"
+HIDDEN = "PPO-hidden"
 
 
 class OnlineVecEnv(VecEnv):
@@ -129,7 +129,7 @@ def main() -> None:
     parser.add_argument("--policies", default="rules", help="names, or rules (%(default)s)")
     parser.add_argument("--rates", default="0.6,0.8,1.0", help="rates (%(default)s)")
     parser.add_argument("--seeds", default="0", help="of trainings (%(default)s)")
-    parser.add_argument("--requests", type=int, default=400_000, help="budget (%(default)s)")
+    parser.add_argument("--requests", type=int, default=200_000, help="budget (%(default)s)")
     parser.add_argument("--trace", default="test", help="test or validation (%(default)s)")
     parser.add_argument("--traces", type=int, default=50, help="how many (%(default)s)")
     parser.add_argument("--tables", action="store_true", help="print tables of the rows alone")
