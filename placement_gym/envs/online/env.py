@@ -32,6 +32,7 @@ from placement_gym.envs.online.traces import (
     read_arrivals,
 )
 from placement_gym.hardware.device_requests import DevicesArgument
+from placement_gym.models.union import parse_rate
 
 if TYPE_CHECKING:
     from placement_gym.envs.online.measured import Machine, RealTime
@@ -96,7 +97,9 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
     ## Rewards
     ``"log_slowdown"``: minus the logarithm of the request's slow-down, its latency over that of its
     model's fastest plan on idle devices that hold the weights. ``"deadline"``: -1 for a request
-    whose slow-down exceeds ``deadline``, else 0.
+    whose slow-down exceeds ``deadline``, else 0. With ``measured=True`` a step is rewarded for all
+    requests that have been answered since the last one, and the last step waits for the rest; a
+    request that a device fails on counts as slow as 1,000 times.
 
     ## Starting State
     Idle devices that hold nothing. ``reset(options={"trace": 3})`` plays the fourth trace of the
@@ -106,9 +109,10 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
     Truncated after the last request of the trace.
 
     ## Information
-    ``latency_ms``, ``slowdown``, ``late`` (beyond the deadline), ``queue_ms`` (work in all queues
-    when the request came), ``loaded_bytes``, ``refused`` (whether the action was masked) and
-    ``plan`` (that it ran by), of the request of the last step; zeros after ``reset``.
+    Means over the requests that the step is rewarded for: ``latency_ms`` and ``slowdown``; their
+    number, ``finished``, and how many of them were ``late`` or ``failed``. Of the request that the
+    step placed: ``queue_ms`` (work in all queues when it came), ``loaded_bytes``, ``plan`` (that it
+    runs by) and ``refused`` (whether the action was masked). Zeros after ``reset``.
 
     ## Version History
     * v0: Initial version.
@@ -163,7 +167,9 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         if measured:
             from placement_gym.envs.online.measured import Machine
 
-            self.machine = Machine(self.plans, plans is None, pace)
+            given = [parse_rate(model)[0] for model in models] if plans is None else []
+            sources = dict(zip((one.name for one in self.plans.models), given, strict=False))
+            self.machine = Machine(self.plans, plans is None, pace, sources)
             self.plans = self.machine.plans
         self.layout, self.tables = Layout.of(self.plans), self.plans.tables
         self.rate, self.split, self.reward, self.deadline = rate, trace, reward, deadline

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import replace
 from threading import Event, Thread
@@ -157,12 +157,15 @@ class Machine:
         plans: The plans.
         measure: Whether to take times of stages and of loading from this machine.
         pace: Above 1, devices have to be processors of one thread, each with a core of its own.
+        models: Model or path by name, for what is not built in.
 
     Raises:
         UserError: The load of other programs cannot be controlled, or a plan cannot be run.
     """
 
-    def __init__(self, plans: PlanTable, measure: bool, pace: float) -> None:
+    def __init__(
+        self, plans: PlanTable, measure: bool, pace: float, models: Mapping[str, Any]
+    ) -> None:
         import openvino as ov
 
         cores = find_cores(plans.devices)
@@ -171,16 +174,16 @@ class Machine:
                 "other programs are only controlled where each device is a CPU of one thread with "
                 "a core of its own, as in 'cpu-testbed-pair': pass pace=1 for none"
             )
-        models = [load(one.name) for one in plans.models]
-        self.inputs = [sample_inputs(model) for model in models]
+        self.models = {one.name: load(models.get(one.name, one.name)) for one in plans.models}
+        self.inputs = [sample_inputs(model) for model in self.models.values()]
         self.core, self.cores = ov.Core(), cores
         self.plans = self.measure(plans) if measure else plans
-        self.executor = PlanExecutor(self.core, self.plans, cores=cores)
+        self.executor = PlanExecutor(self.core, self.plans, self.models, cores)
         self.burners = None if cores is None or pace == 1.0 else Burners(cores)
 
     def measure(self, plans: PlanTable) -> PlanTable:
         """The plans with times of this machine: medians of a stage's runs, and of its loading."""
-        with PlanExecutor(self.core, plans, cores=self.cores) as executor:
+        with PlanExecutor(self.core, plans, self.models, self.cores) as executor:
             for model, own in enumerate(plans.plans):
                 for plan in range(len(own)):
                     for _ in range(1 + RUNS):
