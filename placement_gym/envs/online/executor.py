@@ -166,6 +166,7 @@ class PlanExecutor:
             self.mix *= KEPT
             self.mix[model] += 1.0 - KEPT
             job = Job(self.cuts[model][plan], stages.start, self.requests, tensors)
+            job.future.set_running_or_notify_cancel()  # what is queued is not cancelled
             job.ready = [Event() for _ in (*stages, None)]
             job.ready[0].set()
             for stage in stages:

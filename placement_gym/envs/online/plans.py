@@ -15,7 +15,7 @@ import numpy as np
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import SimulatedProblem, build_simulated_problem
 from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError
+from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.base.files import write_text
 from placement_gym.envs.online.kernel import Tables
 from placement_gym.graph.submodels import pipeline_stages, submodel_devices
@@ -81,7 +81,7 @@ class PlanTable:
         plans: For each model the plans that its requests choose from.
 
     Raises:
-        UserError: A model has no plan, or a plan does not fit its devices.
+        UserError: A model has no plan, or a plan names an unknown device.
     """
 
     models: tuple[Member, ...]
@@ -89,6 +89,12 @@ class PlanTable:
     plans: tuple[tuple[ServingPlan, ...], ...]
 
     def __post_init__(self) -> None:
+        if len(self.models) != len(self.plans):
+            raise UserError(f"{len(self.models)} models have plans of {len(self.plans)}")
+        names = [device.name for device in self.devices]
+        for stage in self.stages():
+            if stage.device not in names:
+                raise unknown_name("the device of a stage", stage.device, names)
         for model, plans in zip(self.models, self.plans, strict=True):
             if not plans:
                 raise UserError(
