@@ -176,7 +176,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         self.requests, self.pace, self.observe_load = requests, pace, observe_load
         self.arrivals = None if trace in SPLITS else read_arrivals(trace, self.plans)
         self.render_mode = render_mode
-        self.observation_space = make_space(self.plans, pace)
+        self.observation_space: spaces.Space[Any] = make_space(self.plans, pace)
         self.action_space = spaces.Discrete(self.layout.n_plans)
         self.info = dict(NO_REQUEST)
         self.sim: Simulation | RealTime
@@ -246,7 +246,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
             UserError: The action is not one of the space, or the trace is over.
         """
         if not self.action_space.contains(action):
-            raise UserError(f"an action is from 0 to {self.action_space.n - 1}, not {action!r:.40}")
+            raise UserError(f"an action is from 0 to {self.layout.n_plans - 1}, not {action!r:.40}")
         if self.sim.over:
             raise UserError("the trace is over: call reset")
         plan = self.replace_refused(self.sim.models, np.array([action]))

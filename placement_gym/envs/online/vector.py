@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
 
 from placement_gym.base.arguments import check_integer
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
@@ -17,7 +18,7 @@ from placement_gym.envs.online.observation import Seen
 from placement_gym.envs.online.traces import PER_SPLIT
 
 
-class OnlineVectorEnv(VectorEnv[Seen, IntArray, FloatArray]):
+class OnlineVectorEnv(VectorEnv[Seen, IntArray, NDArray[Any]]):
     """Equal to k single environments; episodes end together.
 
     They are reset in the step that ends them (``AutoresetMode.SAME_STEP``); ``final_obs`` and
@@ -51,8 +52,8 @@ class OnlineVectorEnv(VectorEnv[Seen, IntArray, FloatArray]):
         options: dict[str, Any] | None = None,
     ) -> tuple[Seen, dict[str, Any]]:
         """Begin all traces; ``options={"trace": k}`` plays those from the k-th one on."""
-        seeds = [None if seed is None else seed + i for i in range(self.num_envs)]
-        for number, own in enumerate(seeds if isinstance(seed, int | None) else seed):
+        seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed or ()
+        for number, own in enumerate(seeds):
             if own is not None:
                 self.rngs[number] = np.random.default_rng(own)
         first = (options or {}).get("trace")
