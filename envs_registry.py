@@ -32,6 +32,11 @@ ENVS: tuple[dict[str, Any], ...] = (
         "entry_point": "placement_gym.envs.stream:StreamEnv",
         "vector_entry_point": "placement_gym.envs.stream_vector:StreamVectorEnv",
     },
+    {
+        "id": "DevicePlacementOnline-v0",
+        "entry_point": "placement_gym.envs.online.env:OnlineEnv",
+        "vector_entry_point": "placement_gym.envs.online.vector:OnlineVectorEnv",
+    },
 )
 
 

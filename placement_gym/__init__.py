@@ -40,14 +40,20 @@ if TYPE_CHECKING:
     from placement_gym.envs.env import DevicePlacementEnv as DevicePlacementEnv
     from placement_gym.envs.episode import play_episode as play_episode
     from placement_gym.envs.measured_env import MeasuredEnv as MeasuredEnv
+    from placement_gym.envs.online.env import OnlineEnv as OnlineEnv
+    from placement_gym.envs.online.serving import serve_plans as serve_plans
+    from placement_gym.envs.online.vector import OnlineVectorEnv as OnlineVectorEnv
     from placement_gym.envs.per_unit import PerUnitEnv as PerUnitEnv
     from placement_gym.envs.placement_env import placement_env as placement_env
     from placement_gym.envs.placing import place as place
     from placement_gym.envs.simulated_env import SimulatedEnv as SimulatedEnv
+    from placement_gym.envs.stream import StreamEnv as StreamEnv
+    from placement_gym.envs.stream_vector import StreamVectorEnv as StreamVectorEnv
     from placement_gym.envs.twin import make_twin as make_twin
     from placement_gym.envs.vector import MeasuredVectorEnv as MeasuredVectorEnv
     from placement_gym.envs.vector import PlacementVectorEnv as PlacementVectorEnv
     from placement_gym.envs.vector import SimulatedVectorEnv as SimulatedVectorEnv
+    from placement_gym.envs.weights_action import WeightsAction as WeightsAction
     from placement_gym.hardware.devices import DeviceSpec as DeviceSpec
     from placement_gym.models import load
     from placement_gym.problem.costs.table import CostTable as CostTable
@@ -64,6 +70,8 @@ SOURCES = {
     "EngineError": "base.errors",
     "MeasuredEnv": "envs.measured_env",
     "MeasuredVectorEnv": "envs.vector",
+    "OnlineEnv": "envs.online.env",
+    "OnlineVectorEnv": "envs.online.vector",
     "PerUnitEnv": "envs.per_unit",
     "Pipeline": "deployment.compile",
     "Pipelines": "deployment.several",
@@ -74,9 +82,12 @@ SOURCES = {
     "SimulatedEnv": "envs.simulated_env",
     "SimulatedVectorEnv": "envs.vector",
     "StageError": "backends.pipeline.stage",
+    "StreamEnv": "envs.stream",
+    "StreamVectorEnv": "envs.stream_vector",
     "Study": "bench.study.spec",
     "StudyResults": "bench.report.scores",
     "UserError": "base.errors",
+    "WeightsAction": "envs.weights_action",
     "apply_placement": "deployment.compile",
     "compare": "bench.compare",
     "comparison_table": "bench.report.comparison",
@@ -94,6 +105,7 @@ SOURCES = {
     "play_episode": "envs.episode",
     "report_study": "bench.report.study",
     "run_study": "bench.study.runner",
+    "serve_plans": "envs.online.serving",
     "split_placement": "deployment.several",
     "validate": "bench.study.row_checks",
     "write_board": "bench.board.page",

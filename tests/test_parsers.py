@@ -31,6 +31,7 @@ from placement_gym.bench.report.known_latencies import FILE as REFERENCES
 from placement_gym.bench.report.known_latencies import load_references
 from placement_gym.bench.run.rows import ROWS, load_rows, load_runs
 from placement_gym.cli.values import parse_seeds, parse_setting, positive_integer, positive_seconds
+from placement_gym.envs.online.plans import PlanTable
 from placement_gym.hardware.device_requests import parse_counts, parse_devices
 from placement_gym.problem.constraints import Constraints
 from placement_gym.problem.costs.workloads import Workload
@@ -151,10 +152,18 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return path.read_bytes()
 
 
+PLAN_STAGES = [{"device": "CPU", "ms": 1.5, "load_ms": 0.1, "held_bytes": 10}]
+PLANS = {
+    "format": 1,
+    "models": [{"name": "a", "rate": 2}],
+    "devices": [{"name": "CPU", "memory_bytes": 100}],
+    "plans": [[{"label": "CPU alone", "stages": PLAN_STAGES, "placement": None}]],
+}
 PARSERS = (
     Parser("plan.json", (SAVED / "tiny-placement.json").read_bytes(), Placement.load),
     Parser("costs-checked.json", costs(True), read_costs),
     Parser("costs.json", costs(False), read_costs),
+    Parser("plans.json", json.dumps(PLANS).encode(), PlanTable.load),
     Parser("workload.json", WORKLOAD.read_bytes(), read_workload),
     Parser("devices.json", json.dumps(DEVICES).encode(), lambda path: parse_devices(str(path))),
     Parser("study.yaml", (SAVED / "study.yaml").read_bytes(), read_study),

@@ -94,7 +94,10 @@ def generate_manual() -> str:
     )
     listed = "\n".join(names)
     toctree = f"```{{toctree}}\n:hidden:\n\n{listed}\n```"
-    intro = "The page of an id has its arguments; this one describes what all ids share."
+    intro = (
+        "The page of an id has its arguments; this one describes what all ids share that place a "
+        "model. `DevicePlacementOnline-v0` places requests, and its page describes all of it."
+    )
     sections = sections_of(DevicePlacementEnv)
     return "\n\n".join(["# The environment", table, intro, toctree, sections, ""])
 

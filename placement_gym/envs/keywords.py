@@ -63,12 +63,17 @@ def find_env_spec(env_id: str) -> EnvSpec:
         raise unknown_name("env", name, placement_ids()) from None
     except ModuleNotFoundError as error:
         raise UserError(str(error)) from error
+    if not places(spec):
+        raise not_placement(name)
+    return spec
+
+
+def places(spec: EnvSpec) -> bool:
+    """Return whether a spec may be that of a placement environment."""
     creator = find_creator(spec)
     # A function may make any environment: what it makes is only seen then.
     other = isinstance(creator, type) and not issubclass(creator, PLACES)
-    if creator is None or other:
-        raise not_placement(name)
-    return spec
+    return creator is not None and not other
 
 
 def not_placement(name: str) -> UserError:
@@ -78,8 +83,12 @@ def not_placement(name: str) -> UserError:
 
 
 def placement_ids() -> list[str]:
-    """Ids of the registered environments of this package, in alphabetical order."""
-    return sorted(known for known in gym.registry if known.startswith("DevicePlacement"))
+    """Ids of this package's registered placement environments, in alphabetical order."""
+    return sorted(
+        known
+        for known, spec in gym.registry.items()
+        if known.startswith("DevicePlacement") and places(spec)
+    )
 
 
 def find_creator(spec: EnvSpec) -> Callable[..., Any] | None:

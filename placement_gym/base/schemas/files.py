@@ -98,3 +98,35 @@ class ConstraintFields(Fields):
     inputs: str = ""
     outputs: str = ""
     max_submodels: Annotated[int, Field(ge=1)] | None = None
+
+
+class StageFields(Fields):
+    """A stage of a plan for requests under load."""
+
+    device: Name
+    ms: Annotated[FiniteFloat, Field(gt=0)]
+    load_ms: Annotated[FiniteFloat, Field(ge=0)]
+    held_bytes: Annotated[int, Field(ge=0, le=MAX_BYTES)]
+
+
+class ServingPlanFields(Fields):
+    """A plan; ``Placement`` checks where its units go."""
+
+    label: Name
+    stages: Annotated[list[StageFields], Field(min_length=1)]
+    placement: dict[str, Any] | None
+
+
+class MemberFields(Fields):
+    """A model, and how often it is asked."""
+
+    name: Name
+    rate: Annotated[int, Field(gt=0)]
+
+
+class PlanTableFields(Fields):
+    """Plans of several models; ``DeviceSpec`` checks the devices."""
+
+    models: Annotated[list[MemberFields], Field(min_length=1)]
+    devices: Devices
+    plans: list[list[ServingPlanFields]]

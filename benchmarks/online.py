@@ -1,0 +1,274 @@
+"""Requests under load: rules and learned policies on the same traces.
+
+    python benchmarks/online.py --folder FOLDER --rows rows.jsonl    # trains what has no file yet
+    python benchmarks/online.py --rows docs/results/online-rows.jsonl.gz --tables
+
+Policies are trained on the traces of ``train``; ``--trace validation`` chooses settings. The budget
+of a training is its requests.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import numpy as np
+import torch
+from common import (
+    Row,
+    combine,
+    find_interval,
+    group_by,
+    make_parser,
+    print_groups,
+    read_rows,
+    run_missing,
+)
+from sb3_contrib import RecurrentPPO
+from stable_baselines3 import A2C, DQN, PPO
+from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
+
+from placement_gym.base.arrays import IntArray
+from placement_gym.envs.online.env import OnlineEnv
+from placement_gym.envs.online.plans import PlanTable, propose_plans
+from placement_gym.envs.online.rules import RULES, Rollouts, make_rule
+from placement_gym.envs.online.vector import OnlineVectorEnv
+
+MODELS = ["resnet", "inception", "vit", "mobilenet"]
+DEVICES = [
+    {"name": "CPU"},
+    {"name": "GPU", "roofline": "iGPU", "weight_share": 0.6},
+    {"name": "NPU", "precision": "f16", "weight_share": 0.45},
+]
+RATES = (0.6, 0.8, 1.0, 1.4)
+N_ENVS = 128
+PPO_SETTINGS: dict[str, Any] = {
+    "n_steps": 16,
+    "batch_size": 512,
+    "n_epochs": 6,
+    "gamma": 0.97,
+    "gae_lambda": 0.9,
+    "learning_rate": 5e-4,
+    "ent_coef": 0.002,
+}
+LEARNERS: dict[str, Callable[..., Any]] = {
+    "PPO": partial(PPO, "MlpPolicy", **PPO_SETTINGS),
+    "PPO-hidden": partial(PPO, "MlpPolicy", **PPO_SETTINGS),
+    "A2C": partial(A2C, "MlpPolicy", n_steps=8, gamma=0.97, gae_lambda=0.9, ent_coef=0.002),
+    "DQN": partial(
+        DQN,
+        "MlpPolicy",
+        gamma=0.97,
+        learning_rate=5e-4,
+        buffer_size=100_000,
+        batch_size=256,
+        train_freq=1,
+        gradient_steps=8,
+        target_update_interval=2000,
+        exploration_fraction=0.3,
+    ),
+    "RecurrentPPO": partial(
+        RecurrentPPO, "MlpLstmPolicy", **PPO_SETTINGS, policy_kwargs={"lstm_hidden_size": 64}
+    ),
+}
+HIDDEN = "PPO-hidden"
+
+
+class OnlineVecEnv(VecEnv):
+    """``OnlineVectorEnv`` as SB3's algorithms take it."""
+
+    def __init__(self, envs: OnlineVectorEnv) -> None:
+        self.envs = envs
+        super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
+
+    def reset(self) -> Any:
+        """Begin all traces."""
+        return self.envs.reset(seed=self._seeds[0])[0]
+
+    def step_async(self, actions: IntArray) -> None:
+        """Keep the actions for ``step_wait``."""
+        self.actions = actions
+
+    def step_wait(self) -> VecEnvStepReturn:
+        """Run a request of each trace."""
+        seen, rewards, _, over, info = self.envs.step(self.actions)
+        infos: list[dict[str, Any]] = [{} for _ in rewards]
+        for own, last in zip(infos, info.get("final_obs", ()), strict=False):
+            own |= {"terminal_observation": last, "TimeLimit.truncated": True}
+        return seen, rewards.astype(np.float32), over, infos
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def get_attr(self, attr_name: str, indices: Any = None) -> list[Any]:
+        """The attribute of the environment that all share."""
+        return [getattr(self.envs.env, attr_name) for _ in self._get_indices(indices)]
+
+    def set_attr(self, attr_name: str, value: Any, indices: Any = None) -> None:
+        """Not needed."""
+        raise NotImplementedError
+
+    def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> Any:
+        """Not needed."""
+        raise NotImplementedError
+
+    def env_is_wrapped(self, wrapper_class: type[Any], indices: Any = None) -> list[bool]:
+        """There are no wrappers."""
+        return [False for _ in self._get_indices(indices)]
+
+
+def main() -> None:
+    parser = make_parser(__doc__)
+    parser.add_argument("--rows", type=Path, required=True, help="rows, added to and read")
+    parser.add_argument("--folder", type=Path, default=Path(), help="of policies (%(default)s)")
+    parser.add_argument("--policies", default="rules", help="names, or rules (%(default)s)")
+    parser.add_argument("--rates", default="0.6,0.8,1.0", help="rates (%(default)s)")
+    parser.add_argument("--seeds", default="0", help="of trainings (%(default)s)")
+    parser.add_argument("--requests", type=int, default=200_000, help="budget (%(default)s)")
+    parser.add_argument("--trace", default="test", help="test or validation (%(default)s)")
+    parser.add_argument("--traces", type=int, default=50, help="how many (%(default)s)")
+    parser.add_argument("--tables", action="store_true", help="print tables of the rows alone")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    print_tables(read_rows(options.rows) if options.tables else run(options))
+
+
+def run(options: argparse.Namespace) -> list[Row]:
+    """Train the policies that have no file, and play what has no row; returns all rows."""
+    table = options.folder / "plans.json"
+    if not table.exists():
+        propose_plans(MODELS, DEVICES).save(table)
+    names = options.policies.split(",")
+    learners = [name for name in names if name in LEARNERS]
+    rules = list(RULES) if "rules" in names else [name for name in names if name in RULES]
+    rates = [float(rate) for rate in options.rates.split(",")]
+    seeds = [int(seed) for seed in options.seeds.split(",")]
+    play = partial(play_one, options, PlanTable.load(table))
+    shared = {"trace": [options.trace], "rate": rates}
+    run_missing(options.rows, combine(policy=rules, seed=[0], requests=[0], **shared), play)
+    trained = combine(policy=learners, seed=seeds, requests=[options.requests], **shared)
+    return run_missing(options.rows, trained, play)
+
+
+def play_one(
+    options: argparse.Namespace, plans: PlanTable, policy: str, seed: int, rate: float, **_: Any
+) -> Row:
+    """Train a policy unless it has a file, and play the traces."""
+    kwargs = {"plans": plans, "rate": rate, "observe_load": policy != HIDDEN}
+    spent_s = 0.0
+    if policy in RULES:
+        # A static rule is chosen on validation traces, whatever it plays.
+        found: Any = make_rule(policy, OnlineEnv(**kwargs, trace="validation"))
+    else:
+        found, spent_s = train(options, policy, seed, kwargs)
+    return {"train_cpu_s": spent_s} | evaluate(found, options.trace, options.traces, kwargs)
+
+
+def train(
+    options: argparse.Namespace, policy: str, seed: int, kwargs: dict[str, Any]
+) -> tuple[Any, float]:
+    """The trained policy, and the CPU seconds that it took; zero if it had a file."""
+    name = policy.replace(", ", "-").replace(" ", "-")
+    file = options.folder / f"{name}-{kwargs['rate']}-{seed}-{options.requests}.zip"
+    make = LEARNERS[policy]
+    if file.exists():
+        return make.func.load(file), 0.0
+    began_s = process_time()
+    envs = OnlineVecEnv(OnlineVectorEnv(N_ENVS, **kwargs))
+    model = make(env=envs, seed=seed, device="cpu")
+    model.learn(options.requests)
+    model.save(file)
+    return model, round(process_time() - began_s, 1)
+
+
+def evaluate(policy: Any, trace: str, n_traces: int, kwargs: dict[str, Any]) -> Row:
+    """Rewards and slow-downs of each trace, and what a decision takes."""
+    if isinstance(policy, Rollouts):
+        return play_apart(trace, n_traces, kwargs)
+    envs = OnlineVectorEnv(n_traces, **kwargs, trace=trace)
+    seen, _ = envs.reset(options={"trace": 0})
+    state, start, steps = None, np.ones(n_traces, bool), []
+    for _ in range(envs.env.requests):
+        actions, state = policy.predict(seen, state, start, deterministic=True)
+        start = np.zeros(n_traces, bool)
+        seen, reward, _, _, info = envs.step(actions)
+        final = info.get("final_info", info)  # of the last request of a trace
+        steps.append([-reward, final["slowdown"], final["late"], final["loaded_bytes"] / 1e6])
+    # One request at a time, as a server decides.
+    one, state = seen[0], None
+    began_s = process_time()
+    for _ in range(100):
+        _, state = policy.predict(one, state, np.zeros(1, bool), deterministic=True)
+    return summarise(np.array(steps, dtype=float), (process_time() - began_s) / 100)
+
+
+def play_apart(trace: str, n_traces: int, kwargs: dict[str, Any]) -> Row:
+    """The same for rollouts, which read the state of one environment."""
+    env = OnlineEnv(**kwargs, trace=trace)
+    policy, each, spent_s, decisions = Rollouts(env), [], 0.0, 0
+    for number in range(n_traces):
+        (seen, _), over, steps = env.reset(options={"trace": number}), False, []
+        while not over:
+            began_s = process_time()
+            action, _ = policy.predict(seen)
+            spent_s += process_time() - began_s
+            decisions += 1
+            seen, reward, _, over, info = env.step(int(action))
+            steps.append([-reward, info["slowdown"], info["late"], info["loaded_bytes"] / 1e6])
+        each.append(steps)
+    return summarise(np.array(each, dtype=float).transpose(1, 2, 0), spent_s / decisions)
+
+
+def summarise(steps: Any, decision_s: float) -> Row:
+    """Means of each trace from (n_requests, 4, n_traces) values."""
+    names = ("log_slowdown", "slowdown", "late", "loaded_mb")
+    means = steps.mean(axis=0).round(5).tolist()
+    return dict(zip(names, means, strict=True)) | {"decision_ms": round(1e3 * decision_s, 4)}
+
+
+def print_tables(rows: list[Row]) -> None:
+    """A table for each rate, and the differences to the shortest completion."""
+    for (trace, rate), mine in group_by(rows, "trace", "rate").items():
+        (floor,) = [row for row in mine if row["policy"] == "shortest-completion"]
+        columns = {
+            "trainings": lambda group: len({row["seed"] for row in group}),
+            "log slow-down": partial(mean_of, "log_slowdown"),
+            "gain over shortest completion (95 %)": partial(describe_gain, floor),
+            "each training": partial(list_gains, floor),
+            "slow-down": partial(mean_of, "slowdown"),
+            "late": partial(mean_of, "late"),
+            "MB loaded": partial(mean_of, "loaded_mb"),
+            "decision, ms": lambda group: f"{np.mean([row['decision_ms'] for row in group]):.3f}",
+            "training, CPU s": lambda group: f"{max(row['train_cpu_s'] for row in group):.0f}",
+        }
+        keys = ("policy", "requests")
+        print_groups(mine, keys, columns, f"{trace}, rate {rate}, {len(floor['late'])} traces")
+
+
+def mean_of(name: str, group: Sequence[Row]) -> str:
+    return f"{np.mean([row[name] for row in group]):.3f}"
+
+
+def gains_of(floor: Row, group: Sequence[Row]) -> Any:
+    """(n_trainings, n_traces) by how much less the log slow-down is."""
+    return np.array(floor["log_slowdown"]) - np.array([row["log_slowdown"] for row in group])
+
+
+def describe_gain(floor: Row, group: Sequence[Row]) -> str:
+    """Mean over trainings and traces, with its interval over traces."""
+    each = gains_of(floor, group).mean(axis=0)
+    low, high = find_interval(each)
+    return f"{each.mean():+.3f} ({low:+.3f}, {high:+.3f})"
+
+
+def list_gains(floor: Row, group: Sequence[Row]) -> str:
+    return ", ".join(f"{gain:+.3f}" for gain in gains_of(floor, group).mean(axis=1))
+
+
+if __name__ == "__main__":
+    main()

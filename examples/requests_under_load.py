@@ -1,0 +1,57 @@
+"""A policy that chooses the plan of each request: trained on the simulation, then serving."""
+
+import argparse
+
+import gymnasium as gym
+from stable_baselines3 import PPO
+from stable_baselines3.common.evaluation import evaluate_policy
+
+import placement_gym
+from placement_gym.backends.measured.outputs import sample_inputs
+from placement_gym.envs.online.rules import make_rule
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", nargs="+", default=["resnet", "mobilenet:2", "cnn"])
+    parser.add_argument("--devices", default="cpu-testbed-pair", help="of this machine")
+    parser.add_argument("--rate", type=float, default=1.0, help="requests in a mean latency")
+    parser.add_argument("--requests", type=int, default=200_000, help="to train with")
+    parser.add_argument("--smoke", action="store_true", help="a quick run")
+    options = parser.parse_args()
+    if options.smoke:
+        options.models, options.requests = ["tiny", "cnn:2"], 512
+
+    # Plans, with times of this machine, which the simulation takes.
+    measured = gym.make(
+        "DevicePlacementOnline-v0",
+        models=options.models,
+        devices=options.devices,
+        measured=True,
+        pace=1.0,
+    )
+    plans = measured.unwrapped.plans
+    measured.close()
+    plans.save("plans.json")
+    print(plans)
+
+    kwargs = {"plans": "plans.json", "rate": options.rate}
+    env = gym.make("DevicePlacementOnline-v0", **kwargs)
+    ppo = PPO("MlpPolicy", env, n_steps=256, gamma=0.97, gae_lambda=0.9, seed=0)
+    ppo.learn(options.requests)
+
+    held_out = gym.make("DevicePlacementOnline-v0", **kwargs, trace="test")
+    rule = make_rule("shortest-completion", held_out.unwrapped)
+    for name, policy in (("PPO", ppo), ("shortest completion", rule)):
+        reward, _ = evaluate_policy(policy, held_out, n_eval_episodes=5, warn=False)
+        print(f"{name}: mean log slow-down {-reward / 400:.3f}")
+
+    with placement_gym.serve_plans("plans.json", ppo) as server:
+        for model in plans.models:
+            inputs = sample_inputs(placement_gym.load_model(model.name))
+            _, seconds = server.submit(model.name, inputs).result()
+            print(f"{model.name} was served in {1e3 * seconds:.1f} ms, weights loaded first")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Requests under load: plans, traces, the simulation, the environment, and rules."""

@@ -1,0 +1,325 @@
+"""``DevicePlacementOnline-v0``: every step a request arrives, and the action chooses its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from placement_gym.base.arguments import (
+    check_flag,
+    check_integer,
+    check_not_negative,
+    check_positive,
+    suggest_keywords,
+)
+from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.envs.online.observation import Layout, Seen, make_space
+from placement_gym.envs.online.plans import PlanTable, propose_plans
+from placement_gym.envs.online.simulation import Simulation
+from placement_gym.envs.online.traces import (
+    PER_SPLIT,
+    SPLITS,
+    Trace,
+    check_trace,
+    draw_toggles,
+    draw_trace,
+    find_seed,
+    read_arrivals,
+)
+from placement_gym.hardware.device_requests import DevicesArgument
+from placement_gym.models.union import parse_rate
+
+if TYPE_CHECKING:
+    from placement_gym.envs.online.measured import Machine, RealTime
+
+REWARDS = ("log_slowdown", "deadline")
+MAX_REQUESTS = 1_000_000
+NO_REQUEST: dict[str, Any] = {
+    "latency_ms": 0.0,
+    "slowdown": 0.0,
+    "late": 0,
+    "queue_ms": 0.0,
+    "loaded_bytes": 0.0,
+    "refused": False,
+    "plan": 0,
+    "finished": 0,
+    "failed": 0,
+}
+"""The info before the first request."""
+FAILED = 1000.0
+"""Slow-down of a request that a device fails on: never worth it."""
+
+
+class OnlineEnv(gym.Env[Seen, np.int64]):
+    """``DevicePlacementOnline-v0``: chooses a plan for every request that arrives.
+
+    ## Description
+    Several models are served on common devices. At ``make`` solvers propose plans for each model,
+    ``env.unwrapped.plans``: the devices alone, splits, a pipeline. Each step is a request that has
+    just arrived, and the action is the plan that it runs by. Devices have queues, other programs
+    slow them down for a while, and weights that a device does not hold have to be loaded, in place
+    of those that were not used for longest.
+
+    ```python
+    import gymnasium as gym
+    import placement_gym
+
+    env = gym.make("DevicePlacementOnline-v0", models=["tiny", "cnn:2"], rate=0.8)
+    print(env.unwrapped.plans)
+    ```
+
+    ## Action Space
+    ``Discrete(n_plans)``. ``action_masks()`` is False for plans that the model of the request does
+    not have, and such a request runs by the first plan that it has.
+
+    ## Observation Space
+    A float32 ``Box``; ``env.unwrapped.layout.parts`` has the slice of each part. Times are relative
+    to the latency of the fastest plans: for ``latency`` and ``loading`` that of the request's
+    model, else the mean of all models.
+
+    | part | entries | meaning |
+    | --- | --- | --- |
+    | `queue` | devices | log(1 + work in the queue of each device) |
+    | `load` | devices | times as long that work takes there now, less 1 |
+    | `model` | models | 1 for the model of the request |
+    | `latency` | plans | log(latency) by each plan if nothing changes; 10 for no plan |
+    | `loading` | plans | log(1 + time to load weights) for each plan |
+    | `work` | plans x devices | log(1 + work of each plan on each device) |
+    | `resident` | stages | 1 where a stage's weights are loaded, of all plans of all models |
+    | `mix` | models | shares of recent requests |
+    | `rate` | 1 | log(requests in a mean latency, recently) |
+
+    ## Rewards
+    ``"log_slowdown"``: minus the logarithm of the request's slow-down, its latency over that of its
+    model's fastest plan on idle devices that hold the weights. ``"deadline"``: -1 for a request
+    whose slow-down exceeds ``deadline``, else 0. With ``measured=True`` a step is rewarded for all
+    requests that have been answered since the last one, and the last step waits for the rest; a
+    request that a device fails on counts as slow as 1,000 times.
+
+    ## Starting State
+    Idle devices that hold nothing. ``reset(options={"trace": 3})`` plays the fourth trace of the
+    split, without it a random one.
+
+    ## Episode End
+    Truncated after the last request of the trace.
+
+    ## Information
+    Means over the requests that the step is rewarded for: ``latency_ms`` and ``slowdown``; their
+    number, ``finished``, and how many of them were ``late`` or ``failed``. Of the request that the
+    step placed: ``queue_ms`` (work in all queues when it came), ``loaded_bytes``, ``plan`` (that it
+    runs by) and ``refused`` (whether the action was masked). Zeros after ``reset``.
+
+    ## Version History
+    * v0: Initial version.
+
+    Args:
+        models: Names or paths; ``"resnet:2"`` gets twice as many requests.
+        devices: As for ``SimulatedEnv``; a limit, or ``weight_share``, is that of the
+            weights of all models together.
+        rate: Requests that arrive in a mean latency of the fastest plans. At 1 the fastest devices
+            alone would be just busy.
+        trace: ``"train"``, ``"validation"`` or ``"test"``, traces drawn by seeds of their own; or a
+            CSV file with the columns ``time_ms`` and ``model``.
+        reward: ``"log_slowdown"`` or ``"deadline"``.
+        deadline: Slow-down beyond which a request is late.
+        requests: Of an episode; a file has its own number.
+        pace: Times as long that work takes on a device while another program has it.
+        observe_load: Whether other programs are seen, in ``load`` and in ``latency``.
+        costs: ``"analytic"`` or, of this machine's devices, ``"profiled"``.
+        plans: File of plans to take in place of ``models``, ``devices`` and ``costs``.
+        measured: Whether plans run on this machine's devices, in real time. Times of stages are
+            measured at ``make``, unless ``plans`` states them. Other programs are one for each
+            device, which takes its core.
+        render_mode: ``"ansi"``: the plans, and the last request.
+
+    Raises:
+        UserError: An argument is not valid, or no plan of a model fits the devices.
+    """
+
+    metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  as Gymnasium has it
+
+    @suggest_keywords
+    def __init__(
+        self,
+        models: Sequence[str] = ("resnet", "vit", "mobilenet"),
+        devices: DevicesArgument = None,
+        rate: float = 0.8,
+        trace: str = "train",
+        reward: str = "log_slowdown",
+        deadline: float = 4.0,
+        requests: int = 400,
+        pace: float = 2.0,
+        observe_load: bool = True,
+        costs: str | None = None,
+        plans: str | PlanTable | None = None,
+        measured: bool = False,
+        render_mode: str | None = None,
+    ) -> None:
+        check_arguments(rate, trace, reward, deadline, requests, pace, observe_load)
+        check_flag("measured", measured)
+        self.plans = find_plans(models, devices, costs, plans)
+        self.machine: Machine | None = None
+        if measured:
+            from placement_gym.envs.online.measured import Machine
+
+            given = [parse_rate(model)[0] for model in models] if plans is None else []
+            sources = dict(zip((one.name for one in self.plans.models), given, strict=False))
+            self.machine = Machine(self.plans, plans is None, pace, sources)
+            self.plans = self.machine.plans
+        self.layout, self.tables = Layout.of(self.plans), self.plans.tables
+        self.rate, self.split, self.reward, self.deadline = rate, trace, reward, deadline
+        self.requests, self.pace, self.observe_load = requests, pace, observe_load
+        self.arrivals = None if trace in SPLITS else read_arrivals(trace, self.plans)
+        self.render_mode = render_mode
+        self.observation_space: spaces.Space[Any] = make_space(self.plans, pace)
+        self.action_space = spaces.Discrete(self.layout.n_plans)
+        self.info = dict(NO_REQUEST)
+        self.sim: Simulation | RealTime
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Seen, dict[str, Any]]:
+        """Begin a trace; see the class."""
+        super().reset(seed=seed)
+        number = (options or {}).get("trace")
+        if number is None:
+            number = int(self.np_random.integers(PER_SPLIT))
+        trace = self.make_trace(number)
+        self.sim = self.simulate([trace]) if self.machine is None else self.measure(trace)
+        self.info = dict(NO_REQUEST)
+        return self.sim.arrive()[0], dict(self.info)
+
+    def make_trace(self, number: int) -> Trace:
+        """The trace of a number; that of a file has other programs drawn by it."""
+        if self.arrivals is None:
+            seed = find_seed(self.split, number)
+            return draw_trace(self.plans, self.rate, self.requests, seed)
+        rng, (arrivals_ms, models) = np.random.default_rng(number), self.arrivals
+        toggles_ms = draw_toggles(self.plans, float(arrivals_ms[-1]), rng)
+        return Trace(arrivals_ms, models, toggles_ms)
+
+    def simulate(self, traces: Sequence[Trace]) -> Simulation:
+        """Begin traces with idle devices that hold nothing."""
+        return Simulation(self.plans, traces, self.pace, self.observe_load, self.gap_ms)
+
+    def measure(self, trace: Trace) -> RealTime:
+        """Begin a trace by the clock."""
+        assert self.machine is not None
+        return self.machine.play(trace, self.pace, self.observe_load, self.gap_ms)
+
+    @property
+    def gap_ms(self) -> float:
+        """Expected time between two requests."""
+        return self.plans.mean_ms / self.rate
+
+    def close(self) -> None:
+        """End what a measured environment has started."""
+        if self.machine is not None:
+            self.machine.close()
+
+    @property
+    def model(self) -> int:
+        """Model of the request; after the last one, of that."""
+        return int(self.sim.models[0])
+
+    def action_masks(self) -> BoolArray:
+        """(n_plans,) whether the model of the request has each plan."""
+        masks: BoolArray = self.tables.allowed[self.model].copy()
+        return masks
+
+    def replace_refused(self, models: IntArray, actions: IntArray) -> IntArray:
+        """(n_requests,) the plans that requests run by: the first one where a model has not that
+        many.
+        """
+        plans: IntArray = np.where(self.tables.allowed[models, actions], actions, 0)
+        return plans
+
+    def step(self, action: np.int64 | int) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
+        """Run the request by a plan, and wait for the next one.
+
+        Raises:
+            UserError: The action is not one of the space, or the trace is over.
+        """
+        if not self.action_space.contains(action):
+            raise UserError(f"an action is from 0 to {self.layout.n_plans - 1}, not {action!r:.40}")
+        if self.sim.over:
+            raise UserError("the trace is over: call reset")
+        plan = self.replace_refused(self.sim.models, np.array([action]))
+        queue_ms = float(self.sim.queue_ms.sum())
+        models, ms, loaded_bytes = self.sim.serve(plan)
+        slowdown = self.slowdown_of(models, ms)
+        self.info = {
+            "latency_ms": mean(ms[~np.isnan(ms)]),
+            "slowdown": mean(slowdown),
+            "late": int((slowdown > self.deadline).sum()),
+            "queue_ms": queue_ms,
+            "loaded_bytes": float(loaded_bytes.sum()),
+            "refused": bool(plan[0] != action),
+            "plan": int(plan[0]),
+            "finished": len(ms),
+            "failed": int(np.isnan(ms).sum()),
+        }
+        reward = float(self.reward_of(slowdown).sum())
+        return self.sim.arrive()[0], reward, False, self.sim.over, dict(self.info)
+
+    def slowdown_of(self, models: IntArray, ms: FloatArray) -> FloatArray:
+        """Slow-downs of requests of these models; ``FAILED`` where the latency is nan."""
+        slowdown: FloatArray = np.nan_to_num(ms / self.tables.reference_ms[models], nan=FAILED)
+        return slowdown
+
+    def reward_of(self, slowdown: FloatArray) -> FloatArray:
+        """The reward of requests with these slow-downs."""
+        if self.reward == "deadline":
+            return -(slowdown > self.deadline).astype(np.float64)
+        rewards: FloatArray = -np.log(slowdown)
+        return rewards
+
+    def render(self) -> str | None:
+        """The plans, and the last request."""
+        if self.render_mode is None:
+            return None
+        return f"{self.plans}\nlast request: {self.info}"
+
+
+def mean(values: FloatArray) -> float:
+    """The mean; 0 of nothing."""
+    return float(values.mean()) if len(values) else 0.0
+
+
+def check_arguments(
+    rate: float,
+    trace: str,
+    reward: str,
+    deadline: float,
+    requests: int,
+    pace: float,
+    observe_load: bool,
+) -> None:
+    """Raise ``UserError`` if an argument of ``OnlineEnv`` is not valid."""
+    check_positive("rate", rate)
+    check_trace(trace)
+    if reward not in REWARDS:
+        raise unknown_name("reward", reward, REWARDS)
+    check_positive("deadline", deadline)
+    check_integer("requests", requests, 1, MAX_REQUESTS)
+    check_not_negative("pace", pace, 1000.0)
+    if pace < 1.0:
+        raise UserError(f"pace must be at least 1, work takes no less time beside others: {pace}")
+    check_flag("observe_load", observe_load)
+
+
+def find_plans(
+    models: Sequence[str],
+    devices: DevicesArgument,
+    costs: str | None,
+    plans: str | PlanTable | None,
+) -> PlanTable:
+    """The plans that are given, in a file or not, or that solvers propose."""
+    if isinstance(plans, PlanTable):
+        return plans
+    return propose_plans(models, devices, costs) if plans is None else PlanTable.load(plans)

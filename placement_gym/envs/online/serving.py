@@ -1,0 +1,122 @@
+"""Plans behind a program's requests: a policy chooses the plan of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.envs.online.env import OnlineEnv
+from placement_gym.envs.online.executor import Outputs, PlanExecutor
+from placement_gym.envs.online.observation import make_space
+from placement_gym.envs.online.plans import PlanTable
+from placement_gym.envs.online.rules import make_rule
+
+
+class PlanServer:
+    """Runs each request by the plan that a policy chooses for it; see ``serve_plans``.
+
+    Args:
+        executor: Runs the plans.
+        policy: Has SB3's ``predict``.
+        pace: Largest pace of a device that the policy can see.
+    """
+
+    def __init__(self, executor: PlanExecutor, policy: Any, pace: float) -> None:
+        self.executor, self.policy, self.pace = executor, policy, pace
+        self.lock = Lock()
+        self.numbers = {model.name: i for i, model in enumerate(executor.plans.models)}
+
+    def submit(self, model: str, inputs: Any) -> Future[tuple[Outputs, float]]:
+        """Choose the plan of a request, and queue it; from any thread.
+
+        Args:
+            model: Its model's name.
+            inputs: As ``Pipeline.submit`` takes them.
+
+        Returns:
+            The future outputs, and seconds until they were there. ``StageError`` is what a stage
+            raised.
+
+        Raises:
+            UserError: There is no such model, or an input is wrong.
+        """
+        if model not in self.numbers:
+            raise unknown_name("a model", model, self.numbers)
+        number, executor = self.numbers[model], self.executor
+        with self.lock:  # requests arrive one after another
+            seen = executor.observe(number, np.clip(executor.pace, 1.0, self.pace))
+            chosen, _ = self.policy.predict(seen, deterministic=True)
+            plan = int(chosen) if executor.tables.allowed[number, int(chosen)] else 0
+            return executor.submit(number, plan, inputs)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Wait for the requests that are queued, and end the devices' threads."""
+        self.executor.__exit__(kind, error, traceback)
+
+
+def serve_plans(
+    plans: PlanTable | str | Path,
+    policy: Any,
+    models: Mapping[str, Any] | None = None,
+    pace: float = 2.0,
+) -> PlanServer:
+    """Serve several models on common devices, each request by the plan that a policy chooses.
+
+    ```python
+    with placement_gym.serve_plans("plans.json", PPO.load("policy.zip")) as server:
+        outputs, seconds = server.submit("resnet", image).result()
+    ```
+
+    What other programs do to a device is seen by how much longer than planned its stages take.
+
+    Args:
+        plans: Those that the policy was trained with, ``env.unwrapped.plans``, or their file. Their
+            times should be this machine's: ``measured=True`` takes them.
+        policy: A model of SB3 that was trained on ``DevicePlacementOnline-v0``, or the name of a
+            rule that reads observations: ``"shortest-completion"``, ``"by-load"``, ``"static"`` or
+            ``"resident"``.
+        models: Model or path by name, for what is not built in.
+        pace: That of the environment in which the policy was trained.
+
+    Raises:
+        UserError: The policy was trained with other plans, there is no such rule, or a plan cannot
+            be run.
+        PlacementMismatchError: A plan was made for another model.
+    """
+    import openvino as ov
+
+    table = plans if isinstance(plans, PlanTable) else PlanTable.load(plans)
+    if policy == "rollouts":
+        raise UserError("rollouts need the simulation's state: name another rule, or a policy")
+    chooser = (
+        make_rule(policy, OnlineEnv(plans=table, pace=pace)) if isinstance(policy, str) else policy
+    )
+    check_policy(chooser, table, pace)
+    return PlanServer(PlanExecutor(ov.Core(), table, models), chooser, pace)
+
+
+def check_policy(policy: Any, plans: PlanTable, pace: float) -> None:
+    """Raise ``UserError`` if a policy was trained with other plans."""
+    space, expected = getattr(policy, "observation_space", None), make_space(plans, pace)
+    if space is not None and space != expected:
+        raise UserError(
+            f"the policy was trained with other plans or another pace: it sees {space.shape[0]} "
+            f"numbers, these plans and pace {pace:g} give {expected.shape[0]} with other bounds. "
+            "Pass the plans of its environment, env.unwrapped.plans, or train it on these: "
+            "gym.make('DevicePlacementOnline-v0', plans=FILE)"
+        )

@@ -1,0 +1,121 @@
+"""Traces: when requests arrive, for which model, and when other programs take devices."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.envs.online.kernel import Load
+from placement_gym.envs.online.plans import PlanTable
+
+SPLITS = {"train": 0, "validation": 1_000_000, "test": 2_000_000}
+"""Seed of the first trace; the traces of a split are a million seeds."""
+PER_SPLIT = 1_000_000
+CHANGE = 0.02
+"""Chance at each request that the mix of models and the rate change."""
+CONCENTRATION = 0.7
+"""Of the Dirichlet distribution of mixes: below 1 few models make most of a mix."""
+BUSY = (0.6, 1.5)
+"""Factors of the rate, drawn uniformly."""
+IDLE, TAKEN = 90.0, 40.0
+"""Mean times without and with another program on a device, in mean latencies of a request."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """The requests of an episode.
+
+    Attributes:
+        arrivals_ms: (n_requests,) ascending.
+        models: (n_requests,) index of each one's model.
+        toggles_ms: (n_devices, n_toggles) see ``Load``.
+    """
+
+    arrivals_ms: FloatArray
+    models: IntArray
+    toggles_ms: FloatArray
+
+    def load(self, pace: float) -> Load:
+        """The other programs, which slow devices down by a factor."""
+        return Load(self.toggles_ms, pace)
+
+
+def find_seed(split: str, number: int) -> int:
+    """The seed of a split's trace."""
+    if not 0 <= number < PER_SPLIT:
+        raise UserError(f"traces are numbered from 0 to {PER_SPLIT - 1}, not {number!r:.40}")
+    return SPLITS[split] + number
+
+
+def draw_trace(plans: PlanTable, rate: float, n_requests: int, seed: int) -> Trace:
+    """Draw a trace.
+
+    Requests arrive at random; the mix of models and the rate change now and then. Other programs
+    come to each device and go.
+
+    Args:
+        plans: Says how often requests are for each model, and how long they take.
+        rate: Requests in a mean latency of the fastest plans.
+        n_requests: Their number.
+        seed: Of the trace.
+    """
+    rng = np.random.default_rng(seed)
+    part = np.cumsum(rng.random(n_requests) < CHANGE)
+    n_parts, alpha = part[-1] + 1, CONCENTRATION * len(plans.models) * np.array(plans.shares)
+    mixes = rng.dirichlet(alpha, n_parts).cumsum(axis=1)
+    busy = rng.uniform(*BUSY, n_parts)[part]
+    models = (rng.random((n_requests, 1)) > mixes[part, :-1]).sum(axis=1)
+    arrivals_ms = np.cumsum(rng.exponential(plans.mean_ms / rate, n_requests) / busy)
+    return Trace(arrivals_ms, models, draw_toggles(plans, float(arrivals_ms[-1]), rng))
+
+
+def draw_toggles(plans: PlanTable, until_ms: float, rng: np.random.Generator) -> FloatArray:
+    """(n_devices, n_toggles) times at which another program begins or ends, from before 0 on."""
+    n_devices = len(plans.devices)
+    cycle = IDLE + TAKEN
+    pairs = 4 + int(3.0 * until_ms / (cycle * plans.mean_ms))
+    lengths = rng.exponential(plans.mean_ms, (n_devices, pairs, 2)) * (IDLE, TAKEN)
+    # Phases in which the trace begins are as likely as they are long.
+    begin_ms = rng.uniform(0.0, cycle * plans.mean_ms, (n_devices, 1))
+    return lengths.reshape(n_devices, -1).cumsum(axis=1) - begin_ms
+
+
+def read_arrivals(path: str | Path, plans: PlanTable) -> tuple[FloatArray, IntArray]:
+    """Read arrivals from a CSV file with the columns ``time_ms`` and ``model``.
+
+    Returns:
+        (n_requests,) times from the first one on, and (n_requests,) models.
+
+    Raises:
+        UserError: The file cannot be read, or a line is not valid; the message says which.
+    """
+    try:
+        rows = list(csv.DictReader(StringIO(Path(path).read_text())))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"cannot read the arrivals {str(path)!r}: {error}") from None
+    names = [model.name for model in plans.models]
+    times, models = [], []
+    for line, row in enumerate(rows, 2):
+        try:
+            times.append(float(row["time_ms"]))
+            models.append(names.index(row["model"]))
+        except (KeyError, TypeError, ValueError):
+            raise UserError(
+                f"{path}, line {line}: a line is time_ms,model with a number and one of "
+                f"{', '.join(names)}, under a line of these two words; not {row!r:.120}"
+            ) from None
+    if not rows or not np.isfinite(times).all() or np.any(np.diff(times) < 0):
+        raise UserError(f"{path}: times of one or more requests ascend, in milliseconds")
+    return np.array(times) - times[0], np.array(models, dtype=np.int64)
+
+
+def check_trace(trace: str) -> None:
+    """Raise ``UserError`` if it is neither a split nor a CSV file."""
+    if trace not in SPLITS and Path(trace).suffix != ".csv":
+        raise unknown_name("trace (or the path of a .csv)", trace, SPLITS)

@@ -1,0 +1,109 @@
+"""``gym.make_vec("DevicePlacementOnline-v0", num_envs=k)``: k traces in one compiled step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from placement_gym.base.arguments import check_integer
+from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.base.errors import UserError
+from placement_gym.envs.online.env import OnlineEnv
+from placement_gym.envs.online.observation import Seen
+from placement_gym.envs.online.traces import PER_SPLIT
+
+
+class OnlineVectorEnv(VectorEnv[Seen, IntArray, NDArray[Any]]):
+    """Equal to k single environments; episodes end together.
+
+    They are reset in the step that ends them (``AutoresetMode.SAME_STEP``); ``final_obs`` and
+    ``final_info`` hold the end. Infos are those of ``OnlineEnv``, (num_envs,) each.
+
+    Args:
+        num_envs: Traces at a time.
+        kwargs: As for ``OnlineEnv``.
+
+    Raises:
+        UserError: ``num_envs`` is not a positive integer, or an argument is not valid.
+    """
+
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012  as VectorEnv declares it
+    autoreset_mode = AutoresetMode.SAME_STEP
+
+    def __init__(self, num_envs: int = 1, **kwargs: Any) -> None:
+        check_integer("num_envs", num_envs, 1)
+        self.env = OnlineEnv(**kwargs)
+        self.num_envs = num_envs
+        self.single_observation_space = self.env.observation_space
+        self.single_action_space = self.env.action_space
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.rngs = [np.random.default_rng() for _ in range(num_envs)]
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Seen, dict[str, Any]]:
+        """Begin all traces; ``options={"trace": k}`` plays those from the k-th one on."""
+        seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed or ()
+        for number, own in enumerate(seeds):
+            if own is not None:
+                self.rngs[number] = np.random.default_rng(own)
+        first = (options or {}).get("trace")
+        self.begin(None if first is None else range(first, first + self.num_envs))
+        return self.sim.arrive(), self.list_infos(*np.zeros((4, self.num_envs)))
+
+    def begin(self, numbers: Sequence[int] | None = None) -> None:
+        """Begin traces of these numbers, or random ones."""
+        if numbers is None:
+            numbers = [int(rng.integers(PER_SPLIT)) for rng in self.rngs]
+        self.sim = self.env.simulate([self.env.make_trace(number) for number in numbers])
+
+    def step(
+        self, actions: IntArray
+    ) -> tuple[Seen, FloatArray, BoolArray, BoolArray, dict[str, Any]]:
+        """Run one request of each trace.
+
+        Raises:
+            UserError: Actions have another shape or range.
+        """
+        if not self.action_space.contains(np.asarray(actions)):
+            raise UserError(
+                f"actions are {self.num_envs} numbers from 0 to {self.env.layout.n_plans - 1}, "
+                f"not {actions!r:.80}"
+            )
+        queue_ms = self.sim.queue_ms.sum(axis=1)
+        plans = self.env.replace_refused(self.sim.models, actions)
+        models, ms, loaded_bytes = self.sim.serve(plans)
+        slowdown = self.env.slowdown_of(models, ms)
+        seen, info = self.sim.arrive(), self.list_infos(ms, slowdown, queue_ms, loaded_bytes)
+        over = np.full(self.num_envs, self.sim.over)
+        if self.sim.over:
+            final = np.empty(self.num_envs, dtype=object)
+            final[:] = list(seen)
+            self.begin()
+            seen = self.sim.arrive()
+            ends = {"final_obs": final, "final_info": dict(info)}
+            always = {f"_{name}": np.ones(self.num_envs, dtype=np.bool_) for name in ends}
+            info |= ends | always
+        return seen, self.env.reward_of(slowdown), np.zeros_like(over), over, info
+
+    def list_infos(
+        self, ms: FloatArray, slowdown: FloatArray, queue_ms: FloatArray, loaded_bytes: FloatArray
+    ) -> dict[str, Any]:
+        """Infos as arrays, each key with its mask."""
+        values = {
+            "latency_ms": ms,
+            "slowdown": slowdown,
+            "late": slowdown > self.env.deadline,
+            "queue_ms": queue_ms,
+            "loaded_bytes": loaded_bytes,
+        }
+        return values | {f"_{key}": np.ones(self.num_envs, dtype=np.bool_) for key in values}

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import numpy as np
+import openvino as ov
+import pytest
+
+import placement_gym
+from placement_gym.backends.measured.outputs import sample_inputs
+from placement_gym.base.errors import EngineError, UserError
+from placement_gym.envs.online.env import OnlineEnv
+from placement_gym.envs.online.executor import PlanExecutor
+from placement_gym.envs.online.plans import PlanTable, propose_plans
+from placement_gym.models.loading import load
+
+
+@pytest.fixture(scope="module")
+def plans() -> PlanTable:
+    return propose_plans(["tiny"], "cpu-testbed-pair")
+
+
+def test_every_plan_computes_what_the_model_does(plans: PlanTable) -> None:
+    model = load("tiny")
+    inputs = sample_inputs(model)
+    exact = {"INFERENCE_PRECISION_HINT": "f32"}
+    expected = ov.Core().compile_model(model, "CPU", exact)(inputs).to_tuple()
+    with PlanExecutor(ov.Core(), plans) as executor:
+        for number in range(len(plans.plans[0])):
+            outputs, seconds = executor.submit(0, number, inputs).result(60)
+            np.testing.assert_allclose(outputs[0], expected[0], rtol=1e-4, atol=1e-5)
+            assert seconds > 0
+    assert any(len(plan.stages) > 1 for plan in plans.plans[0])
+
+
+def test_a_server_answers_in_order_and_names_its_models(plans: PlanTable) -> None:
+    inputs = sample_inputs(load("tiny"))
+    with placement_gym.serve_plans(plans, "shortest-completion") as server:
+        answers = [server.submit("tiny", inputs) for _ in range(6)]
+        with pytest.raises(UserError, match="tiny"):
+            server.submit("tini", inputs)
+        assert all(len(answer.result(60)[0]) == 1 for answer in answers)
+        assert server.executor.queue_ms().tolist() == [0.0, 0.0]
+
+
+def test_a_failing_stage_fails_its_request_alone(
+    plans: PlanTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = sample_inputs(load("tiny"))
+    with PlanExecutor(ov.Core(), plans) as executor:
+        run, left = executor.run, [2]
+
+        def fail_twice(*task: object) -> None:
+            if left[0]:
+                left[0] -= 1
+                raise RuntimeError("device lost")
+            run(*task)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(executor, "run", fail_twice)
+        answers = [executor.submit(0, plan, inputs) for plan in (0, 1, 2, 0)]
+        errors = [answer.exception(60) for answer in answers]
+    assert [isinstance(error, EngineError) for error in errors].count(True) == 2
+    assert all("device lost" in str(error) for error in errors if error is not None)
+
+
+def test_a_measured_trace_accounts_for_every_request() -> None:
+    env = OnlineEnv(
+        models=["tiny"], devices="cpu-testbed-pair", measured=True, requests=12, pace=1.0
+    )
+    try:
+        env.reset(seed=0)
+        infos = [env.step(int(number % 2))[4] for number in range(12)]
+    finally:
+        env.close()
+    assert sum(info["finished"] for info in infos) == 12
+    assert not any(info["failed"] for info in infos)
+    assert all(stage.ms > 0 for stage in env.plans.stages())
+
+
+def test_loads_of_other_devices_are_not_controlled() -> None:
+    with pytest.raises(UserError, match="pass pace=1"):
+        OnlineEnv(models=["tiny"], devices="cpu-testbed", measured=True)

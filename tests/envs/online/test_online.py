@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.utils.env_checker import check_env
+from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
+
+import placement_gym
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.backends.simulated.build import build_simulated_problem
+from placement_gym.base.errors import UserError
+from placement_gym.envs.online.env import OnlineEnv
+from placement_gym.envs.online.kernel import Load, find_end, find_work
+from placement_gym.envs.online.plans import PlanStage, PlanTable, ServingPlan, propose_plans
+from placement_gym.envs.online.rules import RULES, make_rule
+from placement_gym.envs.online.simulation import Simulation
+from placement_gym.envs.online.traces import Trace
+from placement_gym.envs.online.vector import OnlineVectorEnv
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.models.spec import ModelSpec
+from placement_gym.models.union import Member
+
+ID = "DevicePlacementOnline-v0"
+
+
+def plan(label: str, *stages: tuple[str, float, int]) -> ServingPlan:
+    return ServingPlan(label, tuple(PlanStage(d, ms, 0.1 * mb, mb) for d, ms, mb in stages))
+
+
+@pytest.fixture(scope="module")
+def table() -> PlanTable:
+    """Two models on a host and an accelerator that holds one of them at a time."""
+    a = plan("CPU alone", ("CPU", 20.0, 60)), plan("GPU alone", ("GPU", 10.0, 60))
+    b = plan("CPU alone", ("CPU", 16.0, 50)), plan("GPU alone", ("GPU", 8.0, 50))
+    split = plan("split", ("GPU", 6.0, 30), ("CPU", 5.0, 30))
+    devices = DeviceSpec("CPU"), DeviceSpec("GPU", memory_bytes=100)
+    return PlanTable((Member("a", 1), Member("b", 2)), devices, ((*a, split), b))
+
+
+def simulate(table: PlanTable, arrivals_ms: list[float], models: list[int]) -> Simulation:
+    trace = Trace(np.array(arrivals_ms), np.array(models), np.full((2, 1), np.inf))
+    return Simulation(table, [trace], 2.0, True, 10.0)
+
+
+def serve_all(sim: Simulation, plans: tuple[int, ...]) -> list[float]:
+    return [float(sim.serve(np.array([one]))[1][0]) for one in plans]
+
+
+def test_requests_queue_and_weights_are_loaded_by_hand(table: PlanTable) -> None:
+    # GPU: a loads 6 and runs 10; b waits until 16, loads 5, evicts a, runs 8; a loads again.
+    sim = simulate(table, [0.0, 1.0, 2.0], [0, 1, 0])
+    assert serve_all(sim, (1, 1, 1)) == pytest.approx([16.0, 28.0, 43.0])
+
+
+def test_a_split_waits_for_its_stages_in_turn(table: PlanTable) -> None:
+    sim = simulate(table, [0.0, 0.0], [1, 0])
+    # CPU is busy for 5 + 16; the split's first stage ends at 3 + 6, its second one begins at 21.
+    assert serve_all(sim, (0, 2)) == pytest.approx([21.0, 21.0 + 3.0 + 5.0])
+
+
+def test_predictions_are_true_while_nothing_changes(table: PlanTable) -> None:
+    for plans in product((0, 1), (0, 1), (0, 1, 2)):
+        sim = simulate(table, [0.0, 3.0, 4.0], [0, 1, 0])
+        serve_all(sim, plans[:2])
+        seen = sim.arrive()[0]
+        part = OnlineEnv(plans=table).layout.parts["latency"]
+        (ms,) = serve_all(sim, plans[2:])
+        assert np.exp(seen[part][plans[2]]) == pytest.approx(ms / 10.0, rel=1e-5)
+
+
+def test_work_takes_longer_while_others_have_the_device() -> None:
+    load = Load(np.array([[5.0, 15.0, 30.0]]), 2.0)
+    # 5 ms alone, 10 beside another program (5 of work), then alone again.
+    assert find_end(load, 0, 0.0, 12.0) == pytest.approx(17.0)
+    for begin, work in ((0.0, 3.0), (4.0, 20.0), (29.0, 8.0)):
+        assert find_work(load, 0, begin, find_end(load, 0, begin, work)) == pytest.approx(work)
+
+
+def test_both_checks_pass(table: PlanTable) -> None:
+    check_env(gym.make(ID, plans=table, requests=20).unwrapped, skip_render_check=True)
+    check_env_for_sb3(gym.make(ID, plans=table, requests=20))
+
+
+def test_observations_stay_within_the_space(table: PlanTable) -> None:
+    env = OnlineEnv(plans=table, rate=1.5, requests=100)
+    env.action_space.seed(0)
+    seen, _ = env.reset(seed=0)
+    for _ in range(100):
+        assert env.observation_space.contains(seen)
+        seen, *_ = env.step(env.action_space.sample())
+
+
+def test_the_vector_form_equals_single_environments(table: PlanTable) -> None:
+    envs = OnlineVectorEnv(3, plans=table, requests=30)
+    single = OnlineEnv(plans=table, requests=30)
+    actions = np.random.default_rng(0).integers(0, 3, (30, 3))
+    many, _ = envs.reset(options={"trace": 5})
+    steps = [envs.step(action) for action in actions]
+    one, _ = single.reset(options={"trace": 6})
+    np.testing.assert_array_equal(one, many[1])
+    for action, (seen, reward, _, over, info) in zip(actions, steps, strict=True):
+        one, own, _, _, _ = single.step(int(action[1]))
+        last = info["final_obs"][1] if over[1] else seen[1]
+        np.testing.assert_array_equal(one, last)
+        assert own == reward[1]
+
+
+def test_a_plan_that_the_model_lacks_becomes_its_first(table: PlanTable) -> None:
+    env = OnlineEnv(plans=table)
+    for number in range(50):
+        env.reset(options={"trace": number})
+        if env.model == 1:
+            break
+    assert env.action_masks().tolist() == [True, True, False]
+    info = env.step(2)[4]
+    assert info["refused"]
+    assert info["plan"] == 0
+
+
+def test_the_reward_of_deadlines_counts_late_requests(table: PlanTable) -> None:
+    env = OnlineEnv(plans=table, reward="deadline", deadline=1.2)
+    env.reset(seed=0)
+    _, reward, _, _, info = env.step(0)
+    assert (reward, info["late"]) == (-1.0, 1)
+
+
+def test_traces_repeat_and_splits_differ(table: PlanTable) -> None:
+    traces = [
+        OnlineEnv(plans=table, trace=split).make_trace(3).arrivals_ms
+        for split in ("train", "train", "validation", "test")
+    ]
+    np.testing.assert_array_equal(traces[0], traces[1])
+    assert len({one[0] for one in traces}) == 3
+
+
+def test_a_file_of_arrivals_is_played(table: PlanTable, tmp_path: Path) -> None:
+    file = tmp_path / "arrivals.csv"
+    file.write_text("time_ms,model\n100,b\n104.5,a\n")
+    env = OnlineEnv(plans=table, trace=str(file), pace=1.0)
+    env.reset(seed=0)
+    assert not env.step(1)[3]
+    assert env.step(1)[3]
+    np.testing.assert_array_equal(env.sim.requests.arrivals_ms, [[0.0, 4.5]])
+    file.write_text("time_ms,model\n100,c\n")
+    with pytest.raises(UserError, match=r"line 2: a line is time_ms,model with .* one of a, b"):
+        OnlineEnv(plans=table, trace=str(file))
+
+
+def test_a_policy_that_hides_loads_sees_none(table: PlanTable) -> None:
+    env, hidden = (OnlineEnv(plans=table, observe_load=seen) for seen in (True, False))
+    for number in range(50):
+        seen, _ = env.reset(options={"trace": number})
+        unseen, _ = hidden.reset(options={"trace": number})
+        if seen[env.layout.parts["load"]].any():
+            break
+    assert not unseen[env.layout.parts["load"]].any()
+    assert (unseen[env.layout.parts["latency"]] < seen[env.layout.parts["latency"]]).any()
+
+
+def find_clairvoyant(env: OnlineEnv, number: int) -> float:
+    """Least sum of log slow-downs of a short trace, over all choices of plans."""
+    trace = env.make_trace(number)
+    own = [np.flatnonzero(env.tables.allowed[model]) for model in trace.models]
+    best = np.inf
+    for plans in product(*own):
+        ms = np.array(serve_all(env.simulate([trace]), plans))
+        best = min(best, float(np.log(ms / env.tables.reference_ms[trace.models]).sum()))
+    return best
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_no_rule_beats_the_clairvoyant(table: PlanTable, name: str) -> None:
+    env = OnlineEnv(plans=table, trace="validation", rate=1.2, requests=6)
+    rule = make_rule(name, env)
+    for number in range(3):
+        (seen, _), total = env.reset(options={"trace": number}), 0.0
+        for _ in range(6):
+            action, _ = rule.predict(seen)
+            seen, reward, *_ = env.step(int(action))
+            total -= reward
+        assert total >= find_clairvoyant(env, number) - 1e-9
+
+
+def test_the_resident_rule_never_loads_twice(table: PlanTable) -> None:
+    env = OnlineEnv(plans=table, trace="validation", requests=60)
+    rule = make_rule("resident", env)
+    (seen, _), loaded = env.reset(options={"trace": 0}), 0.0
+    for _ in range(60):
+        seen, _, _, _, info = env.step(int(rule.predict(seen)[0]))
+        loaded += info["loaded_bytes"]
+    assert loaded <= 110
+
+
+def test_an_unknown_rule_names_the_others(table: PlanTable) -> None:
+    with pytest.raises(UserError, match="rollouts"):
+        make_rule("greedy", OnlineEnv(plans=table))
+
+
+def test_wrong_arguments_say_what_is_possible(table: PlanTable) -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"trace": "tests"}, "did you mean 'test'"),
+        ({"reward": "latency"}, "deadline, log_slowdown"),
+        ({"rate": 0}, "above 0"),
+        ({"pace": 0.5}, "at least 1"),
+    ]
+    for kwargs, message in wrong:
+        with pytest.raises(UserError, match=message):
+            OnlineEnv(plans=table, **kwargs)
+    with pytest.raises(UserError, match="list of one or more names"):
+        OnlineEnv(models="resnet")  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def proposed() -> PlanTable:
+    """Plans of two small models; the accelerator holds 60 % of both."""
+    gpu = {"name": "GPU", "weight_share": 0.6}
+    return propose_plans(["tiny", "cnn:2"], ["CPU", gpu])
+
+
+def test_stages_of_a_plan_take_what_the_simulator_says(proposed: PlanTable) -> None:
+    for model, plans in zip(("tiny", "cnn"), proposed.plans, strict=True):
+        twin = build_simulated_problem(ModelSpec(model), ["CPU", "GPU"])
+        backend = SimulatedBackend(twin.problem, twin.costs)
+        for one in plans:
+            assert one.placement is not None
+            assignment = one.placement.assignment(twin.problem)
+            assert one.ms == pytest.approx(backend.evaluate(assignment).latency_ms)
+
+
+def test_plans_are_single_devices_splits_and_a_pipeline(proposed: PlanTable) -> None:
+    labels = [{one.label.split()[-1] for one in plans} for plans in proposed.plans]
+    assert all("alone" in names for names in labels)
+    assert any(len(one.stages) > 1 for plans in proposed.plans for one in plans)
+    limit = proposed.devices[1].memory_bytes
+    assert limit is not None
+    for stage in proposed.stages():
+        assert stage.device == "CPU" or stage.held_bytes <= limit
+
+
+def test_plans_are_the_same_when_loaded(proposed: PlanTable, tmp_path: Path) -> None:
+    file = tmp_path / "plans.json"
+    proposed.save(file)
+    assert PlanTable.load(file) == proposed
+    env = gym.make(ID, plans=str(file), requests=10)
+    again = gym.make(EnvSpec.from_json(env.spec.to_json()))
+    assert again.observation_space == env.observation_space
+    file.write_text(file.read_text().replace('"held_bytes"', '"bytes"'))
+    with pytest.raises(UserError, match="held_bytes"):
+        PlanTable.load(file)
+
+
+def test_a_policy_of_other_plans_is_refused(proposed: PlanTable) -> None:
+    faster = replace(proposed.plans[0][0].stages[0], ms=1e3)
+    first = (replace(proposed.plans[0][0], stages=(faster,)), *proposed.plans[0][1:])
+    other = replace(proposed, plans=(first, *proposed.plans[1:]))
+
+    class Policy:
+        observation_space = OnlineEnv(plans=other).observation_space
+
+    with pytest.raises(UserError, match="trained with other plans"):
+        placement_gym.serve_plans(proposed, Policy())
