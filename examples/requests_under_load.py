@@ -7,8 +7,8 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.evaluation import evaluate_policy
 
 import placement_gym
-from placement_gym.backends.measured.outputs import sample_inputs
 from placement_gym.envs.online.rules import make_rule
+from placement_gym.workloads.samples import sample_inputs
 
 
 def main() -> None:

@@ -171,7 +171,8 @@ class BestOfK:
         )
         advantages = best_of_k_advantages(rewards, self.k)
         scaled = torch.as_tensor(advantages / (advantages.std() + 1e-6), dtype=torch.float32)
-        loss = -(scaled * policy.log_prob(actions).sum(dim=-1)).mean()
+        likelihood = policy.log_prob(actions).sum(dim=-1)  # type: ignore[no-untyped-call]
+        loss = -(scaled * likelihood).mean()
         self.optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(self.net.parameters(), 1.0)
@@ -197,8 +198,9 @@ def export_ppo(model: PPO, about: str = "") -> ListPolicy:
     hidden = [one for one in model.policy.mlp_extractor.policy_net if isinstance(one, nn.Linear)]
     if len(hidden) != 1:
         raise UserError("a list policy has one hidden layer: use policy_kwargs={'net_arch': [32]}")
-    output = model.policy.action_net
-    spreads = model.policy.log_std.detach() + np.log(REACH)
+    output: Any = model.policy.action_net
+    log_std: Any = model.policy.log_std
+    spreads = log_std.detach() + np.log(REACH)
     both = nn.Linear(output.in_features, 2 * N_WEIGHTS)
     with torch.no_grad():
         both.weight[:N_WEIGHTS], both.weight[N_WEIGHTS:] = REACH * output.weight, 0.0
@@ -214,5 +216,5 @@ def make_policy(
         np.vstack([layer.weight.detach().numpy().T, layer.bias.detach().numpy()])
         for layer in layers
     )
-    rounded = (round_significant(one, DIGITS).tolist() for one in (shift, scale, hidden, output))
-    return ListPolicy(*rounded, about=about)
+    rounded = [round_significant(one, DIGITS).tolist() for one in (shift, scale, hidden, output)]
+    return ListPolicy(rounded[0], rounded[1], rounded[2], rounded[3], about)

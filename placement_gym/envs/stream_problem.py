@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -97,7 +98,7 @@ class StreamProblem:
             unit_ms=costs.unit_ms(units),
             devices=True,
             costs=costs,
-            **self.sizes,
+            **dict[str, Any](self.sizes),
         )
 
 

@@ -93,7 +93,7 @@ class StreamVectorEnv(VectorEnv[Any, Any, NDArray[Any]]):
 
     def batch(self, observations: list[Any]) -> Any:
         """Observations one below another, in fresh arrays."""
-        empty = create_empty_array(self.single_observation_space, self.num_envs)
+        empty: Any = create_empty_array(self.single_observation_space, self.num_envs)
         return concatenate(self.single_observation_space, observations, empty)
 
 

@@ -60,7 +60,7 @@ class WeightsAction(
         gym.utils.RecordConstructorArgs.__init__(self)
         gym.ActionWrapper.__init__(self, env)
         self.base = placement_env(env)
-        self.action_space = make_weights_space()
+        self.action_space: gym.spaces.Space[Any] = make_weights_space()
         self.scheduler: ListScheduler | None = None
 
     def action(self, action: Float32Array) -> IntArray:

@@ -14,7 +14,7 @@ from placement_gym.base.arguments import (
     check_integer,
     check_not_negative,
     check_positive,
-    suggest_keywords,
+    flat_keywords,
 )
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.base.errors import UserError, unknown_name
@@ -143,7 +143,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
 
     metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  as Gymnasium has it
 
-    @suggest_keywords
+    @flat_keywords()
     def __init__(
         self,
         models: Sequence[str] = ("resnet", "vit", "mobilenet"),

@@ -29,7 +29,7 @@ from placement_gym.graph.parts import separate_parts
 from placement_gym.graph.submodels import pipeline_stages
 from placement_gym.hardware.machine import register
 from placement_gym.models.loading import load
-from placement_gym.models.scenario import is_stateful
+from placement_gym.models.stateful import is_stateful
 
 if TYPE_CHECKING:
     import openvino as ov

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.backends.measured.outputs import sample_inputs
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import UserError
 from placement_gym.envs.online.executor import PlanExecutor
@@ -25,6 +24,7 @@ from placement_gym.envs.online.plans import PlanStage, PlanTable
 from placement_gym.envs.online.traces import Trace
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.loading import load
+from placement_gym.workloads.samples import sample_inputs
 
 RUNS = 5
 """Inferences of a stage that are timed; their median counts."""

@@ -24,9 +24,9 @@ from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.hardware.memory_groups import MemoryGroups
 from placement_gym.models.spec import ModelSpec
 from placement_gym.models.union import Member, name_members, parse_rate
-from placement_gym.problem.patterns import prefixes
 from placement_gym.problem.placement import Placement
 from placement_gym.problem.problem import Problem
+from placement_gym.solvers.heuristics import propose_prefixes
 from placement_gym.solvers.pipelines.pipeline import linear_pipeline
 
 FORMAT = 1
@@ -292,7 +292,7 @@ def list_single_devices(problem: Problem) -> Iterator[tuple[str, IntArray]]:
 def split_pairs(modest: Problem, twin: SimulatedProblem) -> Iterator[tuple[str, IntArray]]:
     """The fastest prefix split on each two devices, if one fits."""
     backend = SimulatedBackend(modest, twin.costs)
-    placements = prefixes(modest)
+    placements = propose_prefixes(modest)
     latency_ms, feasible = backend.evaluate_batch_exactly(placements)
     for pair in combinations(range(len(modest.devices)), 2):
         on_both = [set(one.tolist()) == set(pair) for one in placements]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from placement_gym.base.arrays import FloatArray
 from placement_gym.base.errors import UserError, unknown_name
@@ -86,14 +87,14 @@ class ListPolicy:
         """Write it as JSON."""
         write_text(path, json.dumps(asdict(self)) + "\n")
 
-    def compute(self, statistics: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def compute(self, statistics: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
         """(``N_WEIGHTS``,) means and spreads of actions, from (n_statistics,) statistics."""
         seen = (statistics - np.array(self.shift)) / np.array(self.scale)
         between = np.tanh(np.append(seen, 1.0) @ np.array(self.hidden))
         out = np.append(between, 1.0) @ np.array(self.output)
         return out[:N_WEIGHTS], np.exp(np.clip(out[N_WEIGHTS:], -MOST_SPREAD, MOST_SPREAD))
 
-    def draw(self, statistics: FloatArray, number: int, rng: np.random.Generator) -> FloatArray:
+    def draw(self, statistics: NDArray[Any], number: int, rng: np.random.Generator) -> FloatArray:
         """(number, ``N_WEIGHTS``) actions, the most likely one first."""
         means, spreads = self.compute(statistics)
         actions = means + spreads * rng.standard_normal((number, N_WEIGHTS))

@@ -5,12 +5,12 @@ import openvino as ov
 import pytest
 
 import placement_gym
-from placement_gym.backends.measured.outputs import sample_inputs
 from placement_gym.base.errors import EngineError, UserError
 from placement_gym.envs.online.env import OnlineEnv
 from placement_gym.envs.online.executor import PlanExecutor
 from placement_gym.envs.online.plans import PlanTable, propose_plans
 from placement_gym.models.loading import load
+from placement_gym.workloads.samples import sample_inputs
 
 
 @pytest.fixture(scope="module")
