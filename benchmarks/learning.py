@@ -63,6 +63,8 @@ RECENT = 100
 FLOOR = "annealing"
 SINGLE_UNITS = "hsdag, single units"
 """HSDAG's encoder and placer alone: what grouping costs."""
+GROUPED_POST = "post, grouped"
+"""Post's updates on runs of units and drawn groups, which are ours."""
 N_COLOURS = 10
 """After which curves are dashed, as colours come again."""
 PUBLISHED = ("rnn", "gdp", "hdp", "placeto")
@@ -81,6 +83,7 @@ AGENTS: dict[str, Callable[..., Any]] = {
     },
     SINGLE_UNITS: partial(agents.make, "hsdag", policy={"depth": 0}),
     **{name: partial(agents.make, name) for name in ("post", *PUBLISHED)},
+    GROUPED_POST: partial(agents.make, "post", policy={"runs": True, "groups": 30}),
     "graph-groups, redrawn": partial(
         agents.make, "graph-groups", redraw=100, envs={"num_envs": 5}, n_steps=4
     ),
