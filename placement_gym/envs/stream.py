@@ -128,7 +128,6 @@ class StreamEnv(gym.Env[Any, Any]):
         make_problem: A function that makes the problem of a seed, a
             ``graph.families.problems.SampledProblem``, which takes the place of ``families``,
             ``devices`` and ``schedule``; graphs must keep to ``sizes``.
-        render_mode: None; a stream is not drawn.
 
     Raises:
         UserError: An argument is unknown or out of range; the message says what is possible.
@@ -149,7 +148,6 @@ class StreamEnv(gym.Env[Any, Any]):
         observation: str = STATISTICS,
         episodes: int = 1,
         make_problem: MakeProblem | None = None,
-        render_mode: str | None = None,
     ) -> None:
         check_name("split", split, tuple(SEEDS))
         check_name("action", action, (WEIGHTS, UNITS))
@@ -160,13 +158,11 @@ class StreamEnv(gym.Env[Any, Any]):
             check_integer("n_problems", n_problems, 1, len(seeds))
             seeds = seeds[:n_problems]
         least, most = check_sizes(sizes)
-        if render_mode is not None:
-            raise UserError("render_mode must be None: a stream of problems is not drawn")
         for family in families or ():
             check_name("family", family, tuple(FAMILIES))
         if schedule is not None:
             check_name("schedule", schedule, tuple(PRESETS))
-        self.seeds, self.episodes, self.render_mode = seeds, episodes, render_mode
+        self.seeds, self.episodes = seeds, episodes
         self.weighted, self.observes_graph = action == WEIGHTS, observation == GRAPH
         specs = None if devices is None else resolve_devices(devices, "simulated")
         n_devices = max(MAX_DEVICES, len(specs or ()))

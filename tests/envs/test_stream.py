@@ -11,6 +11,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
+from stable_baselines3.common.env_util import make_vec_env
 
 import placement_gym
 from placement_gym.base.errors import UserError
@@ -111,12 +112,16 @@ def test_a_vector_equals_single_environments() -> None:
         ({"sizes": (50,)}, "sizes"),
         ({"families": ["atention"]}, "attention"),
         ({"schedule": "lists"}, "list"),
-        ({"render_mode": "ansi"}, "render_mode"),
     ],
 )
 def test_wrong_arguments_are_named(kwargs: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         StreamEnv(**kwargs)
+
+
+def test_sb3_makes_environments_of_the_id() -> None:
+    envs = make_vec_env(ENV_ID, 2, env_kwargs=SMALL)
+    assert envs.reset().shape[0] == 2
 
 
 def test_wrong_actions_and_options_are_named() -> None:
