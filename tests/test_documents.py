@@ -42,13 +42,18 @@ NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 LINK = re.compile(r"!?\[[^]]*\]\(([^)#]+)\)")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PUBLIC_PACKAGES = {"placement_gym": placement_gym, "placement_gym.solvers": solvers}
-PUBLIC_MODULES = ("envs.observation", "envs.rewards", "solvers.search", "solvers.repair")
+PUBLIC_MODULES = (
+    "envs.observation",
+    "envs.online.rules",
+    "envs.rewards",
+    "solvers.repair",
+    "solvers.search",
+)
 
 SMALLER = {
     '"DevicePlacement-v0", model="resnet"': '"DevicePlacement-v0", model="tiny"',
-    "progress_bar=True": "progress_bar=False",
-    'model="inception", devices="hsdag-paper"': 'model="tiny"',
-    "learn(5_000": "learn(128",
+    "learn(16_384)": "learn(1024)",
+    "range(10_000, 10_100)": "range(10_000, 10_002)",
 }
 """What the README's code is run with instead, to be quick."""
 

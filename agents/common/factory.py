@@ -151,7 +151,7 @@ def make_trainer(
         problems: Problems of an update.
         episodes: Placements of each, at least two.
         policy: Options of the policy that override those of the training.
-        envs: Arguments of ``SampledProblemEnv``, as ``draw``.
+        envs: Arguments of ``StreamEnv``, as ``make_problem``.
         settings: Arguments of the algorithm that override those of the training.
 
     Raises:

@@ -96,7 +96,7 @@ def test_devices_of_a_pool_share_their_room() -> None:
 
 
 def test_what_fits_nowhere_is_repaired() -> None:
-    tight = [{"name": f"GPU.{i}", "weight_share": 0.36} for i in range(3)]
+    tight = [{"name": f"GPU.{i}", "weight_share": 0.336} for i in range(3)]
     scheduler = scheduler_of(model="resnet", devices=tight, schedule="list")
     greedy = np.tile(plain(), (4, 1))
     _, costs_ms = scheduler.schedule(greedy, np.random.default_rng(0))
@@ -135,8 +135,8 @@ def test_last_bits_of_actions_change_nothing() -> None:
 
 
 def test_several_models_are_placed_by_load() -> None:
-    union = [{"model": "resnet", "rate": 2}, {"model": "mobilenet"}]
-    scheduler = scheduler_of(model=union, devices="cpu+2dgpu", objective="throughput")
+    models = "resnet:2+mobilenet"
+    scheduler = scheduler_of(model=models, devices="cpu+2dgpu", objective="throughput")
     rng = np.random.default_rng(0)
     places, costs_ms = scheduler.find_best(draw_actions(rng, 50), rng)
     single = min(scheduler.simulator.latency_ms(np.full_like(places[0], d)) for d in range(3))
