@@ -1,7 +1,7 @@
 """Device placement of neural networks as a Gymnasium environment, measured with OpenVINO.
 
 Everything in ``__all__`` is public; so are the modules of ``solvers``, and ``observation``,
-``measured_env``, ``simulated_env``, ``per_unit`` and ``vector`` of ``envs``. Names are imported
+``measured_env``, ``simulated_env``, ``per_unit``, ``vector`` and ``online.rules`` of ``envs``. Names are imported
 when they are first used, so that ``import placement_gym`` stays quick; it registers the
 environments.
 """

@@ -41,7 +41,7 @@ NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 LINK = re.compile(r"!?\[[^]]*\]\(([^)#]+)\)")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PUBLIC_ENVS = ("observation", "measured_env", "simulated_env", "per_unit", "vector")
-PUBLIC_MODULES = ("solvers", *(f"envs.{name}" for name in PUBLIC_ENVS))
+PUBLIC_MODULES = ("envs.online.rules", "solvers", *(f"envs.{name}" for name in PUBLIC_ENVS))
 
 SMALLER = {
     '"DevicePlacement-v0", model="resnet"': '"DevicePlacement-v0", model="tiny"',
