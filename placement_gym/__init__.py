@@ -1,9 +1,9 @@
 """Device placement of neural networks as a Gymnasium environment, measured with OpenVINO.
 
 Everything in ``__all__`` is public; so are the modules of ``solvers``, and ``observation``,
-``measured_env``, ``simulated_env``, ``per_unit``, ``vector`` and ``online.rules`` of ``envs``. Names are imported
-when they are first used, so that ``import placement_gym`` stays quick; it registers the
-environments.
+``measured_env``, ``simulated_env``, ``per_unit``, ``vector`` and ``online.rules`` of ``envs``.
+Names are imported when they are first used, so that ``import placement_gym`` stays quick; it
+registers the environments.
 """
 
 from __future__ import annotations
