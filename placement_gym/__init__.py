@@ -1,8 +1,8 @@
 """Device placement of neural networks as a Gymnasium environment, measured with OpenVINO.
 
 What ``__all__`` names is public, here and in ``placement_gym.solvers``; so are the modules
-``envs.observation`` and ``envs.rewards``. Names are imported when they are first used, so that
-``import placement_gym`` stays quick; it registers the environments.
+``observation``, ``online.rules`` and ``rewards`` of ``envs``. Names are imported when they are
+first used, so that ``import placement_gym`` stays quick; it registers the environments.
 """
 
 from __future__ import annotations
