@@ -1,4 +1,4 @@
-"""One way to make a learned agent, on one problem or across generated ones."""
+"""One way to make a learned agent for an environment."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ import gymnasium as gym
 from agents.common.graph_policy import GraphPolicy
 from agents.common.learner import OnPolicyLearner
 from agents.common.reinforce import REINFORCE
-from agents.common.sampled_env import make_training_envs
 from agents.common.vec_env import vectorize
 from agents.common.weights import load_weights
 from agents.options import hands_on_to
-from agents.search.starts import NOTHING, begin
 from placement_gym.base.errors import unknown_name
 from placement_gym.envs.placement_env import placement_env
 
@@ -68,7 +66,7 @@ def make_learner(
     preset: str = "rl",
     policy: Mapping[str, Any] | None = None,
     envs: Mapping[str, Any] | None = None,
-    begin_with: str = NOTHING,
+    begin_with: str = "nothing",
     weights: str | Path | None = None,
     **settings: Any,
 ) -> Any:
@@ -105,62 +103,11 @@ def make_learner(
         seed=seed,
         **{"device": "cpu", **chosen.algorithm, **settings},
     )
-    begin(model.policy, env, begin_with, seed)
+    if begin_with != "nothing":
+        # searches are loaded where a learner begins with one
+        from agents.search.starts import begin
+
+        begin(model.policy, env, begin_with, seed)
     if weights is not None:
         load_weights(model, weights, method.folder)
     return model
-
-
-@dataclass(frozen=True)
-class Training:
-    """How a method is trained across generated problems.
-
-    Attributes:
-        policy: Class of the policy.
-        options: Its options.
-        settings: Arguments of the algorithm; without ``n_steps`` a rollout has ``episodes`` steps.
-        algorithm: Class of the algorithm.
-        rollouts: Makes the environments of ``problems`` and ``episodes``.
-    """
-
-    policy: type[GraphPolicy]
-    options: Mapping[str, Any]
-    settings: Mapping[str, Any]
-    algorithm: type[REINFORCE] = REINFORCE
-    rollouts: Callable[..., Any] = make_training_envs
-
-
-def make_trainer(
-    training: Training,
-    seed: int = 0,
-    problems: int = 8,
-    episodes: int = 8,
-    policy: Mapping[str, Any] | None = None,
-    envs: Mapping[str, Any] | None = None,
-    **settings: Any,
-) -> Any:
-    """Make an algorithm that learns on problems of the split ``train``; ``learn`` draws them.
-
-    An update compares each placement, or each step of an episode, with the others of its problem.
-    Placements beyond a limit are repaired. The network goes to ``agents.make`` by ``weights``, for
-    environments of the same ``max_devices``.
-
-    Args:
-        training: What is trained, and how.
-        seed: Of weights and problems.
-        problems: Problems of an update.
-        episodes: Placements of each, at least two.
-        policy: Options of the policy that override those of the training.
-        envs: Arguments of ``StreamEnv``, as ``make_problem``.
-        settings: Arguments of the algorithm that override those of the training.
-
-    Raises:
-        UserError: There are fewer episodes.
-    """
-    return training.algorithm(
-        training.policy,  # type: ignore[arg-type]
-        training.rollouts(problems, episodes, **(envs or {})),
-        seed=seed,
-        policy_kwargs={**training.options, **(policy or {})},
-        **{"device": "cpu", "n_steps": episodes, **training.settings, **settings},
-    )

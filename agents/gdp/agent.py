@@ -8,8 +8,8 @@ from typing import Any
 
 import gymnasium as gym
 
-from agents.common import factory
-from agents.common.factory import SB3_ADAM, Method, Preset, Training, make_learner
+from agents.common import training
+from agents.common.factory import SB3_ADAM, Method, Preset, make_learner
 from agents.common.reinforce import REINFORCE
 from agents.gdp.policy import PAPER_FEATURES, GCNOptions, GCNPolicy, GOOptions, GOPolicy
 from agents.gdp.ppo import UnitPPO
@@ -62,7 +62,7 @@ GCN = Method(
     FOLDER,
     UnitPPO,
 )
-TRAINING = Training(
+TRAINING = training.Training(
     GOPolicy, {}, {"learning_rate": 3e-4, "ent_coef": 0.003, "max_grad_norm": 1.0}, UnitPPO
 )
 
@@ -95,9 +95,9 @@ def make_gcn(env: gym.Env[Any, Any], seed: int, **choices: Any) -> UnitPPO:
 
 
 def make_trainer(seed: int = 0, **choices: Any) -> UnitPPO:
-    """Make GO's PPO across problems; see ``agents.common.factory.make_trainer``.
+    """Make GO's PPO across problems; see ``agents.common.training.make_trainer``.
 
     The network sees limits, times and links, so that it fits other devices.
     """
-    model: UnitPPO = factory.make_trainer(TRAINING, seed, **choices)
+    model: UnitPPO = training.make_trainer(TRAINING, seed, **choices)
     return model

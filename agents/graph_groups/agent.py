@@ -8,8 +8,8 @@ from typing import Any
 
 import gymnasium as gym
 
-from agents.common import factory
-from agents.common.factory import Method, Preset, Training
+from agents.common import training
+from agents.common.factory import Method, Preset, make_learner
 from agents.common.reinforce import REINFORCE
 from agents.graph_groups.policy import GraphGroupsOptions, GraphGroupsPolicy
 from agents.options import hands_on_to
@@ -26,7 +26,7 @@ METHOD = Method(
     },
     Path(__file__).parent,
 )
-TRAINING = Training(
+TRAINING = training.Training(
     GraphGroupsPolicy,
     {"devices": True},
     {"learning_rate": 1e-3, "min_spread": 0.05, "max_grad_norm": 1.0},
@@ -34,14 +34,14 @@ TRAINING = Training(
 """The network alone learns: a graph gets a table only where it is adapted to."""
 
 
-@hands_on_to(factory.make_learner, REINFORCE)
+@hands_on_to(make_learner, REINFORCE)
 def make(env: gym.Env[Any, Any], seed: int, **choices: Any) -> REINFORCE:
     """Make REINFORCE with ``GraphGroupsPolicy``; see ``agents.common.factory.make_learner``."""
-    model: REINFORCE = factory.make_learner(METHOD, env, seed, **choices)
+    model: REINFORCE = make_learner(METHOD, env, seed, **choices)
     return model
 
 
 def make_trainer(seed: int = 0, **choices: Any) -> REINFORCE:
-    """Make REINFORCE across problems; see ``agents.common.factory.make_trainer``."""
-    model: REINFORCE = factory.make_trainer(TRAINING, seed, **choices)
+    """Make REINFORCE across problems; see ``agents.common.training.make_trainer``."""
+    model: REINFORCE = training.make_trainer(TRAINING, seed, **choices)
     return model

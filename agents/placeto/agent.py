@@ -11,8 +11,8 @@ from typing import Any
 import gymnasium as gym
 from numpy.typing import NDArray
 
-from agents.common import factory
-from agents.common.factory import SB3_ADAM, Method, Preset, Training
+from agents.common import training
+from agents.common.factory import SB3_ADAM, Method, Preset, make_learner
 from agents.common.free_memory import lacks_repair
 from agents.common.reinforce import REINFORCE
 from agents.options import hands_on_to
@@ -138,7 +138,7 @@ PRESETS = {
     ),
 }
 """A rollout is an episode; the README has the numbers with their sources."""
-TRAINING = Training(
+TRAINING = training.Training(
     PlacetoPolicy,
     {"devices": True},
     {
@@ -154,7 +154,7 @@ TRAINING = Training(
 """Across problems an update sees a part of an episode."""
 
 
-@hands_on_to(factory.make_learner, Placeto)
+@hands_on_to(make_learner, Placeto)
 def make(
     env: gym.Env[Any, Any],
     seed: int,
@@ -186,7 +186,7 @@ def make(
     base = placement_env(env)
     _ = base.singles  # measured once for it and its copy
     keeps = preset == "rl" and lacks_repair(base)
-    model: Placeto = factory.make_learner(
+    model: Placeto = make_learner(
         METHOD,
         env,
         seed,
@@ -201,12 +201,12 @@ def make(
 
 
 def make_trainer(seed: int = 0, **choices: Any) -> REINFORCE:
-    """Make REINFORCE across problems; see ``agents.common.factory.make_trainer``.
+    """Make REINFORCE across problems; see ``agents.common.training.make_trainer``.
 
     A step of ``learn`` places one unit, and is compared with the same step of the other episodes
     of its problem. The network also goes to ``ZeroShot``.
     """
-    model: REINFORCE = factory.make_trainer(TRAINING, seed, **choices)
+    model: REINFORCE = training.make_trainer(TRAINING, seed, **choices)
     return model
 
 

@@ -1,0 +1,66 @@
+"""One way to train a learned agent across generated problems."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agents.common.graph_policy import GraphPolicy
+from agents.common.reinforce import REINFORCE
+from agents.common.sampled_env import make_training_envs
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a method is trained across generated problems.
+
+    Attributes:
+        policy: Class of the policy.
+        options: Its options.
+        settings: Arguments of the algorithm; without ``n_steps`` a rollout has ``episodes`` steps.
+        algorithm: Class of the algorithm.
+        rollouts: Makes the environments of ``problems`` and ``episodes``.
+    """
+
+    policy: type[GraphPolicy]
+    options: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    algorithm: type[REINFORCE] = REINFORCE
+    rollouts: Callable[..., Any] = make_training_envs
+
+
+def make_trainer(
+    training: Training,
+    seed: int = 0,
+    problems: int = 8,
+    episodes: int = 8,
+    policy: Mapping[str, Any] | None = None,
+    envs: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Any:
+    """Make an algorithm that learns on problems of the split ``train``; ``learn`` draws them.
+
+    An update compares each placement, or each step of an episode, with the others of its problem.
+    Placements beyond a limit are repaired. The network goes to ``agents.make`` by ``weights``, for
+    environments of the same ``max_devices``.
+
+    Args:
+        training: What is trained, and how.
+        seed: Of weights and problems.
+        problems: Problems of an update.
+        episodes: Placements of each, at least two.
+        policy: Options of the policy that override those of the training.
+        envs: Arguments of ``StreamEnv``, as ``make_problem``.
+        settings: Arguments of the algorithm that override those of the training.
+
+    Raises:
+        UserError: There are fewer episodes.
+    """
+    return training.algorithm(
+        training.policy,  # type: ignore[arg-type]
+        training.rollouts(problems, episodes, **(envs or {})),
+        seed=seed,
+        policy_kwargs={**training.options, **(policy or {})},
+        **{"device": "cpu", "n_steps": episodes, **training.settings, **settings},
+    )
