@@ -85,7 +85,7 @@ def test_a_model_called_mask_does_not_make_masks_of_its_inputs() -> None:
         (["tiny:0", "cnn"], "'tiny:0': a rate is a whole number from 1 to 999"),
         (["tiny:1.5", "cnn"], "'tiny:1.5': a rate is"),
         (["tiny", "cnn:"], "'cnn:': a rate is"),
-        (["tiny:2"], "beside other models"),
+        (["tiny:2"], "relative to other models"),
         (["tiny", "gpt"], r"\['gpt'\] keep state.*\['tiny'\] do not"),
         (["tiny", "synthetic-layered-1000"], "graph without a model"),
         (["tiny", "tany"], "no model 'tany'; did you mean 'tiny'"),
