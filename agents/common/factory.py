@@ -66,7 +66,6 @@ def make_learner(
     preset: str = "rl",
     policy: Mapping[str, Any] | None = None,
     envs: Mapping[str, Any] | None = None,
-    begin_with: str = "nothing",
     weights: str | Path | None = None,
     **settings: Any,
 ) -> Any:
@@ -79,8 +78,6 @@ def make_learner(
         preset: Name of a preset: ``"rl"``, ours, or ``"paper"``, the publication's numbers.
         policy: Options of the policy that override the preset.
         envs: Arguments of ``PlacementVectorEnv`` that override the preset.
-        begin_with: The first evaluations: ``"nothing"``, ``"heuristics"`` or ``"search"``, see
-            ``agents.search.starts``.
         weights: What the policy begins with: the name of weights that come with the agent, or a
             file of ``agents.save_weights``; None is untrained.
         settings: Arguments of the algorithm that override the preset, as ``imitate``.
@@ -103,11 +100,6 @@ def make_learner(
         seed=seed,
         **{"device": "cpu", **chosen.algorithm, **settings},
     )
-    if begin_with != "nothing":
-        # searches are loaded where a learner begins with one
-        from agents.search.starts import begin
-
-        begin(model.policy, env, begin_with, seed)
     if weights is not None:
         load_weights(model, weights, method.folder)
     return model

@@ -9,8 +9,9 @@ from typing import Any
 import gymnasium as gym
 
 from agents.common import training
-from agents.common.factory import Method, Preset, make_learner
+from agents.common.factory import Method, Preset
 from agents.common.reinforce import REINFORCE
+from agents.common.started_learner import make_started_learner
 from agents.graph_groups.policy import GraphGroupsOptions, GraphGroupsPolicy
 from agents.options import hands_on_to
 
@@ -34,10 +35,10 @@ TRAINING = training.Training(
 """The network alone learns: a graph gets a table only where it is adapted to."""
 
 
-@hands_on_to(make_learner, REINFORCE)
+@hands_on_to(make_started_learner, REINFORCE)
 def make(env: gym.Env[Any, Any], seed: int, **choices: Any) -> REINFORCE:
-    """Make REINFORCE with ``GraphGroupsPolicy``; see ``agents.common.factory.make_learner``."""
-    model: REINFORCE = make_learner(METHOD, env, seed, **choices)
+    """Make REINFORCE with ``GraphGroupsPolicy``; see ``make_started_learner``."""
+    model: REINFORCE = make_started_learner(METHOD, env, seed, **choices)
     return model
 
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import gymnasium as gym
 
-from agents.common.factory import Method, Preset, make_learner
+from agents.common.factory import Method, Preset
 from agents.common.logits import LogitsOptions, LogitsPolicy
 from agents.common.reinforce import REINFORCE
+from agents.common.started_learner import make_started_learner
 from agents.options import hands_on_to
 
 GROUPS = 30
@@ -31,10 +32,10 @@ METHOD = Method(
 )
 
 
-@hands_on_to(make_learner, REINFORCE)
+@hands_on_to(make_started_learner, REINFORCE)
 def make(env: gym.Env[Any, Any], seed: int, **choices: Any) -> REINFORCE:
-    """Make plain REINFORCE with ``LogitsPolicy``; see ``agents.common.factory.make_learner``."""
-    model: REINFORCE = make_learner(METHOD, env, seed, **choices)
+    """Make plain REINFORCE with ``LogitsPolicy``; see ``make_started_learner``."""
+    model: REINFORCE = make_started_learner(METHOD, env, seed, **choices)
     return model
 
 

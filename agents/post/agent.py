@@ -8,8 +8,9 @@ from typing import Any
 
 import gymnasium as gym
 
-from agents.common.factory import SB3_ADAM, Method, Preset, make_learner
+from agents.common.factory import SB3_ADAM, Method, Preset
 from agents.common.logits import LogitsOptions, LogitsPolicy
+from agents.common.started_learner import make_started_learner
 from agents.options import hands_on_to
 from agents.post.post import Post
 
@@ -34,16 +35,16 @@ METHOD = Method(
 )
 
 
-@hands_on_to(make_learner, Post)
+@hands_on_to(make_started_learner, Post)
 def make(env: gym.Env[Any, Any], seed: int, **choices: Any) -> Post:
     """Make Post, on batches of placements of one environment.
 
     Args:
         env: The environment to learn in.
         seed: Seed of all random numbers.
-        choices: Those of ``agents.common.factory.make_learner``. ``preset="rl"``, the default,
+        choices: Those of ``make_started_learner``. ``preset="rl"``, the default,
             begins with a preference for fast devices, ``"paper"`` with equal probabilities;
             ``weights="inception-hsdag-paper"`` fits that problem alone.
     """
-    model: Post = make_learner(METHOD, env, seed, **choices)
+    model: Post = make_started_learner(METHOD, env, seed, **choices)
     return model

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,25 @@ from placement_gym.models.tensors import Input, read_values
 if TYPE_CHECKING:
     import openvino as ov
 
-    from placement_gym.workloads.phased import PhasedRequest
-
 Inputs = list[Input]
 Outputs = list[NDArray[Any]]
 Beat = Callable[[str], object]
-EngineRequest: TypeAlias = "ov.InferRequest | PhasedRequest"
 KEPT = 1000
 """Runs whose times are kept: the reference runs as long as the session lasts."""
+
+
+class EngineRequest(Protocol):
+    """What inferences need of ``ov.InferRequest``."""
+
+    @property
+    def output_tensors(self) -> list[ov.Tensor]:
+        """The outputs of the last inference."""
+
+    def infer(self, inputs: Any = None) -> Any:
+        """Run one inference, with the inputs of before if none are given."""
+
+    def reset_state(self) -> None:
+        """Forget the state."""
 
 
 class Inferences(ABC):

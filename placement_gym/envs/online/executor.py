@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from queue import Queue
 from threading import Event, Lock, Thread, get_native_id
 from time import perf_counter
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -250,12 +249,7 @@ class PlanExecutor:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Wait for the requests that are queued, and end the threads."""
         for queue in self.queues:
             queue.put(None)

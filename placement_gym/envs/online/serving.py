@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -59,14 +58,9 @@ class PlanServer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Wait for the requests that are queued, and end the devices' threads."""
-        self.executor.__exit__(kind, error, traceback)
+        self.executor.__exit__()
 
 
 def serve_plans(
