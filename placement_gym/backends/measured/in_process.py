@@ -135,10 +135,10 @@ class MeasuredBackend(MeasuringBackend):
     def measure_once(self, assignment: IntArray, rival: float = 0.0) -> Measurement:
         with self.lock():
             self.check_reference()  # compiled first, so that compile_s is the candidate's
-            alone = self.problem.single(self.problem.reference_device)
+            reference_placement = self.problem.single(self.problem.reference_device)
             try:
                 # The reference needs no second copy: its speed-up over itself is 1 by definition.
-                is_reference = np.array_equal(assignment, alone)
+                is_reference = np.array_equal(assignment, reference_placement)
                 candidate = self.reference if is_reference else self.compile_and_check(assignment)
                 return self.time_candidate(candidate, rival)
             except UserError:
@@ -148,13 +148,13 @@ class MeasuredBackend(MeasuringBackend):
 
     def time_candidate(self, candidate: CompiledPlacement, rival: float) -> Measurement:
         """Time a compiled placement alongside the reference, as exactly as the protocol asks."""
-        started, race, needed = perf_counter(), Race(2), self.protocol.noise
+        start_s, race, noise_goal = perf_counter(), Race(2), self.protocol.noise
         race.run(
             self.warm_up([self.reference, candidate]),
             self.protocol.repeats,
-            lambda: race.noise(1) <= needed or race.is_slower(1, rival),
+            lambda: race.noise(1) <= noise_goal or race.is_slower(1, rival),
         )
-        measure_s = perf_counter() - started
+        measure_s = perf_counter() - start_s
         return check_values(summarize(candidate.summarize(), race, 1, self.problem, measure_s))
 
     def with_problem(self, problem: Problem) -> MeasuredBackend:
@@ -170,8 +170,8 @@ class MeasuredBackend(MeasuringBackend):
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         """A race over several compilations; the first is the others' reference.
 
-        Each compilation is one of all that are left: what is clearly slower than the fastest drops
-        out, and the race ends when the rest is known as well as a verdict needs.
+        Each round compiles every placement that is still in the race. One that is clearly slower
+        than the fastest drops out; the race ends when the noise of the others allows a verdict.
 
         Raises:
             EngineError: One of them does not run; finalists are placements that did.
@@ -192,15 +192,16 @@ class MeasuredBackend(MeasuringBackend):
                 raise
             except Exception as error:
                 raise classify(error) from error
-        found = [
-            summarize(join_rounds(one), race, arm, self.problem) for arm, one in enumerate(compiled)
+        measurements = [
+            summarize(join_rounds(rounds), race, arm, self.problem)
+            for arm, rounds in enumerate(compiled)
         ]
-        return [mark_busy(check_values(measurement)) for measurement in found]
+        return [mark_busy(check_values(measurement)) for measurement in measurements]
 
     def run_round(
         self, assignments: Sequence[IntArray], race: Race, compiled: Sequence[list[Compilation]]
     ) -> None:
-        """Compile and time what is left in a race; its memory is free again afterwards.
+        """Compile and time the placements that are still in a race, and release them afterwards.
 
         The order of compilation and of warming up changes each time, so that it favours none.
         """
@@ -211,12 +212,12 @@ class MeasuredBackend(MeasuringBackend):
             compiled[number].append(arm.summarize())
 
     def warm_up(self, candidates: Sequence[CompiledPlacement]) -> list[Arm]:
-        """Warm placements up; returns what takes a sample of each: an inference, or a window."""
+        """Warm placements up; returns a function for each that times one sample."""
         arms = [warm_up(candidate.run, self.protocol.warmup) for candidate in candidates]
         for candidate in candidates:
             candidate.forget()
-        own = [candidate.inferences.find_timer() for candidate in candidates]
-        return [timer or arm for timer, arm in zip(own, arms, strict=True)]
+        timers = [candidate.inferences.find_timer() for candidate in candidates]
+        return [timer or arm for timer, arm in zip(timers, arms, strict=True)]
 
     def compile_and_check(self, assignment: IntArray) -> CompiledPlacement:
         """Compile, run once and compare the outputs with those of the reference device.
@@ -245,12 +246,12 @@ class MeasuredBackend(MeasuringBackend):
             self.check_shared_constants(outputs)
         return difference
 
-    def operator_errors(self, device: int, chosen: IntArray) -> FloatArray:
+    def operator_errors(self, device: int, selected: IntArray) -> FloatArray:
         if not self.request.separable:
-            return np.full(len(chosen), np.nan)
+            return np.full(len(selected), np.nan)
         with self.lock():
             try:
-                return measure_operator_errors(self, device, chosen.astype(np.bool_))
+                return measure_operator_errors(self, device, selected.astype(np.bool_))
             except Exception as error:
                 raise classify(error) from error
 
@@ -272,15 +273,15 @@ class MeasuredBackend(MeasuringBackend):
         self.reporter.beat("measuring what rounding costs")
         device = self.problem.devices[self.problem.reference_device]
         register(self.core, [device])
-        whole, exact = (
+        request, exact = (
             compile_on(self.core, model, device, "the model").create_infer_request()
             for model in (self.model, without_integer_kernels(self.model))
         )
-        return measure_rounding(whole, exact, self.steps[0])
+        return measure_rounding(request, exact, self.steps[0])
 
     @cached_property
     def pipelines(self) -> PipelineCompiler:
-        """Compiles what runs with several requests in flight."""
+        """The compiler of placements that run with several requests in flight."""
         return PipelineCompiler(self)
 
     @property
@@ -288,8 +289,8 @@ class MeasuredBackend(MeasuringBackend):
         """The reference device alone, compiled once for each objective and kept."""
         objective = self.protocol.objective
         if objective not in self.references:
-            alone = self.problem.single(self.problem.reference_device)
-            self.references[objective] = self.compile(alone)
+            placement = self.problem.single(self.problem.reference_device)
+            self.references[objective] = self.compile(placement)
         return self.references[objective]
 
     @cached_property
@@ -311,22 +312,22 @@ class MeasuredBackend(MeasuringBackend):
         steady = find_steady(self.reference.outputs(), expected, self.tolerance)
         if all(steady):
             return steady
-        # A generator with a seed goes on from run to run, and begins again in another compilation.
-        again = self.compile(self.problem.single(self.problem.reference_device)).outputs()
-        steady = find_steady(again, expected, self.tolerance)
+        # A generator with a seed continues its sequence from run to run and restarts it in each
+        # compilation, so that a second compilation tells it from a generator without a seed.
+        outputs = self.compile(self.problem.single(self.problem.reference_device)).outputs()
+        steady = find_steady(outputs, expected, self.tolerance)
         if not all(steady):
             warnings.warn(describe_unsteady(steady, find_random(self.model)), stacklevel=2)
         return steady
 
     def check_shared_constants(self, outputs: list[NDArray[Any]]) -> None:
-        """Compare the reference device with itself, each reader of a constant having its own.
+        """Compare the reference device with itself on a copy of the model without shared constants.
 
         Args:
             outputs: Those of a placement that differ from the reference's.
 
         Raises:
-            UserError: It computes two things, so that it cannot be what placements are compared
-                with.
+            UserError: The outputs differ, so that placements cannot be compared with them.
         """
         if self.separate_outputs is None:
             return
@@ -346,9 +347,9 @@ class MeasuredBackend(MeasuringBackend):
 
     @cached_property
     def separate_outputs(self) -> list[NDArray[Any]] | None:
-        """The reference device's outputs if no two operators read one constant.
+        """The reference device's outputs on a model without shared constants.
 
-        None if no two do anyway, or if that model does not run.
+        None if the model shares none, or if the copy does not run.
         """
         if not shared_constants(self.model):
             return None
@@ -389,15 +390,15 @@ class MeasuredBackend(MeasuringBackend):
     def measure_stages(self, assignments: Sequence[IntArray]) -> FloatArray:
         devices = self.problem.devices
         with self.lock():
-            pipelines = [self.pipelines.build(one, devices, 1) for one in assignments]
+            pipelines = [self.pipelines.build(assignment, devices, 1) for assignment in assignments]
             return time_stages(pipelines, devices, self.protocol.counter_inferences)
 
     def own_choice(self, plugin: str) -> IntArray:
         place = hetero.place_by_hetero if plugin == "HETERO" else hetero.place_by_auto
         with self.lock():
             self.reporter.beat("OpenVINO's own choice")
-            chosen = place(self.core, self.model, self.problem)
-        return np.array([chosen[name] for name in self.problem.units.names], dtype=np.int64)
+            device_of = place(self.core, self.model, self.problem)
+        return np.array([device_of[name] for name in self.problem.units.names], dtype=np.int64)
 
     def close(self) -> None:
         """Drop the compiled reference and its outputs."""
