@@ -214,8 +214,7 @@ class StreamEnv(gym.Env[Any, Any]):
             self.left = self.episodes
         self.left -= 1
         problem = self.current
-        host = problem.problem.single(problem.problem.reference_device)
-        return self.observe(host, 0), self.describe(problem.floor_ms, True)
+        return self.observe(problem.host, 0), self.describe(problem.floor_ms, True)
 
     def step(self, action: ArrayLike) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Place every unit and evaluate the placement, which ends the episode.
@@ -223,11 +222,17 @@ class StreamEnv(gym.Env[Any, Any]):
         Raises:
             UserError: The action has another shape or range.
         """
-        problem = self.current
         if self.weighted:
-            cost, place = problem.schedule(read_weights(action), self.np_random)
-        else:
-            cost, place = problem.repair(self.current.observer.layout.parse(action))
+            places, costs_ms = self.current.scheduler.find_best(
+                read_weights([action]), self.np_random
+            )
+            return self.finish(places[0], float(costs_ms[0]))
+        cost, place = self.current.repair(self.current.observer.layout.parse(action))
+        return self.finish(place, cost)
+
+    def finish(self, place: Any, cost: float) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """End the episode with (n_units,) devices and their cost in ms."""
+        problem = self.current
         feasible, latency_ms = bool(np.isfinite(cost)), problem.latency_ms(cost)
         reward = float(np.log(problem.floor_ms / latency_ms))
         return self.observe(place, 1), reward, True, False, self.describe(latency_ms, feasible)

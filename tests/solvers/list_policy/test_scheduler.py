@@ -21,6 +21,7 @@ from placement_gym.solvers.list_policy.scheduler import (
     N_WEIGHTS,
     SCALES,
     ListScheduler,
+    convert,
     draw_actions,
 )
 
@@ -130,7 +131,7 @@ def test_last_bits_of_actions_change_nothing() -> None:
     scheduler = scheduler_of(model="synthetic-layered-200", devices="cpu+2dgpu", schedule="list")
     actions = draw_actions(np.random.default_rng(0), 50)
     np.testing.assert_array_equal(
-        scheduler.convert(actions), scheduler.convert(np.nextafter(actions, np.inf))
+        convert(actions, 1.0, 1.0), convert(np.nextafter(actions, np.inf), 1.0, 1.0)
     )
 
 
