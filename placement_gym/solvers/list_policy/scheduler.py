@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, UInt8, UInt64, round_significant
+from placement_gym.base.arrays import FloatArray, IntArray, UInt8, UInt64, round_significant
 from placement_gym.problem.problem import Problem
 from placement_gym.schedules.limits import cost_ms
 from placement_gym.schedules.simulator import Simulator
@@ -39,7 +39,7 @@ IN_MEAN_TIMES = [STICK, SCARCE, STRENGTH, HOST]
 DIGITS = 6
 """Of a weight: networks and powers differ in their last bits between processors."""
 POOLED = 2048
-"""Problems that a pool holds at most."""
+"""Problems that a pool holds, unless one call has more."""
 SIMULATED = 3
 """Schedules that the simulator compares where times are estimates."""
 
@@ -154,15 +154,18 @@ class SchedulerPool:
         self.numbers: dict[ListScheduler, int] = {}
         self.held: Any = None
 
-    def find(self, scheduler: ListScheduler) -> int:
-        """The number of a scheduler's problem, which is added if it is new."""
-        if scheduler not in self.numbers:
-            if not self.numbers or len(self.numbers) == POOLED:
-                self.numbers, self.held = {}, hold(scheduler.view)
+    def find(self, schedulers: Sequence[ListScheduler]) -> IntArray:
+        """(k,) the numbers of schedulers' problems, of which new ones are added."""
+        new = [one for one in dict.fromkeys(schedulers) if one not in self.numbers]
+        if len(self.numbers) + len(new) > POOLED:
+            self.numbers, new = {}, list(dict.fromkeys(schedulers))
+        for one in new:
+            if self.numbers:
+                add(self.held, one.view)
             else:
-                add(self.held, scheduler.view)
-            self.numbers[scheduler] = len(self.numbers)
-        return self.numbers[scheduler]
+                self.held = hold(one.view)
+            self.numbers[one] = len(self.numbers)
+        return np.array([self.numbers[one] for one in schedulers])
 
     def find_best(
         self,
@@ -177,7 +180,7 @@ class SchedulerPool:
             actions: (k, ``N_WEIGHTS``), see ``ListScheduler.schedule``.
             rngs: (k,) sources of tastes.
         """
-        which = np.array([self.find(one) for one in schedulers])
+        which = self.find(schedulers)
         gains_ms, means_ms = (
             np.array([getattr(one.view, name) for one in schedulers])
             for name in ("gain_ms", "mean_ms")
