@@ -61,15 +61,15 @@ class StreamEnv(gym.Env[Any, Any]):
 
     | number | weight | at -1 and 1 |
     | --- | --- | --- |
-    | 0 | price of a limited device's memory, in typical gains of a byte | 2^-12, 2^6 |
-    | 1 | the unit's time, in addition | -1.5, 1.5 |
-    | 2 | times of transfers of its inputs | -1.5, 1.5 |
-    | 3 | leaving the device of the latest input, in mean times of an operator | -.9, .9 |
-    | 4 | the share of the free memory that it takes, likewise | -1.5, 1.5 |
-    | 5 | largest random taste of a device, likewise | 2^-7, 2^5 |
-    | 6 | probability that tastes are drawn again before a unit | 2^-9, 1 |
-    | 7 | being the host, likewise | -1.5, 1.5 |
-    | 8 | how long the device works already | -.6, .6 |
+    | 0 | price of a limited device's memory, in typical gains of a byte | 2^-6, 1 |
+    | 1 | the unit's time, in addition | -.5, .5 |
+    | 2 | times of transfers of its inputs | -.5, .5 |
+    | 3 | leaving the device of the latest input, in mean times of an operator | -.3, .3 |
+    | 4 | the share of the free memory that it takes, likewise | -.5, .5 |
+    | 5 | largest random taste of a device, likewise | 2^-3, 2 |
+    | 6 | probability that tastes are drawn again before a unit | 2^-5, 1/2 |
+    | 7 | being the host, likewise | -.5, .5 |
+    | 8 | how long the device works already | -.2, .2 |
 
     With `action="units"` a `MultiDiscrete`: a device for each of `sizes[1]` units, of which those
     that are not there are ignored; `env.unwrapped.action_masks()` masks devices that cannot run a

@@ -17,9 +17,6 @@ from placement_gym.problem.costs.semantics import parse_schedule
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS, ListScheduler
 
-REACH = 3.0
-"""Standard deviations of the weights, see ``scheduler.MEANS``, that an action of 1 means."""
-
 
 def make_weights_space() -> spaces.Box:
     """The space of actions: a number from -1 to 1 for each weight."""
@@ -35,7 +32,7 @@ def read_weights(actions: ArrayLike, number: int = 1) -> FloatArray:
     weights = np.asarray(actions, dtype=np.float64)
     if weights.shape != (number, N_WEIGHTS) or not np.isfinite(weights).all():
         raise UserError(f"an action is {N_WEIGHTS} numbers from -1 to 1, not {actions!r:.200}")
-    return REACH * np.minimum(np.maximum(weights, -1.0), 1.0)
+    return np.minimum(np.maximum(weights, -1.0), 1.0)
 
 
 class WeightsAction(
