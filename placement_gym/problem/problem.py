@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.base.errors import UserError
-from placement_gym.base.texts import join_words
+from placement_gym.base.texts import format_bytes, join_words
 from placement_gym.graph.submodels import acyclic_submodels
 from placement_gym.graph.units import Units
 from placement_gym.hardware.devices import DeviceSpec, is_testbed
@@ -227,7 +227,7 @@ class Problem:
         over = np.flatnonzero(held > limits)
         if not len(over):
             return ""
-        limit = f"{limits[over[0]] / 1e6:.1f} MB, not {held[over[0]] / 1e6:.1f}"
+        limit = f"{format_bytes(limits[over[0]])}, not {format_bytes(held[over[0]])}"
         names = [self.device_names[device] for device in self.memory.members(over[0])]
         if len(names) == 1:
             return f"{names[0]} holds {limit}"
