@@ -15,6 +15,8 @@ from placement_gym.base.arrays import BoolArray, FloatArray
 from placement_gym.base.errors import UserError
 from placement_gym.envs.same_step import Info, SameStepVectorEnv
 from placement_gym.envs.stream import StreamEnv
+from placement_gym.envs.weights_action import read_weights
+from placement_gym.solvers.list_policy.scheduler import SchedulerPool
 
 
 class StreamVectorEnv(SameStepVectorEnv[Any, Any], VectorEnv[Any, Any, NDArray[Any]]):
@@ -36,6 +38,7 @@ class StreamVectorEnv(SameStepVectorEnv[Any, Any], VectorEnv[Any, Any, NDArray[A
         check_integer("num_envs", num_envs, 1)
         self.envs = [StreamEnv(**kwargs) for _ in range(num_envs)]
         self.set_spaces(num_envs, self.envs[0].observation_space, self.envs[0].action_space)
+        self.pool = SchedulerPool()
 
     def reset(
         self,
@@ -69,13 +72,24 @@ class StreamVectorEnv(SameStepVectorEnv[Any, Any], VectorEnv[Any, Any, NDArray[A
         """
         if len(actions) != self.num_envs:
             raise UserError(f"actions must be {self.num_envs}, one each, not {len(actions)}")
-        ended = [env.step(action) for env, action in zip(self.envs, actions, strict=True)]
+        ended = self.place(actions)
         begun = [env.reset() for env in self.envs]
         rewards = np.array([one[1] for one in ended])
         always = np.ones(self.num_envs, dtype=np.bool_)
         ends = self.report_ends([one[0] for one in ended], self.gather([one[4] for one in ended]))
         info = self.gather([info for _, info in begun]) | ends
         return self.batch([one for one, _ in begun]), rewards, always.copy(), ~always, info
+
+    def place(self, actions: NDArray[Any]) -> list[Any]:
+        """What ``step`` of each environment returns; all list schedules are made in one call."""
+        if not self.envs[0].weighted:
+            return [env.step(action) for env, action in zip(self.envs, actions, strict=True)]
+        found = self.pool.find_best(
+            [env.current.scheduler for env in self.envs],
+            read_weights(actions, self.num_envs),
+            [env.np_random for env in self.envs],
+        )
+        return [env.finish(*one) for env, one in zip(self.envs, found, strict=True)]
 
     def batch(self, observations: list[Any]) -> Any:
         """Observations one below another, in fresh arrays."""
