@@ -23,7 +23,9 @@ INFEASIBLE = (
     "share of the evaluations whose placement did not fit or run; in brackets, of those "
     "whose placement did not fit as proposed and was repaired first"
 )
-MISFIT = re.compile(r".+ holds? (?P<limit>[\d.]+) MB, not (?P<needed>[\d.]+)( \(.+\))?")
+MISFIT = re.compile(
+    r".+ holds? (?P<limit>[\d.]+) (?P<unit>\w+), not (?P<needed>[\d.]+)( (?P<own>\w+))?( \(.+\))?"
+)
 """The failure of a placement that exceeds a limit; see ``Problem.over_limit``."""
 Rows = Sequence[Json]
 
@@ -33,8 +35,12 @@ def describe_misfit(error: str) -> str:
     found = MISFIT.fullmatch(error)
     if found is None:
         return ""
-    limit, needed = (f"{float(mb):.0f}" if float(mb) >= 10 else mb for mb in found.groups()[:2])
-    return f"does not fit, {limit} of {needed} MB"
+    limit, needed = (
+        f"{float(size):.0f}" if float(size) >= 10 else size
+        for size in found.group("limit", "needed")
+    )
+    unit, own = found["unit"], found["own"] or found["unit"]
+    return f"does not fit, {limit if unit == own else f'{limit} {unit}'} of {needed} {own}"
 
 
 def is_misfit(row: Json) -> bool:
