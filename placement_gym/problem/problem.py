@@ -233,11 +233,12 @@ class Problem:
         full_groups = np.flatnonzero(group_bytes > limits)
         if not len(full_groups):
             return ""
-        limit = f"{format_bytes(limits[full_groups[0]])}, not {format_bytes(group_bytes[full_groups[0]])}"
-        names = [self.device_names[device] for device in self.memory.members(full_groups[0])]
+        group = full_groups[0]
+        limit = f"{format_bytes(limits[group])}, not {format_bytes(group_bytes[group])}"
+        names = [self.device_names[device] for device in self.memory.members(group)]
         if len(names) == 1:
             return f"{names[0]} holds {limit}"
-        pool = self.devices[self.memory.members(full_groups[0])[0]].memory_pool
+        pool = self.devices[self.memory.members(group)[0]].memory_pool
         return f"{join_words(names)} hold {limit} (memory pool {pool!r})"
 
     def where_supported(self, assignment: IntArray) -> IntArray:

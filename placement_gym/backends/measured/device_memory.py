@@ -81,7 +81,7 @@ def check_held(
         if weight_bytes and used_bytes == 0:
             raise EngineFailureError(
                 Kind.INFEASIBLE,
-                f"{name} holds nothing, though {format_bytes(weight_bytes)} of weights were placed on "
-                "it: OpenVINO ran them on another device. Some versions do so with two GPUs in one "
+                f"{name} holds nothing, though {format_bytes(weight_bytes)} of weights were placed "
+                "on it: OpenVINO ran them on another device. Some versions do so with two GPUs in one "
                 f"HETERO: place on one of them, or use Pipeline, which compiles {name} by itself",
             )
