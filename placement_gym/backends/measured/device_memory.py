@@ -82,6 +82,6 @@ def check_held(
             raise EngineFailureError(
                 Kind.INFEASIBLE,
                 f"{name} holds nothing, though {format_bytes(weight_bytes)} of weights were placed "
-                "on it: OpenVINO ran them on another device. Some versions do so with two GPUs in one "
+                "on it: OpenVINO ran them elsewhere. Some versions do so with two GPUs in one "
                 f"HETERO: place on one of them, or use Pipeline, which compiles {name} by itself",
             )
