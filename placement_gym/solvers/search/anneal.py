@@ -55,6 +55,8 @@ def anneal_list(
         if (scalars.n_moves + 1) % REFRESH == 0 or scalars.n_critical == 0:
             note_critical(model, state)
         n_moved, kind, freed = propose(model, layout, state, rng, shares, counts)
+        if freed < 0:
+            continue
         n_moved, over = keep_limits(model.kind, layout, state, rng, n_moved, freed)
         if n_moved == 0:
             continue
@@ -99,6 +101,8 @@ def anneal_sums(
         scalars.now_ms = measure_loads(model.kind, state.load)[0]
     for step in range(n_moves):
         n_moved, kind, freed = propose(model, layout, state, rng, shares, counts)
+        if freed < 0:
+            continue
         n_moved, over = keep_limits(model.kind, layout, state, rng, n_moved, freed)
         if n_moved == 0:
             continue
@@ -164,12 +168,11 @@ def draw_limit(
 @part
 def note_best(state: State, counts: FloatArray, kind: int, cost: float, over: float) -> None:
     """Keep a placement if it is the cheapest one that keeps the limits."""
-    if over > 0.0 or cost >= state.scalars.best_ms:
-        return
-    if state.scalars.best_ms < np.inf:
-        counts[kind, GAIN] += state.scalars.best_ms - cost
-    state.scalars.best_ms = cost
-    copy_devices(state.place, state.best)
+    scalars = state.scalars
+    if (over <= 0.0) & (cost < scalars.best_ms):
+        counts[kind, GAIN] += scalars.best_ms - cost if scalars.best_ms < np.inf else 0.0
+        scalars.best_ms = cost
+        copy_devices(state.place, state.best)
 
 
 @part

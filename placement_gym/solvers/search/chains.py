@@ -128,7 +128,8 @@ class Chains:
         model, layout, shares = self.model, self.layout, self.kinds.cumulative
         for k in range(n_moves):
             n_moved, kind, freed = propose(model, layout, state, self.rng, shares, counts)
-            n_moved, _ = keep_limits(model.kind, layout, state, self.rng, n_moved, freed)
+            if freed >= 0:
+                n_moved, _ = keep_limits(model.kind, layout, state, self.rng, n_moved, freed)
             if not n_moved:
                 continue
             temperature = cold + (hot - cold) * (1.0 - k / n_moves) ** 2

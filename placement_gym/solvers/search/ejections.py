@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.base.kernels import kernel, long_part, part, signed
+from placement_gym.base.kernels import kernel, part, signed
 from placement_gym.solvers.search.draws import draw
 from placement_gym.solvers.search.model import SIMULATED, Layout, State
 
@@ -73,36 +73,33 @@ def keep_limits(
         state: ``moved`` and ``was`` list the units; their operators are not moved yet.
         rng: Source of random numbers.
         n_moved: How many units were moved.
-        freed: The device that the move has freed; -1 if it is refused already.
+        freed: The device that the move has freed.
 
     Returns:
         How many units were moved in all, 0 if the move is refused; and bytes above limits.
     """
-    if freed < 0:
-        return 0, 0.0
-    used, limit = state.used, layout.limit
     most = EJECTIONS if kind_of_model == SIMULATED or rng.random() < EJECTING else 0
     n_moved = make_room(layout, state, rng, n_moved, freed, most)
 
     # where no room was made, limits may be exceeded by some bytes, or by fewer than before
+    over, much = measure_excess(state.used, layout.limit)
+    much &= over > state.scalars.over_bytes
+    refused = n_moved if much | (over > 0.0) & (kind_of_model == SIMULATED) else 0
+    put_back(layout, state, refused)
+    return n_moved - refused, over
+
+
+@part
+def measure_excess(used: FloatArray, limit: FloatArray) -> tuple[float, bool]:
+    """Add up bytes above limits, and tell if one is exceeded by much."""
     over, much = 0.0, False
     for g in range(len(limit)):
         over += max(used[g] - limit[g], 0.0)
         much = much or used[g] > MOST_USED * limit[g]
-    much &= over > state.scalars.over_bytes
-    return refuse(layout, state, n_moved, much | (over > 0.0) & (kind_of_model == SIMULATED)), over
+    return over, much
 
 
 @part
-def refuse(layout: Layout, state: State, n_moved: int, refused: bool) -> int:
-    """Put the units of a move back if it is refused; returns how many stay moved."""
-    if not refused:
-        return n_moved
-    put_back(layout, state, n_moved)
-    return 0
-
-
-@long_part
 def make_room(
     layout: Layout,
     state: State,

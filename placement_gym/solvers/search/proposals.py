@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.base.kernels import kernel, long_part, part, signed
+from placement_gym.base.kernels import kernel, part, signed
 from placement_gym.solvers.search.draws import draw, draw_length
 from placement_gym.solvers.search.ejections import move_unit
 from placement_gym.solvers.search.model import LIST, LOAD, Layout, Model, State
@@ -16,6 +16,8 @@ UNIT, RUN, STRETCH, REGION, SWAP, REBUILD, CLUSTER = range(7)
 the order; a unit and linked units around it; two units that change places; a stretch that is
 placed again, one unit after another; a cluster of linked units, see ``clusters``."""
 N_KINDS = 7
+NEITHER = 3
+"""Side of a run: 0 is what precedes a unit, 1 what follows, 2 both."""
 TRIES, GAIN = range(2)
 """Columns of what is counted for each kind."""
 CRITICAL = 0.5
@@ -31,6 +33,8 @@ RAISED, LOWERED = 1.25, 0.8
 """Factors of the penalty where a limit is exceeded, and where none is: a chain stays near the
 limits, on either side half of the time."""
 LARGEST_REGION = 512
+NEXT = 256
+"""Units that are looked at for one to change places with."""
 
 
 @kernel
@@ -54,7 +58,7 @@ def propose(
 
     Returns:
         How many units were moved; the kind of the move; and the device that the first of them
-        left, -1 if the move is refused.
+        left, -1 if there is no move.
     """
     place, scalars, n_devices = state.place, state.scalars, model.ms.shape[1]
     scalars.n_moves += 1
@@ -70,26 +74,14 @@ def propose(
     # the units that move
     u = choose_unit(model.kind, state, rng)
     here, there = signed(place[u]), choose_device(layout, place, rng, u, n_devices)
-    if not (kind == REBUILD) | ((n_devices > 1) & layout.possible[u, there]):
-        return 0, kind, -1
-    return change_units(model, layout, state, rng, kind, u, there), kind, here
-
-
-@part
-def change_units(
-    model: Model,
-    layout: Layout,
-    state: State,
-    rng: np.random.Generator,
-    kind: int,
-    u: int,
-    there: int,
-) -> int:
-    """Place a stretch again, or move units; returns how many moved."""
-    if kind != REBUILD:
-        return move_units(layout, state, rng, kind, u, there)
-    begin, length = choose_stretch(layout, rng, u)
-    return rebuild(model, layout, state, rng, begin, length)
+    if kind == REBUILD:
+        begin, length = choose_stretch(len(place), rng, signed(layout.rank[u]))
+        n_moved, freed = rebuild(model, layout, state, rng, begin, length), here
+    elif (n_devices > 1) & layout.possible[u, there]:
+        n_moved, freed = move_units(layout, state, rng, kind, u, there), here
+    else:
+        n_moved, freed = signed(0), signed(-1)
+    return n_moved, kind, freed
 
 
 @part
@@ -146,26 +138,28 @@ def choose_device(
 
 
 @part
-def choose_stretch(layout: Layout, rng: np.random.Generator, u: int) -> tuple[int, int]:
-    """Draw where a stretch of the order around a unit begins, and its length."""
-    n_units, at = len(layout.order), signed(layout.rank[u])
+def choose_stretch(n_units: int, rng: np.random.Generator, at: int) -> tuple[int, int]:
+    """Draw where a stretch of the order around a place begins, and its length."""
     length = draw_length(rng, n_units)
     return min(max(at - draw(rng, length), 0), n_units - length), length
 
 
-@long_part
+@part
 def move_units(
     layout: Layout, state: State, rng: np.random.Generator, kind: int, u: int, there: int
 ) -> int:
     """Move a unit, and what goes with it in a move of this kind; returns how many moved."""
+    n_levels = len(layout.first_nested)
     if kind == REGION:
-        return move_region(layout, state, rng, u, there)
-    if kind == SWAP:
-        return swap_units(layout, state, rng, u, there)
-    if kind == CLUSTER and len(layout.first_nested) > 0:
-        return move_cluster(layout, state, draw(rng, len(layout.first_nested)), u, there)
-    begin, end = choose_interval(layout, state.place, rng, kind, u)
-    return move_all(layout, state, layout.order, begin, end, there)
+        n_moved = move_region(layout, state, rng, u, there)
+    elif kind == SWAP:
+        n_moved = swap_units(layout, state, rng, u, there)
+    elif (kind == CLUSTER) & (n_levels > 0):
+        n_moved = move_cluster(layout, state, draw(rng, n_levels), u, there)
+    else:
+        begin, end = choose_interval(layout, state.place, rng, kind, u)
+        n_moved = move_all(layout, state, layout.order, begin, end, there)
+    return n_moved
 
 
 @part
@@ -173,25 +167,24 @@ def choose_interval(
     layout: Layout, place: np.ndarray, rng: np.random.Generator, kind: int, u: int
 ) -> tuple[int, int]:
     """Choose the interval of the order that moves with a unit: itself, a run or a stretch."""
-    if kind == RUN:
-        return choose_run(layout, place, rng, u)
     at = signed(layout.rank[u])
-    if kind != STRETCH:
-        return at, at + 1
-    begin, length = choose_stretch(layout, rng, u)
-    return begin, begin + length
+    if kind == STRETCH:
+        begin, length = choose_stretch(len(place), rng, at)
+        end = begin + length
+    else:
+        side = draw(rng, signed(3)) if kind == RUN else signed(NEITHER)
+        begin, end = choose_run(layout.order, place, at, side)
+    return begin, end
 
 
 @part
-def choose_run(
-    layout: Layout, place: np.ndarray, rng: np.random.Generator, u: int
-) -> tuple[int, int]:
-    """Choose a run of units of one device around a unit, or one end of it."""
-    order, here, at, side = layout.order, place[u], signed(layout.rank[u]), draw(rng, signed(3))
-    begin, end = at, at + 1
-    while side != 0 and end < len(order) and place[order[end]] == here:
+def choose_run(order: np.ndarray, place: np.ndarray, at: int, side: int) -> tuple[int, int]:
+    """Choose a run of units of one device around one in the order, one end of it, or that one."""
+    here, begin, end = place[order[at]], at, at + 1
+    forward, backward = (side == 1) | (side == 2), (side == 0) | (side == 2)
+    while forward and end < len(order) and place[order[end]] == here:
         end += 1
-    while side != 1 and begin > 0 and place[order[begin - 1]] == here:
+    while backward and begin > 0 and place[order[begin - 1]] == here:
         begin -= 1
     return begin, end
 
@@ -237,9 +230,19 @@ def swap_units(layout: Layout, state: State, rng: np.random.Generator, u: int, t
     here, at = signed(place[u]), signed(layout.rank[u])
     n_moved = move_unit(layout, state, signed(0), u, there)
     at, forward = at if rng.random() < 0.5 else draw(rng, n_units), rng.random() < 0.5
-    for _ in range(min(n_units, 256)):
+    return move_unit(layout, state, n_moved, find_next(order, place, at, forward, there, u), here)
+
+
+@part
+def find_next(
+    order: np.ndarray, place: np.ndarray, at: int, forward: bool, there: int, other: int
+) -> int:
+    """Find the next unit of a device in the order, or the one before; ``other`` if none is near."""
+    n_units, tries, v = len(order), min(len(order), NEXT), other
+    while tries > 0 and v == other:
+        tries -= 1
         at = at + 1 if forward else at - 1
         at = 0 if at == n_units else n_units - 1 if at < 0 else at
-        if place[order[at]] == there and order[at] != u:
-            return move_unit(layout, state, n_moved, signed(order[at]), here)
-    return n_moved
+        if place[order[at]] == there:
+            v = signed(order[at])
+    return v

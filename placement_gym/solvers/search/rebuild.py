@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
@@ -42,7 +44,7 @@ def rebuild(
         u = signed(order[begin + k])
         state.moved[k], state.was[k], state.marked[u] = u, place[u], state.scalars.n_moves
         hold(layout, state.used, u, signed(place[u]), -1.0)
-    price = draw_price(layout, state, rng)
+    price = layout.gain * draw_price(state.scalars, rng)
     lasting, strength = draw_tastes(model, rng)
     for d in range(len(taste)):
         taste[d] = 0.0
@@ -78,20 +80,21 @@ def rebuild(
     if model.kind == LIST:
         for j in range(low, i):
             state.finish[j] = state.kept[j]
-    if not found:
-        return put_back_stretch(layout, state, length)
-    return list_moved(layout, state, length)
+    if found:
+        n_moved = list_moved(layout, state, length)
+    else:
+        n_moved = put_back_stretch(layout, state, length)
+    return n_moved
 
 
 @part
-def draw_price(layout: Layout, state: State, rng: np.random.Generator) -> float:
-    """Draw the price of a byte in ms, near that of the placement or any."""
-    scalars = state.scalars
+def draw_price(scalars: Any, rng: np.random.Generator) -> float:
+    """Draw the price of a byte, near that of the placement or any."""
     if scalars.price > 0.0 and rng.random() < INHERIT:
         scalars.price *= 0.7 + 0.7 * rng.random()
     else:
         scalars.price = (0.5 + rng.random()) * (1 << int(rng.random() * 12)) / 256.0
-    return layout.gain * scalars.price
+    return scalars.price
 
 
 @part
@@ -178,9 +181,8 @@ def list_moved(layout: Layout, state: State, length: int) -> int:
 def put_back_stretch(layout: Layout, state: State, length: int) -> int:
     """Put the units of a stretch back; returns that none has moved."""
     place, used = state.place, state.used
-    for k in range(length):
+    for k in range(list_moved(layout, state, length)):
         place[state.moved[k]] = state.was[k]
-    list_moved(layout, state, length)
     # memory from the beginning, as sums in another order would differ in the last bits
     for g in range(len(used)):
         used[g] = 0.0
