@@ -16,7 +16,7 @@ from stable_baselines3.common.utils import obs_as_tensor
 from torch import Tensor
 
 from agents.common.baselines import is_tied
-from agents.common.elites import IMITATED
+from agents.common.elites import N_ELITES
 from agents.common.learner import OnPolicyLearner
 from agents.common.logits import LogitsPolicy
 from agents.common.weights import Parts, check_rows
@@ -195,7 +195,7 @@ class Post(OnPolicyLearner):
         ranked = sorted(fitting or scored, key=lambda one: -one[0])
         frequency = self.count(ranked[:n_elite])
         if self.imitate:
-            self.kept = sorted([*self.kept, *fitting], key=lambda one: -one[0])[:IMITATED]
+            self.kept = sorted([*self.kept, *fitting], key=lambda one: -one[0])[:N_ELITES]
         if self.kept:
             frequency = frequency + self.imitate * self.count(self.kept)
             frequency = frequency / (1.0 + self.imitate)

@@ -84,12 +84,12 @@ def evaluation_table(values: Document) -> Group:
         lines.append(describe_requests(values))
     if values.get("prefill_ms") is not None:
         lines.append(f"Scenario {values['scenario']}: {describe_scenario(values)}")
-    if values["doubt"] and best_ms is None:
-        lines.append(f"The measurement is doubtful: {values['doubt']}.")
-    elif values["doubt"] and not values["alone"]:
-        verdict = UNDECIDED.format("it beats the best single device", values["doubt"])
-    elif values["taken"]:
-        lines.append(DISTURBED_WIN.format("The placement", values["taken"]))
+    if values["warning"] and best_ms is None:
+        lines.append(f"The measurement is doubtful: {values['warning']}.")
+    elif values["warning"] and not values["alone"]:
+        verdict = UNDECIDED.format("it beats the best single device", values["warning"])
+    elif values["interference"]:
+        lines.append(DISTURBED_WIN.format("The placement", values["interference"]))
     notes = (FittedText(note, "yellow") for note in values["notes"])
     saved = FittedText(values["saved"], "bold")
     return Group(saved, *notes, table, *map(FittedText, [*lines, verdict]))
@@ -141,14 +141,14 @@ def plan_table(document: Document) -> Group:
 
 
 def remark_on_candidate(row: Document) -> Iterator[FittedText]:
-    """Lines on a candidate: its failure or doubt, phases, rivals that equal it, requests."""
+    """Lines on a candidate: its failure or warning, phases, rivals that equal it, requests."""
     label = row["label"]
     if row["error"]:
         yield FittedText(f"{label}: {row['error']}", "red")
-    if row["doubt"]:
-        yield FittedText(f"{label} is doubtful: {row['doubt']}", "yellow")
-    elif row.get("taken"):
-        yield FittedText(DISTURBED_WIN.format(label, row["taken"]), "yellow")
+    if row["warning"]:
+        yield FittedText(f"{label} is doubtful: {row['warning']}", "yellow")
+    elif row.get("interference"):
+        yield FittedText(DISTURBED_WIN.format(label, row["interference"]), "yellow")
     if row.get("prefill_ms") is not None:
         yield FittedText(f"{label}: {describe_scenario(row)}")
     if row.get("also"):

@@ -21,6 +21,7 @@ from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.problem import Problem
 
 FORMAT = 1
+"""Version of the file; raise it when an older program would misread a newer file."""
 
 
 class PlacementMismatchError(UserError):
@@ -39,7 +40,7 @@ class Placement(JsonFile):
         units: Device name by unit.
         members: Names of the IR nodes by unit.
         scenario: Of a model with state, else empty.
-        data_shapes: Sizes that the model was measured with, of inputs with dynamic dimensions.
+        data_shapes: Sizes of inputs with dynamic dimensions in the measurement.
     """
 
     kind: ClassVar = "a placement file"
@@ -103,13 +104,15 @@ class Placement(JsonFile):
                 f"the placement names devices {unknown} that it does not describe, or units "
                 "without members: save it again"
             )
+        # By IR node rather than by operator: the graph's view may group nodes otherwise than the
+        # placement's did.
         of_node = {
             node: index[self.units[unit]] for unit, nodes in self.members.items() for node in nodes
         }
-        absent = [name for name in graph.names if name not in of_node]
-        if absent:
+        missing = [name for name in graph.names if name not in of_node]
+        if missing:
             raise PlacementMismatchError(
-                f"no unit of the placement has the node {absent[0]!r}: save it again"
+                f"no unit of the placement has the node {missing[0]!r}: save it again"
             )
         return np.array([of_node[name] for name in graph.names], dtype=np.int64)
 
@@ -119,14 +122,14 @@ class Placement(JsonFile):
             raise PlacementMismatchError(
                 f"the placement was made for model {self.model!r} ({self.fingerprint}), not for "
                 f"{graph.model!r} ({graph.fingerprint()}): operators, names, shapes or weights' "
-                "sizes differ. Shapes that were given as the placement was made have to be the "
-                "same, as by load_model(file, shapes={...}). Automatic names change from build to "
-                "build: save the model as .xml once and place that file."
+                "sizes differ. Load the model with the shapes for which the placement was made, as "
+                "by load_model(file, shapes={...}). If its names are automatic, they differ each "
+                "time the model is built: save it as .xml once and place that file."
             )
 
     def to_json(self) -> dict[str, Any]:
         """The contents of a placement file."""
-        sizes = {name: list(given) for name, given in self.data_shapes.items()}
+        sizes = {name: list(shape) for name, shape in self.data_shapes.items()}
         request = {"scenario": self.scenario, "data_shapes": sizes}
         return {
             "format": FORMAT,
@@ -165,8 +168,8 @@ def parse_assignment(units: Mapping[str, str], problem: Problem) -> IntArray:
         PlacementMismatchError: Units or devices are not those of the problem.
     """
     index = {name: position for position, name in enumerate(problem.device_names)}
-    absent = sorted(set(units.values()) - set(index))
-    if set(units) != set(problem.units.names) or absent:
+    unknown = sorted(set(units.values()) - set(index))
+    if set(units) != set(problem.units.names) or unknown:
         raise PlacementMismatchError(
             f"the placement has {len(units)} units on {sorted(set(units.values()))}, "
             f"the environment {problem.n_units} on {list(index)}: "
@@ -178,23 +181,23 @@ def parse_assignment(units: Mapping[str, str], problem: Problem) -> IntArray:
 def describe_saved(
     placement: Placement, speedup: float | None = None, noise: float = 0.0, best_single: str = ""
 ) -> str:
-    """Say what a file holds: ``"Saved: CPU alone"``, or which units of a split are elsewhere.
+    """Describe a saved placement: ``"Saved: CPU alone"``, or the units of a split by device.
 
     As ``"Saved: a split, 17 of 57 units on GPU, 1.21 ±0.03 x CPU alone"``.
 
     Args:
-        placement: What the file holds.
+        placement: The saved placement.
         speedup: Over the best single device; None if no device may run the model alone.
         noise: Uncertainty of ``speedup``, as a share of it.
         best_single: Label of that device, as ``"CPU alone"``.
     """
-    (main, _), *others = Counter(placement.units.values()).most_common()
-    if not others:
+    (main, _), *counts = Counter(placement.units.values()).most_common()
+    if not counts:
         return f"Saved: {main} alone"
-    (first, count), *rest = others
-    moved = join_words([f"on {first}", *(f"{n} on {name}" for name, n in rest)])
+    (device, count), *rest = counts
+    destinations = join_words([f"on {device}", *(f"{n} on {name}" for name, n in rest)])
     gain = describe_gain(speedup, noise, best_single)
-    return f"Saved: a split, {count} of {len(placement.units)} units {moved}{gain}"
+    return f"Saved: a split, {count} of {len(placement.units)} units {destinations}{gain}"
 
 
 def describe_gain(speedup: float | None, noise: float, best_single: str) -> str:
@@ -203,5 +206,5 @@ def describe_gain(speedup: float | None, noise: float, best_single: str) -> str:
         return ""
     ratio = format_ratio(speedup, noise, 2)
     if ratio == UNMEASURABLE:
-        return f", how much faster than {best_single} is {ratio}"
+        return f", its speed-up over {best_single} is {ratio}"
     return f", {ratio} x {best_single}"

@@ -80,7 +80,7 @@ def test_a_split_is_the_plan_only_if_it_wins_beyond_its_noise(
 @pytest.mark.parametrize("doubtful", ["GPU alone", "milp"])
 def test_a_doubtful_measurement_decides_nothing_and_that_is_said(doubtful: str) -> None:
     measured = {"GPU alone": Measurement(10.0, 10.0), "milp": Measurement(8.0, 10.0)}
-    measured[doubtful] = replace(measured[doubtful], doubt="load average 9.0 on 2 cores")
+    measured[doubtful] = replace(measured[doubtful], warning="load average 9.0 on 2 cores")
     candidates = [Candidate("GPU alone", ALONE, 9.0), Candidate("milp", SPLIT, 8.0)]
     found = make_rows(candidates, measured, {})
     assert choose(found) == "GPU alone"
@@ -92,7 +92,7 @@ def test_a_doubtful_measurement_decides_nothing_and_that_is_said(doubtful: str) 
 def test_a_doubtful_split_does_not_hide_one_that_wins() -> None:
     candidates = [Candidate("GPU alone", ALONE, 9.0), Candidate("milp", SPLIT, 8.0),
                   Candidate("window", 1 - SPLIT, 8.0)]  # fmt: skip
-    lucky = Measurement(7.0, 10.0, doubt="the reference moved")
+    lucky = Measurement(7.0, 10.0, warning="the reference moved")
     measured = {"GPU alone": Measurement(10.0, 10.0), "milp": Measurement(8.0, 10.0)}
     found = make_rows(candidates, measured | {"window": lucky}, {})
     assert choose(found) == "milp"
@@ -233,7 +233,7 @@ def test_the_command_prints_the_table_and_the_verdict(
 ) -> None:
     rows = make_rows(
         [Candidate("CPU alone", ALONE, 9.0), Candidate("milp", SPLIT, 8.0)],
-        {"CPU alone": Measurement(10.0, 10.0, doubt="the reference moved")},
+        {"CPU alone": Measurement(10.0, 10.0, warning="the reference moved")},
         {"milp": "does not run: the device caught fire"},
     )
     document = {

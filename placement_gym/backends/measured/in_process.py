@@ -122,10 +122,10 @@ class MeasuredBackend(MeasuringBackend):
     def measure_once(self, assignment: IntArray, rival: float = 0.0) -> Measurement:
         with self.lock():
             self.check_reference()  # compiled first, so that compile_s is the candidate's
-            alone = self.problem.single(self.problem.reference_device)
+            reference_placement = self.problem.single(self.problem.reference_device)
             try:
                 # The reference needs no second copy: its speed-up over itself is 1 by definition.
-                is_reference = np.array_equal(assignment, alone)
+                is_reference = np.array_equal(assignment, reference_placement)
                 candidate = self.reference if is_reference else self.compile_and_check(assignment)
                 return self.time_candidate(candidate, rival)
             except UserError:
@@ -135,13 +135,13 @@ class MeasuredBackend(MeasuringBackend):
 
     def time_candidate(self, candidate: CompiledPlacement, rival: float) -> Measurement:
         """Time a compiled placement alongside the reference, as exactly as the protocol asks."""
-        started, race, needed = perf_counter(), Race(2), self.protocol.noise
+        start_s, race, noise_goal = perf_counter(), Race(2), self.protocol.noise
         race.run(
             self.warm_up([self.reference, candidate]),
             self.protocol.repeats,
-            lambda: race.noise(1) <= needed or race.is_slower(1, rival),
+            lambda: race.noise(1) <= noise_goal or race.is_slower(1, rival),
         )
-        measure_s = perf_counter() - started
+        measure_s = perf_counter() - start_s
         return check_values(summarize(candidate.summarize(), race, 1, self.problem, measure_s))
 
     def with_protocol(self, protocol: TimingProtocol) -> Self:
@@ -162,8 +162,8 @@ class MeasuredBackend(MeasuringBackend):
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         """A race over several compilations; the first is the others' reference.
 
-        Each compilation is one of all that are left: what is clearly slower than the fastest drops
-        out, and the race ends when the rest is known as well as a verdict needs.
+        Each round compiles every placement that is still in the race. One that is clearly slower
+        than the fastest drops out; the race ends when the noise of the others allows a verdict.
 
         Raises:
             EngineError: One of them does not run; finalists are placements that did.
@@ -184,15 +184,16 @@ class MeasuredBackend(MeasuringBackend):
                 raise
             except Exception as error:
                 raise classify(error) from error
-        found = [
-            summarize(join_rounds(one), race, arm, self.problem) for arm, one in enumerate(compiled)
+        measurements = [
+            summarize(join_rounds(rounds), race, arm, self.problem)
+            for arm, rounds in enumerate(compiled)
         ]
-        return [mark_busy(check_values(measurement)) for measurement in found]
+        return [mark_busy(check_values(measurement)) for measurement in measurements]
 
     def run_round(
         self, assignments: Sequence[IntArray], race: Race, compiled: Sequence[list[Compilation]]
     ) -> None:
-        """Compile and time what is left in a race; its memory is free again afterwards.
+        """Compile and time the placements that are still in a race, and release them afterwards.
 
         The order of compilation and of warming up changes each time, so that it favours none.
         """
@@ -203,12 +204,12 @@ class MeasuredBackend(MeasuringBackend):
             compiled[number].append(arm.summarize())
 
     def warm_up(self, candidates: Sequence[CompiledPlacement]) -> list[Arm]:
-        """Warm placements up; returns what takes a sample of each: an inference, or a window."""
+        """Warm placements up; returns a function for each that times one sample."""
         arms = [warm_up(candidate.run, self.protocol.warmup) for candidate in candidates]
         for candidate in candidates:
             candidate.forget()
-        own = [candidate.inferences.find_timer() for candidate in candidates]
-        return [timer or arm for timer, arm in zip(own, arms, strict=True)]
+        timers = [candidate.inferences.find_timer() for candidate in candidates]
+        return [timer or arm for timer, arm in zip(timers, arms, strict=True)]
 
     def compile_and_check(self, assignment: IntArray) -> CompiledPlacement:
         """Compile, run once and compare the outputs with those of the reference device.
@@ -230,12 +231,12 @@ class MeasuredBackend(MeasuringBackend):
                 raise classify(error) from error
         return self.reference_outputs.find_error(outputs)
 
-    def operator_errors(self, device: int, chosen: IntArray) -> FloatArray:
+    def operator_errors(self, device: int, selected: IntArray) -> FloatArray:
         if not self.request.separable:
-            return np.full(len(chosen), np.nan)
+            return np.full(len(selected), np.nan)
         with self.lock():
             try:
-                return measure_operator_errors(self, device, chosen.astype(np.bool_))
+                return measure_operator_errors(self, device, selected.astype(np.bool_))
             except Exception as error:
                 raise classify(error) from error
 
@@ -255,7 +256,7 @@ class MeasuredBackend(MeasuringBackend):
 
     @cached_property
     def pipelines(self) -> PipelineCompiler:
-        """Compiles what runs with several requests in flight."""
+        """The compiler of placements that run with several requests in flight."""
         return PipelineCompiler(self)
 
     @property
@@ -263,8 +264,8 @@ class MeasuredBackend(MeasuringBackend):
         """The reference device alone, compiled once for each objective and kept."""
         objective = self.protocol.objective
         if objective not in self.references:
-            alone = self.problem.single(self.problem.reference_device)
-            self.references[objective] = self.compile(alone)
+            placement = self.problem.single(self.problem.reference_device)
+            self.references[objective] = self.compile(placement)
         return self.references[objective]
 
     def check_reference(self) -> None:
@@ -295,15 +296,15 @@ class MeasuredBackend(MeasuringBackend):
     def measure_stages(self, assignments: Sequence[IntArray]) -> FloatArray:
         devices = self.problem.devices
         with self.lock():
-            pipelines = [self.pipelines.build(one, devices, 1) for one in assignments]
+            pipelines = [self.pipelines.build(assignment, devices, 1) for assignment in assignments]
             return time_stages(pipelines, devices, self.protocol.counter_inferences)
 
     def own_choice(self, plugin: str) -> IntArray:
         place = hetero.place_by_hetero if plugin == "HETERO" else hetero.place_by_auto
         with self.lock():
             self.reporter.beat("OpenVINO's own choice")
-            chosen = place(self.core, self.model, self.problem)
-        return np.array([chosen[name] for name in self.problem.units.names], dtype=np.int64)
+            device_of = place(self.core, self.model, self.problem)
+        return np.array([device_of[name] for name in self.problem.units.names], dtype=np.int64)
 
     def close(self) -> None:
         """Drop the compiled reference and its outputs."""
