@@ -165,7 +165,7 @@ PLACERS = {
     "random-blocks": AgentSpec("random-blocks"),
     "hsdag": AgentSpec("hsdag"),
     "gdp": AgentSpec("gdp"),
-    "gdp, heuristics": AgentSpec("gdp", {"begin_with": "heuristics", "imitate": 10.0}),
+    "gdp, heuristics": AgentSpec("gdp", {"begin_with": "heuristics"}),
     "gdp, gcn": AgentSpec("gcn"),
 }
 FOUND = 1.0 + 1e-9
@@ -207,7 +207,7 @@ def describe_ratios(rows: list[Row]) -> str:
 
 DECIDERS = {
     "gdp": AgentSpec("gdp"),
-    "gdp, heuristics": AgentSpec("gdp", {"begin_with": "heuristics", "imitate": 10.0}),
+    "gdp, heuristics": AgentSpec("gdp", {"begin_with": "heuristics"}),
     "gdp, REINFORCE": AgentSpec("gdp", {"algorithm": "reinforce"}),
     "annealing": AgentSpec("annealing"),
     "annealing from random": AgentSpec("annealing", {"start": "random"}),

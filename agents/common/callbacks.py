@@ -9,18 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.logger import Image, Logger, TensorBoardOutputFormat
 from stable_baselines3.common.vec_env import SubprocVecEnv, VecEnv, VecEnvWrapper
 
 from placement_gym.backends.wrapper import BackendWrapper
 from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import warn_user
 from placement_gym.problem.placement import Placement
-from placement_gym.problem.problem import Problem
-
-PICTURE = "placement/best"
-WITHOUT_PICTURES = ("stdout", "log", "json", "csv")
-"""Outputs of a logger that show no pictures."""
 
 
 class Best(NamedTuple):
@@ -45,8 +38,8 @@ class BestPlacementCallback(BaseCallback):
     Logs ``placement/best_speedup``, ``placement/best_latency_ms``, ``placement/mean_speedup`` and
     ``placement/feasible`` (the share of feasible placements) of each rollout; of simulated
     environments also ``placement/gap``, the share by which the best latency exceeds a lower bound
-    of all placements. TensorBoard gets the best placement as a picture. All environments must
-    share one problem. What a simulated twin evaluated is forgotten where latencies are measured.
+    of all placements. All environments must share one problem. What a simulated twin evaluated is
+    forgotten where latencies are measured.
 
     Args:
         path: Placement file, rewritten whenever a faster placement is found; None saves nothing.
@@ -68,7 +61,6 @@ class BestPlacementCallback(BaseCallback):
         self.failed = 0
         self.bound_s = bound_s
         self.bound_ms: float | None = None
-        self.drawn: Best | None = None
         self.problem = ""
 
     def _on_training_start(self) -> None:
@@ -103,21 +95,11 @@ class BestPlacementCallback(BaseCallback):
         if self.verbose:
             print(f"{self.num_timesteps}: {self.best.latency_ms:.3f} ms, x {self.best.speedup:.4f}")
 
-    def draw(self, best: Best) -> None:
-        """Draw the best placement for TensorBoard, once."""
-        if best is self.drawn or not writes_to_tensorboard(self.logger):
-            return
-        self.drawn = best
-        problem = self.training_env.get_attr("problem")[0]
-        title = f"{self.num_timesteps} steps: {best.latency_ms:.4g} ms, x {best.speedup:.3f}"
-        record_placement(self.logger, problem, best.assignment, title)
-
     def _on_rollout_end(self) -> None:
         tried = len(self.seen) + self.failed
         if self.best is not None:
             self.logger.record("placement/best_speedup", self.best.speedup)
             self.logger.record("placement/best_latency_ms", self.best.latency_ms)
-            self.draw(self.best)
             if self.bound_ms is not None:
                 gap = max(self.best.latency_ms / self.bound_ms - 1.0, 0.0)
                 self.logger.record("placement/gap", gap)
@@ -184,24 +166,3 @@ def compute_bound_ms(env: VecEnv, time_limit_s: float) -> float | None:
         return None
     solved = lower_bound(backend.problem, backend.costs, backend.semantics, time_limit_s)
     return solved.bound_ms if solved.bound_ms > 0.0 else None
-
-
-def writes_to_tensorboard(logger: Logger) -> bool:
-    """Tell if somebody may look at a picture."""
-    return any(isinstance(one, TensorBoardOutputFormat) for one in logger.output_formats)
-
-
-def record_placement(logger: Logger, problem: Problem, assignment: IntArray, title: str) -> None:
-    """Record a placement, drawn on its graph, for the next dump of the logger.
-
-    A picture that cannot be drawn is a warning: it must not cost a training.
-    """
-    from placement_gym.view.figures.placement import draw_placement
-    from placement_gym.view.figures.style import render_pixels
-
-    try:
-        pixels = render_pixels(draw_placement(problem, assignment, title))
-    except Exception as error:
-        warn_user(f"TensorBoard gets no picture of the best placement: {error}")
-        return
-    logger.record(PICTURE, Image(pixels, "HWC"), exclude=WITHOUT_PICTURES)

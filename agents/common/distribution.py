@@ -6,7 +6,6 @@ from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
-from torch.distributions import Categorical, Independent
 
 FORBIDDEN = -1e9
 
@@ -23,10 +22,7 @@ class Likelihood(Protocol):
 
 @runtime_checkable
 class UnitLikelihood(Likelihood, Protocol):
-    """A likelihood that is known for each decision by itself."""
-
-    def unit_log_prob(self, actions: Tensor) -> Tensor:
-        """(B, N) log-probability of each of (B, N) decisions."""
+    """A likelihood that knows which decisions are allowed."""
 
     def permits(self, actions: Tensor) -> Tensor:
         """(B,) bool, whether (B, N) decisions are allowed."""
@@ -74,14 +70,6 @@ class UnitCategorical:
         self.weight = None if weight is None else weight[self.row]
         self.leader = None if leader is None else leader[self.row]
         self.state_weight = weight
-
-    @property
-    def distribution(self) -> Independent[Categorical]:
-        """PyTorch's form, from which SB3 computes divergences; units without weight add nothing."""
-        logits = self.log_probs
-        if self.weight is not None:
-            logits = logits.masked_fill(~self.weight[..., None], 0.0)
-        return Independent(Categorical(logits=logits), 1)
 
     @property
     def log_probs(self) -> Tensor:

@@ -80,7 +80,7 @@ def make_learner(
         envs: Arguments of ``PlacementVectorEnv`` that override the preset.
         weights: What the policy begins with: the name of weights that come with the agent, or a
             file of ``agents.save_weights``; None is untrained.
-        settings: Arguments of the algorithm that override the preset, as ``imitate``.
+        settings: Arguments of the algorithm that override the preset.
 
     Raises:
         FileError: The file cannot be read.

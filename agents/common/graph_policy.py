@@ -15,7 +15,6 @@ from stable_baselines3.common.policies import MultiInputActorCriticPolicy
 from stable_baselines3.common.type_aliases import Schedule
 from torch import Tensor, nn
 
-from agents.common.distribution import UnitCategorical
 from agents.common.graph_data import Graphs
 from agents.common.weights import explain_mismatch
 from placement_gym.base.arguments import check_plain_fields
@@ -165,27 +164,15 @@ class GraphPolicy:
         check_sizes(read_sizes(self.observation_space), read_sizes(known))
         return super().obs_to_tensor(known)  # type: ignore[misc]
 
-    def explain_trpo_refusal(self, distribution: Any) -> str:
-        """The reason why TRPO, which compares distributions, cannot train it; empty if it can."""
-        if not isinstance(distribution, UnitCategorical):
-            return "each choice depends on those before it"
-        return "" if self.has_critic else "it has no critic"
-
-    def check_distribution(self, distribution: Any) -> UnitCategorical:
-        """The distribution of a policy that TRPO can train: by likelihood, divergence and critic.
+    def get_distribution(self, obs: Any) -> Any:
+        """See SB3, of which TRPO alone asks for it.
 
         Raises:
-            UserError: TRPO cannot; the message says why, and what can.
+            UserError: Always.
         """
-        reason = self.explain_trpo_refusal(distribution)
-        if reason:
-            raise UserError(
-                f"TRPO cannot train this {type(self).__name__}: {reason}; use PPO, A2C, "
-                "MaskablePPO or REINFORCE; TRPO trains GCNPolicy, and HSDAGPolicy with "
-                "preset='paper'"
-            )
-        assert isinstance(distribution, UnitCategorical)
-        return distribution
+        raise UserError(
+            f"TRPO cannot train {type(self).__name__}: use PPO, A2C, MaskablePPO or REINFORCE"
+        )
 
     def _get_constructor_parameters(self: Any) -> dict[str, Any]:
         return {

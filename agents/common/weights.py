@@ -27,8 +27,6 @@ SUFFIX = ".safetensors"
 ABOUT = "placement_gym"
 """Key of the file's metadata whose value is JSON."""
 MAX_BYTES = 2**30
-Parts = Mapping[str, Mapping[str, NDArray[Any]]]
-"""Arrays of a training's state, by part and by name."""
 
 
 def save_weights(
@@ -185,25 +183,6 @@ def to_tensors(given: Mapping[str, NDArray[Any]], like: Mapping[str, Tensor]) ->
             raise UserError(f"{name} holds NaN or infinite weights, as training does that diverges")
         tensors[name] = found
     return tensors
-
-
-def check_rows(given: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise unless arrays have rows of these shapes, and equally many.
-
-    Args:
-        given: (k, ...) arrays by name.
-        shapes: Shape of a row by name.
-
-    Raises:
-        UserError: They have not.
-    """
-    if set(given) != set(shapes):
-        strange = sorted(set(given) ^ set(shapes))[0]
-        raise UserError(f"its training's state differs from the model's, as in {strange!r:.80}")
-    n_rows = {array.shape[:1] for array in given.values()}
-    for name, shape in shapes.items():
-        if len(n_rows) > 1 or given[name].shape[1:] != shape or not given[name].ndim:
-            raise UserError(f"its {name!r:.80} does not fit the spaces of the environment")
 
 
 @contextmanager

@@ -47,7 +47,6 @@ def make(
     rounds: int | None = None,
     imitation: int | None = None,
     simulation: int | None = None,
-    imitate: float = 0.0,
     begin_with: str = NOTHING,
 ) -> Doppler:
     """Make DOPPLER.
@@ -63,7 +62,6 @@ def make(
         rounds: Rounds of messages.
         imitation: Updates of stage 1.
         simulation: Updates of stage 2.
-        imitate: Weight of imitating the fastest placements so far in stage 3; ours.
         begin_with: The first evaluations of stage 3: ``"nothing"``, ``"heuristics"`` or
             ``"search"``, see ``agents.search.starts``.
 
@@ -80,7 +78,7 @@ def make(
         "simulation": simulation,
     }
     given: dict[str, Any] = {name: value for name, value in sizes.items() if value is not None}
-    settings = replace(PRESETS[preset], imitate=imitate, begin_with=begin_with, **given)
+    settings = replace(PRESETS[preset], begin_with=begin_with, **given)
     model = Doppler(env, seed, settings)
     if weights is not None:
         load_weights(model, weights, Path(__file__).parent)

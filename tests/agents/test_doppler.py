@@ -237,7 +237,7 @@ def test_unknown_settings_are_refused() -> None:
 @pytest.mark.slow
 def test_it_finds_the_optimum_of_the_toy() -> None:
     env = simulated()
-    agent = make(env, 0, imitate=1.0)
+    agent = make(env, 0)
     agent.learn(400)
     best = max(
         env.backend.evaluate(np.array([int(c) for c in f"{code:07b}"])).speedup

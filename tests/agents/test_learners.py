@@ -254,10 +254,9 @@ def test_weights_do_not_depend_on_the_size_of_the_graph(name: str) -> None:
 @pytest.mark.parametrize("name", ["hsdag", "rnn", "hdp", "gdp"])
 def test_one_policy_learns_on_models_of_different_sizes(name: str) -> None:
     envs = several("tiny", "resnet")
-    settings = {"n_steps": 4, "device": "cpu", "seed": 0, "imitate": 1.0}
+    settings = {"n_steps": 4, "device": "cpu", "seed": 0}
     model = REINFORCE(POLICIES[name], envs, policy_kwargs=SMALL[name], **settings)
     model.learn(16)
-    assert len(model.elites.best) == 2
     for row, action in enumerate(model.predict(envs.reset(), deterministic=True)[0]):
         assert envs.envs[row].action_space.contains(action)
 

@@ -35,7 +35,7 @@ def warn_if_busy(env_id: str) -> None:
 
 def announce(
     bench_env: BenchEnv, tasks: Sequence[Task], missing: Sequence[Task], notes: Sequence[str]
-) -> Preview | None:
+) -> None:
     """Say what will run and about how long; of what is measured show a simulation first."""
     preview = None
     if bench_env.measured and missing:
@@ -57,7 +57,6 @@ def announce(
     say(f"{problem.units.graph.model}: {'; '.join(plan)}")
     if preview is not None:
         Console(stderr=True).print(preview.table())
-    return preview
 
 
 def count_evaluations(task: Task) -> int:

@@ -12,9 +12,7 @@ from placement_gym.backends.wrapper import BackendWrapper
 from placement_gym.base.fitted_table import Column, FittedTable
 from placement_gym.bench.report.wording import describe_misfit
 from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.bench.run.rows import Json
 from placement_gym.problem.costs.semantics import parse_schedule
-from placement_gym.problem.placement import parse_assignment
 from placement_gym.solvers.bounds import lower_bound
 from placement_gym.solvers.solution import Solution, reaches
 
@@ -59,11 +57,6 @@ class Preview:
         """Latency of the best single device, or of the reference where none holds the model."""
         alone = self.singles.best() is not None
         return self.singles.fastest().latency_ms if alone else self.backend.reference_ms
-
-    def find_ratio(self, row: Json) -> float:
-        """The simulated speed-up over the best single device of a row's placement."""
-        assignment = parse_assignment(row["placement"], self.backend.problem)
-        return self.base_ms / self.backend.evaluate(assignment).latency_ms
 
     def table(self) -> FittedTable:
         """The table of devices alone, and of the optimum or what is known of it."""

@@ -17,7 +17,6 @@ from placement_gym.backends.wrapper import CachedBackend
 from placement_gym.bench.report import preview
 from placement_gym.bench.report.preview import Preview
 from placement_gym.bench.run.environment import BenchEnv
-from placement_gym.problem.placement import Placement
 
 
 def simulate(env: DevicePlacementEnv) -> Preview:
@@ -58,14 +57,6 @@ def test_a_device_that_is_too_small_does_not_fit() -> None:
     lines = print_lines(simulate(limited).table())
     assert any("GPU alone: does not fit, 0.0 of 0.0 MB" in line for line in lines)
     assert any(line.startswith("CPU alone ") and "1.000" in line for line in lines)
-
-
-def test_a_found_placement_is_simulated_too() -> None:
-    env = diamond_env()
-    mixed = assignment([1, 1, 0, 0])
-    row = {"placement": dict(Placement.of(env.problem, mixed, env.graph).units)}
-    expected = env.singles.fastest().latency_ms / env.backend.evaluate(mixed).latency_ms
-    assert simulate(env).find_ratio(row) == pytest.approx(expected)
 
 
 def test_the_profile_of_this_machine_is_preferred_to_typical_costs(
