@@ -74,8 +74,7 @@ def compare(
 
     Every device alone is always in the table. Runs with different seeds share no measurement.
     ``out`` gets ``results.jsonl`` (one line per run, appended as it ends), ``comparison.json``,
-    ``table.md``, ``comparison.png``, ``best-so-far.png`` and for each run its placement as a file
-    and a picture.
+    ``table.md`` and each run's placement as a file; ``placement-gym view OUT`` shows these.
 
     A run that ``out`` already holds is not done again: an interrupted comparison continues. Failed
     runs, runs on a model or costs that have changed, runs that another machine or version of
@@ -100,9 +99,9 @@ def compare(
         ``n_units``, ``reference``, ``reference_ms``, ``best_single_ms``,
         ``best_single_unlimited_ms``, ``optimum_ms``, ``bound_ms``, ``best_known_ms``, ``noise``,
         ``notes``, ``verdict``, ``interrupted`` (what an interrupt leaves, or an empty string),
-        ``drawn`` (whether all pictures were), ``resumed`` (runs that ``out`` held before),
-        ``replaced`` (a sentence on what was replaced, or an empty string) and ``rows``. Latencies
-        of measured rows are corrected for drift; ``results.jsonl`` holds them as measured.
+        ``resumed`` (runs that ``out`` held before), ``replaced`` (a sentence on what was replaced,
+        or an empty string) and ``rows``. Latencies of measured rows are corrected for drift;
+        ``results.jsonl`` holds them as measured.
 
     Raises:
         UserError: An argument is wrong; nothing has run then.
@@ -151,11 +150,6 @@ def compare(
         document["replaced"] = " ".join(
             [*set(stale.values()), *files.describe_replaced(document, folder)]
         )
-        new = {task.key for task in missing}
-        undrawn = files.draw_runs(document, folder)
-        undrawn += files.draw_placements(bench_env, document["rows"], new, folder)
-        document["notes"] += undrawn
-        document["drawn"] = not undrawn
         files.write_comparison(document, folder)
     return document
 
