@@ -36,38 +36,30 @@ class BestPlacementCallback(BaseCallback):
     """Keeps the fastest feasible placement, saves it and logs it.
 
     Logs ``placement/best_speedup``, ``placement/best_latency_ms``, ``placement/mean_speedup`` and
-    ``placement/feasible`` (the share of feasible placements) of each rollout; of simulated
-    environments also ``placement/gap``, the share by which the best latency exceeds a lower bound
-    of all placements. All environments must share one problem. What a simulated twin evaluated is
-    forgotten where latencies are measured.
+    ``placement/feasible`` (the share of feasible placements) of each rollout. All environments must
+    share one problem. What a simulated twin evaluated is forgotten where latencies are measured.
 
     Args:
         path: Placement file, rewritten whenever a faster placement is found; None saves nothing.
         verbose: 1 prints every improvement.
-        bound_s: Most seconds for the lower bound, before training; 0 logs no gap.
 
     Attributes:
         best: The fastest placement so far, None before the first feasible one. It is saved with the
             model, so that a resumed training continues from it.
     """
 
-    def __init__(
-        self, path: str | Path | None = None, verbose: int = 0, bound_s: float = 2.0
-    ) -> None:
+    def __init__(self, path: str | Path | None = None, verbose: int = 0) -> None:
         super().__init__(verbose)
         self.path = None if path is None else Path(path)
         self.best: Best | None = None
         self.seen: list[float] = []
         self.failed = 0
-        self.bound_s = bound_s
-        self.bound_ms: float | None = None
         self.problem = ""
 
     def _on_training_start(self) -> None:
         known: Best | None = getattr(self.model, "best_placement", None)
         self.problem = identify_problem(self.training_env)
         self.best = known if known is not None and known.problem == self.problem else None
-        self.bound_ms = compute_bound_ms(self.training_env, self.bound_s)
 
     def _on_step(self) -> bool:
         infos = self.locals["infos"]
@@ -100,9 +92,6 @@ class BestPlacementCallback(BaseCallback):
         if self.best is not None:
             self.logger.record("placement/best_speedup", self.best.speedup)
             self.logger.record("placement/best_latency_ms", self.best.latency_ms)
-            if self.bound_ms is not None:
-                gap = max(self.best.latency_ms / self.bound_ms - 1.0, 0.0)
-                self.logger.record("placement/gap", gap)
         if self.seen:
             self.logger.record("placement/mean_speedup", float(np.mean(self.seen)))
         if tried:
@@ -133,36 +122,12 @@ def identify_problem(env: VecEnv) -> str:
     """
     from placement_gym.backends.measured.measuring import MeasuringBackend
 
-    backend = find_backend(env)
+    inner = env
+    while isinstance(inner, VecEnvWrapper):
+        inner = inner.venv
+    # what runs in other processes is not known
+    backend = None if isinstance(inner, SubprocVecEnv) else inner.get_attr("backend")[0]
     while isinstance(backend, BackendWrapper):
         backend = backend.inner
     fingerprint: str = env.get_attr("problem")[0].fingerprint()
     return f"{fingerprint}-measured" if isinstance(backend, MeasuringBackend) else fingerprint
-
-
-def find_backend(env: VecEnv) -> Any:
-    """Find the backend of the first of several environments; None in other processes."""
-    inner = env
-    while isinstance(inner, VecEnvWrapper):
-        inner = inner.venv
-    return None if isinstance(inner, SubprocVecEnv) else inner.get_attr("backend")[0]
-
-
-def compute_bound_ms(env: VecEnv, time_limit_s: float) -> float | None:
-    """Compute a latency that no placement is below.
-
-    Args:
-        env: Environments of one problem.
-        time_limit_s: For the solver; 0 computes nothing.
-
-    Returns:
-        None where latencies are measured, as their costs are not known, and in other processes.
-    """
-    from placement_gym.backends.simulated.backend import SimulatedBackend
-    from placement_gym.solvers.bounds import lower_bound
-
-    backend = find_backend(env) if time_limit_s > 0.0 else None
-    if not isinstance(backend, SimulatedBackend):
-        return None
-    solved = lower_bound(backend.problem, backend.costs, backend.semantics, time_limit_s)
-    return solved.bound_ms if solved.bound_ms > 0.0 else None

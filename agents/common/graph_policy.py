@@ -209,9 +209,8 @@ def check_options(policy: str, given: Iterable[str], known: Iterable[str]) -> No
         raise unknown_name(f"an option of {policy}", name, names)
 
 
-def make_perceptron(width: int, hidden: int, out: int, gain: float = 1.0) -> nn.Sequential:
-    """Linear, LayerNorm, ReLU, linear; ``gain`` scales the initial weights of the last layer."""
-    last = nn.Linear(hidden, out)
-    with torch.no_grad():
-        last.weight *= gain
-    return nn.Sequential(nn.Linear(width, hidden), nn.LayerNorm(hidden), nn.ReLU(), last)
+def make_perceptron(width: int, hidden: int, out: int) -> nn.Sequential:
+    """Linear, LayerNorm, ReLU, linear."""
+    return nn.Sequential(
+        nn.Linear(width, hidden), nn.LayerNorm(hidden), nn.ReLU(), nn.Linear(hidden, out)
+    )

@@ -200,7 +200,7 @@ def load_agent(name: str) -> Any:
     known = registered_agents()
     target = known.get(name, name)
     if ":" not in target:
-        unknown = load_bundled("agents:unknown_agent")(name)
+        unknown = unknown_name("agent", name, known)
         own = "your own agent is 'module:attribute', and `placement-gym agents` lists all others"
         raise UnknownAgentError(f"{unknown} ({own})")
     if name not in known:
