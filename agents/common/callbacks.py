@@ -1,4 +1,4 @@
-"""A callback that keeps the best placement of a training, and what it reads of a step."""
+"""A callback that keeps the best placement of a training."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Best(NamedTuple):
         assignment: (n_units,) device of each unit.
         speedup: Relative to the reference device.
         latency_ms: Of one inference.
-        problem: What it was evaluated in, see ``identify_problem``.
+        problem: Identifies the problem, see ``identify_problem``.
     """
 
     assignment: IntArray
@@ -57,9 +57,12 @@ class BestPlacementCallback(BaseCallback):
         self.problem = ""
 
     def _on_training_start(self) -> None:
-        known: Best | None = getattr(self.model, "best_placement", None)
+        earlier_best: Best | None = getattr(self.model, "best_placement", None)
+        # A resumed training goes on from its best placement, unless the environment is another one:
+        # a speed-up that a twin predicted must not hide those that are measured.
         self.problem = identify_problem(self.training_env)
-        self.best = known if known is not None and known.problem == self.problem else None
+        is_same = earlier_best is not None and earlier_best.problem == self.problem
+        self.best = earlier_best if is_same else None
 
     def _on_step(self) -> bool:
         infos = self.locals["infos"]
@@ -88,14 +91,14 @@ class BestPlacementCallback(BaseCallback):
             print(f"{self.num_timesteps}: {self.best.latency_ms:.3f} ms, x {self.best.speedup:.4f}")
 
     def _on_rollout_end(self) -> None:
-        tried = len(self.seen) + self.failed
+        n_placements = len(self.seen) + self.failed
         if self.best is not None:
             self.logger.record("placement/best_speedup", self.best.speedup)
             self.logger.record("placement/best_latency_ms", self.best.latency_ms)
         if self.seen:
             self.logger.record("placement/mean_speedup", float(np.mean(self.seen)))
-        if tried:
-            self.logger.record("placement/feasible", len(self.seen) / tried)
+        if n_placements:
+            self.logger.record("placement/feasible", len(self.seen) / n_placements)
         self.seen, self.failed = [], 0
 
 
@@ -108,17 +111,19 @@ def read_placements(
         observation: Of the step: where an episode has ended, of the beginning of the next one.
         infos: Of the step.
     """
+    # A vector environment resets itself: after the last step of an episode `new_obs` is of the next
+    # episode, and the evaluated placement is in the terminal observation.
     finals = [info.get("terminal_observation") for info in infos]
     return [
-        now if final is None else final["placement"]
-        for now, final in zip(observation["placement"], finals, strict=True)
+        placement if final is None else final["placement"]
+        for placement, final in zip(observation["placement"], finals, strict=True)
     ]
 
 
 def identify_problem(env: VecEnv) -> str:
-    """Return the fingerprint of a problem, and whether it is known to be measured.
+    """Return the fingerprint of a problem, with a suffix if it is measured.
 
-    A twin has the problem of what it is the twin of, but its latencies are others.
+    A twin has the same problem as its measured environment, but other latencies.
     """
     from placement_gym.backends.measured.measuring import MeasuringBackend
 

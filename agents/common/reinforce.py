@@ -32,13 +32,14 @@ Losses = tuple[torch.Tensor, torch.Tensor]
 RETURNS = ("to_go", "immediate", "total")
 LOSSES = ("policy_loss", "entropy_loss")
 STEP_BITS = 32
-"""Bits of the step of the episode in the key of a baseline, below those of the graph."""
+"""Bits of the episode's step in the key of a baseline, below those of the graph: ``graph_id`` has
+at most 24, so that a key fits int64."""
 
 
 class REINFORCE(OnPolicyLearner):
     """Policy gradient with a choice of returns and baselines (Williams 1992).
 
-    Where all rewards of a rollout are equal, they have no part in the update.
+    Rewards are ignored in an update if all of a rollout are equal.
 
     Args:
         policy: A policy class, or an alias of SB3.
@@ -57,8 +58,8 @@ class REINFORCE(OnPolicyLearner):
             and step of the episode (Placeto); ``"leave_one_out"``, the mean of the other returns
             of the rollout at the same graph and step, or a moving average if there are none.
         normalize_advantage: Whether advantages of each graph are scaled to a mean square of one.
-        min_spread: The least root mean square by which they are divided. Where the returns of a
-            rollout hardly differ, dividing by less would take their noise for news.
+        min_spread: Smallest root mean square by which they are divided, so that returns that hardly
+            differ are not scaled up with their noise.
         ent_coef: Weight of the entropy; a number or a function of the remaining progress.
         max_grad_norm: Maximum norm of the gradient.
         redraw: Placements after which only a window of the best one so far is drawn anew, see
@@ -133,19 +134,19 @@ class REINFORCE(OnPolicyLearner):
         """Raise unless the policy can redraw windows in this environment.
 
         Raises:
-            UserError: It cannot.
+            UserError: The policy draws no groups, or episodes have several placements.
         """
         if not getattr(self.policy, "draws_groups", False):
             raise UserError(
                 "redraw needs a policy that draws groups with each placement: LogitsPolicy with "
-                "groups=30, or GraphGroupsPolicy; or give redraw=None"
+                "groups=30, or GraphGroupsPolicy; or pass redraw=None"
             )
         assert isinstance(self.observation_space, spaces.Dict)
         if self.observation_space["step"].high[0] > 1:  # type: ignore[attr-defined]
-            raise UserError("redraw needs episodes of one placement: give horizon=1")
+            raise UserError("redraw needs episodes of one placement: pass horizon=1")
 
     def collect_rollouts(self, *args: Any, **kwargs: Any) -> bool:
-        """See SB3; the policy gets how it is to draw."""
+        """See SB3; also decides whether the policy draws windows in this rollout."""
         if isinstance(self.policy, UnitPolicy):
             due = self.redraw is not None and self.num_timesteps >= self.redraw
             self.redraws = Redraws(self.evaluated.best)
@@ -161,10 +162,12 @@ class REINFORCE(OnPolicyLearner):
         """Update the policy on the rollout."""
         self.policy.set_training_mode(True)
         self._update_learning_rate(self.policy.optimizer)
-        # returns of the rollout, and how far each is above its baseline
+        # HSDAG (2.5) or Williams (1992): a return for each action, and its advantage over what the
+        # same graph and step gave otherwise.
         keys, positions = self.baseline_keys()
         returns = self.compute_returns(positions)
         advantages = self.compute_advantages(returns, keys)
+        # Without `tied`, normalising would scale rounding errors of equal rewards up to advantages.
         buffer = self.rollout_buffer
         tied = is_tied(buffer.rewards)
         advantages *= not tied
@@ -200,6 +203,7 @@ class REINFORCE(OnPolicyLearner):
         buffer = self.rollout_buffer
         if self.returns == "immediate":
             return (buffer.rewards * self.gamma**positions).astype(np.float64)
+        # Each action gets the return of all (HSDAG's code), later rewards with the larger weight.
         if self.returns == "total":
             discount = self.gamma ** np.arange(buffer.buffer_size)[::-1]
             total = discount @ buffer.rewards
@@ -214,9 +218,9 @@ class REINFORCE(OnPolicyLearner):
         advantages = returns - self.compute_baseline(returns, keys)
         graphs = keys >> STEP_BITS
         for graph in np.unique(graphs) if self.normalize_advantage else ():
-            mine = graphs == graph
-            spread = np.sqrt((advantages[mine] ** 2).mean())
-            advantages[mine] /= max(spread, self.min_spread) + 1e-8
+            in_graph = graphs == graph
+            spread = np.sqrt((advantages[in_graph] ** 2).mean())
+            advantages[in_graph] /= max(spread, self.min_spread) + 1e-8
         return advantages
 
     def compute_baseline(self, returns: FloatArray, keys: IntArray) -> FloatArray:
@@ -234,6 +238,8 @@ class REINFORCE(OnPolicyLearner):
         losses = np.zeros(len(LOSSES))
         self.policy.optimizer.zero_grad()
         for batch in self.rollout_buffer.get(self.batch_size):
+            # Mini-batches accumulate: one step on the mean of the whole rollout, however it is
+            # split.
             share = len(batch.advantages) / self.rollout_buffer.returns.size
             policy_loss, entropy_loss = self.compute_losses(batch)
             loss = policy_loss + self.entropy_weight() * entropy_loss
@@ -245,7 +251,7 @@ class REINFORCE(OnPolicyLearner):
             self.logger.record(f"train/{name}", value)
 
     def compute_losses(self, batch: RolloutBufferSamples | DictRolloutBufferSamples) -> Losses:
-        """Policy and entropy loss of some rows of the rollout."""
+        """Policy and entropy loss of a batch of the rollout."""
         actions = batch.actions
         if isinstance(self.action_space, spaces.Discrete):
             actions = actions.long().flatten()

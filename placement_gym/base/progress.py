@@ -91,8 +91,10 @@ def progress_bar(
     )
     lines = not (quiet or is_on_terminal())
     # A bar without steps says nothing once it is done.
-    options = {"disable": quiet or lines, "transient": total is None}
-    with ProgressWithHeader(*columns, console=console, **options) as progress:
+    transient = total is None
+    with ProgressWithHeader(
+        *columns, console=console, disable=quiet or lines, transient=transient
+    ) as progress:
         progress.add_task(description, total=total, count=0, waiting="")
         task = progress.tasks[0]
         before = SHOWN.set(task)
