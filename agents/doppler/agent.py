@@ -47,7 +47,6 @@ class Changes:
     rounds: int | None = None
     imitation: int | None = None
     simulation: int | None = None
-    imitate: float = 0.0
     begin_with: str = NOTHING
 
     def apply(self, preset: Settings) -> Settings:
@@ -63,11 +62,6 @@ def make(  # noqa: D417  the keywords of the group are described
     changes: Changes,
     preset: str = "rl",
     weights: str | Path | None = None,
-    hidden: int | None = None,
-    rounds: int | None = None,
-    imitation: int | None = None,
-    simulation: int | None = None,
-    begin_with: str = NOTHING,
 ) -> Doppler:
     """Make DOPPLER.
 
@@ -91,15 +85,7 @@ def make(  # noqa: D417  the keywords of the group are described
     """
     if preset not in PRESETS:
         raise unknown_name("preset", preset, PRESETS)
-    sizes = {
-        "hidden": hidden,
-        "rounds": rounds,
-        "imitation": imitation,
-        "simulation": simulation,
-    }
-    given: dict[str, Any] = {name: value for name, value in sizes.items() if value is not None}
-    settings = replace(PRESETS[preset], begin_with=begin_with, **given)
-    model = Doppler(env, seed, settings)
+    model = Doppler(env, seed, changes.apply(PRESETS[preset]))
     if weights is not None:
         load_weights(model, weights, Path(__file__).parent)
         model.use_trained_policy()
