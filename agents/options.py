@@ -26,7 +26,6 @@ OTHER_NAMES = {
     "entropy": "ent_coef",
     "clip": "clip_range",
     "start": "begin_with",
-    "elites": "imitate",
 }
 """Options under the names that they have elsewhere."""
 

@@ -48,7 +48,7 @@ from placement_gym.envs.placement_env import placement_env
 from placement_gym.graph.planted import PlantedPlan
 from placement_gym.problem.costs.planted_optimum import planted_ms
 from placement_gym.problem.decisions import DECISIONS
-from placement_gym.solvers.bounds import critical_path_ms, load_ms, path_ms
+from placement_gym.solvers.bounds import load_ms, path_ms
 
 MODEL = "family-translation-80000-seed0"
 SECONDS = 900.0
@@ -71,7 +71,7 @@ TRAINED: dict[str, dict[str, Any]] = {
 """Options of the agent; one step on each rollout."""
 SEARCHES = {"annealing": "annealing", "annealing, seconds": "annealing", "search": "search"}
 HEURISTICS = ("single-device", "heft")
-BOUNDS = {"critical path": critical_path_ms, "path": path_ms, "loads": load_ms}
+BOUNDS = {"path": path_ms, "loads": load_ms}
 ARMS = (*TRAINED, *SEARCHES, *HEURISTICS, *BOUNDS)
 
 
@@ -165,7 +165,7 @@ PLACERS = {
     "random-blocks": AgentSpec("random-blocks"),
     "hsdag": AgentSpec("hsdag"),
     "gdp": AgentSpec("gdp"),
-    "gdp, heuristics": AgentSpec("gdp", {"begin_with": "heuristics", "imitate": 10.0}),
+    "gdp, heuristics": AgentSpec("gdp", {"begin_with": "heuristics"}),
     "gdp, gcn": AgentSpec("gcn"),
 }
 FOUND = 1.0 + 1e-9
@@ -207,7 +207,7 @@ def describe_ratios(rows: list[Row]) -> str:
 
 DECIDERS = {
     "gdp": AgentSpec("gdp"),
-    "gdp, heuristics": AgentSpec("gdp", {"begin_with": "heuristics", "imitate": 10.0}),
+    "gdp, heuristics": AgentSpec("gdp", {"begin_with": "heuristics"}),
     "gdp, REINFORCE": AgentSpec("gdp", {"algorithm": "reinforce"}),
     "annealing": AgentSpec("annealing"),
     "annealing from random": AgentSpec("annealing", {"start": "random"}),

@@ -58,9 +58,6 @@ from placement_gym.envs.episode import play_episode
 ENDLESS, TRIAL = 10**9, 100
 """Evaluations of a run that ends by its seconds, and of one that only compiles what it needs."""
 STARTED = {"begin_with": "heuristics"}
-IMITATING = {**STARTED, "imitate": 10.0}
-"""Beginning and imitation of the agents whose row says that they begin with heuristics."""
-
 
 LEARNED, GROUPS = ("rnn", "hdp", "post", "placeto", "doppler", "gdp", "hsdag"), "graph-groups"
 CLASSIC = ("heft", "random-blocks", "hill-climb", "search", "critical-path")
@@ -76,12 +73,9 @@ def make_arms() -> dict[str, AgentSpec]:
     arms = {name: AgentSpec(name) for name in (*CLASSIC, *LEARNED, GROUPS)}
     for name in LEARNED:
         arms[f"{name}, paper"] = AgentSpec(name, {"preset": "paper"})
-    for name in (*LEARNED[:-1], GROUPS):
-        arms[f"{name}, heuristics"] = AgentSpec(name, STARTED)
-    for name in (GROUPS, "rnn", "hdp", "gdp", "post"):
-        arms[f"{name}, heuristics and imitation"] = AgentSpec(name, IMITATING)
-    imitating = {**STARTED, "imitate": 1.0}
-    arms["doppler, heuristics and imitation"] = AgentSpec("doppler", imitating)
+    for name in (*LEARNED, GROUPS):
+        if name not in ("hdp", "hsdag"):  # these place groups of their own
+            arms[f"{name}, heuristics"] = AgentSpec(name, STARTED)
     for variant in ("joint", "ppo"):
         arms[f"post, {variant}"] = AgentSpec("post", {"variant": variant})
     arms["hill-climb, quick"] = AgentSpec("hill-climb", {"start": "quick"})

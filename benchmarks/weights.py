@@ -1,6 +1,6 @@
 """Train the policies that come with the package, and write them where the agents look for names.
 
-    OMP_NUM_THREADS=1 python benchmarks/weights.py placeto post gcn doppler
+    OMP_NUM_THREADS=1 python benchmarks/weights.py placeto gcn
 
 Each agent learns one problem, inception on hsdag-paper, with its settings but for those of
 ``TRAININGS``, and seed 0; its weights are kept as float16. Then a new one with these weights
@@ -22,7 +22,6 @@ import placement_gym
 from agents.common.weights import save_weights
 
 NAME = "inception-hsdag-paper"
-BEGUN = {"begin_with": "heuristics", "imitate": 1.0}
 PROBLEM = {"model": "inception", "devices": "hsdag-paper"}
 
 
@@ -42,9 +41,7 @@ class Training(NamedTuple):
 
 TRAININGS = {
     "placeto": Training(3_000, {"preset": "paper"}, {"preset": "paper"}),
-    "post": Training(500, BEGUN),
     "gcn": Training(2_000),
-    "doppler": Training(2_000, {"hidden": 24, **BEGUN}, {"hidden": 24}),
 }
 
 

@@ -1,4 +1,4 @@
-"""HSDAG searches for a placement; started again after a stop, it resumes from its checkpoint."""
+"""HSDAG searches for a placement; started again after a stop, it goes on with the saved model."""
 
 import argparse
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 import gymnasium as gym
 from rich.console import Console
 
+from agents import REINFORCE
 from agents.common.callbacks import BestPlacementCallback
-from agents.common.checkpoint import Checkpoint, resume
 from agents.hsdag.agent import make
 from placement_gym import evaluate_placement, play_episode
 
@@ -27,14 +27,15 @@ def main() -> None:
 
     out, console = Path(options.out), Console()
     env = gym.make(options.env, model=options.model, devices=options.devices)
-    agent = resume(make(env, options.seed), out / "model.safetensors")
+    file = out / "model.zip"
+    agent = REINFORCE.load(file, env) if file.is_file() else make(env, options.seed)
     left = options.budget - agent.num_timesteps
     console.print(f"{agent.num_timesteps} of {options.budget} placements have been evaluated")
-    callbacks = [
-        BestPlacementCallback(out / "placement.json", verbose=1),
-        Checkpoint(out / "model.safetensors", every=20),
-    ]
-    agent.learn(max(left, 0), callbacks, reset_num_timesteps=False, progress_bar=True)
+    best = BestPlacementCallback(out / "placement.json", verbose=1)
+    try:
+        agent.learn(max(left, 0), best, reset_num_timesteps=False, progress_bar=True)
+    finally:  # Ctrl-C included
+        agent.save(file)
 
     greedy = play_episode(env, agent)
     console.print(f"the greedy placement is {greedy['speedup_vs_best_single']:.3f} x best single")

@@ -66,7 +66,6 @@ def changes_of_rl(hsdag, without) -> dict[str, dict]:
         "one level, all kept": hsdag({"groups": 0, "depth": 1}),
         "groups left to the scores": hsdag({"refine": 0}),
         "without devices' times": without("cost", cost_weight=0.0),
-        "with imitation": hsdag(imitate=10.0),
         "reward 1 / latency": hsdag(envs={"num_envs": 20, "reward": "inverse_latency"}),
         "reward -sqrt(latency)": hsdag(envs={"num_envs": 20, "reward": "neg_sqrt_latency"}),
     }

@@ -21,9 +21,7 @@ from published import DATA
 from safetensors import safe_open
 from safetensors.numpy import save as save_arrays
 
-from agents.common.checkpoint import resume
-from agents.common.checkpoint import save as save_checkpoint
-from agents.common.weights import ABOUT
+from agents.common.weights import ABOUT, load_weights, save_weights
 from placement_gym import CostTable, Placement, Study, UserError
 from placement_gym.bench.report.comparison_files import FILE as COMPARISON
 from placement_gym.bench.report.comparison_files import describe_replaced
@@ -143,12 +141,10 @@ def costs(checked: bool) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """A small checkpoint, with elites and a best placement."""
-    path = tmp_path_factory.mktemp("checkpoint") / "model.safetensors"
-    model = hsdag(vectorize_toy(), imitate=1.0)
-    model.learn(8)
-    save_checkpoint(model, path)
+def saved_weights(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A small file of weights."""
+    path = tmp_path_factory.mktemp("weights") / "model.safetensors"
+    save_weights(hsdag(vectorize_toy()), path, {"steps": 8})
     return path.read_bytes()
 
 
@@ -211,10 +207,6 @@ def check_parser(parser: Parser, seed: int, n: int, folder: Path) -> int:
     return accepted
 
 
-def read_checkpoint(path: Path, model: Any) -> None:
-    assert resume(model, path) is model
-
-
 @pytest.mark.parametrize("parser", PARSERS, ids=lambda parser: parser.name)
 def test_a_changed_file_is_read_or_refused(parser: Parser, tmp_path: Path) -> None:
     (tmp_path / parser.name).write_bytes(parser.content)
@@ -222,15 +214,15 @@ def test_a_changed_file_is_read_or_refused(parser: Parser, tmp_path: Path) -> No
     check_parser(parser, 0, FAST, tmp_path)
 
 
-def test_a_changed_checkpoint_is_read_or_refused(checkpoint: bytes, tmp_path: Path) -> None:
-    model = hsdag(vectorize_toy(), imitate=1.0)
-    parser = Parser("model.safetensors", checkpoint, partial(read_checkpoint, model=model))
+def test_changed_weights_are_read_or_refused(saved_weights: bytes, tmp_path: Path) -> None:
+    model = hsdag(vectorize_toy())
+    parser = Parser("model.safetensors", saved_weights, partial(load_weights, model))
     check_parser(parser, 0, FAST, tmp_path)
     check_parser(plain_changed(parser, tmp_path), 0, FAST, tmp_path)
 
 
 def plain_changed(parser: Parser, folder: Path) -> Parser:
-    """The parser of a checkpoint whose JSON is what is changed."""
+    """The parser of weights whose JSON is what is changed."""
     source = folder / "source.safetensors"
     source.write_bytes(parser.content)
     with safe_open(source, framework="numpy") as file:
@@ -247,10 +239,12 @@ def plain_changed(parser: Parser, folder: Path) -> Parser:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_ten_thousand_changed_files_are_read_or_refused(checkpoint: bytes, tmp_path: Path) -> None:
+def test_ten_thousand_changed_files_are_read_or_refused(
+    saved_weights: bytes, tmp_path: Path
+) -> None:
     accepted = {parser.name: check_parser(parser, 1, SLOW, tmp_path) for parser in PARSERS}
-    model = hsdag(vectorize_toy(), imitate=1.0)
-    parser = Parser("model.safetensors", checkpoint, partial(read_checkpoint, model=model))
+    model = hsdag(vectorize_toy())
+    parser = Parser("model.safetensors", saved_weights, partial(load_weights, model))
     for one in (parser, plain_changed(parser, tmp_path)):
         accepted[one.name] = check_parser(one, 1, SLOW // 2, tmp_path)
     assert all(accepted.values()), "a file that is always refused tests nothing"

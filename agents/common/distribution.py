@@ -6,7 +6,6 @@ from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
-from torch.distributions import Categorical, Independent
 
 FORBIDDEN = -1e9
 """Logit of a device that is not allowed: its probability is 0 in float32, and unlike with minus
@@ -25,10 +24,7 @@ class Likelihood(Protocol):
 
 @runtime_checkable
 class UnitLikelihood(Likelihood, Protocol):
-    """A likelihood that factors into one for each decision."""
-
-    def unit_log_prob(self, actions: Tensor) -> Tensor:
-        """(B, N) log-probability of each of (B, N) decisions."""
+    """A likelihood that knows which decisions are allowed."""
 
     def permits(self, actions: Tensor) -> Tensor:
         """(B,) bool, whether (B, N) decisions are allowed."""
@@ -77,15 +73,6 @@ class UnitCategorical:
         self.weight = None if weight is None else weight[self.row]
         self.leader = None if leader is None else leader[self.row]
         self.state_weight = weight
-
-    @property
-    def distribution(self) -> Independent[Categorical]:
-        """PyTorch's form, from which SB3 computes divergences; units without weight add nothing."""
-        logits = self.log_probs
-        # Equal logits in both distributions: units that decide nothing have divergence 0.
-        if self.weight is not None:
-            logits = logits.masked_fill(~self.weight[..., None], 0.0)
-        return Independent(Categorical(logits=logits), 1)
 
     @property
     def log_probs(self) -> Tensor:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3.common.callbacks import BaseCallback
 
-from agents.common.weights import check_rows
 from placement_gym.base.arrays import BoolArray, IntArray
 from placement_gym.base.errors import warn_user
 from placement_gym.envs.env import DevicePlacementEnv
@@ -44,29 +42,6 @@ class Evaluated:
         """Keep a feasible (width,) row of decisions if it is the best of its graph."""
         if speedup >= self.best.get(graph, (0.0,))[0]:
             self.best[graph] = speedup, row.astype(np.int64)
-
-    def get_state(self) -> dict[str, NDArray[Any]]:
-        """(k,) graphs and speed-ups, and (k, width) rows; empty without a feasible one."""
-        if not self.best:
-            return {}
-        speedups, rows = zip(*self.best.values(), strict=True)
-        return {
-            "graph": np.array([*self.best]),
-            "speedup": np.array(speedups),
-            "placement": np.stack(rows),
-        }
-
-    def set_state(self, state: Mapping[str, NDArray[Any]], width: int) -> None:
-        """Restore what ``get_state`` returned.
-
-        Raises:
-            UserError: It has another form.
-        """
-        if state:
-            check_rows(state, {"graph": (), "speedup": (), "placement": (width,)})
-        names = ("graph", "speedup", "placement")
-        rows = zip(*(list(state.get(name, ())) for name in names), strict=True)
-        self.best = {int(graph): (float(speedup), row) for graph, speedup, row in rows}
 
 
 class WatchRollouts(BaseCallback):

@@ -78,9 +78,9 @@ def make_learner(
         preset: Name of a preset: ``"rl"``, ours, or ``"paper"``, the publication's numbers.
         policy: Options of the policy that override the preset.
         envs: Arguments of ``PlacementVectorEnv`` that override the preset.
-        weights: Initial weights: the name of weights that come with the agent, or a file of
-            ``agents.save_weights``; None leaves them untrained.
-        settings: Arguments of the algorithm that override the preset, as ``imitate``.
+        weights: What the policy begins with: the name of weights that come with the agent, or a
+            file of ``agents.save_weights``; None is untrained.
+        settings: Arguments of the algorithm that override the preset.
 
     Raises:
         FileError: The file cannot be read.

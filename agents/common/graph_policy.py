@@ -15,7 +15,6 @@ from stable_baselines3.common.policies import MultiInputActorCriticPolicy
 from stable_baselines3.common.type_aliases import Schedule
 from torch import Tensor, nn
 
-from agents.common.distribution import UnitCategorical
 from agents.common.graph_data import Graphs
 from agents.common.weights import explain_mismatch
 from placement_gym.base.arguments import check_plain_fields
@@ -172,27 +171,15 @@ class GraphPolicy:
         check_sizes(read_sizes(self.observation_space), read_sizes(observed))
         return super().obs_to_tensor(observed)  # type: ignore[misc]
 
-    def explain_trpo_refusal(self, distribution: Any) -> str:
-        """The reason why TRPO, which compares distributions, cannot train it; empty if it can."""
-        if not isinstance(distribution, UnitCategorical):
-            return "each choice depends on those before it"
-        return "" if self.has_critic else "it has no critic"
-
-    def check_distribution(self, distribution: Any) -> UnitCategorical:
-        """The distribution of a policy that TRPO can train: by likelihood, divergence and critic.
+    def get_distribution(self, obs: Any) -> Any:
+        """See SB3, of which TRPO alone asks for it.
 
         Raises:
-            UserError: TRPO cannot train it; the message has the reason and the alternatives.
+            UserError: Always.
         """
-        reason = self.explain_trpo_refusal(distribution)
-        if reason:
-            raise UserError(
-                f"TRPO cannot train this {type(self).__name__}: {reason}; use PPO, A2C, "
-                "MaskablePPO or REINFORCE; TRPO trains GCNPolicy, and HSDAGPolicy with "
-                "preset='paper'"
-            )
-        assert isinstance(distribution, UnitCategorical)
-        return distribution
+        raise UserError(
+            f"TRPO cannot train {type(self).__name__}: use PPO, A2C, MaskablePPO or REINFORCE"
+        )
 
     def _get_constructor_parameters(self: Any) -> dict[str, Any]:
         return {
@@ -229,9 +216,8 @@ def check_options(policy: str, options: Iterable[str], available: Iterable[str])
         raise unknown_name(f"an option of {policy}", name, names)
 
 
-def make_perceptron(width: int, hidden: int, out: int, gain: float = 1.0) -> nn.Sequential:
-    """Linear, LayerNorm, ReLU, linear; ``gain`` scales the initial weights of the last layer."""
-    output = nn.Linear(hidden, out)
-    with torch.no_grad():
-        output.weight *= gain
-    return nn.Sequential(nn.Linear(width, hidden), nn.LayerNorm(hidden), nn.ReLU(), output)
+def make_perceptron(width: int, hidden: int, out: int) -> nn.Sequential:
+    """Linear, LayerNorm, ReLU, linear."""
+    return nn.Sequential(
+        nn.Linear(width, hidden), nn.LayerNorm(hidden), nn.ReLU(), nn.Linear(hidden, out)
+    )

@@ -17,14 +17,13 @@ from stable_baselines3.common.callbacks import BaseCallback, ConvertCallback
 from stable_baselines3.common.logger import HumanOutputFormat, Logger
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.policies import ActorCriticPolicy
-from stable_baselines3.common.preprocessing import get_action_dim
 from stable_baselines3.common.save_util import load_from_zip_file
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 from stable_baselines3.common.vec_env import SubprocVecEnv, VecEnv, VecEnvWrapper
 
 from agents.common.evaluated import Evaluated, WatchRollouts
 from agents.common.vec_env import PlacementVecEnv, vectorize
-from agents.common.weights import Parts, check_rows, explain_mismatch
+from agents.common.weights import explain_mismatch
 from placement_gym.base.arguments import check_integer
 from placement_gym.base.arrays import IntArray
 from placement_gym.envs.env import DevicePlacementEnv
@@ -177,29 +176,6 @@ class OnPolicyLearner(OnPolicyAlgorithm):
             return {}
         bases = [find_placement_env(env) for env in inner.get_attr("unwrapped")]
         return {base.observer.graph_id: base for base in reversed(bases) if base is not None}
-
-    def get_training_state(self) -> Parts:
-        """Return what a checkpoint keeps in addition to weights and optimizer, by part and name."""
-        answers = {"graph": [*self.answers], "placement": [*self.answers.values()]}
-        return {
-            "best": self.evaluated.get_state(),
-            "answers": {key: np.array(rows) for key, rows in answers.items() if rows},
-        }
-
-    def set_training_state(self, state: Parts) -> None:
-        """Restore what ``get_training_state`` returned; parts without arrays may be absent.
-
-        Raises:
-            UserError: It has another form; the model is unchanged.
-        """
-        base = self.find_base()
-        width = get_action_dim(self.action_space if base is None else base.action_space)
-        answers = state.get("answers", {})
-        if answers:
-            check_rows(answers, {"graph": (), "placement": (width,)})
-        self.evaluated.set_state(state.get("best", {}), width)
-        rows = zip(answers.get("graph", ()), answers.get("placement", ()), strict=True)
-        self.answers = {int(graph): row for graph, row in rows}
 
     def _setup_learn(self, *args: Any, **kwargs: Any) -> tuple[int, BaseCallback]:
         """See SB3, whose default logger makes a folder that stays empty."""

@@ -11,9 +11,8 @@ import torch
 from gymnasium import spaces
 from stable_baselines3.common.type_aliases import Schedule
 from torch import Tensor
-from torch.nn.functional import pad
 
-from agents.common.distribution import DeviceDistribution, Likelihood, UnitLikelihood
+from agents.common.distribution import DeviceDistribution, UnitLikelihood
 from agents.common.following import FollowingDevices
 from agents.common.graph_policy import GraphPolicy
 from agents.common.graphs import TensorDict
@@ -41,8 +40,7 @@ class Decision(NamedTuple):
 class UnitPolicy(GraphPolicy):
     """A mixin for ``ActorCriticPolicy``.
 
-    It works with PPO, A2C, REINFORCE and sb3-contrib's MaskablePPO; with TRPO where units choose
-    independently of each other.
+    It works with PPO, A2C, REINFORCE and sb3-contrib's MaskablePPO.
     Subclasses make their networks in ``build`` and their decisions in ``decide``.
 
     Args:
@@ -58,8 +56,6 @@ class UnitPolicy(GraphPolicy):
             ``use_sde`` is set.
     """
 
-    imitates: bool = True
-    """True if the policy can imitate: each unit's device has a likelihood."""
     proposals: Sequence[IntArray] = ()
     """(n_units,) placements, as of heuristics, that replace the next sampled ones."""
     redraws: Redraws | None = None
@@ -146,9 +142,9 @@ class UnitPolicy(GraphPolicy):
             return actions
         # A proposal that masks forbid would have a log-probability of about -1e9.
         candidates = torch.cat([replacements, actions[len(replacements) :]])
-        is_permitted = as_unit_likelihood(distribution.conditioned_on(candidates)).permits(
-            candidates
-        )
+        likelihood = distribution.conditioned_on(candidates)
+        assert isinstance(likelihood, UnitLikelihood)
+        is_permitted = likelihood.permits(candidates)
         return torch.where(is_permitted[:, None], candidates, actions)
 
     def evaluate_actions(
@@ -164,30 +160,6 @@ class UnitPolicy(GraphPolicy):
             distribution = distribution.within(obs[WINDOW].bool(), actions)
         likelihood = distribution.conditioned_on(actions)
         return values, likelihood.log_prob(actions), likelihood.entropy()
-
-    def unit_log_prob(self, obs: Any, actions: Tensor) -> Tensor:
-        """(B,) log-probability of (B, N) devices under greedy decisions, averaged over units.
-
-        Further decisions count in the sum.
-        """
-        mask = obs["node_mask"].bool()
-        # Per unit, so that the weight of imitation has one meaning for graphs of any size.
-        likelihood = self.decide(obs, greedy=True).distribution.conditioned_on(actions)
-        log_probs = as_unit_likelihood(likelihood).unit_log_prob(actions)
-        weight = pad(mask, (0, log_probs.shape[1] - mask.shape[1]), value=True)
-        return (log_probs * weight).sum(dim=1) / mask.sum(dim=1)
-
-    def get_distribution(self: Any, obs: Any, action_masks: Any = None) -> Any:
-        """The distribution of devices for (B, ...) observations, as TRPO needs it.
-
-        Raises:
-            UserError: The policy has no such distribution.
-        """
-        if not self.training:  # an update uses the caches of its rollout
-            self.clear_stale_caches()
-        return self.check_distribution(
-            self.apply_masks(self.decide(obs), action_masks).distribution
-        )
 
     def predict_values(self, obs: Any) -> Tensor:
         """(B, 1) expected returns; zeros at once without a critic."""
@@ -233,12 +205,6 @@ class UnitPolicy(GraphPolicy):
         of_devices = masks.reshape(len(values), -1)[:, : self.n_slots * self.n_devices]
         allowed = of_devices.reshape(-1, self.n_slots, self.n_devices)
         return Decision(distribution.restricted_to(allowed), values)
-
-
-def as_unit_likelihood(likelihood: Likelihood) -> UnitLikelihood:
-    """Narrow the type: the likelihood of a policy that can imitate is per unit."""
-    assert isinstance(likelihood, UnitLikelihood)
-    return likelihood
 
 
 class ActionParts(NamedTuple):

@@ -7,29 +7,24 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from gymnasium import spaces
-from stable_baselines3.common.buffers import DictRolloutBuffer
 from stable_baselines3.common.policies import (
     ActorCriticPolicy,
     BasePolicy,
     MultiInputActorCriticPolicy,
 )
-from stable_baselines3.common.preprocessing import get_action_dim
 from stable_baselines3.common.type_aliases import (
     DictRolloutBufferSamples,
     GymEnv,
     RolloutBufferSamples,
     Schedule,
 )
-from stable_baselines3.common.utils import obs_as_tensor
 
 from agents.common.baselines import BASELINES, MovingAverages, is_tied, leave_one_out
-from agents.common.elites import N_ELITES, Elites
 from agents.common.graph_policy import GraphPolicy
 from agents.common.learner import OnPolicyLearner
 from agents.common.policy import UnitPolicy
 from agents.common.redraw import WINDOW, Redraws
-from agents.common.weights import Parts, check_rows
-from placement_gym.base.arguments import check_integer, check_not_negative
+from placement_gym.base.arguments import check_integer
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import UserError, unknown_name
 
@@ -67,16 +62,14 @@ class REINFORCE(OnPolicyLearner):
             differ are not scaled up with their noise.
         ent_coef: Weight of the entropy; a number or a function of the remaining progress.
         max_grad_norm: Maximum norm of the gradient.
-        imitate: Weight of imitating the best placements so far of each graph and step: of their
-            negative log-likelihood, averaged over units; 0 imitates none.
-        redraw: Number of placements after which only a window of the best one is drawn again, see
-            ``Redraws``; None always draws all units. Needs a policy that draws groups with each
-            placement: ``LogitsPolicy`` with ``groups``, or ``GraphGroupsPolicy``.
+        redraw: Placements after which only a window of the best one so far is drawn anew, see
+            ``Redraws``; None always draws all units. Policies can that draw groups with each
+            placement: ``LogitsPolicy`` with ``groups``, and ``GraphGroupsPolicy``.
         kwargs: As for SB3's algorithms: ``policy_kwargs``, ``seed``, ``device``, ``verbose``,
             ``tensorboard_log`` and others.
 
     Raises:
-        ValueError: Unknown returns or baseline, or imitation or redrawing by a policy that cannot.
+        ValueError: Unknown returns or baseline, or redrawing by a policy that cannot.
     """
 
     fixed_settings: ClassVar = ("vf_coef",)
@@ -100,7 +93,6 @@ class REINFORCE(OnPolicyLearner):
         min_spread: float = 0.0,
         ent_coef: float | Schedule = 0.0,
         max_grad_norm: float = 1.0,
-        imitate: float = 0.0,
         redraw: int | None = None,
         _init_setup_model: bool = True,
         **kwargs: Any,
@@ -109,7 +101,6 @@ class REINFORCE(OnPolicyLearner):
             raise unknown_name("returns", returns, RETURNS)
         if baseline not in BASELINES:
             raise unknown_name("baseline", baseline, BASELINES)
-        check_not_negative("imitate", imitate)
         if redraw is not None:
             check_integer("redraw", redraw, 0)
         super().__init__(
@@ -127,7 +118,6 @@ class REINFORCE(OnPolicyLearner):
         self.n_epochs, self.batch_size = n_epochs, batch_size
         self.returns, self.baseline = returns, baseline
         self.normalize_advantage, self.min_spread = normalize_advantage, min_spread
-        self.imitate, self.elites = imitate, Elites(N_ELITES)
         self.redraw, self.redraws = redraw, Redraws(self.evaluated.best)
         self.averages = MovingAverages()
         if _init_setup_model:
@@ -137,10 +127,6 @@ class REINFORCE(OnPolicyLearner):
         if isinstance(self.policy_class, type) and issubclass(self.policy_class, GraphPolicy):
             self.policy_kwargs = {"critic": False, **self.policy_kwargs}
         super()._setup_model()
-        if self.imitate and not getattr(self.policy_class, "imitates", False):
-            raise UserError(
-                "this policy has no likelihood for each unit and cannot imitate: pass imitate=0.0"
-            )
         if self.redraw is not None:
             self.check_redraw()
 
@@ -167,33 +153,10 @@ class REINFORCE(OnPolicyLearner):
             self.policy.redraws = self.redraws if due and not len(self.policy.proposals) else None
         return super().collect_rollouts(*args, **kwargs)
 
-    def get_training_state(self) -> Parts:
-        """See ``OnPolicyLearner``: also elites and moving averages."""
-        average_of_key = self.averages.known
-        averages = {
-            "key": np.array([*average_of_key]),
-            "value": np.array([*average_of_key.values()]),
-        }
-        state = {"elites": self.elites.get_state(), "averages": averages}
-        return {**super().get_training_state(), **state}
-
-    def set_training_state(self, state: Parts) -> None:
-        """See ``OnPolicyLearner``."""
-        averages = state.get("averages", {})
-        check_rows(averages, {"key": (), "value": ()})
-        n_actions = get_action_dim(self.action_space)
-        self.elites.set_state(state.get("elites", {}), self.observation_space, n_actions)
-        super().set_training_state(state)
-        keys, values = averages["key"].tolist(), averages["value"].tolist()
-        self.averages.known = dict(zip(keys, values, strict=True))
-        if isinstance(self.policy, UnitPolicy):
-            self.policy.proposals = ()  # they were evaluated before the checkpoint
-
     def forget_returns(self) -> None:
         """See ``OnPolicyLearner``."""
         super().forget_returns()
         self.averages.known.clear()
-        self.elites.best.clear()
 
     def train(self) -> None:
         """Update the policy on the rollout."""
@@ -210,15 +173,12 @@ class REINFORCE(OnPolicyLearner):
         advantages *= not tied
         buffer.returns = returns.astype(np.float32)
         buffer.advantages = advantages.astype(np.float32)
-        if self.imitate and not tied:
-            assert isinstance(buffer, DictRolloutBuffer)
-            self.elites.remember(buffer, returns, keys, self.evaluated.feasible)
         if getattr(self.policy, "redraws", None) is not None:
             assert isinstance(buffer.observations, dict)
             buffer.observations[WINDOW] = np.stack(self.redraws.windows)
-        # The gradient of log pi(a) * advantage, of the entropy and of imitation. If all are zero
-        # there is no update: Adam would move the weights by its momentum alone.
-        if advantages.any() or self.entropy_weight() or self.imitated:
+        # the gradient of log pi(a) * advantage, and of the entropy; equal rewards say nothing, and
+        # without an entropy Adam would move by its momentum alone
+        if advantages.any() or self.entropy_weight():
             for _ in range(self.n_epochs):
                 self.update_policy()
             self._n_updates += self.n_epochs
@@ -226,11 +186,6 @@ class REINFORCE(OnPolicyLearner):
         self.logger.record("time/torch_threads", torch.get_num_threads())
         self.logger.record("train/return", float(returns.mean()))
         self.logger.record("train/advantage_std", float(advantages.std()))
-
-    @property
-    def imitated(self) -> bool:
-        """True if there are placements to imitate."""
-        return self.imitate > 0.0 and bool(self.elites.best)
 
     def baseline_keys(self) -> tuple[IntArray, IntArray]:
         """(n_steps, n_envs) key of each action's graph and step, and position in its episode."""
@@ -290,9 +245,6 @@ class REINFORCE(OnPolicyLearner):
             loss = policy_loss + self.entropy_weight() * entropy_loss
             (share * loss).backward()  # type: ignore[no-untyped-call]
             losses += [share * loss.item() for loss in (policy_loss, entropy_loss)]
-        # Self-imitation (Oh et al. 2018) on the elites of all rollouts, not only of this one.
-        if self.imitated:
-            (self.imitate * self.compute_imitation_loss()).backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.max_grad_norm)
         self.policy.optimizer.step()
         for name, value in zip(LOSSES, losses.tolist(), strict=True):
@@ -306,14 +258,6 @@ class REINFORCE(OnPolicyLearner):
         _, log_prob, entropy = self.policy.evaluate_actions(batch.observations, actions)
         policy_loss = -(batch.advantages * log_prob).mean()
         return policy_loss, -(-log_prob if entropy is None else entropy).mean()
-
-    def compute_imitation_loss(self) -> torch.Tensor:
-        """Negative log-likelihood of the elites under greedy decisions, averaged over units."""
-        assert isinstance(self.policy, UnitPolicy)
-        observations, actions = self.elites.batch()
-        tensors = obs_as_tensor(observations, self.device)
-        devices = torch.as_tensor(actions, device=self.device)
-        return -self.policy.unit_log_prob(tensors, devices).mean()
 
     def entropy_weight(self) -> float:
         """The weight of the entropy at the current progress."""

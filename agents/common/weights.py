@@ -27,9 +27,6 @@ SUFFIX = ".safetensors"
 ABOUT = "placement_gym"
 """Key of the file's metadata whose value is JSON."""
 MAX_BYTES = 2**30
-"""Of a file of weights: ours, far above any of these networks."""
-Parts = Mapping[str, Mapping[str, NDArray[Any]]]
-"""Arrays of a training's state, by part and by name."""
 
 
 def save_weights(
@@ -190,25 +187,6 @@ def to_tensors(arrays: Mapping[str, NDArray[Any]], like: Mapping[str, Tensor]) -
             )
         tensors[name] = tensor
     return tensors
-
-
-def check_rows(arrays: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise unless arrays have rows of these shapes, and equally many.
-
-    Args:
-        arrays: (k, ...) arrays by name.
-        shapes: Shape of a row by name.
-
-    Raises:
-        UserError: Names, shapes or numbers of rows differ.
-    """
-    if set(arrays) != set(shapes):
-        mismatch = sorted(set(arrays) ^ set(shapes))[0]
-        raise UserError(f"its training's state differs from the model's, as in {mismatch!r:.80}")
-    n_rows = {array.shape[:1] for array in arrays.values()}
-    for name, shape in shapes.items():
-        if len(n_rows) > 1 or arrays[name].shape[1:] != shape or not arrays[name].ndim:
-            raise UserError(f"its {name!r:.80} does not fit the spaces of the environment")
 
 
 @contextmanager

@@ -47,7 +47,6 @@ class Changes:
     rounds: int | None = None
     imitation: int | None = None
     simulation: int | None = None
-    imitate: float = 0.0
     begin_with: str = NOTHING
 
     def apply(self, preset: Settings) -> Settings:
@@ -77,7 +76,6 @@ def make(  # noqa: D417  the keywords of the group are described
         rounds: Rounds of messages.
         imitation: Updates of stage 1.
         simulation: Updates of stage 2.
-        imitate: Weight of imitating the fastest placements so far in stage 3; ours.
         begin_with: The first evaluations of stage 3: ``"nothing"``, ``"heuristics"`` or
             ``"search"``, see ``agents.search.starts``.
 

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from agents.common.baselines import is_tied, leave_one_out
-from agents.common.elites import N_ELITES
 from agents.common.evaluated import warn_nothing_fits
 from agents.common.fixed_placement import FixedPlacement
 from agents.doppler.episodes import (
@@ -64,7 +63,6 @@ class Doppler(Search):
             torch.manual_seed(seed)
             self.policy = DualPolicy(settings.hidden, settings.rounds, settings.n_features)
         self.proposals = propose_first(env, settings.begin_with, seed)
-        self.elites: list[tuple[float, IntArray]] = []
         self.costs: list[float] = []
         self.prepared, self.warned = False, False
         # Deviation: one optimizer for both policies; Adam acts on each weight by itself
@@ -123,23 +121,20 @@ class Doppler(Search):
         """One update of stage 3; the first one evaluates what heuristics propose instead."""
         if len(self.proposals):
             proposed, self.proposals = self.proposals[: end - self.evaluations], self.proposals[:0]
-            self.remember(*self.evaluate(proposed))
+            self.evaluate(proposed)
             return
         settings = self.settings
         rows = min(settings.rows, end - self.evaluations)
-        elites = [placement for _, placement in self.elites]
-        forced = np.stack(elites) if elites and settings.imitate else None
         done = (self.evaluations - self.first) / max(end - self.first, 1)
-        trace = self.play(rows, 2, done, forced, greedy=int(rows > 1))
-        evaluated, reached = self.evaluate(trace.placement[:rows])
-        self.remember(evaluated, reached)
+        trace = self.play(rows, 2, done, greedy=int(rows > 1))
+        evaluated, reached = self.evaluate(trace.placement)
         fits = reached > UNFIT
         if not fits.any() and not self.warned:
             self.warned = True
             warn_nothing_fits(rows, self.base, evaluated[0])
         reached[~fits] = self.grade(evaluated[~fits])
-        # equal outcomes say nothing: what is left is the entropy, and imitation
-        if not is_tied(reached) or forced is not None or settings.entropy[2]:
+        # equal outcomes say nothing: what is left is the entropy
+        if not is_tied(reached) or settings.entropy[2]:
             self.update(self.optimizer, self.compute_loss(trace, reached, 2))
 
     def grade(self, infeasible: IntArray) -> FloatArray:
@@ -150,34 +145,20 @@ class Doppler(Search):
         graded: FloatArray = 1.0 / compute_cost_ms(PENALTY, shares)
         return graded
 
-    def play(
-        self,
-        rows: int,
-        stage: int,
-        done: float,
-        forced: IntArray | None = None,
-        greedy: int = 0,
-    ) -> Trace:
+    def play(self, rows: int, stage: int, done: float, greedy: int = 0) -> Trace:
         """Episodes of a stage of which a share is done."""
         share = self.settings.uniform[stage] * (1.0 - done)
-        return play(
-            self.policy, self.graph, self.settings, self.rng, rows, forced, greedy, uniform=share
-        )
+        return play(self.policy, self.graph, self.settings, self.rng, rows, greedy, uniform=share)
 
     def compute_loss(self, trace: Trace, reached: FloatArray, stage: int) -> Tensor:
-        """Loss of the policy gradient in the first rows, and of imitation in forced ones."""
-        settings, rows = self.settings, len(reached)
+        """Loss of the policy gradient, and of the entropy."""
+        settings = self.settings
         # the return comes with the last step; discounted, early decisions count less
         likelihood = compute_likelihood(self.policy, self.graph, trace)
         advantage = torch.from_numpy(self.compute_advantage(reached))[:, None]
         steps = torch.arange(len(self.graph) - 1, -1, -1)
-        decided = likelihood.of(trace)[:rows]
-        loss = -(advantage * settings.discount**steps * decided).mean()
-        loss = loss - settings.entropy[stage] * likelihood.entropy()
-        if rows < len(trace.node):
-            device = torch.from_numpy(trace.device[rows:])[..., None]
-            loss = loss - settings.imitate * likelihood.device[rows:].gather(2, device).mean()
-        return loss
+        loss = -(advantage * settings.discount**steps * likelihood.of(trace)).mean()
+        return loss - settings.entropy[stage] * likelihood.entropy()
 
     def compute_advantage(self, reached: FloatArray) -> FloatArray:
         """(B,) float32 advantages of (B,) speed-ups: of their logarithms, or of published costs.
@@ -200,16 +181,6 @@ class Doppler(Search):
             advantage = advantage / (np.sqrt((advantage**2).mean()) + 1e-8)
         scaled: FloatArray = advantage.astype(np.float32)
         return scaled
-
-    def remember(self, evaluated: IntArray, reached: FloatArray) -> None:
-        """Keep the fastest distinct placements that are feasible."""
-        for placement, speedup in zip(evaluated, reached.tolist(), strict=True):
-            if speedup > UNFIT and not any(
-                np.array_equal(placement, known) for _, known in self.elites
-            ):
-                self.elites.append((speedup, placement))
-        self.elites.sort(key=lambda one: -one[0])
-        del self.elites[N_ELITES:]
 
     def update(self, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
         """Take one step."""

@@ -41,7 +41,6 @@ class Settings:
             all episodes of the stage so far.
         scale: Whether advantages are divided by their root mean square.
         ties: See ``compare_with_teacher``.
-        imitate: Weight of imitating the fastest placements so far in stage 3.
         max_norm: Of the gradient; None does not clip it.
         begin_with: The first evaluations of stage 3: ``"nothing"``, ``"heuristics"`` or
             ``"search"``, see ``agents.search.starts``.
@@ -64,7 +63,6 @@ class Settings:
     baseline: str = "rows"
     scale: bool = True
     ties: str = "mean"
-    imitate: float = 0.0
     max_norm: float | None = 1.0
     begin_with: str = NOTHING
 
@@ -135,7 +133,6 @@ def play(
     settings: Settings,
     rng: np.random.Generator,
     rows: int,
-    forced: IntArray | None = None,
     greedy: int = 0,
     uniform: float = 0.0,
 ) -> Trace:
@@ -147,40 +144,30 @@ def play(
         settings: Of the episodes.
         rng: Source of samples.
         rows: Number of episodes.
-        forced: (k, n_units) placements that further k episodes follow, nodes as the teacher says.
         greedy: How many of the first episodes take the most likely decisions.
         uniform: Probability that a decision of the others is uniform.
     """
-    k = 0 if forced is None else len(forced)
-    schedules = Schedules(graph, rows + k, settings.respect_memory)
-    draw = np.zeros(rows + k, dtype=np.bool_)
-    draw[greedy:rows] = True
+    schedules = Schedules(graph, rows, settings.respect_memory)
+    draw = np.arange(rows) >= greedy
     # messages are passed once an episode, not once a step, as published
     preferred = np.broadcast_to(policy.node(graph).numpy(), schedules.done.shape)
     h = policy.device.messages(graph)
-    placed = torch.zeros(rows + k, graph.ms.shape[1], h.shape[1])
-    row = torch.arange(rows + k)
+    placed = torch.zeros(rows, graph.ms.shape[1], h.shape[1])
+    row = torch.arange(rows)
     steps = []
     for _ in range(len(graph)):
         # SEL: the next node among the candidates; the teacher takes that of the longest path
         candidates = schedules.candidates
         longest = mark_largest(graph.down, candidates)
         node = decide(preferred, candidates, draw, rng, settings.sample, uniform)
-        node = np.where(np.arange(rows + k) >= rows, longest.argmax(axis=1), node)
-        # PLC: its device; rows of forced placements follow these, as they are to be imitated
+        # PLC: its device
         offer = schedules.offer(node)
         allowed = offer.allowed
-        if forced is not None:
-            following = forced[np.arange(k), graph.unit[node[rows:]]]
-            allowed = allowed.copy()
-            allowed[np.arange(rows, rows + k), following] = True
         seen = offer.features[..., : settings.n_features].astype(np.float32)
         best = mark_earliest(offer, graph.ms[node], allowed, settings.earliest)
         v = torch.from_numpy(node)
         logits = policy.device(graph.x[v], h[v], torch.from_numpy(seen), placed)
         device = decide(logits.numpy(), allowed, draw, rng, settings.sample, uniform)
-        if forced is not None:
-            device[rows:] = following
         # the schedule and the sum of embeddings on each device are what PLC sees next
         schedules.add(node, device, offer.start)
         placed[row, torch.from_numpy(device)] += h[torch.from_numpy(node)]

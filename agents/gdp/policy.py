@@ -130,10 +130,6 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
         sizes = [count for count in self.parts.counts if count]
         return Decision(StagedDistribution(devices, later, sizes), values)
 
-    def explain_trpo_refusal(self, distribution: Any) -> str:
-        """See ``GraphPolicy``."""
-        return "PyTorch's fused attention has no second derivative"
-
     def forward(
         self, obs: Any, deterministic: bool = False, action_masks: Any = None
     ) -> tuple[Tensor, Tensor, Tensor]:

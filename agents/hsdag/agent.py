@@ -37,7 +37,7 @@ def make(
         policy: Options of ``HSDAGPolicy`` that override the preset.
         envs: Arguments of ``PlacementVectorEnv`` that override the preset.
         weights: What the policy begins with: a file of ``agents.save_weights``; None is random.
-        settings: Arguments of ``REINFORCE`` that override the preset, as ``imitate``.
+        settings: Arguments of ``REINFORCE`` that override the preset.
 
     Raises:
         UserError: Unknown preset or option, or an argument is out of range.

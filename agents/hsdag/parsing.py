@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.graph.units import label_components
 
 
 class Partition(NamedTuple):
@@ -51,7 +50,7 @@ def parse(
         if not len(new):
             break
         kept = np.concatenate([kept, new])
-        group = find_components(n, edges[:, kept])
+        group = label_components(edges[:, kept], n)
     partition = Partition(group, kept)
     return partition if allowed is None else split_incompatible(partition, edges, scores, allowed)
 
@@ -63,14 +62,6 @@ def find_dominant_edges(group: IntArray, edges: IntArray, ranked: IntArray) -> I
     candidates, ends = ranked[between], ends[:, between]
     _, first = np.unique(ends.T.ravel(), return_index=True)
     return candidates[np.unique(first // 2)]
-
-
-def find_components(n: int, edges: IntArray) -> IntArray:
-    """(n,) connected component of each node, numbered in the order of their first nodes."""
-    matrix = coo_array((np.ones(edges.shape[1], dtype=np.int8), (edges[0], edges[1])), (n, n))
-    labels = connected_components(matrix, directed=False)[1]
-    _, first, dense = np.unique(labels, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[dense].astype(np.int64)
 
 
 def split_incompatible(
@@ -90,7 +81,7 @@ def split_incompatible(
         by_group = by_group[bad[by_group]]
         _, lowest = np.unique(group[edges[0, kept[by_group]]], return_index=True)
         kept = np.delete(kept, by_group[lowest])
-        group = find_components(len(group), edges[:, kept])
+        group = label_components(edges[:, kept], len(group))
 
 
 def intersect_allowed(group: IntArray, allowed: BoolArray) -> BoolArray:

@@ -17,9 +17,10 @@ from agents.common.distribution import intersect_followers
 from agents.common.following import first_keep
 from agents.common.graphs import GraphBatch, Recent
 from agents.hsdag.networks import Groups, Networks
-from agents.hsdag.parsing import Partition, find_components, parse
+from agents.hsdag.parsing import Partition, parse
 from agents.hsdag.presets import HSDAGOptions
 from placement_gym.base.arrays import IntArray
+from placement_gym.graph.units import label_components
 
 Key = tuple[int, int]
 """``graph_id`` and step of the episode."""
@@ -207,7 +208,7 @@ def group_nodes(
     node = [b + np.arange(n) for b, n in zip(states.begins[list(which)], sizes, strict=True)]
     # groups are the components of what is kept; inner edges are all edges within one
     forest = torch.cat([ends + b for ends, b in zip(kept, begins, strict=True)], dim=1)
-    group = torch.as_tensor(find_components(int(sizes.sum()), forest.cpu().numpy()), device=device)
+    group = torch.as_tensor(label_components(forest.cpu().numpy(), int(sizes.sum())), device=device)
     edges = torch.cat([step.edges + b for step, b in zip(chosen, begins, strict=True)], dim=1)
     # a group is decided by its first unit, its leader; the others follow
     rows = [states.graph[one] for one in which]

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium import spaces
-from stable_baselines3.common.distributions import CategoricalDistribution
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.type_aliases import Schedule
 from torch import Tensor
@@ -108,11 +107,6 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
         """(B, 1) values, (B,) log-probabilities and (B,) entropies of (B,) actions."""
         distribution, values = self.decide(obs, action_masks)
         return values, distribution.log_prob(actions[:, None]), distribution.entropy()
-
-    def get_distribution(self, obs: Any, action_masks: Any = None) -> Any:
-        """The distribution of the current unit's device for (B, ...) observations."""
-        log_probs = self.check_distribution(self.decide(obs, action_masks)[0]).log_probs[:, 0]
-        return CategoricalDistribution(self.n_devices).proba_distribution(log_probs)
 
     def predict_values(self, obs: Any) -> Tensor:
         """(B, 1) expected returns."""

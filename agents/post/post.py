@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from gymnasium import spaces
-from numpy.typing import NDArray
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.policies import ActorCriticPolicy, BasePolicy
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, Schedule
@@ -16,11 +14,8 @@ from stable_baselines3.common.utils import obs_as_tensor
 from torch import Tensor
 
 from agents.common.baselines import is_tied
-from agents.common.elites import N_ELITES
 from agents.common.learner import OnPolicyLearner
 from agents.common.logits import LogitsPolicy
-from agents.common.weights import Parts, check_rows
-from placement_gym.base.arguments import check_not_negative
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError, unknown_name
 
@@ -46,8 +41,6 @@ class Post(OnPolicyLearner):
         env: The environment, or its id; environments of several graphs are refused.
         learning_rate: Learning rate of PPO.
         variant: ``"joint"``, or one of the two updates alone: ``"cross_entropy"``, ``"ppo"``.
-        imitate: Weight of imitating the best placements so far: of their frequencies, where
-            those of a population's best have weight 1.
         n_epochs: PPO steps on each rollout.
         clip_range: Clip range of PPO's likelihood ratio.
         kwargs: As for REINFORCE: ``n_steps``, 10, the placements of each environment per PPO
@@ -69,7 +62,6 @@ class Post(OnPolicyLearner):
         env: GymEnv | str | None,
         learning_rate: float | Schedule = 1e-2,
         variant: str = "joint",
-        imitate: float = 0.0,
         n_epochs: int = 10,
         clip_range: float = 0.2,
         _init_setup_model: bool = True,
@@ -83,9 +75,6 @@ class Post(OnPolicyLearner):
             )
         if variant not in VARIANTS:
             raise unknown_name("variant", variant, VARIANTS)
-        check_not_negative("imitate", imitate)
-        if imitate and variant == "ppo":
-            raise UserError("variant='ppo' has no frequencies to imitate by: use 'joint'")
         super().__init__(
             policy,
             env,
@@ -101,8 +90,6 @@ class Post(OnPolicyLearner):
         self.actions: list[IntArray] = []
         self.returns: list[float] = []
         self.feasible: list[bool] = []
-        self.imitate = imitate
-        self.kept: list[Scored] = []
         if _init_setup_model:
             self._setup_model()
 
@@ -115,29 +102,6 @@ class Post(OnPolicyLearner):
                 f"that it is a divisor of {POPULATION}, the placements of a cross-entropy update"
             )
 
-    def get_training_state(self) -> Parts:
-        """See ``OnPolicyLearner``: the placements of the population so far."""
-        population = stack(list(zip(self.returns, self.actions, strict=True)))
-        if population:
-            population["feasible"] = np.array(self.feasible)
-        own = {"population": population, "kept": stack(self.kept)}
-        return {**super().get_training_state(), **own}
-
-    def set_training_state(self, state: Parts) -> None:
-        """See ``OnPolicyLearner``."""
-        rows = dict(state.get("population", {}))
-        feasible = rows.pop("feasible", np.ones(len(rows.get("value", ())), dtype=np.bool_))
-        population = unstack(rows, self.policy.n_slots)
-        kept = unstack(state.get("kept", {}), self.policy.n_slots)
-        check_rows({"feasible": feasible}, {"feasible": ()})
-        if len(population) >= POPULATION:
-            raise UserError("its population is larger than the model's")
-        self.actions = [action for _, action in population]
-        self.returns = [value for value, _ in population]
-        self.feasible = feasible.astype(np.bool_).tolist()
-        self.kept = kept
-        self.policy.proposals = ()  # they were evaluated before the checkpoint
-
     def forget_returns(self) -> None:
         """See ``OnPolicyLearner``."""
         super().forget_returns()
@@ -145,7 +109,7 @@ class Post(OnPolicyLearner):
 
     def forget_population(self) -> None:
         """Begin with an empty population."""
-        self.actions, self.returns, self.feasible, self.kept = [], [], [], []
+        self.actions, self.returns, self.feasible = [], [], []
 
     def train(self) -> None:
         """Update by PPO on the rollout, and by cross-entropy when the population is complete."""
@@ -163,7 +127,7 @@ class Post(OnPolicyLearner):
         if len(self.returns) >= POPULATION:
             if self.variant != "ppo" and not is_tied(np.array(self.returns)):
                 self.update_by_cross_entropy()
-            self.actions, self.returns, self.feasible = [], [], []
+            self.forget_population()
         self._n_updates += 1
         self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
         self.logger.record("time/torch_threads", torch.get_num_threads())
@@ -187,18 +151,13 @@ class Post(OnPolicyLearner):
     @torch.no_grad()
     def update_by_cross_entropy(self) -> None:
         """Set the probabilities to the frequencies among the best placements of the population."""
-        # the elite fraction of the last N; deviation: with ``imitate`` also the best of all so far
+        # the elite fraction of the last N
         n_elite = max(round(ELITE * len(self.returns)), 1)
         scored = list(zip(self.returns, self.actions, strict=True))
         fitting = [one for one, feasible in zip(scored, self.feasible, strict=True) if feasible]
         # ours: where nothing fits the best are those that exceed limits by the fewest bytes
         ranked = sorted(fitting or scored, key=lambda one: -one[0])
         frequency = self.count(ranked[:n_elite])
-        if self.imitate:
-            self.kept = sorted([*self.kept, *fitting], key=lambda one: -one[0])[:N_ELITES]
-        if self.kept:
-            frequency = frequency + self.imitate * self.count(self.kept)
-            frequency = frequency / (1.0 + self.imitate)
         first, last = UNIFORM
         share = last + (first - last) * self._current_progress_remaining
         seen: Any = obs_as_tensor(self._last_obs, self.device)  # type: ignore[arg-type]
@@ -222,23 +181,3 @@ class Post(OnPolicyLearner):
         if reset_num_timesteps:
             self.forget_population()
         return super()._setup_learn(total_timesteps, callback, reset_num_timesteps, *args)
-
-
-def stack(placements: list[Scored]) -> dict[str, NDArray[Any]]:
-    """Returns and actions of placements as arrays; none for none."""
-    if not placements:
-        return {}
-    values, actions = zip(*placements, strict=True)
-    return {"value": np.array(values), "action": np.stack(actions)}
-
-
-def unstack(arrays: Mapping[str, NDArray[Any]], n_actions: int) -> list[Scored]:
-    """The placements of ``stack``, from a checkpoint.
-
-    Raises:
-        UserError: They have another form.
-    """
-    if not arrays:
-        return []
-    check_rows(arrays, {"value": (), "action": (n_actions,)})
-    return list(zip(arrays["value"].tolist(), arrays["action"], strict=True))

@@ -9,7 +9,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from agents.common.factory import SB3_ADAM, Method, Preset
+from agents.common.factory import SB3_ADAM, Method, Preset, make_learner
 from agents.common.free_memory import lacks_repair
 from agents.common.reinforce import REINFORCE
 from agents.common.started_learner import make_started_learner
@@ -79,8 +79,8 @@ def make(
     return model
 
 
-@hands_on_to(make_started_learner, REINFORCE)
+@hands_on_to(make_learner, REINFORCE)
 def make_hierarchical(env: gym.Env[Any, Any], seed: int, **choices: Any) -> REINFORCE:
-    """Make the hierarchical placer; see ``make_started_learner``."""
-    model: REINFORCE = make_started_learner(HDP, env, seed, **choices)
+    """Make the hierarchical placer; see ``make_learner``."""
+    model: REINFORCE = make_learner(HDP, env, seed, **choices)
     return model

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-from agents.common.distribution import FORBIDDEN, PlacementMemory, UnitCategorical
+from agents.common.distribution import PlacementMemory, UnitCategorical
 from agents.common.graphs import GraphBatch
 from agents.rnn.networks import AutoregressiveDevices
 from agents.rnn.places import Places, order_groups
@@ -110,77 +109,6 @@ class GroupedDevices:
         places = order_groups(groups, self.mask)
         return places.spread(self.group_distribution(places).get_actions(greedy))
 
-    def project(self, proposed: Tensor) -> Tensor:
-        """(k, N) placements like (k, N) others, with groups that are kept for the first k rows.
-
-        They are equal where ``regroup`` finds a group for every unit. Elsewhere the device of a
-        group is that of most of its units, among those that all of them allow.
-        """
-        k = len(proposed)
-        if not k:
-            return proposed
-        groups = self.regroup(proposed)
-        places = order_groups(groups, self.mask[:k])
-        devices = places.spread(self.find_majority(proposed, places))
-        self.memory.keep(self.graph[:k], devices, groups)
-        return devices
-
-    def regroup(self, proposed: Tensor) -> Tensor:
-        """(k, N) groups near sampled ones, whose units have one device in (k, N) placements.
-
-        A unit that is not on the device of most of its group goes to the likeliest group on its own
-        device. A device without a group gets one that has no units, if there is one left.
-        """
-        k, n_devices = len(proposed), int(proposed.max()) + 1
-        groups, mask = self.grouper.sample()[:k], self.mask[:k]
-        likely = self.grouper.log_probs[:k]
-        # the device of most units of each group; groups without units have none
-        votes = groups.new_zeros(k, likely.shape[2], n_devices)
-        index = groups[..., None].expand(-1, -1, n_devices)
-        votes.scatter_add_(1, index, functional.one_hot(proposed, n_devices) * mask[..., None])
-        device_of = votes.argmax(dim=2).masked_fill(votes.sum(dim=2) == 0, -1)
-        # a device that lost every vote gets a group without units, if there is one
-        for device in range(n_devices):
-            free = device_of == -1
-            lacks = votes[..., device].any(dim=1) & ~(device_of == device).any(dim=1)
-            (row,) = (lacks & free.any(dim=1)).nonzero(as_tuple=True)
-            device_of[row, free[row].int().argmax(dim=1)] = device
-        fits = device_of[:, None] == proposed[..., None]
-        stays = fits.gather(2, groups[..., None])[..., 0] | ~fits.any(dim=2)
-        return torch.where(stays, groups, likely.masked_fill(~fits, FORBIDDEN).argmax(dim=2)) * mask
-
-    def find_majority(self, devices: Tensor, groups: Places) -> Tensor:
-        """(k, M) device of most units of each group, among those that all of its units allow.
-
-        Args:
-            devices: (k, N) of the units of the first k rows.
-            groups: Of these rows.
-        """
-        shared = self.share_allowed(groups)
-        n_devices = -1 if shared is None else shared.shape[2]
-        votes = functional.one_hot(devices.long(), n_devices) * groups.mask[..., None]
-        total = votes.new_zeros(*groups.taken.shape, votes.shape[2])
-        total.scatter_add_(1, groups.place[..., None].expand_as(votes), votes)
-        return (total if shared is None else total.masked_fill(~shared, -1)).argmax(dim=2)
-
-    def unit_log_prob(self, actions: Tensor) -> Tensor:
-        """(B, N) log-probability of each unit's device in whichever of the groups it may be.
-
-        Groups and their devices are those of ``project``; the unit's own group is summed out, so
-        that the gradient leads units to groups of their device as well as groups to devices.
-        """
-        actions = actions.long()
-        groups = self.regroup(actions)
-        places = order_groups(groups, self.mask)
-        chosen = self.find_majority(actions, places)
-        of_group = self.group_distribution(places).conditioned_on(chosen).log_probs
-        group_at = torch.zeros_like(chosen).scatter_reduce_(1, places.place, groups, "amax")
-        n_units = actions.shape[1]
-        joins = self.grouper.log_probs.gather(2, group_at[:, None].expand(-1, n_units, -1))
-        runs_on = of_group.gather(2, actions[:, None].expand(-1, chosen.shape[1], -1))
-        both = joins.masked_fill(~places.taken[:, None], FORBIDDEN) + runs_on.transpose(1, 2)
-        return both.logsumexp(dim=2)
-
     def conditioned_on(self, actions: Tensor) -> JointLikelihood:
         """The likelihood of (B, N) devices together with the groups they were sampled with."""
         groups = self.memory.recall(self.graph, actions, self.grouper.mode())
@@ -196,10 +124,8 @@ class GroupedDevices:
         return distribution if shared is None else distribution.restricted_to(shared)
 
     def share_allowed(self, groups: Places) -> Tensor | None:
-        """(k, M, D) bool, what all units of a group in the first k rows allow; None if all do."""
-        if self.allowed is None:
-            return None
-        return groups.share_allowed(self.allowed[: len(groups.place)])
+        """(B, M, D) bool, what all units of a group allow; None if all do."""
+        return None if self.allowed is None else groups.share_allowed(self.allowed)
 
     def restricted_to(self, allowed: Tensor) -> GroupedDevices:
         """The distribution with only the devices that a (B, N, D) bool mask allows.

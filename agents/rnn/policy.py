@@ -147,19 +147,6 @@ class HDPPolicy(RNNPolicy):
         self.build_network(self.units.width + 2 * self.n_groups)
         self.clear_caches()
 
-    def insert_proposals(
-        self, distribution: DeviceDistribution, actions: Tensor, proposed: Tensor
-    ) -> Tensor:
-        """As ``UnitPolicy.insert_proposals``, with groups for each placement."""
-        assert isinstance(distribution, GroupedDevices)
-        return torch.cat([distribution.project(proposed), actions[len(proposed) :]])
-
-    def unit_log_prob(self, obs: Any, actions: Tensor) -> Tensor:
-        """See ``UnitPolicy.unit_log_prob``; a unit may be in any group of its device."""
-        mask, distribution = obs["node_mask"].bool(), self.decide(obs, greedy=True).distribution
-        assert isinstance(distribution, GroupedDevices)
-        return (distribution.unit_log_prob(actions) * mask).sum(dim=1) / mask.sum(dim=1)
-
     def clear_caches(self) -> None:
         """Drop the groups of sampled placements; a new rollout begins."""
         self.memory = PlacementMemory()

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import timedelta
-from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.progress import (
@@ -41,22 +40,13 @@ class Description(ProgressColumn):
 
 
 class ProgressWithHeader(Progress):
-    """A bar below what is shown ``above`` it, if anything is, and below what is waited for."""
-
-    def __init__(
-        self, *columns: ProgressColumn, above: RenderableType | None, **options: Any
-    ) -> None:
-        self.above = above
-        # A table takes 8 ms, ten times a second too much beside a measurement.
-        super().__init__(*columns, refresh_per_second=10 if above is None else 1, **options)
+    """A bar below what is waited for, if anything is."""
 
     def stop(self) -> None:
         if not self.disable:  # rich before 14.3 ends a disabled bar with an empty line
             super().stop()
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        if self.above is not None:
-            yield self.above
         for task in self.tasks:
             if task.fields["waiting"]:
                 yield Text(make_printable(task.fields["waiting"]), "yellow")
@@ -75,7 +65,6 @@ def progress_bar(
     quiet: bool,
     counted: str = "",
     description: str = "starting",
-    above: RenderableType | None = None,
 ) -> Iterator[Progress]:
     """Show a bar with one task on standard error; each warning is printed once.
 
@@ -89,7 +78,6 @@ def progress_bar(
         counted: What the task's field ``count`` counts in addition to the steps; empty shows no
             count.
         description: What is done at first.
-        above: Shown above the bar on a terminal, and left there.
     """
     console = Console(stderr=True)
     columns = (
@@ -103,8 +91,10 @@ def progress_bar(
     )
     lines = not (quiet or is_on_terminal())
     # A bar without steps says nothing once it is done.
-    options = {"console": console, "disable": quiet or lines, "transient": total is None}
-    with ProgressWithHeader(*columns, above=above, **options) as progress:
+    transient = total is None
+    with ProgressWithHeader(
+        *columns, console=console, disable=quiet or lines, transient=transient
+    ) as progress:
         progress.add_task(description, total=total, count=0, waiting="")
         task = progress.tasks[0]
         before = SHOWN.set(task)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,16 +13,15 @@ import numpy as np
 from placement_gym.base.arguments import flat_keywords
 from placement_gym.base.files import make_output_folder
 from placement_gym.base.plain import to_plain
-from placement_gym.base.progress import is_on_terminal, progress_bar
+from placement_gym.base.progress import progress_bar
 from placement_gym.base.schemas.reading import check
 from placement_gym.base.schemas.studies import EffortFields
 from placement_gym.bench.problem_setup import choose_devices, open_env_to_split
 from placement_gym.bench.report import comparison_files as files
-from placement_gym.bench.report.announcement import announce, warn_if_busy
+from placement_gym.bench.report.announcement import announce, say, warn_if_busy
 from placement_gym.bench.report.comparison import describe_run
 from placement_gym.bench.report.drift import NOTE, correct_drift, median_device_ms
 from placement_gym.bench.report.known_latencies import find_known_latencies
-from placement_gym.bench.report.live_table import LiveTable
 from placement_gym.bench.report.scores import TRIVIAL, choose_score_reference
 from placement_gym.bench.report.wording import state_verdict
 from placement_gym.bench.run.agents import (
@@ -93,8 +91,7 @@ def compare(  # noqa: D417  the keywords of the group are described
 
     Every device alone is always in the table. Runs with different seeds share no measurement.
     ``out`` gets ``results.jsonl`` (one line per run, appended as it ends), ``comparison.json``,
-    ``table.md``, ``comparison.png``, ``best-so-far.png`` and for each run its placement as a file
-    and a picture.
+    ``table.md`` and each run's placement as a file; ``placement-gym view OUT`` shows these.
 
     A run that ``out`` already holds is not done again: an interrupted comparison continues. Failed
     runs, runs on a model or costs that have changed, runs that another machine or version of
@@ -119,9 +116,9 @@ def compare(  # noqa: D417  the keywords of the group are described
         ``n_units``, ``reference``, ``reference_ms``, ``best_single_ms``,
         ``best_single_unlimited_ms``, ``optimum_ms``, ``bound_ms``, ``best_known_ms``, ``noise``,
         ``notes``, ``verdict``, ``interrupted`` (what an interrupt leaves, or an empty string),
-        ``drawn`` (whether all pictures were), ``resumed`` (runs that ``out`` held before),
-        ``replaced`` (a sentence on what was replaced, or an empty string) and ``rows``. Latencies
-        of measured rows are corrected for drift; ``results.jsonl`` holds them as measured.
+        ``resumed`` (runs that ``out`` held before), ``replaced`` (a sentence on what was replaced,
+        or an empty string) and ``rows``. Latencies of measured rows are corrected for drift;
+        ``results.jsonl`` holds them as measured.
 
     Raises:
         UserError: An argument is wrong; nothing has run then.
@@ -149,17 +146,15 @@ def compare(  # noqa: D417  the keywords of the group are described
         labels = {run.task.key: run.agent.label for run in runs}
         undone = {task.key for task in find_missing(tasks, folder)} | set(stale)
         missing = [task for task in tasks if task.key in undone]
-        preview = None if quiet else announce(bench_env, tasks, missing, notes)
-        table = LiveTable(bench_env, tasks, missing, labels, preview)
-        for row in load_rows_of(runs, folder, stale):
-            table.add_row(row)
+        if not quiet:
+            announce(bench_env, tasks, missing, notes)
         factories = {spec.name: spec.factory for spec in chosen if spec.factory is not None}
         # An interrupt still writes the report of what has ended.
         interrupted = ""
         try:
-            executor = Serial(envs, factories, share_within_seed=True, on_sample=table.add_sample)
-            on_row = partial(keep_run, bench_env, labels, folder, table, quiet)
-            run_tasks(tasks, missing, folder, executor, on_row, quiet, table)
+            executor = Serial(envs, factories, share_within_seed=True)
+            on_row = partial(keep_run, bench_env, labels, folder, quiet)
+            run_tasks(tasks, missing, folder, executor, on_row, quiet)
         except KeyboardInterrupt:
             interrupted = describe_kept(len(load_rows_of(runs, folder, stale)), len(tasks), folder)
         document = summarize(bench_env, load_rows_of(runs, folder, stale)) | {
@@ -170,11 +165,6 @@ def compare(  # noqa: D417  the keywords of the group are described
         document["replaced"] = " ".join(
             [*set(stale.values()), *files.describe_replaced(document, folder)]
         )
-        new = {task.key for task in missing}
-        undrawn = files.draw_runs(document, folder)
-        undrawn += files.draw_placements(bench_env, document["rows"], new, folder)
-        document["notes"] += undrawn
-        document["drawn"] = not undrawn
         files.write_comparison(document, folder)
     return document
 
@@ -183,7 +173,6 @@ def keep_run(
     bench_env: BenchEnv,
     labels: Mapping[str, str],
     folder: Path,
-    table: LiveTable,
     quiet: bool,
     task: Task,
     row: Json,
@@ -191,10 +180,8 @@ def keep_run(
     """Save the placement of a run that has ended, and show its result on standard error."""
     labelled = row | {"label": labels[task.key]}
     files.save_placement(bench_env, labelled, folder)
-    table.add_row(row)
-    if not (quiet or is_on_terminal()):  # where the table shows it
-        line = describe_run(labelled, bench_env.one_device_holds_the_model)
-        print(line, file=sys.stderr, flush=True)
+    if not quiet:
+        say(describe_run(labelled, bench_env.one_device_holds_the_model))
 
 
 def choose_agents(bench_env: BenchEnv, agents: Sequence[Any] | None) -> list[AgentSpec]:

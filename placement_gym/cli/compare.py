@@ -100,8 +100,7 @@ def run_compare(options: argparse.Namespace) -> int:
     if options.json or document["rows"]:
         print_result(options, document, lambda: comparison_table(document))
     if document["rows"] and not options.json:
-        pictures = ", pictures" if document["drawn"] else ""
-        print(f"Rows, table{pictures} and placements are in {options.out}/")
+        print(f"Rows, table and placements are in {options.out}/")
     if document["interrupted"]:
         raise KeyboardInterrupt(document["interrupted"])
     # A single device that cannot hold the model is a result.

@@ -8,6 +8,7 @@ import numpy as np
 
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.graph.operators import OpGraph
+from placement_gym.graph.submodels import earliest_levels
 
 MAX_BENDS = 20_000
 """Longer edges of larger graphs run straight."""
@@ -64,11 +65,7 @@ def lay_out(graph: OpGraph) -> Layout:
 
 def assign_layers(graph: OpGraph) -> IntArray:
     """(n,) longest path to each unit; units without producers are next to their first reader."""
-    layer = [0] * len(graph)
-    by_target = graph.edge_index[:, np.argsort(graph.edge_index[1], kind="stable")]
-    for source, target in by_target.T.tolist():
-        layer[target] = max(layer[target], layer[source] + 1)
-    result = np.array(layer, dtype=np.int64)
+    result = earliest_levels(graph.edge_index, np.arange(len(graph)))
     nearest = np.full(len(graph), result.max(initial=0) + 1)
     np.minimum.at(nearest, graph.edge_index[0], result[graph.edge_index[1]])
     moves = (graph.in_degree() == 0) & (graph.out_degree() > 0)

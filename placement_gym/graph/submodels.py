@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import networkx as nx
 import numpy as np
 
 from placement_gym.base.arrays import BoolArray, IntArray
@@ -141,15 +142,10 @@ def separating_colours(graph: OpGraph, devices: IntArray, submodels: IntArray) -
         return number_per_device(submodel_devices(graph, devices, submodels))
     source, target = np.concatenate([graph.edge_index, input_owners(graph, submodels)], axis=1)
     touching = (devices[source] == devices[target]) & (submodels[source] != submodels[target])
-    neighbours: dict[int, set[int]] = {}
-    pairs = submodels[np.stack([source[touching], target[touching]])]
-    for a, b in pairs.T.tolist():
-        neighbours.setdefault(a, set()).add(b)
-        neighbours.setdefault(b, set()).add(a)
+    neighbours = nx.Graph(submodels[np.stack([source[touching], target[touching]])].T.tolist())
     colours = np.zeros(int(submodels.max()) + 1, dtype=np.int64)
-    for submodel in sorted(neighbours):
-        taken = {int(colours[other]) for other in neighbours[submodel] if other < submodel}
-        colours[submodel] = min(set(range(len(taken) + 1)) - taken)
+    for submodel, colour in nx.greedy_color(neighbours, lambda nodes, _: sorted(nodes)).items():
+        colours[submodel] = colour
     return colours
 
 

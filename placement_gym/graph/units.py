@@ -121,7 +121,7 @@ def merge_cycles(graph: OpGraph, labels: IntArray) -> IntArray:
 
 
 def label_components(edges: IntArray, n: int, strong: bool = False) -> IntArray:
-    """(n,) connected component of each node of a graph.
+    """(n,) connected component of each node, numbered by first nodes unless ``strong``.
 
     Args:
         edges: (2, n_edges) pairs of nodes.

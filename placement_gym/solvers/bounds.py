@@ -153,13 +153,6 @@ def solve_serial(problem: Problem, costs: CostTable, time_limit_s: float) -> Sol
     return serial_program(problem, costs, time_limit_s)
 
 
-def critical_path_ms(problem: Problem, costs: CostTable) -> float:
-    """The longest path if every operator had its fastest device and transfers took no time."""
-    tasks = Tasks.of_operators(problem.units, costs)
-    free = replace(tasks, transfer_ms=0.0 * tasks.transfer_ms)
-    return float(earliest_finish_ms(problem, free).max())
-
-
 def path_ms(problem: Problem, costs: CostTable) -> float:
     """The longest path, transfers included, if each of its operators could choose its device."""
     return float(earliest_finish_ms(problem, Tasks.of_operators(problem.units, costs)).max())

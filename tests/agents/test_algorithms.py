@@ -13,11 +13,9 @@ import torch
 from learned import simulated, weights
 from sb3_contrib import TRPO, MaskablePPO
 from stable_baselines3 import A2C, PPO
-from stable_baselines3.common.distributions import CategoricalDistribution, kl_divergence
 from torch_geometric.nn import SAGEConv
 
 from agents.common import REINFORCE
-from agents.common.distribution import UnitCategorical
 from agents.common.logits import LogitsPolicy
 from agents.gdp import GCNPolicy, GOPolicy, UnitPPO
 from agents.graph_groups import GraphGroupsPolicy
@@ -28,7 +26,7 @@ from agents.rnn import HDPPolicy, RNNPolicy
 from placement_gym import placement_env, play_episode
 from placement_gym.base.errors import UserError
 
-ALGORITHMS = (PPO, A2C, MaskablePPO, TRPO, REINFORCE, UnitPPO, Post)
+ALGORITHMS = (PPO, A2C, MaskablePPO, REINFORCE, UnitPPO, Post)
 RECURRENT = {"hidden": 8, "decoder": 8, "attention": 4}
 POLICIES: dict[Any, dict[str, Any]] = {
     HSDAGPolicy: {"hidden": 16},
@@ -41,12 +39,6 @@ POLICIES: dict[Any, dict[str, Any]] = {
     LogitsPolicy: {},
 }
 REFUSED = {
-    (TRPO, HSDAGPolicy): "each choice depends on those before it; use PPO",
-    (TRPO, GraphGroupsPolicy): "each choice depends on those before it; use PPO",
-    (TRPO, RNNPolicy): "each choice depends on those before it; use PPO",
-    (TRPO, HDPPolicy): "each choice depends on those before it; use PPO",
-    (TRPO, GOPolicy): "no second derivative; use PPO",
-    (TRPO, LogitsPolicy): "it has no critic; use PPO",
     (UnitPPO, HSDAGPolicy): "use REINFORCE or PPO for HSDAGPolicy",
     (UnitPPO, GraphGroupsPolicy): "use REINFORCE or PPO for GraphGroupsPolicy",
     (UnitPPO, HDPPolicy): "use REINFORCE or PPO for HDPPolicy",
@@ -69,10 +61,8 @@ def env_of(policy: type[Any], **kwargs: Any) -> gym.Env[Any, Any]:
 def make(algorithm: type[Any], policy: type[Any], **options: Any) -> Any:
     """A model whose rollouts have 8 steps, Post's 10."""
     settings: dict[str, Any] = {"n_steps": 10 if algorithm is Post else 8, "seed": 0}
-    if algorithm in (PPO, MaskablePPO, TRPO):
-        settings["batch_size"] = 8
     if algorithm in (PPO, MaskablePPO):
-        settings["n_epochs"] = 1
+        settings |= {"batch_size": 8, "n_epochs": 1}
     kwargs = {**POLICIES[policy], **options}
     return algorithm(policy, env_of(policy), policy_kwargs=kwargs, device="cpu", **settings)
 
@@ -139,32 +129,10 @@ def test_the_page_has_the_same_table() -> None:
         assert said == {algorithm: (algorithm, policy) not in REFUSED for algorithm in ALGORITHMS}
 
 
-def test_trpo_trains_hsdag_where_all_dominant_edges_are_kept() -> None:
-    assert train(make(TRPO, HSDAGPolicy, preset="paper"))
-
-
-def test_divergence_is_that_of_independent_units_which_decide() -> None:
-    one, other = torch.randn(2, 3, 4, 2).unbind()
-    mask = torch.tensor([[True, True, False, True]] * 3)
-    found = kl_divergence(UnitCategorical(one, mask), UnitCategorical(other, mask))
-    by_hand = torch.zeros(3)
-    for unit in (0, 1, 3):
-        p, q = (logits[:, unit].softmax(dim=-1) for logits in (one, other))
-        by_hand += (p * (p / q).log()).sum(dim=-1)
-    torch.testing.assert_close(found, by_hand)
-
-
-def test_groups_stay_while_trpo_compares_weights() -> None:
-    env = env_of(HSDAGPolicy)
-    kwargs = {"preset": "paper"}
-    policy = TRPO(HSDAGPolicy, env, policy_kwargs=kwargs, device="cpu").policy
-    seen = policy.obs_to_tensor(env.reset()[0])[0]
-    policy.set_training_mode(False)
-    first = policy.get_distribution(seen)
-    policy.set_training_mode(True)
-    for parameter in policy.parameters():
-        parameter.data = parameter.data + 1e-3
-    assert torch.equal(policy.get_distribution(seen).leader, first.leader)
+def test_trpo_is_refused_with_what_trains_the_policy() -> None:
+    model = TRPO(GCNPolicy, env_of(GCNPolicy), n_steps=8, device="cpu")
+    with pytest.raises(UserError, match="use PPO, A2C, MaskablePPO or REINFORCE"):
+        model.learn(8)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -184,14 +152,6 @@ def test_masks_of_the_environment_hold_under_maskable_ppo(policy: type[Any]) -> 
     torch.testing.assert_close(again, log_prob)
     if policy not in (HDPPolicy, HSDAGPolicy):  # groups count there, too
         torch.testing.assert_close(log_prob, torch.zeros(1))
-
-
-def test_placeto_states_its_distribution_as_sb3_does() -> None:
-    env = env_of(PlacetoPolicy)
-    policy = PPO(PlacetoPolicy, env, device="cpu").policy
-    found = policy.get_distribution(policy.obs_to_tensor(env.reset()[0])[0])
-    assert isinstance(found, CategoricalDistribution)
-    assert found.log_prob(torch.tensor([1])).shape == (1,)
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -89,10 +89,14 @@ def test_the_own_schedule_counts_waits_for_inputs() -> None:
     graph = graph_of(env)
     rng = np.random.default_rng(0)
     forced = rng.integers(2, size=(8, env.problem.n_units))  # in the teacher's order of nodes
-    trace = play(policy(), graph, Settings(), rng, 1, forced)
+    schedules = Schedules(graph, 8, respect_memory=True)
+    for _ in range(len(graph)):
+        node = mark_largest(graph.down, schedules.candidates).argmax(axis=1)
+        device = forced[np.arange(8), graph.unit[node]]
+        schedules.add(node, device, schedules.offer(node).start)
     reached = env.backend.evaluate_batch(forced).speedup
     expected = env.reference.reference_ms / reached
-    assert trace.length_ms[1:] == pytest.approx(expected, rel=1e-6)
+    assert schedules.length_ms() == pytest.approx(expected, rel=1e-6)
 
 
 def test_ties_are_all_marked() -> None:
@@ -129,13 +133,6 @@ def test_the_likelihood_is_that_of_the_decisions_that_were_taken() -> None:
     counted = torch.bincount(chosen[nodes == first], minlength=3) / (nodes == first).sum()
     assert (said - counted).abs().max() < 0.04
     assert likelihood.of(trace).max() <= 1e-6
-
-
-def test_forced_episodes_follow_their_placement() -> None:
-    env = limited()
-    forced = np.zeros((1, env.problem.n_units), dtype=np.int64)
-    trace = play(policy(), graph_of(env), Settings(), np.random.default_rng(0), 2, forced)
-    assert trace.placement[2].tolist() == forced[0].tolist()
 
 
 def test_imitation_lowers_the_loss_and_reaches_every_weight() -> None:
@@ -237,7 +234,7 @@ def test_unknown_settings_are_refused() -> None:
 @pytest.mark.slow
 def test_it_finds_the_optimum_of_the_toy() -> None:
     env = simulated()
-    agent = make(env, 0, imitate=1.0)
+    agent = make(env, 0)
     agent.learn(400)
     best = max(
         env.backend.evaluate(np.array([int(c) for c in f"{code:07b}"])).speedup

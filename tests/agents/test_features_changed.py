@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import torch
 from learned import hsdag, simulated, vectorize_toy
 
 from agents.common import REINFORCE, encoder
-from agents.common.checkpoint import restore, save
 from agents.hsdag import HSDAGPolicy
 from placement_gym.base.errors import UserError
 
@@ -29,26 +27,6 @@ def test_a_saved_model_of_other_features_is_refused(
     fewer_features.undo()
     with pytest.raises(UserError, match="train it again"):
         REINFORCE.load(tmp_path / "model.zip")
-
-
-def test_a_checkpoint_of_other_features_is_refused(
-    fewer_features: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    save(hsdag(vectorize_toy()), tmp_path / "model.safetensors")
-    fewer_features.undo()
-    model = hsdag(vectorize_toy())
-    before = torch.nn.utils.parameters_to_vector(model.policy.parameters()).clone()
-    with pytest.raises(UserError, match=r"other features.*train it again"):
-        restore(model, tmp_path / "model.safetensors")
-    assert torch.equal(before, torch.nn.utils.parameters_to_vector(model.policy.parameters()))
-
-
-def test_a_checkpoint_of_another_policy_names_both(tmp_path: Path) -> None:
-    save(hsdag(vectorize_toy()), tmp_path / "model.safetensors")
-    other = REINFORCE("MultiInputPolicy", vectorize_toy(), device="cpu")
-    both = r"saved by REINFORCE with policy HSDAGPolicy; this model is REINFORCE with policy Multi"
-    with pytest.raises(UserError, match=both):
-        restore(other, tmp_path / "model.safetensors")
 
 
 def test_observation_without_a_policys_keys_is_refused() -> None:

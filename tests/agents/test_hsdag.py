@@ -138,7 +138,7 @@ def test_groups_stay_in_a_rollout_and_are_drawn_for_the_next() -> None:
     policy = PPO(HSDAGPolicy, envs, policy_kwargs=PAPER, seed=0, device="cpu").policy
     policy.set_training_mode(False)
     tensors = obs_as_tensor(envs.reset(), CPU)
-    leaders = [policy.get_distribution(tensors).leader for _ in range(2)]
+    leaders = [policy.decide(tensors).distribution.leader for _ in range(2)]
     assert torch.equal(*leaders)
     drawn = set()
     for _ in range(5):
@@ -146,7 +146,8 @@ def test_groups_stay_in_a_rollout_and_are_drawn_for_the_next() -> None:
             next(policy.parameters()).add_(1e-4)
         kept = policy.decide(tensors).distribution.leader
         assert torch.equal(kept, leaders[-1])
-        leaders.append(policy.get_distribution(tensors).leader)
+        policy.clear_stale_caches()
+        leaders.append(policy.decide(tensors).distribution.leader)
         drawn.add(leaders[-1].numpy().tobytes())
     assert len(drawn) > 2
 

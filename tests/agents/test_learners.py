@@ -19,7 +19,7 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
-from agents.common import REINFORCE, checkpoint
+from agents.common import REINFORCE
 from agents.common.vec_env import vectorize
 from agents.gdp import GOPolicy
 from agents.graph_groups import GraphGroupsPolicy
@@ -180,34 +180,15 @@ def test_equal_seeds_make_equal_weights(name: str, algorithm: type[BaseAlgorithm
     assert torch.equal(*results)
 
 
-@pytest.mark.parametrize(("name", "algorithm"), LEARNERS)
-def test_a_checkpoint_keeps_weights_optimizer_and_predictions(
-    name: str, algorithm: type[BaseAlgorithm], tmp_path: Path
-) -> None:
-    model = trained_a_while(name, algorithm).model
-    checkpoint.save(model, tmp_path / "model.safetensors")
-    fresh = checkpoint.restore(learner(name, algorithm), tmp_path / "model.safetensors")
-    assert torch.equal(weights(fresh), weights(model))
-    assert fresh.num_timesteps == model.num_timesteps
-    before, after = (
-        torch.cat([moment["exp_avg"].flatten() for moment in state["state"].values()])
-        for state in (model.policy.optimizer.state_dict(), fresh.policy.optimizer.state_dict())
-    )
-    assert torch.equal(before, after)
-    observation, _ = env_for(name).reset()
-    expected, _ = model.predict(observation, deterministic=True)
-    np.testing.assert_array_equal(fresh.predict(observation, deterministic=True)[0], expected)
-
-
-def test_a_checkpoint_keeps_the_population_of_post(
+def test_saving_keeps_the_population_of_post(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("agents.post.post.POPULATION", 500)
     model = learner("post", Post)
     model.learn(60)
     assert len(model.returns) == 100
-    checkpoint.save(model, tmp_path / "model.safetensors")
-    fresh = checkpoint.restore(learner("post", Post), tmp_path / "model.safetensors")
+    model.save(tmp_path / "model.zip")
+    fresh = Post.load(tmp_path / "model.zip", env=toy("post"))
     assert fresh.returns == model.returns
     np.testing.assert_array_equal(fresh.actions, model.actions)
 
@@ -254,10 +235,9 @@ def test_weights_do_not_depend_on_the_size_of_the_graph(name: str) -> None:
 @pytest.mark.parametrize("name", ["hsdag", "rnn", "hdp", "gdp"])
 def test_one_policy_learns_on_models_of_different_sizes(name: str) -> None:
     envs = several("tiny", "resnet")
-    settings = {"n_steps": 4, "device": "cpu", "seed": 0, "imitate": 1.0}
+    settings = {"n_steps": 4, "device": "cpu", "seed": 0}
     model = REINFORCE(POLICIES[name], envs, policy_kwargs=SMALL[name], **settings)
     model.learn(16)
-    assert len(model.elites.best) == 2
     for row, action in enumerate(model.predict(envs.reset(), deterministic=True)[0]):
         assert envs.envs[row].action_space.contains(action)
 

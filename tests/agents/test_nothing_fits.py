@@ -13,7 +13,6 @@ from learned import weights
 
 import agents
 from agents.common import REINFORCE
-from agents.common.elites import Elites
 from placement_gym import DevicePlacementEnv, placement_env
 from placement_gym.base.errors import PlacementGymWarning
 
@@ -117,10 +116,3 @@ def test_a_greedy_placement_that_is_better_stays_the_answer() -> None:
     model.answers = {graph: model.evaluated.best[graph][1]}
     model.compare_greedy()
     assert evaluate(env, model).speedup == evaluate(env, model.greedy).speedup == 1.0
-
-
-def test_infeasible_placements_are_never_elites() -> None:
-    model = learn(tight_env(), policy=GREEDY, imitate=1.0, steps=20)
-    assert isinstance(model.elites, Elites)
-    fits = model.evaluated.feasible.any()
-    assert bool(model.elites.best) == fits

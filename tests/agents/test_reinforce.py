@@ -1,9 +1,8 @@
-"""REINFORCE: credits, baselines, elites, environments."""
+"""REINFORCE: credits, baselines, environments."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
@@ -16,7 +15,6 @@ from stable_baselines3.common.env_util import make_vec_env
 
 from agents.common import REINFORCE
 from agents.common.baselines import BASELINES, MovingAverages, leave_one_out
-from agents.common.elites import N_ELITES, Elites
 from agents.common.reinforce import STEP_BITS
 from agents.hsdag import HSDAGPolicy
 
@@ -126,33 +124,6 @@ def test_fused_optimizers_do_not_leave_old_answers() -> None:
     np.testing.assert_array_equal(before, model.predict(observation, deterministic=True)[0])
 
 
-def test_elites_are_the_best_of_each_graph_and_step() -> None:
-    actions = np.arange(12).reshape(2, 3, 2)
-    buffer: Any = SimpleNamespace(actions=actions, observations={"placement": actions * 10})
-    returns = np.array([[1.0, 3.0, 2.0], [4.0, 6.0, 5.0]])
-    elites = Elites(2)
-    best_is_infeasible = np.array([[True] * 3, [True, True, False]])
-    elites.remember(buffer, returns, np.array([[7, 7, 7], [8, 8, 8]]), best_is_infeasible)
-    found = {key: [elite.action.tolist() for elite in best] for key, best in elites.best.items()}
-    assert found == {7: [[2, 3], [4, 5]], 8: [[8, 9], [6, 7]]}
-    observations, actions = elites.batch()
-    np.testing.assert_array_equal(observations["placement"], actions * 10)
-
-
-def test_elites_are_kept_for_every_step_of_an_episode() -> None:
-    model = hsdag(vectorize_toy(4, horizon=3), n_steps=3, imitate=1.0)
-    model.learn(24)
-    steps = [int(best[0].observation["step"][0]) for best in model.elites.best.values()]
-    assert sorted(steps) == [0, 1, 2]
-
-
-def test_elites_differ_in_what_is_placed() -> None:
-    model = hsdag(vectorize_toy(20, max_nodes=20), imitate=1.0)
-    model.learn(200)
-    (best,) = model.elites.best.values()
-    assert len({elite.action[:7].tobytes() for elite in best}) == len(best) == N_ELITES
-
-
 @pytest.mark.parametrize("env_id", [PER_UNIT, "placement_gym:DevicePlacementSim-v0"])
 def test_sb3s_own_policy_works(env_id: str, tmp_path: Path) -> None:
     envs = make_vec_env(env_id, n_envs=2, env_kwargs={"model": "tiny"})
@@ -168,24 +139,10 @@ def test_sb3s_own_policy_works(env_id: str, tmp_path: Path) -> None:
     assert not torch.equal(weights(loaded), weights(model))
 
 
-def test_only_per_unit_policies_imitate() -> None:
-    with pytest.raises(ValueError, match=r"imitate=0\.0"):
-        REINFORCE("MultiInputPolicy", simulated(), imitate=1.0)
-
-
 def test_entropy_weight_follows_its_schedule() -> None:
     model = hsdag(vectorize_toy(), ent_coef=lambda remaining: 0.1 * remaining)
     model.learn(40)
     assert model.entropy_weight() == pytest.approx(0.0, abs=0.02)
-
-
-@pytest.mark.slow
-def test_imitation_makes_one_of_the_best_the_prediction() -> None:
-    model = hsdag(vectorize_toy(20), imitate=10.0, n_epochs=10, learning_rate=3e-3)
-    model.learn(400)
-    (best,) = model.elites.best.values()
-    action, _ = model.predict(simulated().reset()[0], deterministic=True)
-    assert any(np.array_equal(action, elite.action) for elite in best)
 
 
 def test_the_vector_env_tells_how_episodes_ended() -> None:
@@ -222,7 +179,7 @@ def test_the_vector_env_equals_single_environments() -> None:
 def test_the_batch_size_changes_memory_and_nothing_else(baseline: str) -> None:
     trained = []
     for batch_size in (None, 7):
-        model = hsdag(vectorize_toy(20), baseline=baseline, batch_size=batch_size, imitate=1.0)
+        model = hsdag(vectorize_toy(20), baseline=baseline, batch_size=batch_size)
         model.learn(60)
         trained.append(weights(model))
     torch.testing.assert_close(*trained, rtol=1e-3, atol=1e-5)

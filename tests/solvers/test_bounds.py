@@ -27,7 +27,6 @@ from placement_gym.problem.problem import Problem
 from placement_gym.solvers import bounds
 from placement_gym.solvers.bounds import (
     call_tasks,
-    critical_path_ms,
     load_ms,
     lower_bound,
     optimum_or_bound,
@@ -74,7 +73,6 @@ def test_a_large_graph_is_bounded_by_path_and_load_alone(monkeypatch: pytest.Mon
 
 def test_bounds_by_hand() -> None:
     problem, costs = row_of_two()
-    assert critical_path_ms(problem, costs) == 3.0
     assert path_ms(problem, costs) == 4.0
     # the first operator on the second device, which also takes a fifth of the second operator
     assert load_ms(problem, costs) == pytest.approx(1.6)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from placement_gym.backends.verdicts import Finalist
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import raise_interrupt
 from placement_gym.bench.run.agents import REPAIR, UNCHANGED, AgentSpec
-from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached, OnEvaluation
+from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.row_schema import Row
 from placement_gym.envs.env import DevicePlacementEnv
@@ -24,7 +25,7 @@ def run_agent(
     agent: AgentSpec,
     seed: int,
     budget: int,
-    on_evaluation: OnEvaluation = lambda speedup: None,
+    on_evaluation: Callable[[], object] = lambda: None,
 ) -> tuple[Row, Placement | None]:
     """Let an agent search, then measure its finalist again.
 
@@ -37,7 +38,7 @@ def run_agent(
         agent: The agent.
         seed: Seed of agent and environment.
         budget: Evaluations that the agent may use.
-        on_evaluation: See ``OnEvaluation``.
+        on_evaluation: Called after each evaluation.
 
     Returns:
         The result row, and the finalist's placement if there is one. A failure of the engine or

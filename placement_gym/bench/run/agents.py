@@ -200,10 +200,9 @@ def load_agent(name: str) -> Any:
     registered = registered_agents()
     target = registered.get(name, name)
     if ":" not in target:
-        unknown = load_bundled("agents:unknown_agent")(name)
-        hint = "your own agent is 'module:attribute', and `placement-gym agents` lists all others"
-        raise UnknownAgentError(f"{unknown} ({hint})")
-    # Only for agents of the user: a folder with a module `agents` must not hide the shipped ones.
+        unknown = unknown_name("agent", name, registered)
+        own = "your own agent is 'module:attribute', and `placement-gym agents` lists all others"
+        raise UnknownAgentError(f"{unknown} ({own})")
     if name not in registered:
         find_modules_in(Path.cwd())
     return import_attribute(target)

@@ -14,8 +14,6 @@ from placement_gym.backends.wrapper import BackendWrapper
 from placement_gym.base.arrays import BoolArray, IntArray
 
 INFEASIBLE = "infeasible"
-OnEvaluation = Callable[[float | None], object]
-"""Called after each evaluation with its speed-up, None if it was infeasible."""
 
 
 class Evaluation(NamedTuple):
@@ -38,11 +36,11 @@ class BudgetedBackend(BackendWrapper):
     Args:
         inner: The backend that evaluates.
         budget: Evaluations allowed; the next one raises ``BudgetReached``.
-        on_evaluation: See ``OnEvaluation``.
+        on_evaluation: Called after each evaluation.
     """
 
     def __init__(
-        self, inner: Backend, budget: int, on_evaluation: OnEvaluation = lambda speedup: None
+        self, inner: Backend, budget: int, on_evaluation: Callable[[], object] = lambda: None
     ) -> None:
         super().__init__(inner)
         self.budget = budget
@@ -114,7 +112,7 @@ class BudgetedBackend(BackendWrapper):
         incumbent = self.curve[-1][2] if self.curve else 0.0
         if not error and speedup > incumbent:
             self.curve.append((self.evaluations, self.wall_s, speedup))
-        self.on_evaluation(None if error else speedup)
+        self.on_evaluation()
 
     def best(self, n: int) -> list[IntArray]:
         """The ``n`` fastest distinct feasible placements of the history.

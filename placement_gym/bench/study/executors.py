@@ -10,7 +10,6 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from placement_gym.bench.run.budget import OnEvaluation
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.task import Task
@@ -88,7 +87,6 @@ class Serial:
         factories: Agents that cannot be imported: name -> factory or agent.
         share_within_seed: Whether consecutive runs with the same seed share measurements; runs
             with different seeds never do.
-        on_sample: Called with the speed-up of each evaluation; see ``OnEvaluation``.
     """
 
     slots = 1
@@ -98,10 +96,8 @@ class Serial:
         envs: BenchEnvs,
         factories: Mapping[str, Any] | None = None,
         share_within_seed: bool = False,
-        on_sample: OnEvaluation = lambda speedup: None,
     ) -> None:
         self.envs, self.factories = envs, factories
-        self.on_sample = on_sample
         self.on_evaluation: Callable[[], None] = lambda: None
         self.share_within_seed = share_within_seed
         self.last_seed: int | None = None
@@ -110,13 +106,9 @@ class Serial:
         future: Future[Json] = Future()
         with limit_threads():
             future.set_result(
-                run_task(task, self.envs, self.factories, self._report, self._forgets(task))
+                run_task(task, self.envs, self.factories, self.on_evaluation, self._forgets(task))
             )
         return future
-
-    def _report(self, speedup: float | None) -> None:
-        self.on_evaluation()
-        self.on_sample(speedup)
 
     def _forgets(self, task: Task) -> bool:
         shared = self.share_within_seed and task.seed == self.last_seed

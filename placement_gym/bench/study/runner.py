@@ -7,7 +7,6 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from rich.console import RenderableType
 from rich.progress import Task as ProgressTask
 
 from placement_gym.base.files import make_output_folder
@@ -109,7 +108,6 @@ def run_tasks(
     executor: Executor,
     on_row: Callable[[Task, Json], None] = lambda task, row: None,
     quiet: bool = False,
-    above: RenderableType | None = None,
 ) -> None:
     """Run tasks and add each row to the folder's results as it ends.
 
@@ -120,7 +118,6 @@ def run_tasks(
         executor: Runs them.
         on_row: Called after a row has been written.
         quiet: Show no progress.
-        above: Shown above the progress on a terminal.
 
     Raises:
         FileError: A row cannot be written, as on a full disk; those before it are kept.
@@ -131,7 +128,7 @@ def run_tasks(
     most = f"≤ {sum(task.budget for task in missing):,}"
     with (
         lock_folder(folder),
-        progress_bar(len(tasks), "runs", quiet, f"of {most} evaluations", above=above) as progress,
+        progress_bar(len(tasks), "runs", quiet, f"of {most} evaluations") as progress,
     ):
         bar = progress.tasks[0]
         progress.update(bar.id, completed=n_done)

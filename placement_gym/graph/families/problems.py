@@ -83,19 +83,6 @@ class SampledProblem:
         return {"model": self.model, "devices": devices, "granularity": "op", **self.semantics}
 
 
-def sample_problem(
-    rng: np.random.Generator, split: str = "train", families: Sequence[str] = DRAWN
-) -> SampledProblem:
-    """Draw a problem of a split; see ``make_problem``.
-
-    Raises:
-        UserError: The split or a family is unknown, or no family may be drawn.
-    """
-    if split not in SEEDS:
-        raise unknown_name("split", split, SEEDS)
-    return make_problem(int(rng.integers(SEEDS[split].start, SEEDS[split].stop)), families)
-
-
 def make_problem(seed: int, families: Sequence[str] = DRAWN) -> SampledProblem:
     """Make the problem of a seed, the same on every call.
 
