@@ -27,7 +27,7 @@ def by_reference(kind: Tuple) -> Tuple:
 
     @typeof_impl.register(kind)
     def find_type(values: Any, context: Any) -> Block:
-        fields = zip(values._fields, (typeof_impl(one, context) for one in values), strict=True)
+        fields = zip(values._fields, (typeof_impl(value, context) for value in values), strict=True)
         return Block(kind.__name__, tuple(fields))
 
     return kind

@@ -107,24 +107,24 @@ def progress_bar(
     with ProgressWithHeader(*columns, above=above, **options) as progress:
         progress.add_task(description, total=total, count=0, waiting="")
         task = progress.tasks[0]
-        before = SHOWN.set(task)
+        token = SHOWN.set(task)
         try:
             with warnings.catch_warnings(), line_printer(task, unit, counted, lines):
                 warnings.simplefilter("once")
                 yield progress
         finally:
-            SHOWN.reset(before)
+            SHOWN.reset(token)
 
 
 def show_waiting(text: str) -> None:
-    """Let the bar of this thread, if there is one, say what is waited for; nothing if empty."""
+    """Show the reason of a wait on the bar of this thread, if any; an empty text removes it."""
     task = SHOWN.get()
     if task is not None:
         task.fields["waiting"] = text
 
 
 def show_step(text: str) -> None:
-    """Let the bar of this thread, if there is one, say what is done now."""
+    """Show the present step on the bar of this thread, if any."""
     task = SHOWN.get()
     if task is not None:
         task.description = text
@@ -165,6 +165,6 @@ def describe_task(task: Task, unit: str, counted: str) -> str:
     count = f"{task.fields['count']} {counted}, " if counted else ""
     elapsed = timedelta(seconds=round(task.elapsed or 0.0))
     left_s = task.time_remaining
-    left = f", about {timedelta(seconds=round(left_s))} left" if left_s else ""
+    remaining = f", about {timedelta(seconds=round(left_s))} left" if left_s else ""
     doing = make_printable(task.fields["waiting"] or task.description)
-    return f"{doing}: {steps}{count}{elapsed}{left}"
+    return f"{doing}: {steps}{count}{elapsed}{remaining}"

@@ -122,10 +122,10 @@ def compare(
         with progress_bar(None, "", quiet, description=f"reading {kwargs['model']}"):
             bench_env, kwargs, notes = open_env_to_split(envs, env_id, kwargs)
         notes = [*reason, *notes]
-        chosen = choose_agents(bench_env, agents)
+        specs = choose_agents(bench_env, agents)
         # Rows that another model, machine or version made would be compared with new ones: they are
         # replaced, and the document says so.
-        runs = plan_runs(bench_env, env_id, kwargs, chosen, seeds, budget)
+        runs = plan_runs(bench_env, env_id, kwargs, specs, seeds, budget)
         stale = find_stale_runs(bench_env, runs, folder)
         with lock_folder(folder):
             remove_rows(folder, stale)
@@ -138,7 +138,7 @@ def compare(
         table = LiveTable(bench_env, tasks, missing, labels, preview)
         for row in load_rows_of(runs, folder, stale):
             table.add_row(row)
-        factories = {spec.name: spec.factory for spec in chosen if spec.factory is not None}
+        factories = {spec.name: spec.factory for spec in specs if spec.factory is not None}
         # An interrupt still writes the report of what has ended.
         interrupted = ""
         try:
@@ -155,9 +155,9 @@ def compare(
         document["replaced"] = " ".join(
             [*set(stale.values()), *files.describe_replaced(document, folder)]
         )
-        new = {task.key for task in missing}
+        new_keys = {task.key for task in missing}
         undrawn = files.draw_runs(document, folder)
-        undrawn += files.draw_placements(bench_env, document["rows"], new, folder)
+        undrawn += files.draw_placements(bench_env, document["rows"], new_keys, folder)
         document["notes"] += undrawn
         document["drawn"] = not undrawn
         files.write_comparison(document, folder)
@@ -192,12 +192,12 @@ def choose_agents(bench_env: BenchEnv, agents: Sequence[Any] | None) -> list[Age
     if agents is None:
         agents = [*(ENGINE_AGENTS if bench_env.measured else ()), *SEARCH_AGENTS]
     specs = map(AgentSpec.of, agents)
-    chosen = [spec for spec in specs if spec.name != SINGLE_DEVICE]
-    for spec in chosen:
+    selected = [spec for spec in specs if spec.name != SINGLE_DEVICE]
+    for spec in selected:
         spec.check()
-    check_labels(chosen)
-    check_objects(chosen)
-    return chosen
+    check_labels(selected)
+    check_objects(selected)
+    return selected
 
 
 def plan_runs(
@@ -210,12 +210,12 @@ def plan_runs(
 ) -> list[Run]:
     """Single devices with the first seed, then every agent with every seed."""
     problem = bench_env.base.problem
-    alone = [
+    single_runs = [
         AgentSpec(SINGLE_DEVICE, {"device": name})
         for name, runs_all in zip(problem.device_names, problem.runs_all, strict=True)
         if runs_all
     ]
-    pairs = [(spec, seeds[0]) for spec in alone]
+    pairs = [(spec, seeds[0]) for spec in single_runs]
     pairs += [(spec, seed) for seed in seeds for spec in agents]
     common: dict[str, Any] = {
         "env": env_id,
@@ -232,7 +232,7 @@ def plan_runs(
 
 def find_stale_runs(bench_env: BenchEnv, runs: Sequence[Run], folder: Path) -> dict[str, str]:
     """Keys of runs in the folder that have to be done again, with the reason."""
-    now, machine = bench_env.origin, (host(), versions().get("openvino"))
+    origin, machine = bench_env.origin, (host(), versions().get("openvino"))
     by_key = {row["key"]: row for row in load_runs(folder)}
     stale = {}
     for run in runs:
@@ -244,7 +244,7 @@ def find_stale_runs(bench_env: BenchEnv, runs: Sequence[Run], folder: Path) -> d
             stale[key] = "Failed runs were done again."
         elif run.agent.factory is not None:
             stale[key] = "Runs of agents that are objects in memory were done again."
-        elif any(row[name] != value for name, value in now.items()):
+        elif any(row[name] != value for name, value in origin.items()):
             stale[key] = "Runs of another version of the model, its costs or devices were replaced."
         elif bench_env.measured and (row["host"], row["versions"].get("openvino")) != machine:
             stale[key] = "Runs of another machine or version of OpenVINO were replaced."

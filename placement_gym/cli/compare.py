@@ -117,8 +117,8 @@ def env_settings(options: argparse.Namespace) -> dict[str, Any]:
     """
     settings = dict(options.set)
     constraints = collect_constraints(options)
-    taken = ("model", "devices", *(["constraints"] if constraints else []))
-    for key in taken:
+    reserved = ("model", "devices", *(["constraints"] if constraints else []))
+    for key in reserved:
         if key in settings:
             raise UserError(f"--set {key}=... would contradict --{key}: give that alone")
     return settings | ({"constraints": constraints} if constraints else {})

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from placement_gym.graph.operators import OpGraph
 from placement_gym.view.figures.arrangement import COLUMN_IN, LANE_IN
-from placement_gym.view.figures.labels import FEW
+from placement_gym.view.figures.labels import MAX_NAMED_UNITS
 from placement_gym.view.figures.large_placement import COLUMNS, split_into_columns, work_shares
 from placement_gym.view.figures.placement import LARGEST_AREA, MAX_EDGES, draw_placement, edge_bytes
 from placement_gym.view.figures.results import choose_looks, draw_best_so_far, draw_comparison
@@ -139,7 +139,7 @@ def test_names_are_left_out_where_they_would_overlap() -> None:
     graph = op_graph(500, [(int(rng.integers(0, i)), i) for i in range(1, 500)])
     figure = draw_on_first_device(replace(graph, flops=np.arange(500.0)))
     assert names(figure)
-    assert names(figure) <= {f"op{i}" for i in range(500 - FEW, 500)}
+    assert names(figure) <= {f"op{i}" for i in range(500 - MAX_NAMED_UNITS, 500)}
 
 
 def test_edges_state_the_bytes_that_their_target_reads() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from placement_gym.backends.pipeline.cutting import MODEL, Port
+from placement_gym.backends.pipeline.cutting import WHOLE_MODEL, Port
 from placement_gym.backends.pipeline.executor import StageExecutor
 from placement_gym.backends.pipeline.inputs import InputReader
 from placement_gym.backends.pipeline.stage import Stage
@@ -57,8 +57,8 @@ def group_by_model(
     stateful = is_stateful(model)
     if not graph.models:
         alone, inputs = Member(graph.model), tuple(range(len(model.inputs)))
-        own = tuple(stages), tuple(outputs), inputs, InputReader(model)
-        return [ModelPipeline(alone, *own, stateful)]
+        parts = tuple(stages), tuple(outputs), inputs, InputReader(model)
+        return [ModelPipeline(alone, *parts, stateful)]
     return [take_model(model, member, stages, outputs, stateful) for member in graph.models]
 
 
@@ -71,21 +71,23 @@ def take_model(
 ) -> ModelPipeline:
     """One model of a union, its stages and inputs numbered without the others."""
     prefix = f"{member.name}/"
-    own = [i for i, stage in enumerate(stages) if stage.operators[0].startswith(prefix)]
+    indices = [i for i, stage in enumerate(stages) if stage.operators[0].startswith(prefix)]
     names = [node.get_friendly_name() for node in model.get_parameters()]
     inputs = [index for index, name in enumerate(names) if name.startswith(prefix)]
 
     def renumber(port: Port) -> Port:
         giver, index = port
-        return (giver, inputs.index(index)) if giver == MODEL else (own.index(giver), index)
+        return (
+            (giver, inputs.index(index)) if giver == WHOLE_MODEL else (indices.index(giver), index)
+        )
 
     return ModelPipeline(
         member,
         tuple(
             replace(stages[i], sources=tuple(renumber(port) for port in stages[i].sources))
-            for i in own
+            for i in indices
         ),
-        tuple(renumber(port) for port in outputs if port[0] in own),
+        tuple(renumber(port) for port in outputs if port[0] in indices),
         tuple(inputs),
         InputReader(model, prefix),
         stateful,

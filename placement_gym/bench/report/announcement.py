@@ -1,4 +1,4 @@
-"""What a comparison says on standard error before anything is measured."""
+"""The announcement of a comparison on standard error, before it measures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def say(text: str, style: str = "") -> None:
 
 
 def warn_if_busy(env_id: str) -> None:
-    """Say that other programs leave no core to an environment that measures, if it is so."""
+    """Warn if other programs leave no core to an environment that measures."""
     busy = predict_interference() if is_measured(env_id) else ""
     if busy:
         say(busy, "bold yellow")
@@ -36,7 +36,7 @@ def warn_if_busy(env_id: str) -> None:
 def announce(
     bench_env: BenchEnv, tasks: Sequence[Task], missing: Sequence[Task], notes: Sequence[str]
 ) -> Preview | None:
-    """Say what will run and about how long; of what is measured show a simulation first."""
+    """Print the runs and their estimated time; for measured environments also a simulation."""
     preview = None
     if bench_env.measured and missing:
         with progress_bar(None, "", quiet=False, description="simulating"):

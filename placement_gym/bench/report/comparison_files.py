@@ -37,15 +37,15 @@ def describe_replaced(document: Document, folder: Path) -> list[str]:
     if not is_file(folder / FILE):
         return []
     try:
-        before = check(ComparisonFields, load_json(folder / FILE))
+        replaced = check(ComparisonFields, load_json(folder / FILE))
     except UserError as error:
         return [f"{FILE} was damaged and is replaced ({error}); its rows stay in results.jsonl."]
     keys = {row["key"] for row in document["rows"]}
-    if {row.key for row in before.rows} <= keys:
+    if {row.key for row in replaced.rows} <= keys:
         return []
     return [
-        f"The table, placements and pictures replace those of {before.model} on "
-        f"{', '.join(before.devices)} ({before.env}), whose rows stay in results.jsonl."
+        f"The table, placements and pictures replace those of {replaced.model} on "
+        f"{', '.join(replaced.devices)} ({replaced.env}), whose rows stay in results.jsonl."
     ]
 
 
@@ -92,8 +92,8 @@ def list_limits(document: Document, base_ms: float | None) -> dict[str, float]:
     if not base_ms:
         return {}
     values = {"optimum": document["optimum_ms"], "bound": document["bound_ms"]}
-    found = {name: base_ms / value for name, value in values.items() if value}
-    return dict([*found.items()][:1])
+    ratios = {name: base_ms / value for name, value in values.items() if value}
+    return dict([*ratios.items()][:1])
 
 
 def _name_seeds(rows: Sequence[Json]) -> list[Json]:
@@ -155,8 +155,8 @@ def draw_finalist(bench_env: BenchEnv, row: Json) -> Figure:
 
 def _file_of(row: Json, folder: Path, suffix: str = ".json") -> Path:
     label, plain = row["label"], PLAIN_LABEL.fullmatch(row["label"])
-    shown = label.replace(" ", "--") if plain else label
-    name = safe_name(f"{row['model']}-{shown}-seed{row['seed']}".replace(".", "-"))
+    stem = label.replace(" ", "--") if plain else label
+    name = safe_name(f"{row['model']}-{stem}-seed{row['seed']}".replace(".", "-"))
     if not plain:  # or "annealing 1.5" would share the file of "annealing 1-5"
         name += f"-{hashlib.sha256(label.encode(errors='backslashreplace')).hexdigest()[:8]}"
     return folder / f"{name}{suffix}"

@@ -17,7 +17,7 @@ from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.task import Task
 
-WIDTH = 20
+STRIP_WIDTH = 20
 """Characters of a strip of samples."""
 DOTS = np.array(list(" \N{MIDDLE DOT}\N{BULLET}\N{BLACK CIRCLE}"))
 """No sample, one, two or three, and more of them at one place of the strip."""
@@ -27,7 +27,7 @@ BASE = "\N{BOX DRAWINGS LIGHT QUADRUPLE DASH VERTICAL}"
 
 @dataclass
 class Line:
-    """What is known of an agent's runs, those of all seeds.
+    """The runs of an agent, of all seeds.
 
     Attributes:
         tasks: Its runs.
@@ -42,7 +42,7 @@ class Line:
     evaluations: int = 0
 
     def describe_state(self, running: bool) -> str:
-        """Describe what its runs do and how far they are; ``running`` if one of them goes on."""
+        """Describe the progress of its runs; ``running`` if one is in progress."""
         budget = count_evaluations(self.tasks[0])
         done = sum(row["evaluations"] for row in self.rows) + min(self.evaluations, budget)
         if running:
@@ -85,13 +85,13 @@ class LiveTable:
             self.lines.setdefault(labels[task.key], Line()).tasks.append(task)
 
     def add_sample(self, speedup: float | None) -> None:
-        """Add an evaluation of the run that goes on; see ``OnEvaluation``."""
+        """Add an evaluation of the present run; see ``OnEvaluation``."""
         line = self.lines[self.labels[self.waiting[0]]]
         line.evaluations += 1
         if speedup is not None:
-            over = self.base.best_speedups[0] if self.alone else 1.0
-            self.base_ms = self.base.reference.latency_ms / over
-            line.samples.append(speedup / over)
+            best_single = self.base.best_speedups[0] if self.alone else 1.0
+            self.base_ms = self.base.reference.latency_ms / best_single
+            line.samples.append(speedup / best_single)
 
     def add_row(self, row: Json) -> None:
         """Add the result of a run that has ended, now or earlier."""
@@ -117,9 +117,9 @@ class LiveTable:
         )
         # Another thread draws than adds: what it reads twice may have changed.
         running = self.labels.get(next(iter(self.waiting), ""), "")
-        ended = [row for line in self.lines.values() for row in line.rows]
-        ended = [row | {"label": self.labels[row["key"]]} for row in ended]
-        names = {row["key"]: row["label"] for row in merge_equal_choices(ended)}
+        finished = [row for line in self.lines.values() for row in line.rows]
+        finished = [row | {"label": self.labels[row["key"]]} for row in finished]
+        names = {row["key"]: row["label"] for row in merge_equal_choices(finished)}
         for label, line in self.lines.items():
             keys = [row["key"] for row in line.rows]
             if len(keys) == len(line.tasks) and not any(key in names for key in keys):
@@ -135,9 +135,9 @@ class LiveTable:
 
     def describe_best(self, line: Line) -> tuple[str, str, str]:
         """Latency, speed-up and simulated speed-up of the best finalist, or the best so far."""
-        found = [row for row in line.rows if row["latency_ms"]]
-        if found:
-            row = min(found, key=lambda row: float(row["latency_ms"]))
+        feasible_rows = [row for row in line.rows if row["latency_ms"]]
+        if feasible_rows:
+            row = min(feasible_rows, key=lambda row: float(row["latency_ms"]))
             ratio = row["speedup_vs_best_single" if self.alone else "speedup"]
             simulated = f"{self.preview.find_ratio(row):.2f}" if self.preview else "-"
             return f"{row['latency_ms']:.2f}", f"{ratio:.2f}", simulated
@@ -149,9 +149,9 @@ class LiveTable:
 
 def draw_strip(samples: FloatArray, low: float, high: float) -> str:
     """Draw samples as dots on a scale; ``BASE`` is at 1."""
-    counts, edges = np.histogram(samples, WIDTH, (low, high))
+    counts, edges = np.histogram(samples, STRIP_WIDTH, (low, high))
     strip = DOTS[np.searchsorted([1, 2, 4], counts, side="right")]
-    at = min(int(np.searchsorted(edges, 1.0, side="right")) - 1, WIDTH - 1)
-    if not counts[at]:
-        strip[at] = BASE
+    index = min(int(np.searchsorted(edges, 1.0, side="right")) - 1, STRIP_WIDTH - 1)
+    if not counts[index]:
+        strip[index] = BASE
     return "".join(strip)

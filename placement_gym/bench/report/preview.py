@@ -24,7 +24,7 @@ KEPT, SHIPPED = "this machine's profile", "typical costs of such devices, not th
 
 @dataclass(frozen=True)
 class Preview:
-    """What a simulation expects of a measured problem.
+    """A simulated forecast of a measured problem.
 
     Attributes:
         backend: The simulation.
@@ -44,21 +44,21 @@ class Preview:
         backend = bench_env.base.backend
         while isinstance(backend, BackendWrapper):
             backend = backend.inner
-        kept = load_kept_profile(backend) if isinstance(backend, MeasuringBackend) else None
-        costs = kept or backend.rough_costs
+        profile = load_kept_profile(backend) if isinstance(backend, MeasuringBackend) else None
+        costs = profile or backend.rough_costs
         if costs is None:
             return None
         semantics = parse_schedule("serial", backend.objective)
         simulated = SimulatedBackend(backend.problem, costs, semantics)
         solution = lower_bound(backend.problem, costs, semantics, TIME_LIMIT_S)
         singles = SingleDeviceResults.of(simulated)
-        return cls(simulated, KEPT if kept else SHIPPED, singles, solution)
+        return cls(simulated, KEPT if profile else SHIPPED, singles, solution)
 
     @property
     def base_ms(self) -> float:
         """Latency of the best single device, or of the reference where none holds the model."""
-        alone = self.singles.best() is not None
-        return self.singles.fastest().latency_ms if alone else self.backend.reference_ms
+        has_single = self.singles.best() is not None
+        return self.singles.fastest().latency_ms if has_single else self.backend.reference_ms
 
     def find_ratio(self, row: Json) -> float:
         """The simulated speed-up over the best single device of a row's placement."""
@@ -70,15 +70,15 @@ class Preview:
         problem, solution = self.backend.problem, self.solution
         columns = [Column("simulated", text=True), Column("ms"), Column("speed-up")]
         table = FittedTable([*columns, Column("submodels")], f"Simulated with {self.costs}:")
-        for device, alone in enumerate(self.singles.measurements):
-            if alone is None:
+        for device, measurement in enumerate(self.singles.measurements):
+            if measurement is None:
                 continue
             error = self.backend.infeasibility(problem.single(device))
             name = f"{problem.device_names[device]} alone"
             if error:
                 table.add_row(f"{name}: {describe_misfit(error) or error}", "-", "-", "-")
             else:
-                self.add(table, name, alone.latency_ms, alone.n_submodels)
+                self.add(table, name, measurement.latency_ms, measurement.n_submodels)
         proven = False
         if solution.assignment is not None:
             best = self.backend.evaluate(solution.assignment)

@@ -26,7 +26,7 @@ def run_agent(
     budget: int,
     on_evaluation: OnEvaluation = lambda speedup: None,
 ) -> tuple[Row, Placement | None]:
-    """Let an agent search, then measure its finalist again.
+    """Run an agent's search, and measure its finalist again.
 
     An agent with ``learn`` gets the whole budget; then, and for any other agent, its deterministic
     placement is evaluated. The finalist is the fastest of the best three after re-measurement; of

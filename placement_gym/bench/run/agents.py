@@ -143,7 +143,7 @@ class AgentSpec:
         return not is_agent(self.load())
 
     def make(self, env: Any, seed: int) -> Any:
-        """Build the agent for an environment; an agent given as an object is used as it is.
+        """Build the agent for an environment; an agent object is returned unchanged.
 
         Raises:
             UnknownAgentError: The name is unknown or cannot be imported.

@@ -122,7 +122,7 @@ class BudgetedBackend(BackendWrapper):
         Placements slower than ``CONTENDER_SHARE`` of the fastest are omitted.
         """
         feasible = [evaluation for evaluation in self.history if not evaluation.error]
-        by_speedup = sorted(feasible, key=lambda one: -one.speedup)
+        by_speedup = sorted(feasible, key=lambda evaluation: -evaluation.speedup)
         # By assignment: repeats of one placement must not fill the places of finalists.
         unique = {
             evaluation.assignment.tobytes(): evaluation.assignment

@@ -18,7 +18,9 @@ from placement_gym.bench.study.worker import make_failed_row, run_task
 from placement_gym.hardware.devices import usable_cores
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-ATTEMPTS = 3
+MAX_ATTEMPTS = 3
+"""Times that a run is started whose worker is lost: ours, as an out-of-memory kill may hit any
+process."""
 
 
 class WorkerLost(Exception):  # noqa: N818  a signal, not an error
@@ -73,10 +75,10 @@ def run_all(tasks: Sequence[Task], executor: Executor) -> Iterator[tuple[Task, J
                 yield task, executor.result(handle)
             except WorkerLost as error:
                 lost[task.key] += 1
-                if lost[task.key] < ATTEMPTS:
+                if lost[task.key] < MAX_ATTEMPTS:
                     waiting.appendleft(task)
                 else:
-                    message = f"its worker was lost {ATTEMPTS} times: {error}"
+                    message = f"its worker was lost {MAX_ATTEMPTS} times: {error}"
                     yield task, make_failed_row(task, message)
 
 
@@ -139,14 +141,14 @@ def limit_threads() -> Iterator[None]:
 
     Afterwards the environment variables and PyTorch's threads are as before.
     """
-    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    earlier_values = {name: os.environ.get(name) for name in ONE_THREAD}
     threads = sys.modules["torch"].get_num_threads() if "torch" in sys.modules else usable_cores()
     os.environ.update(ONE_THREAD)
     _set_torch_threads(1)
     try:
         yield
     finally:
-        for name, value in before.items():
+        for name, value in earlier_values.items():
             if value is None:
                 os.environ.pop(name, None)
             else:

@@ -128,10 +128,10 @@ def run_tasks(
         KeyboardInterrupt: The run was interrupted; the message says what is kept.
     """
     n_done, n_evaluations = len(tasks) - len(missing), 0
-    most = f"≤ {sum(task.budget for task in missing):,}"
+    total = f"≤ {sum(task.budget for task in missing):,}"
     with (
         lock_folder(folder),
-        progress_bar(len(tasks), "runs", quiet, f"of {most} evaluations", above=above) as progress,
+        progress_bar(len(tasks), "runs", quiet, f"of {total} evaluations", above=above) as progress,
     ):
         bar = progress.tasks[0]
         progress.update(bar.id, completed=n_done)

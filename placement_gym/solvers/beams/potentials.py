@@ -67,12 +67,12 @@ class Potentials(NamedTuple):
         ms = np.where(np.isfinite(frontier.ms), frontier.ms, 0.0)
         intervals, unary = assign_cuts(frontier, cuts, sets, ms)
         reading = np.stack([one.reading[frontier.read_index] for one in sets])
-        for j, one in enumerate(sets):
+        for j, group in enumerate(sets):
             # By the program's rows, a task pays for its first constraint, what it reads, its
             # device's load and its memory.
-            entering = one.first[frontier.order] + sum_readings(frontier, reading[j])
-            unary[j] += (entering[:, None] + one.load) * ms
-            unary[j] += one.memory * frontier.held[:, None] + price
+            entering = group.first[frontier.order] + sum_readings(frontier, reading[j])
+            unary[j] += (entering[:, None] + group.load) * ms
+            unary[j] += group.memory * frontier.held[:, None] + price
         unary[:, ~np.isfinite(frontier.ms)] = np.inf
         limits = np.where(np.isfinite(problem.limits_bytes), problem.limits_bytes, 0.0)
         # A value for each assignment of devices to the live slots: few slots keep this small.

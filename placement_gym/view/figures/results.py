@@ -16,7 +16,8 @@ from placement_gym.base.ratios import interval
 from placement_gym.base.texts import escape_figure_text, format_ms
 from placement_gym.view.figures.style import COLOURS, WITHIN
 
-MOST_LINES = 8
+MAX_LINES = 8
+"""Lines of a figure: ours."""
 REST = "the others"
 DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 MARKERS = "osD^vPX*"
@@ -46,13 +47,13 @@ def choose_looks(labels: Sequence[str]) -> dict[str, Look]:
                 "ms": 4.5,
                 "markevery": (0.03 + 0.012 * index, 0.12),
                 "lw": 1.5,
-                "zorder": 3 + 0.1 * (MOST_LINES - index),
+                "zorder": 3 + 0.1 * (MAX_LINES - index),
             },
         )
-        for index, label in enumerate(labels[:MOST_LINES])
+        for index, label in enumerate(labels[:MAX_LINES])
     }
     grey = Look(True, {"color": WITHIN, "lw": 0.8, "zorder": 1})
-    return looks | dict.fromkeys(labels[MOST_LINES:], grey)
+    return looks | dict.fromkeys(labels[MAX_LINES:], grey)
 
 
 def draw_comparison(
@@ -90,9 +91,9 @@ def draw_comparison(
     colours = [COLOURS[2] if yes else COLOURS[0] for yes in won]
     # The axis holds every gain and limit, but of losses only as much as leaves gains readable.
     furthest = max([1.0, *ends[:, 1], *(limits or {}).values()])
-    shown = max(LOSS_PER_GAIN * (furthest - 1.0), SMALLEST_LOSS)
-    least = min(1.0, float(ends[:, 0].min())) - 0.06 * shown
-    nearest = max(0.0, 1.0 - shown, least)
+    span = max(LOSS_PER_GAIN * (furthest - 1.0), SMALLEST_LOSS)
+    lower = min(1.0, float(ends[:, 0].min())) - 0.06 * span
+    nearest = max(0.0, 1.0 - span, lower)
     room = max(furthest - nearest, SMALLEST_LOSS / 2)
     axes.barh(position, speedup - 1.0, left=1.0, color=colours, height=0.7)
     # What is cut off gets an arrow at the edge instead of a point.
@@ -168,19 +169,19 @@ def draw_best_so_far(
     searched = [row for row in rows if row["curve"]]
     budget = max([1, *(row["evaluations"] for row in searched)])
     looks = choose_looks(list(dict.fromkeys(row["label"] for row in searched)))
-    named = set[str]()
+    labels = set[str]()
     for row in searched:
         label = row["label"]
-        evaluations, best = ([point[at] for point in row["curve"]] for at in (0, 2))
+        evaluations, best = ([point[column] for point in row["curve"]] for column in (0, 2))
         name = REST if looks[label].rest else escape_figure_text(label)
         axes.plot(
             [*evaluations, budget],
             [*best, best[-1]],
             drawstyle="steps-post",
-            label=None if name in named else name,
+            label=None if name in labels else name,
             **looks[label].line,
         )
-        named.add(name)
+        labels.add(name)
     for name, value in (limits or {}).items():
         axes.axhline(value, **LIMIT_DASHES)
         at_edge = axes.get_yaxis_transform()

@@ -13,7 +13,7 @@ import pytest
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.progress import show_waiting
 from placement_gym.bench.report.announcement import estimate_minutes, warn_if_busy
-from placement_gym.bench.report.live_table import BASE, WIDTH, Line, draw_strip
+from placement_gym.bench.report.live_table import BASE, STRIP_WIDTH, Line, draw_strip
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.study.task import Task
 from placement_gym.cli.main import main
@@ -141,9 +141,9 @@ def test_an_estimate_grows_with_budgets_and_latencies() -> None:
 
 def test_a_strip_has_a_common_scale_and_shows_where_one_is() -> None:
     strip = draw_strip(np.array([0.5, 0.5, 0.5, 0.5, 1.5]), 0.5, 1.5)
-    assert len(strip) == WIDTH
+    assert len(strip) == STRIP_WIDTH
     assert (strip[0], strip[-1]) == ("\N{BLACK CIRCLE}", "\N{MIDDLE DOT}")
-    assert strip[WIDTH // 2] == BASE
+    assert strip[STRIP_WIDTH // 2] == BASE
     faster = draw_strip(np.array([2.0]), 1.0, 2.0)
     assert (faster[0], faster[-1]) == (BASE, "\N{MIDDLE DOT}")
 
