@@ -11,7 +11,7 @@ from rich.console import Console, Group, RenderableType
 from placement_gym.backends.verdicts import DISTURBED_WIN, NO, UNDECIDED, WITHIN_NOISE, YES
 from placement_gym.base.fitted_table import Column, FittedTable, FittedText
 from placement_gym.base.ratios import format_noise, format_ratio
-from placement_gym.base.texts import join_words
+from placement_gym.base.texts import format_bytes, join_words
 from placement_gym.cli.options import print_json
 
 Document = Mapping[str, Any]
@@ -165,8 +165,8 @@ def describe_held(document: Document) -> list[FittedText]:
     )
     return [
         FittedText(
-            f"{document['plan']}: {device} holds {used_bytes / 1e6:.3g} MB, and "
-            f"{weight_bytes / 1e6:.3g} MB "
+            f"{document['plan']}: {device} holds {format_bytes(used_bytes)}, and "
+            f"{format_bytes(weight_bytes)} "
             "of weights were placed there"
         )
         for device, weight_bytes, used_bytes in values
@@ -217,7 +217,7 @@ def memory_tables(document: Document) -> list[FittedTable]:
     if not any(limits):
         return []
     states = any(held["state"] for one in memory["placements"].values() for held in one)
-    unit = "MB of weights + cache" if states else "MB of weights"
+    unit = "weights + cache" if states else "weights"
     labels_shown = [label for label in BEFORE if label in memory["placements"]]
     labels = list(dict.fromkeys([*labels_shown, document["plan"]]))
     columns = [
@@ -239,11 +239,11 @@ def memory_tables(document: Document) -> list[FittedTable]:
 def show_limit(device: Document) -> str:
     """Describe what fits on a device or its pool, and what an integrated device reports."""
     limit, reported = device["limit_bytes"], device["reported_bytes"]
-    words = [] if limit is None else [f"{limit / 1e6:.1f}"]
+    words = [] if limit is None else [format_bytes(limit)]
     if limit is not None and device["pool"]:
         words[0] += f" in {device['pool']}"
     if reported is not None:
-        words.append(f"{reported / 1e6:.1f} reported")
+        words.append(f"{format_bytes(reported)} reported")
     return ", ".join(words) or "none"
 
 
@@ -258,11 +258,11 @@ def describe_scenario(row: Document) -> str:
 def show_held(
     held: Sequence[Document], devices: Sequence[Document], position: int, states: bool
 ) -> str:
-    """Megabytes of weights and, where any device has it, of state; marked beyond the limit."""
+    """Bytes of weights and, where any device has it, of state; marked beyond the limit."""
     own_bytes, device = held[position], devices[position]
-    text = f"{own_bytes['weights'] / 1e6:.1f}"
+    text = format_bytes(own_bytes["weights"])
     if states:
-        text += f" + {own_bytes['state'] / 1e6:.1f}"
+        text += f" + {format_bytes(own_bytes['state'])}"
     sharing = [
         device_bytes["weights"] + device_bytes["state"]
         for device_bytes, other in zip(held, devices, strict=True)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
-from placement_gym.base.files import write_text
+from placement_gym.base.json_file import JsonFile
 from placement_gym.base.ratios import UNMEASURABLE, format_ratio
 from placement_gym.base.texts import join_words
 from placement_gym.graph.operators import OpGraph
@@ -31,7 +29,7 @@ class PlacementMismatchError(UserError):
 
 
 @dataclass(frozen=True)
-class Placement:
+class Placement(JsonFile):
     """The device of each unit of one model.
 
     Attributes:
@@ -44,6 +42,9 @@ class Placement:
         scenario: Of a model with state, else empty.
         data_shapes: Sizes of inputs with dynamic dimensions in the measurement.
     """
+
+    kind: ClassVar = "a placement file"
+    indent: ClassVar = 1
 
     model: str
     fingerprint: str
@@ -141,38 +142,8 @@ class Placement:
             **{key: value for key, value in request.items() if value},
         }
 
-    def save(self, path: str | Path, follow: bool = True) -> None:
-        """Write the placement as JSON.
-
-        Args:
-            path: The file.
-            follow: Whether a link stays a link and its target is replaced.
-
-        Raises:
-            FileError: It cannot be written; the file that was there is unchanged.
-        """
-        write_text(path, json.dumps(self.to_json(), indent=1) + "\n", follow)
-
     @classmethod
-    def load(cls, path: str | Path) -> Placement:
-        """Read a placement that ``save`` wrote.
-
-        Raises:
-            FileError: The file cannot be read.
-            UserError: It is not a placement file, or of another format; the message names the
-                field.
-        """
-        from placement_gym.base.schemas.reading import load_valid
-
-        return load_valid(path, cls.of_json, "a placement file")
-
-    @classmethod
-    def of_json(cls, values: Any) -> Placement:
-        """The inverse of ``to_json``.
-
-        Raises:
-            UserError: The contents are not valid; the message names the field.
-        """
+    def of_json(cls, values: Any) -> Self:
         from placement_gym.base.schemas.files import PlacementFields
         from placement_gym.base.schemas.reading import check, check_format
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.base.errors import UserError
-from placement_gym.base.texts import join_words
+from placement_gym.base.texts import format_bytes, join_words
 from placement_gym.graph.submodels import acyclic_submodels
 from placement_gym.graph.units import Units
 from placement_gym.hardware.devices import DeviceSpec, is_testbed
@@ -233,13 +233,12 @@ class Problem:
         full_groups = np.flatnonzero(group_bytes > limits)
         if not len(full_groups):
             return ""
-        limit = (
-            f"{limits[full_groups[0]] / 1e6:.1f} MB, not {group_bytes[full_groups[0]] / 1e6:.1f}"
-        )
-        names = [self.device_names[device] for device in self.memory.members(full_groups[0])]
+        group = full_groups[0]
+        limit = f"{format_bytes(limits[group])}, not {format_bytes(group_bytes[group])}"
+        names = [self.device_names[device] for device in self.memory.members(group)]
         if len(names) == 1:
             return f"{names[0]} holds {limit}"
-        pool = self.devices[self.memory.members(full_groups[0])[0]].memory_pool
+        pool = self.devices[self.memory.members(group)[0]].memory_pool
         return f"{join_words(names)} hold {limit} (memory pool {pool!r})"
 
     def where_supported(self, assignment: IntArray) -> IntArray:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from placement_gym.backends.failures import EngineFailureError, Kind
+from placement_gym.base.texts import format_bytes
 from placement_gym.hardware.machine import load_plugin
 from placement_gym.problem.problem import Problem
 
@@ -80,7 +81,7 @@ def check_held(
         if weight_bytes and used_bytes == 0:
             raise EngineFailureError(
                 Kind.INFEASIBLE,
-                f"{name} holds nothing, though {weight_bytes / 1e6:.3g} MB of weights are on "
-                "it: OpenVINO ran them on another device. Some versions do so with two GPUs in one "
+                f"{name} holds nothing, though {format_bytes(weight_bytes)} of weights were placed "
+                "on it: OpenVINO ran them elsewhere. Some versions do so with two GPUs in one "
                 f"HETERO: place on one of them, or use Pipeline, which compiles {name} by itself",
             )

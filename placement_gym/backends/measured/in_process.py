@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from placement_gym.backends.failures import EngineFailureError, Kind, check_values, classify
+from placement_gym.backends.failures import check_values, classify
 from placement_gym.backends.measured import counters, hetero
 from placement_gym.backends.measured.candidate import (
     Compilation,
@@ -26,26 +24,15 @@ from placement_gym.backends.measured.health import mark_busy
 from placement_gym.backends.measured.lock import measurement_lock
 from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.operator_errors import measure_operator_errors
-from placement_gym.backends.measured.outputs import (
-    check_expected,
-    compare_outputs,
-    describe_unsteady,
-    error_of_steady,
-    find_steady,
-)
+from placement_gym.backends.measured.reference_outputs import ReferenceOutputs
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.throughput import PipelineCompiler, time_stages
 from placement_gym.backends.measured.timing import Arm, Race, warm_up
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.backends.measured.tolerance import find_tolerance, measure_rounding
-from placement_gym.backends.pipeline.stage import compile_on
 from placement_gym.backends.protocol import Measurement
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import EngineError, UserError
-from placement_gym.graph.quantization import without_integer_kernels
 from placement_gym.hardware.machine import register
-from placement_gym.models.random_operators import find_random
-from placement_gym.models.shared_constants import separate_constants, shared_constants
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 
@@ -94,11 +81,11 @@ class MeasuredBackend(MeasuringBackend):
         self.model = model
         self.remeasure_elsewhere = remeasure_elsewhere
         self.reporter = reporter or Reporter()
-        self.stated_tolerance = tolerance
         self.request = problem.units.graph.request
         self.steps = self.request.sample_inputs(model)
         self.references: dict[str, CompiledPlacement] = {}
         self.reference_times_ms: dict[str, float] = {}
+        self.reference_outputs = ReferenceOutputs(self, tolerance)
         self.owner = os.getpid()
         register(core, problem.devices)
 
@@ -156,6 +143,11 @@ class MeasuredBackend(MeasuringBackend):
         )
         measure_s = perf_counter() - start_s
         return check_values(summarize(candidate.summarize(), race, 1, self.problem, measure_s))
+
+    def with_protocol(self, protocol: TimingProtocol) -> Self:
+        other = super().with_protocol(protocol)
+        other.reference_outputs = self.reference_outputs.of(other)
+        return other
 
     def with_problem(self, problem: Problem) -> MeasuredBackend:
         split = "auto" if self.alias else "hetero"
@@ -227,11 +219,7 @@ class MeasuredBackend(MeasuringBackend):
             UserError: The reference device computes the model wrong.
         """
         candidate = self.compile(assignment)
-        outputs = candidate.outputs()
-        difference = compare_outputs(outputs, self.expected_outputs, self.tolerance, self.steady)
-        if difference:
-            self.check_shared_constants(outputs)
-            raise EngineFailureError(Kind.INFEASIBLE, difference)
+        self.reference_outputs.check(candidate.outputs())
         return candidate
 
     def output_error(self, assignment: IntArray) -> float:
@@ -241,10 +229,7 @@ class MeasuredBackend(MeasuringBackend):
                 outputs = self.compile(assignment).outputs()
             except Exception as error:
                 raise classify(error) from error
-        difference = error_of_steady(outputs, self.expected_outputs, self.steady)
-        if difference > self.tolerance:
-            self.check_shared_constants(outputs)
-        return difference
+        return self.reference_outputs.find_error(outputs)
 
     def operator_errors(self, device: int, selected: IntArray) -> FloatArray:
         if not self.request.separable:
@@ -261,23 +246,13 @@ class MeasuredBackend(MeasuringBackend):
             return compile_candidate(self, assignment)
         return self.pipelines.compile(assignment, self.protocol.requests, self.protocol.window)
 
-    @cached_property
+    @property
     def tolerance(self) -> float:
-        devices = self.problem.devices
-        return self.stated_tolerance or find_tolerance(self.model, devices, self.measure_rounding)
+        return self.reference_outputs.tolerance
 
-    def measure_rounding(self) -> float | None:
-        """Measure the error of rounding on the reference device; None where that cannot be done."""
-        if not self.request.separable:
-            return None
-        self.reporter.beat("measuring what rounding costs")
-        device = self.problem.devices[self.problem.reference_device]
-        register(self.core, [device])
-        request, exact = (
-            compile_on(self.core, model, device, "the model").create_infer_request()
-            for model in (self.model, without_integer_kernels(self.model))
-        )
-        return measure_rounding(request, exact, self.steps[0])
+    @property
+    def steady(self) -> list[bool]:
+        return self.reference_outputs.steady
 
     @cached_property
     def pipelines(self) -> PipelineCompiler:
@@ -293,78 +268,9 @@ class MeasuredBackend(MeasuringBackend):
             self.references[objective] = self.compile(placement)
         return self.references[objective]
 
-    @cached_property
-    def expected_outputs(self) -> list[NDArray[Any]]:
-        """The outputs of the reference device, which every placement has to reproduce.
-
-        Raises:
-            UserError: They are not finite, so that nothing can be compared with them.
-        """
-        outputs = self.reference.outputs()
-        check_expected(outputs)
-        return outputs
-
-    @cached_property
-    def steady(self) -> list[bool]:
-        """(n_outputs,) whether the reference device computes an output again."""
-        expected = self.expected_outputs
-        self.reference.run()
-        steady = find_steady(self.reference.outputs(), expected, self.tolerance)
-        if all(steady):
-            return steady
-        # A generator with a seed continues its sequence from run to run and restarts it in each
-        # compilation, so that a second compilation tells it from a generator without a seed.
-        outputs = self.compile(self.problem.single(self.problem.reference_device)).outputs()
-        steady = find_steady(outputs, expected, self.tolerance)
-        if not all(steady):
-            warnings.warn(describe_unsteady(steady, find_random(self.model)), stacklevel=2)
-        return steady
-
-    def check_shared_constants(self, outputs: list[NDArray[Any]]) -> None:
-        """Compare the reference device with itself on a copy of the model without shared constants.
-
-        Args:
-            outputs: Those of a placement that differ from the reference's.
-
-        Raises:
-            UserError: The outputs differ, so that placements cannot be compared with them.
-        """
-        if self.separate_outputs is None:
-            return
-        error = error_of_steady(self.separate_outputs, self.expected_outputs, self.steady)
-        if error <= self.tolerance:
-            return
-        reference = self.problem.device_names[self.problem.reference_device]
-        agrees = error_of_steady(outputs, self.separate_outputs, self.steady) <= self.tolerance
-        raise UserError(
-            f"{reference} computes the model wrong, and placements cannot be compared with it: its "
-            f"outputs change by {error:.1e} relative if operators that read one constant, such as "
-            f"{shared_constants(self.model)[0]!r}, each have their own"
-            f"{', and those of the placement agree with the latter' if agrees else ''}. Save the "
-            "model with separate constants, and use that file: ov.save_model("
-            "placement_gym.models.separate_constants(ov.Core().read_model(FILE)), NEW_FILE)"
-        )
-
-    @cached_property
-    def separate_outputs(self) -> list[NDArray[Any]] | None:
-        """The reference device's outputs on a model without shared constants.
-
-        None if the model shares none, or if the copy does not run.
-        """
-        if not shared_constants(self.model):
-            return None
-        self.reporter.beat("computing with separate constants")
-        device = self.problem.devices[self.problem.reference_device]
-        register(self.core, [device])
-        separate = separate_constants(self.model)
-        with suppress(RuntimeError, EngineError):
-            request = compile_on(self.core, separate, device, "a copy").create_infer_request()
-            return self.request.start(request, self.steps, self.reporter.beat).outputs()
-        return None
-
     def check_reference(self) -> None:
         try:
-            _ = self.reference, self.expected_outputs, self.steady
+            _ = self.reference, self.reference_outputs.expected, self.steady
         except UserError:
             raise
         except Exception as error:
@@ -403,5 +309,4 @@ class MeasuredBackend(MeasuringBackend):
     def close(self) -> None:
         """Drop the compiled reference and its outputs."""
         self.references.clear()
-        for name in ("expected_outputs", "steady", "separate_outputs"):
-            self.__dict__.pop(name, None)
+        self.reference_outputs.forget()

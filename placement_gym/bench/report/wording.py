@@ -23,7 +23,9 @@ INFEASIBLE = (
     "share of the evaluations whose placement did not fit or run; in brackets, of those "
     "whose placement did not fit as proposed and was repaired first"
 )
-MISFIT = re.compile(r".+ holds? (?P<limit>[\d.]+) MB, not (?P<needed>[\d.]+)( \(.+\))?")
+MISFIT = re.compile(
+    r".+ holds? (?P<limit>[\d.]+) (?P<unit>\w+), not (?P<needed>[\d.]+)( (?P<own>\w+))?( \(.+\))?"
+)
 """The failure of a placement that exceeds a limit; see ``Problem.over_limit``."""
 Rows = Sequence[Json]
 
@@ -33,8 +35,13 @@ def describe_misfit(error: str) -> str:
     match = MISFIT.fullmatch(error)
     if match is None:
         return ""
-    limit, needed = (f"{float(mb):.0f}" if float(mb) >= 10 else mb for mb in match.groups()[:2])
-    return f"does not fit, {limit} of {needed} MB"
+    limit, needed = (
+        f"{float(size):.0f}" if float(size) >= 10 else size
+        for size in match.group("limit", "needed")
+    )
+    unit, needed_unit = match["unit"], match["own"] or match["unit"]
+    limit = limit if unit == needed_unit else f"{limit} {unit}"
+    return f"does not fit, {limit} of {needed} {needed_unit}"
 
 
 def is_misfit(row: Json) -> bool:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray, round_significant
 from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.base.files import compute_checksum, write_text
+from placement_gym.base.files import compute_checksum
+from placement_gym.base.json_file import JsonFile
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units
 
@@ -23,8 +23,6 @@ MIN_MS = 1e-250
 """Smallest positive time: products of smaller ones become denormal numbers, which lose digits, and
 with them every bound of a solver."""
 UNITS = ("MB", "ms")
-MAX_MEGABYTES = 1024
-"""Of a file: ours, so that a wrong file does not fill the memory."""
 MAX_SUM = float(2**62)
 """Largest sum of the bytes, times or sizes of a table: int64 holds twice as much."""
 
@@ -34,7 +32,7 @@ class CostMismatchError(UserError):
 
 
 @dataclass(frozen=True, eq=False)
-class CostTable:
+class CostTable(JsonFile):
     """Costs of one operator graph on some devices, in milliseconds.
 
     Attributes:
@@ -61,6 +59,9 @@ class CostTable:
         ValueError: Shapes do not fit together, a cost is negative or not finite, or the unit is
             unknown.
     """
+
+    kind: ClassVar = "a valid cost table"
+    max_megabytes: ClassVar = 1024
 
     source: str
     graph: str
@@ -232,34 +233,8 @@ class CostTable:
         }
         return values | {"checksum": compute_checksum(values)}
 
-    def save(self, path: str | Path) -> None:
-        """Write the table as one JSON file, rows in the order of ``operators``.
-
-        Raises:
-            FileError: It cannot be written; the file that was there is unchanged.
-        """
-        write_text(path, json.dumps(self.to_json()) + "\n", follow=True)
-
     @classmethod
-    def load(cls, path: str | Path) -> CostTable:
-        """Read a table that ``save`` wrote.
-
-        Raises:
-            FileError: The file cannot be read.
-            UserError: It is not a valid cost table, or has an unknown format; the message names
-                the field.
-        """
-        from placement_gym.base.schemas.reading import load_valid
-
-        return load_valid(path, cls.of, "a valid cost table", MAX_MEGABYTES)
-
-    @classmethod
-    def of(cls, values: Any) -> CostTable:
-        """The inverse of ``to_json``.
-
-        Raises:
-            UserError: The contents are not valid; the message names the field.
-        """
+    def of_json(cls, values: Any) -> Self:
         from placement_gym.base.schemas.files import CostFields
         from placement_gym.base.schemas.reading import check, check_format
 

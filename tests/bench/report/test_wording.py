@@ -176,6 +176,9 @@ def test_report_counts_doubtful_runs_and_names_a_reason() -> None:
     [
         ("CPU_FAST holds 51.1 MB, not 102.1", "does not fit, 51 of 102 MB"),
         ("GPU holds 0.3 MB, not 12.5", "does not fit, 0.3 of 12 MB"),
+        ("GPU holds 0.3 MB, not 12.5 MB", "does not fit, 0.3 of 12 MB"),
+        ("GPU holds 4.2 kB, not 12.5 MB", "does not fit, 4.2 kB of 12 MB"),
+        ("GPU holds 64 B, not 4.2 kB (memory pool 'x')", "does not fit, 64 B of 4.2 kB"),
         ("A and B hold 51.0 MB, not 99.8 (memory pool 'x')", "does not fit, 51 of 100 MB"),
         ("RuntimeError: the device caught fire", ""),
         ("", ""),
