@@ -193,6 +193,7 @@ def restore(model: Algorithm, path: str | Path) -> Algorithm:
         raise
     except UserError as error:
         raise UserError(f"{path} does not match this model, or its settings: {error}") from error
+    # From here on nothing can fail: the model changes as a whole.
     policy.load_state_dict(weights)
     state = policy.optimizer.state_dict()
     policy.optimizer.load_state_dict({**state, "state": moments})

@@ -50,6 +50,7 @@ def run_agent(
     budgeted = BudgetedBackend(base.backend, budget, on_evaluation)
     row = start_row(bench_env, agent, seed, budget)
     repair = decide_repair(bench_env, agent)
+    # Starts belong to one run: the row names the start that its finalist equals.
     base.starts = {}
     try:
         with base.with_backend(budgeted, repair, budgeted.note_repairs):
@@ -107,6 +108,7 @@ def run_search(
     candidate only if the agent has evaluated nothing itself. An agent that answers with its best
     evaluated placement has an attribute ``greedy``, which predicts the greedy one.
     """
+    # Making an agent may already evaluate placements, which count.
     policy = agent.make(bench_env.env, row.seed)
     ended_early = False
     if agent.learns and hasattr(policy, "learn"):

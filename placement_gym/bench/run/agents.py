@@ -167,6 +167,7 @@ def check_labels(agents: Sequence[AgentSpec]) -> None:
     Raises:
         UserError: Two agents have the same label.
     """
+    # Labels, not names: one agent with two settings is two rows of a table.
     counts = Counter(agent.label for agent in agents)
     duplicates = sorted(label for label, count in counts.items() if count > 1)
     if duplicates:
@@ -260,6 +261,8 @@ def import_attribute(target: str) -> Any:
     try:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
+        # A package of the same name elsewhere is the usual reason, and invisible in Python's
+        # message.
         origin = describe_origin(module.partition(".")[0])
         is_missing = (
             isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]
