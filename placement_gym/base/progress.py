@@ -123,6 +123,11 @@ def show_waiting(text: str) -> None:
         task.fields["waiting"] = text
 
 
+def is_bar_shown() -> bool:
+    """Return whether this thread has a bar, be it a quiet one."""
+    return SHOWN.get() is not None
+
+
 def show_step(text: str) -> None:
     """Show the present step on the bar of this thread, if any."""
     task = SHOWN.get()

@@ -54,41 +54,37 @@ def group_by_model(
         stages: See ``compile_stages``; none holds parts of two models.
         outputs: (n_outputs,) the stage and its output that each output of ``model`` is.
     """
-    stateful = is_stateful(model)
-    if not graph.models:
-        alone, inputs = Member(graph.model), tuple(range(len(model.inputs)))
-        parts = tuple(stages), tuple(outputs), inputs, InputReader(model)
-        return [ModelPipeline(alone, *parts, stateful)]
-    return [take_model(model, member, stages, outputs, stateful) for member in graph.models]
+    # A model that is no union has no name before those of its operators.
+    prefixes = {member: f"{member.name}/" for member in graph.models} or {Member(graph.model): ""}
+    return [
+        take_model(model, member, prefix, stages, outputs) for member, prefix in prefixes.items()
+    ]
 
 
 def take_model(
     model: ov.Model,
     member: Member,
+    prefix: str,
     stages: Sequence[Stage],
     outputs: Sequence[Port],
-    stateful: bool,
 ) -> ModelPipeline:
-    """One model of a union, its stages and inputs numbered without the others."""
-    prefix = f"{member.name}/"
-    indices = [i for i, stage in enumerate(stages) if stage.operators[0].startswith(prefix)]
+    """One model, its stages and inputs numbered without the others of a union."""
+    own = [i for i, stage in enumerate(stages) if stage.operators[0].startswith(prefix)]
     names = [node.get_friendly_name() for node in model.get_parameters()]
     inputs = [index for index, name in enumerate(names) if name.startswith(prefix)]
 
     def renumber(port: Port) -> Port:
         giver, index = port
-        return (
-            (giver, inputs.index(index)) if giver == WHOLE_MODEL else (indices.index(giver), index)
-        )
+        return (giver, inputs.index(index)) if giver == WHOLE_MODEL else (own.index(giver), index)
 
     return ModelPipeline(
         member,
         tuple(
             replace(stages[i], sources=tuple(renumber(port) for port in stages[i].sources))
-            for i in indices
+            for i in own
         ),
-        tuple(renumber(port) for port in outputs if port[0] in indices),
+        tuple(renumber(port) for port in outputs if port[0] in own),
         tuple(inputs),
         InputReader(model, prefix),
-        stateful,
+        is_stateful(model),
     )
