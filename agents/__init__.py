@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from agents.options import check_options
-from placement_gym.base.errors import unknown_name
+from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.base.lazy import export_lazily
 
 if TYPE_CHECKING:
@@ -68,6 +68,18 @@ AGENTS: dict[str, str] = {
 }
 TRAINED = ("gdp", "graph-groups", "placeto")
 """Agents that ``make_trainer`` makes."""
+REPLACED: dict[str, str] = {
+    "alpha-expansion": "milp",
+    "call-milp": "greedy-fill",
+    "cross-entropy": "post",
+    "list-sampling": "search",
+    "m-topo": "fill-in-order",
+    "multilevel": "search",
+    "neighbourhood": "search",
+    "sequential": "search",
+    "shortest-path": "milp",
+}
+"""Former agents, and the one that took the place of each."""
 
 
 def make(name: str, env: Any, seed: int = 0, **options: Any) -> Any:
@@ -92,7 +104,7 @@ def make(name: str, env: Any, seed: int = 0, **options: Any) -> Any:
             nearest name.
     """
     if name not in AGENTS:
-        raise unknown_name("agent", name, AGENTS)
+        raise unknown_agent(name)
     module, _, attribute = AGENTS[name].partition(":")
     factory = getattr(import_module(module), attribute)
     check_options(name, factory, options)
@@ -120,3 +132,10 @@ def make_trainer(name: str, seed: int = 0, **options: Any) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+def unknown_agent(name: str) -> UserError:
+    """The error for a name that no agent has: what took its place, or the nearest one."""
+    if name in REPLACED:
+        return UserError(f"agent {name!r} is gone: {REPLACED[name]!r} took its place")
+    return unknown_name("agent", name, AGENTS)

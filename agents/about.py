@@ -187,11 +187,11 @@ def describe_goal(name: str) -> str:
     (objective,) = about.objectives
     (other,) = set(OBJECTIVES) - {objective}
     schedules = " or ".join(about.model)
-    found = f"exactly for {about.optimum}" if about.optimum else "approximately"
+    quality = f"exactly for {about.optimum}" if about.optimum else "approximately"
     heuristic = (
         "" if not OBJECTIVES[objective].serial else " Under other schedules it is a heuristic."
     )
     return (
-        f"Places for {objective} by its own model of schedule {schedules}, {found}.{heuristic} "
+        f"Places for {objective} by its own model of schedule {schedules}, {quality}.{heuristic} "
         f"For {other} it refuses: {SUBSTITUTES[other]} is accepted there."
     )

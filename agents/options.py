@@ -56,46 +56,48 @@ def list_options(factory: Callable[..., Any]) -> set[str]:
 
 def list_settings(kind: type) -> set[str]:
     """The parameters of a class, and of its bases as long as it hands keywords on to them."""
-    found: set[str] = set()
-    for one in kind.__mro__:
-        if "__init__" in vars(one):
-            named, hands_on = read_parameters(vars(one)["__init__"])
-            found |= named
+    settings: set[str] = set()
+    for base in kind.__mro__:
+        if "__init__" in vars(base):
+            named, hands_on = read_parameters(vars(base)["__init__"])
+            settings |= named
             if not hands_on:
                 break
-    return found - set(getattr(kind, "fixed_settings", ()))
+    return settings - set(getattr(kind, "fixed_settings", ()))
 
 
 def read_parameters(function: Callable[..., Any]) -> tuple[set[str], bool]:
     """Names of parameters, and whether there are further keywords."""
     parameters = inspect.signature(function).parameters.values()
     various = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    named = {one.name for one in parameters if one.kind not in various}
-    return named, any(one.kind is one.VAR_KEYWORD for one in parameters)
+    named = {parameter.name for parameter in parameters if parameter.kind not in various}
+    return named, any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
 
 
 def check_options(
-    agent: str, factory: Callable[..., Any], given: Collection[str], further: Collection[str] = ()
+    agent: str, factory: Callable[..., Any], options: Collection[str], further: Collection[str] = ()
 ) -> None:
     """Raise unless a factory takes all options that are given.
 
     Args:
         agent: Its name.
         factory: The factory.
-        given: Names of options.
+        options: Names of options.
         further: Options that the caller takes itself.
 
     Raises:
         UserError: It does not; the message suggests the nearest name and lists all.
     """
-    if not given:
+    if not options:
         return
-    known = list_options(factory).union(further)
-    for option in given:
-        if option not in known:
+    available = list_options(factory).union(further)
+    for option in options:
+        if option not in available:
             other = OTHER_NAMES.get(option)
-            near = f"; did you mean {other!r}?" if other in known else suggest(option, known)
-            listed = ", ".join(sorted(known)) or "none"
+            near = (
+                f"; did you mean {other!r}?" if other in available else suggest(option, available)
+            )
+            option_list = ", ".join(sorted(available)) or "none"
             raise UserError(
-                f"agent {agent!r} has no option {option!r}{near or ';'} it has {listed}"
+                f"agent {agent!r} has no option {option!r}{near or ';'} it has {option_list}"
             )

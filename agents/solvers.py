@@ -46,8 +46,8 @@ def solve(env: gym.Env[Any, Any], name: str, solver: Solver) -> FixedPlacement:
     base = placement_env(env, joint=name == "heft")
     check_objective(name, base.objective)
     check_pools(name, base.problem, base.objective)
-    found = solver(base.problem, base.cost_table())
-    placement = assignment_of(found) if isinstance(found, Solution) else found
+    assignment = solver(base.problem, base.cost_table())
+    placement = assignment_of(assignment) if isinstance(assignment, Solution) else assignment
     if not base.layout.alone:
         placement = extend_with_rank(base, placement[None], fuse=False)[0]
     return FixedPlacement(placement)

@@ -157,5 +157,5 @@ def find_two_fastest(env: DevicePlacementEnv) -> tuple[int, int]:
     singles = env.singles
     speeds = [m.speedup if m is not None else 0.0 for m in singles.measurements]
     order = sorted(range(len(speeds)), key=lambda device: -speeds[device])
-    others = [device for device in order[1:] if singles.feasible[device]] or order[1:] or order
-    return order[0], others[0]
+    slower = [device for device in order[1:] if singles.feasible[device]] or order[1:] or order
+    return order[0], slower[0]

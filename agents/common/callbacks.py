@@ -68,6 +68,7 @@ class BestPlacementCallback(BaseCallback):
         infos = self.locals["infos"]
         placements = read_placements(self.locals["new_obs"], infos)
         for placement, info in zip(placements, infos, strict=True):
+            # Infeasible placements have the latency of a penalty, which would distort the mean.
             if not info["feasible"]:
                 self.failed += 1
                 continue

@@ -138,6 +138,7 @@ def make_message_layer(kind: Conv, width: int) -> nn.Module:
         if width % HEADS:
             raise UserError(f"hidden must be a multiple of {HEADS} with conv='gat', not {width}")
         return GATConv(width, width // HEADS, HEADS, add_self_loops=False)
+    # GIN aggregates by sum, which needs a perceptron to separate multisets (Xu et al. 2019).
     return GINConv(nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width)))
 
 

@@ -89,6 +89,7 @@ class FollowingDevices:
         # The first unit of a chain of followers chooses for all of it. Pointer doubling finds it in
         # log2(length) operations on whole batches.
         follows = torch.rand_like(uniform) < self.stay.exp()[self.row]
+        # Outside a window nothing is drawn; units there keep their device and lead those inside.
         if self.window is not None and self.base is not None:
             devices, follows = torch.where(self.window, devices, self.base), follows & self.window
         units = torch.arange(devices.shape[1], device=devices.device)

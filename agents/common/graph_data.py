@@ -131,7 +131,7 @@ def compute_norm(values: Tensor) -> float:
 def altered(key: str) -> UserError:
     """The error for an array that a wrapper changes."""
     return UserError(
-        f"a wrapper changes {key!r}, and policies cache graphs by their graph_id: normalise "
+        f"a wrapper changes {key!r} though policies cache graphs by graph_id: normalise "
         "rewards only, by VecNormalize(norm_obs=False); policies scale the features of graphs "
         "themselves"
     )

@@ -30,6 +30,7 @@ class Recent(dict[Key, Value]):
 
     def __setitem__(self, key: Key, value: Value) -> None:
         super().__setitem__(key, value)
+        # Dicts keep insertion order: the first key is the oldest.
         if len(self) > MAX_ENTRIES:
             del self[next(iter(self))]
 

@@ -67,6 +67,7 @@ def add_edges(data: HeteroData, graph: Any, n_devices: int) -> None:
     unit, device = graph.supported[:, :n_devices].nonzero().T
     runs_on.edge_index = torch.stack([unit, device])
     runs_on.edge_attr = graph.unit_ms[unit, device][:, None]
+    # All pairs of devices but those of a device with itself, which transfers nothing.
     source, target = (1 - torch.eye(n_devices)).nonzero().T
     sends_to.edge_index = torch.stack([source, target])
     sends_to.edge_attr = graph.links[0, source, target]

@@ -104,6 +104,8 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
         logits, allowed = self.unit_logits()[None], self.allowed(observation)
         if self.keep is None:
             return Decision(UnitCategorical(logits, mask[:1], None, allowed, row), values)
+        # The prior on the number of groups is added to what is learned, so that a table of zeros
+        # starts with about that many groups in graphs of any size.
         keep = first_keep(mask[:1].sum(), self.options.groups) + self.keep()[None, :, 0]
         leader = self.graphs.batch(observation)[0].leader_slots
         devices = FollowingDevices(logits, keep, leader, mask[:1], allowed, row)

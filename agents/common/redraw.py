@@ -56,6 +56,7 @@ class Redraws:
         base, has_best, mask = (
             tensor.repeat_interleave(MAX_DRAWS, 0) for tensor in (base, has_best, mask)
         )
+        # Without a best placement the window is the whole graph.
         windows = torch.where(has_best[:, None], draw_windows(mask), mask)
         draws = whole.within(windows, base).get_actions()
         differs = (draws != base).any(dim=1).view(-1, MAX_DRAWS)

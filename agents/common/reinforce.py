@@ -149,6 +149,7 @@ class REINFORCE(OnPolicyLearner):
         """See SB3; also decides whether the policy draws windows in this rollout."""
         if isinstance(self.policy, UnitPolicy):
             due = self.redraw is not None and self.num_timesteps >= self.redraw
+            # Proposals come first: they are evaluated as they are, not near a best placement.
             self.redraws = Redraws(self.evaluated.best)
             self.policy.redraws = self.redraws if due and not len(self.policy.proposals) else None
         return super().collect_rollouts(*args, **kwargs)

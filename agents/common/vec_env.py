@@ -71,6 +71,7 @@ class PlacementVecEnv(VecEnv):
         time = round(perf_counter() - self.started, 6)
         for i, info in enumerate(infos):
             info["terminal_observation"] = observations[i]
+            # Episodes end at the horizon by definition, so SB3 must not bootstrap a value there.
             info["TimeLimit.truncated"] = False
             info["episode"] = {"r": float(self.returns[i]), "l": self.lengths, "t": time}
         self.returns[:], self.lengths = 0.0, 0

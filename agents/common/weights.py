@@ -72,6 +72,7 @@ def load_weights(model: Any, weights: str | Path, folder: Path | None = None) ->
     try:
         arrays, _ = read_safetensors(path)
         state = network.state_dict()
+        # Tables of one graph have its shape, and are loaded only if the file has them.
         transferred = {name: weight for name, weight in arrays.items() if transfers(network, name)}
         own_weights = {
             name: weight.numpy() for name, weight in state.items() if not transfers(network, name)

@@ -45,7 +45,7 @@ class Tables(nn.ModuleDict):
         if not len(self):
             return logits
         each = [
-            one + self.get_submodule(f"{graph_id}.{name}")() if str(graph_id) in self else one
-            for graph_id, one in zip(ids, logits, strict=True)
+            logit + self.get_submodule(f"{graph_id}.{name}")() if str(graph_id) in self else logit
+            for graph_id, logit in zip(ids, logits, strict=True)
         ]
         return torch.stack(each)

@@ -76,7 +76,7 @@ class SampledGroups:
         begun = zip(states.steps, states.begins.tolist(), strict=True)
         trees = torch.cat([step.tree + begin for step, begin in begun], dim=1)
         scores = torch.split(networks.score_edges(z, trees), counts)
-        padded = [pad(one, (0, n_slots - len(one))) for one in scores]
+        padded = [pad(score, (0, n_slots - len(score))) for score in scores]
         self.logits = torch.stack(padded) + states.prior[:, None]
         self.valid = torch.arange(n_slots, device=z.device) < row.new_tensor(counts)[:, None]
         self.mask: Tensor | None = None

@@ -19,7 +19,7 @@ class Kind(StrEnum):
     INFEASIBLE = "infeasible"
     """The engine refuses the placement, or computes something else: it always will."""
     TRANSIENT = "transient"
-    """The machine had no memory or time just now, whatever the placement."""
+    """The machine was short of memory or time, independently of the placement."""
     DEAD = "engine dead"
     """The process of the engine ended, or gave no sign of life."""
     INVALID_VALUE = "invalid value"
@@ -86,7 +86,7 @@ class EngineFailureError(EngineError):
 
 
 def classify(error: BaseException) -> EngineFailureError:
-    """The failure that an exception of the engine amounts to, whatever its type."""
+    """Classify any exception of the engine as a failure."""
     if isinstance(error, EngineFailureError):
         return error
     reason = last_line(error)

@@ -13,9 +13,10 @@ from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 
 PENALTY = 10.0
-"""Latency of an infeasible placement, in reference latencies."""
+"""Latency of an infeasible placement in reference latencies: ours."""
 STEEPNESS = 9.0
-"""How often ``PENALTY`` is added to the cost of a placement all of whose bytes are too many."""
+"""Additional penalties of a placement whose bytes are all in excess: ours, so that fewer excess
+bytes are better at every size."""
 OPTIONAL = ("requests", "streams", "models_ms")
 """Fields of some measurements only."""
 
@@ -115,8 +116,8 @@ class Measurement:
             TypeError: A field is missing or unknown.
         """
         arrays = ("memory_bytes", "held_bytes", "models_ms")
-        given = {name: tuple(values[name]) for name in arrays if values.get(name) is not None}
-        return cls(**{**values, **given})
+        tuples = {name: tuple(values[name]) for name in arrays if values.get(name) is not None}
+        return cls(**{**values, **tuples})
 
     @classmethod
     def failed(
@@ -137,13 +138,13 @@ class Measurement:
             excess_bytes: How many of them are beyond a limit.
         """
         latency_ms = PENALTY * reference_ms
-        transfers, moved = traffic
+        transfers, transferred_bytes = traffic
         return cls(
             latency_ms,
             reference_ms,
             latency_ms,
             n_transfers=transfers,
-            transfer_bytes=moved,
+            transfer_bytes=transferred_bytes,
             memory_bytes=memory_bytes,
             excess_bytes=excess_bytes,
             error=error,
@@ -177,8 +178,11 @@ class Batch(NamedTuple):
     @classmethod
     def of(cls, evaluate: Callable[[IntArray], Measurement], assignments: IntArray) -> Batch:
         """Evaluate placements one after another."""
-        found = [evaluate(assignment) for assignment in assignments]
-        return cls(np.array([m.speedup for m in found]), np.array([m.feasible for m in found]))
+        measurements = [evaluate(assignment) for assignment in assignments]
+        return cls(
+            np.array([m.speedup for m in measurements]),
+            np.array([m.feasible for m in measurements]),
+        )
 
 
 class Backend(Protocol):
@@ -222,7 +226,7 @@ class Backend(Protocol):
         ...
 
     def infeasibility(self, assignment: IntArray) -> str:
-        """Why support or memory forbid an assignment, or an empty string; nothing is run."""
+        """Describe why support or memory forbid an assignment; empty if neither does."""
         ...
 
     def excess_shares(self, assignments: IntArray) -> FloatArray:

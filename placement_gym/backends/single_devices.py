@@ -24,7 +24,7 @@ class SingleDeviceResults:
 
     @classmethod
     def of(cls, backend: Backend, anew: bool = False) -> SingleDeviceResults:
-        """Evaluate every device that supports the whole model, ``anew`` or from memory."""
+        """Evaluate every device that supports the whole model; ``anew`` ignores the cache."""
         evaluate = backend.evaluate_ignoring_limits
         if anew and isinstance(backend, CachedBackend):
             evaluate = backend.evaluate_anew
@@ -53,9 +53,9 @@ class SingleDeviceResults:
 
     def of_device(self, device: int) -> Measurement:
         """The measurement of a device that runs the whole model."""
-        found = self.measurements[device]
-        assert found is not None  # as the reference device does, which a Problem chooses
-        return found
+        measurement = self.measurements[device]
+        assert measurement is not None  # as the reference device does, which a Problem chooses
+        return measurement
 
     @cached_property
     def best_speedups(self) -> tuple[float, float]:
@@ -64,15 +64,15 @@ class SingleDeviceResults:
 
     @cached_property
     def warning(self) -> str:
-        """Why it is uncertain which device is the fastest and by how much, or an empty string."""
+        """The warning of the first unreliable measurement; empty if all are reliable."""
         reasons = [m.warning for m in self.measurements if m is not None and m.warning]
         return reasons[0] if reasons else ""
 
     def fastest(self, limited: bool = True) -> Measurement:
         """The measurement of ``best``, or a failed one where no device may run alone."""
         device = self.best(limited)
-        found = None if device is None else self.measurements[device]
-        if found is not None:
-            return found
-        known = next(m for m in self.measurements if m is not None)
-        return Measurement.failed("no single device holds the model", known.reference_ms)
+        measurement = None if device is None else self.measurements[device]
+        if measurement is not None:
+            return measurement
+        any_measurement = next(m for m in self.measurements if m is not None)
+        return Measurement.failed("no single device holds the model", any_measurement.reference_ms)

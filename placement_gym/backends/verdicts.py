@@ -1,4 +1,4 @@
-"""What measurements decide: faster, slower or neither, and which placements are measured again."""
+"""Verdicts of measurements: faster, slower or undecided, and the choice of finalists."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from placement_gym.base.ratios import is_above_one, is_below_one
 
 YES, NO, WITHIN_NOISE = "yes", "no", "within noise"
 """Answers of ``judge``."""
-LEAST_GAIN = 5e-4
-"""A gain that is written as 0.0 % is none."""
+MIN_GAIN = 5e-4
+"""Smallest gain that counts: a smaller one is printed as 0.0 %."""
 CONTENDER_SHARE = 0.8
-"""A measured speed-up below this share of the best one is slower beyond any noise."""
+"""Smallest share of the best measured speed-up for which a placement may still be the fastest:
+ours, beyond the noise of a sample."""
 UNDECIDED = (
     "Whether {} could not be decided: {}. Measure again while nothing else runs on this machine."
 )
@@ -34,7 +35,7 @@ def judge(ratio: float, noise: float, warning: str = "") -> str:
         noise: How far off ``ratio`` may be, as a share: see ``base.ratios``.
         warning: Why the measurement decides nothing, or an empty string.
     """
-    if abs(ratio - 1.0) < LEAST_GAIN:
+    if abs(ratio - 1.0) < MIN_GAIN:
         return NO
     if warning:
         return WITHIN_NOISE
@@ -108,15 +109,17 @@ class Finals:
         looked fastest would be a false win.
         """
         best, speeds = self.singles.best(), self.singles.speedups()
-        rivals = [one for one in speeds if speeds[one] >= CONTENDER_SHARE * max(speeds.values())]
+        rivals = [
+            device for device in speeds if speeds[device] >= CONTENDER_SHARE * max(speeds.values())
+        ]
         if not self.noisy or len(rivals) < 2:
             return best
         placements = [self.problem.single(device) for device in rivals]
         for _ in range(2):
-            found = self.backend.remeasure(placements)
-            if not any(measurement.warning for measurement in found):
+            measurements = self.backend.remeasure(placements)
+            if not any(measurement.warning for measurement in measurements):
                 break
-        return max(zip(found, rivals, strict=True), key=lambda pair: pair[0].speedup)[1]
+        return max(zip(measurements, rivals, strict=True), key=lambda pair: pair[0].speedup)[1]
 
     def choose(self, candidates: Sequence[IntArray]) -> Finalist:
         """Measure every candidate again and return the fastest; where noisy in a new process.
@@ -130,16 +133,16 @@ class Finals:
         Args:
             candidates: Distinct feasible placements.
         """
-        unknown = [one for one in candidates if one.tobytes() not in self.known]
+        unknown = [candidate for candidate in candidates if candidate.tobytes() not in self.known]
         if unknown:
             self.remeasure(unknown)
         finals = [self.known[candidate.tobytes()] for candidate in candidates]
-        chosen = max(finals, key=lambda final: final.speedup_vs_best_single)
-        uncertain = chosen.beats_best_single != NO or chosen.measurement.warning
-        if not (self.noisy and uncertain) or chosen.rechecked:
-            return chosen
-        self.remeasure([chosen.assignment])
-        key = chosen.assignment.tobytes()
+        finalist = max(finals, key=lambda final: final.speedup_vs_best_single)
+        uncertain = finalist.beats_best_single != NO or finalist.measurement.warning
+        if not (self.noisy and uncertain) or finalist.rechecked:
+            return finalist
+        self.remeasure([finalist.assignment])
+        key = finalist.assignment.tobytes()
         self.known[key] = replace(self.known[key], rechecked=True)
         return self.known[key]
 
@@ -151,20 +154,20 @@ class Finals:
         problem, best = self.problem, self.best_single
         reference = problem.single(problem.reference_device)
         single = reference if best is None else problem.single(best)
-        by_key = {one.tobytes(): one for one in (single, *candidates)}
-        known = self.known.get(reference.tobytes())
-        if known is None:
+        by_key = {assignment.tobytes(): assignment for assignment in (single, *candidates)}
+        earlier = self.known.get(reference.tobytes())
+        if earlier is None:
             by_key[reference.tobytes()] = reference
         measured = self.backend.remeasure(list(by_key.values()))
         measurements = dict(zip(by_key, measured, strict=True))
-        if known is None and best is not None and not self.backend.infeasibility(reference):
+        if earlier is None and best is not None and not self.backend.infeasibility(reference):
             measurements = self.choose_faster_single(measurements, reference)
-        wanted = {candidate.tobytes() for candidate in candidates}
-        of_reference = known.measurement if known else measurements[reference.tobytes()]
+        keys = {candidate.tobytes() for candidate in candidates}
+        of_reference = earlier.measurement if earlier else measurements[reference.tobytes()]
         handicap = PENALTY if best is None else 1.0
         for key, measurement in measurements.items():
             speedup = measurement.speedup / of_reference.speedup
-            if key in wanted or key not in self.known:
+            if key in keys or key not in self.known:
                 self.known[key] = Finalist(by_key[key], measurement, speedup, handicap)
 
     def choose_faster_single(
@@ -179,10 +182,11 @@ class Finals:
             measurements: By the bytes of assignments, relative to the best single device so far.
             reference: Its assignment, which may run alone.
         """
-        alone = measurements[reference.tobytes()]
-        if alone.speedup <= 1.0:
+        single_measurement = measurements[reference.tobytes()]
+        if single_measurement.speedup <= 1.0:
             return measurements
         self.best_single = self.problem.reference_device
         return {
-            key: replace(one, reference_ms=alone.latency_ms) for key, one in measurements.items()
+            key: replace(measured, reference_ms=single_measurement.latency_ms)
+            for key, measured in measurements.items()
         }

@@ -83,9 +83,9 @@ class CachedBackend(BackendWrapper):
         return Batch.of(self.evaluate, assignments)
 
     def evaluate_ignoring_limits(self, assignment: IntArray) -> Measurement:
-        known = self.seen.get(assignment.tobytes())
-        if known is not None:
-            return replace(known, cached=True, compile_s=0.0, measure_s=0.0)
+        cached = self.seen.get(assignment.tobytes())
+        if cached is not None:
+            return replace(cached, cached=True, compile_s=0.0, measure_s=0.0)
         return self.evaluate_anew(assignment)
 
     def evaluate_anew(self, assignment: IntArray) -> Measurement:

@@ -1,4 +1,4 @@
-"""Checks of arguments; each error says what was given and what is possible."""
+"""Checks of arguments; each error names the value and the possible ones."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ SPLITS = ("auto", "alias", "hetero")
 EXECUTORS = ("auto", "serial", "processes", "ray")
 
 MAX_INTEGER = 2**62
+"""Largest integer argument: half of int64, so that a sum does not overflow."""
 MAX_HORIZON = 2**31 - 1
+"""Largest horizon: that of int32."""
 MAX_NOISE = 10.0
-"""Of the logarithm of a latency."""
+"""Largest standard deviation of the logarithm of a latency."""
 MAX_NUMBER = 1e12
-"""Larger numbers mean nothing here, and arithmetic with them overflows."""
+"""Largest number of an argument: ours, beyond any meaningful value, and its square is finite in
+f32."""
 T = TypeVar("T")
 
 
@@ -69,18 +72,18 @@ def check_plain_fields(
         may_be_zero: Names of integers that may be 0; all others are at least 1.
         shares: Names of numbers that are at most 1.
     """
-    for one in fields(options):
-        value = getattr(options, one.name)
-        if one.type in (int, "int"):
-            check_integer(one.name, value, 0 if one.name in may_be_zero else 1)
-        elif one.type in (float, "float"):
-            check_not_negative(one.name, value, 1.0 if one.name in shares else MAX_NUMBER)
-        elif one.type in (bool, "bool"):
-            check_flag(one.name, value)
+    for field in fields(options):
+        value = getattr(options, field.name)
+        if field.type in (int, "int"):
+            check_integer(field.name, value, 0 if field.name in may_be_zero else 1)
+        elif field.type in (float, "float"):
+            check_not_negative(field.name, value, 1.0 if field.name in shares else MAX_NUMBER)
+        elif field.type in (bool, "bool"):
+            check_flag(field.name, value)
 
 
 def flat_keywords(**groups: type) -> Callable[[Callable[..., T]], Callable[..., T]]:
-    """Let a function that takes keywords in groups be called with each of them.
+    """Make a function with groups of keywords accept single keywords, too.
 
     Those that are given become an instance of their group. A group may also be given whole, as to
     the constructor of a base class. The ``TypeError`` for an unknown keyword suggests the nearest.
@@ -90,29 +93,29 @@ def flat_keywords(**groups: type) -> Callable[[Callable[..., T]], Callable[..., 
     """
     flat = [
         inspect.Parameter(
-            one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type
         )
         for kind in groups.values()
-        for one in fields(kind)
+        for field in fields(kind)
     ]
 
     def decorate(function: Callable[..., T]) -> Callable[..., T]:
         signature = inspect.signature(function)
-        own = [one for name, one in signature.parameters.items() if name not in groups]
-        known = {one.name for one in (*own, *flat)} - {"self"}
+        own = [parameter for name, parameter in signature.parameters.items() if name not in groups]
+        keywords = {parameter.name for parameter in (*own, *flat)} - {"self"}
 
         @wraps(function)
         def checked(*args: Any, **kwargs: Any) -> T:
             for name in kwargs:
-                if name not in known | set(groups):
+                if name not in keywords | set(groups):
                     raise TypeError(
                         f"{function.__qualname__}() got an unexpected keyword argument "
-                        f"{name!r}{suggest(name, known)}"
+                        f"{name!r}{suggest(name, keywords)}"
                     )
             for name, kind in groups.items():
-                given = {one.name for one in fields(kind)} & set(kwargs)
+                flat_names = {field.name for field in fields(kind)} & set(kwargs)
                 if name not in kwargs:
-                    kwargs[name] = kind(**{key: kwargs.pop(key) for key in given})
+                    kwargs[name] = kind(**{key: kwargs.pop(key) for key in flat_names})
             return function(*args, **kwargs)
 
         checked.__signature__ = signature.replace(parameters=[*own, *flat])  # type: ignore[attr-defined]

@@ -18,6 +18,7 @@ UInt64 = NDArray[np.uint64]
 Int32 = NDArray[np.int32]
 
 POWERS = np.array([float(f"1e{k}") for k in range(-323, 309)])
+"""The powers of ten, each rounded correctly, which ``10.0**k`` is not on every platform."""
 
 
 def round_significant(values: ArrayLike, digits: int) -> FloatArray:

@@ -1,4 +1,4 @@
-"""The package's errors and warnings: those a user can mend, and those of the engine."""
+"""The package's errors and warnings: errors of the user, and failures of the engine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from difflib import get_close_matches
 
 from placement_gym.base.texts import make_lines_printable
 
-FEW_NAMES = 12
+MAX_LISTED_NAMES = 12
+"""Names that an error message lists in full; of more it only suggests the nearest. Ours."""
 
 
 class PlacementGymError(Exception):
@@ -20,7 +21,7 @@ class UserError(PlacementGymError, ValueError):
 
 
 class EngineError(PlacementGymError, RuntimeError):
-    """OpenVINO, a process or the machine refused or failed; the message says what is left to do."""
+    """OpenVINO, a process or the machine refused or failed; the message has the remedy."""
 
 
 class CompileError(EngineError):
@@ -59,19 +60,19 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> UserError:
 
     Args:
         kind: What the name should be, as in ``"reward"``.
-        name: What was given.
+        name: The unknown name.
         known: The names that exist.
     """
     names = sorted(known)
-    listed, near = ", ".join(names), suggest(name, names)
+    name_list, near = ", ".join(names), suggest(name, names)
     if not near:
-        return UserError(f"{kind} must be one of {listed}, not {name!r:.200}")
-    all_names = f" It must be one of {listed}" if len(names) <= FEW_NAMES else ""
+        return UserError(f"{kind} must be one of {name_list}, not {name!r:.200}")
+    all_names = f" It must be one of {name_list}" if len(names) <= MAX_LISTED_NAMES else ""
     return UserError(f"{kind} cannot be {name!r:.200}{near}{all_names}")
 
 
 def suggest(name: object, known: Iterable[str]) -> str:
     """``"; did you mean 'x'?"`` with the nearest known name, or an empty string."""
-    names = {one.lower(): one for one in known}
+    names = {name.lower(): name for name in known}
     nearest = get_close_matches(str(name)[:100].lower(), names, n=1)
     return f"; did you mean {names[nearest[0]]!r}?" if nearest else ""

@@ -21,10 +21,10 @@ from placement_gym.base.errors import UserError, suggest, warn_user
 IMPORT_ROOT = Path(__file__).resolve().parents[2]
 """The folder that this package and ``agents`` are imported from."""
 MAX_NEIGHBOURS = 1000
-PIECE = 2**20
-"""Bytes that a file is read by: Python takes memory for all that it is asked to read at once."""
-MAX_NAME = 150
-"""Bytes of a file name that are taken from a model or a label."""
+CHUNK_BYTES = 2**20
+"""Bytes of one read: Python reserves memory for the whole size that it is asked to read."""
+MAX_NAME_BYTES = 150
+"""Bytes of a file name that are taken from a model or a label: file systems allow 255 in all."""
 UNSAFE = re.compile(r"[^\w.-]+")
 
 
@@ -74,22 +74,22 @@ def replace_file(path: str | Path, follow: bool = False) -> Iterator[Path]:
                 yield target
                 return
             target = Path(os.path.realpath(target))  # resolve() fails on a circle of links
-        new = target.with_name(f".new-{secrets.token_hex(6)}{target.suffix}")
+        temporary = target.with_name(f".new-{secrets.token_hex(6)}{target.suffix}")
         try:
-            yield new
+            yield temporary
             if target.is_file() and not target.is_symlink():
-                new.chmod(target.stat().st_mode)
-            _sync(new)
-            new.replace(target)
+                temporary.chmod(target.stat().st_mode)
+            _sync(temporary)
+            temporary.replace(target)
             _sync(target.parent)
         finally:
-            new.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
 
 def write_bytes(path: str | Path, content: bytes, follow: bool = False) -> None:
     """Write a file, or leave the one that is there; see ``replace_file``."""
-    with replace_file(path, follow) as new:
-        new.write_bytes(content)
+    with replace_file(path, follow) as temporary:
+        temporary.write_bytes(content)
 
 
 def write_text(path: str | Path, text: str, follow: bool = False) -> None:
@@ -148,8 +148,8 @@ def read_bytes(path: str | Path, limit: int) -> bytes:
         raise
     except (OSError, ValueError) as error:  # ValueError: a null character in the path
         reason = explain_error(error)
-        absent = isinstance(error, FileNotFoundError)
-        near = suggest(path, list_neighbours(str(path))) if absent else ""
+        is_missing = isinstance(error, FileNotFoundError)
+        near = suggest(path, list_neighbours(str(path))) if is_missing else ""
         raise FileError(f"cannot read {str(path)!r}: {reason}{near}") from error
     if len(content) > limit:
         raise FileError(f"cannot read {str(path)!r}: it has more than {limit} bytes")
@@ -159,7 +159,7 @@ def read_bytes(path: str | Path, limit: int) -> bytes:
 def read_pieces(file: IO[bytes], limit: int) -> bytes:
     """Read at most ``limit`` bytes, with memory for no more than the file has."""
     content = BytesIO()
-    while piece := file.read(min(PIECE, limit - content.tell())):
+    while piece := file.read(min(CHUNK_BYTES, limit - content.tell())):
         content.write(piece)
     return content.getvalue()
 
@@ -170,8 +170,8 @@ def set_aside(path: Path) -> Path | None:
     Returns:
         Its new path; None if it cannot be renamed.
     """
-    taken = (path.with_name(f"{path.name}.damaged{number or ''}") for number in range(1000))
-    aside = next((free for free in taken if not free.exists()), None)
+    names = (path.with_name(f"{path.name}.damaged{number or ''}") for number in range(1000))
+    aside = next((free for free in names if not free.exists()), None)
     with suppress(OSError):
         if aside is not None:
             path.rename(aside)
@@ -198,10 +198,10 @@ def safe_name(text: str) -> str:
     Letters, digits, ``_``, ``.`` and ``-`` stay; long names end with some digits of a hash.
     """
     name = UNSAFE.sub("-", text).lstrip(".-") or "unnamed"
-    if len(name.encode()) <= MAX_NAME:
+    if len(name.encode()) <= MAX_NAME_BYTES:
         return name
     digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:8]
-    return f"{name.encode()[:MAX_NAME].decode(errors='ignore')}-{digest}"
+    return f"{name.encode()[:MAX_NAME_BYTES].decode(errors='ignore')}-{digest}"
 
 
 def compute_checksum(values: dict[str, Any]) -> str:
@@ -239,13 +239,15 @@ def check_output_folder(path: str | Path) -> Path:
         FileError: As ``make_output_folder``.
     """
     folder = Path(path)
-    new = [one for one in (folder, *folder.parents) if not is_path(one)]
+    new_folders = [
+        new_folder for new_folder in (folder, *folder.parents) if not is_path(new_folder)
+    ]
     try:
         return make_output_folder(folder)
     finally:
-        for one in new:
+        for new_folder in new_folders:
             with suppress(OSError):
-                one.rmdir()
+                new_folder.rmdir()
 
 
 @contextmanager

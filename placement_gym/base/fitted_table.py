@@ -14,15 +14,18 @@ from rich.text import Text
 
 from placement_gym.base.texts import make_printable
 
-UNLIMITED = 10_000
+UNLIMITED_WIDTH = 10_000
+"""Width of a table that is not printed to a terminal."""
 NO_BREAK = "\N{NO-BREAK SPACE}"
 BEFORE_SIGN = re.compile(r"(?<=\d) (?=(?:%|ms|MB|s|x)(?!\w))")
 """The space between a number and its unit, where no line is broken."""
 NOTHING = ("", "-")
 """Cells that say nothing."""
 HEADER_WIDTH = 12
+"""Characters after which a header wraps: ours."""
 MAX_WORDS, MIN_WORDS = 24, 16
-"""Characters that a column of words gets before another column is left out: always shown or not."""
+"""Characters of a column of words before another column is omitted: of one that is always shown,
+and of others. Ours."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class Column:
 
 @dataclass(frozen=True)
 class FittedText:
-    """Text for ``rich``, shown as it is, in lines that keep numbers and their units together.
+    """Text for ``rich`` without markup, wrapped so that numbers stay with their units.
 
     Attributes:
         text: What is shown; brackets are not markup, escapes not commands.
@@ -57,8 +60,8 @@ class FittedText:
     style: str = ""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        kept = BEFORE_SIGN.sub(NO_BREAK, make_printable(self.text))
-        lines = fill(kept, options.max_width, break_long_words=False, break_on_hyphens=False)
+        text = BEFORE_SIGN.sub(NO_BREAK, make_printable(self.text))
+        lines = fill(text, options.max_width, break_long_words=False, break_on_hyphens=False)
         yield Text(lines.replace(NO_BREAK, " "), self.style, no_wrap=True, overflow="ignore")
 
 
@@ -79,19 +82,19 @@ class FittedTable:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         filled = [
-            one
-            for one in self.columns
-            if not self.rows or any(cell not in NOTHING for cell in self.cells(one))
+            column
+            for column in self.columns
+            if not self.rows or any(cell not in NOTHING for cell in self.cells(column))
         ]
-        shown = self.choose_columns(filled, console, options)
+        columns = self.choose_columns(filled, console, options)
         if self.title:
             yield FittedText(self.title, "italic")
-        fits = self.least_width(shown, console, options) <= options.max_width
-        yield self.build(shown, wide_words=fits)
-        legend = "; ".join(f"{one.name}: {one.meaning}" for one in shown if one.meaning)
+        fits = self.least_width(columns, console, options) <= options.max_width
+        yield self.build(columns, wide_words=fits)
+        legend = "; ".join(f"{shown.name}: {shown.meaning}" for shown in columns if shown.meaning)
         if legend:
             yield FittedText(legend, "dim")
-        hidden = [one.name for one in filled if one not in shown]
+        hidden = [column.name for column in filled if column not in columns]
         if hidden:
             names = ", ".join(hidden)
             text = f"Hidden for lack of width: {names}. Widen the terminal to see them."
@@ -101,36 +104,36 @@ class FittedTable:
         self, columns: Sequence[Column], console: Console, options: ConsoleOptions
     ) -> list[Column]:
         """The columns that fit, in order."""
-        shown = list(columns)
-        while self.least_width(shown, console, options) > options.max_width:
-            spare = max(shown, key=lambda one: one.spare)
+        chosen = list(columns)
+        while self.least_width(chosen, console, options) > options.max_width:
+            spare = max(chosen, key=lambda column: column.spare)
             if not spare.spare:
                 break
-            shown.remove(spare)
-        return shown
+            chosen.remove(spare)
+        return chosen
 
     def least_width(
         self, columns: Sequence[Column], console: Console, options: ConsoleOptions
     ) -> int:
         """Characters of a line in which no number of these columns is cut."""
-        wide = options.update(max_width=UNLIMITED)
+        wide = options.update(max_width=UNLIMITED_WIDTH)
         return console.measure(self.build(columns), options=wide).minimum
 
     def cells(self, column: Column) -> list[str]:
         """Return the texts of a column."""
-        at = list(self.columns).index(column)
-        return [cells[at] for cells, _ in self.rows]
+        index = list(self.columns).index(column)
+        return [cells[index] for cells, _ in self.rows]
 
     def build(self, columns: Sequence[Column], wide_words: bool = True) -> Table:
         """The table with these columns; without ``wide_words`` words are wrapped as needed."""
         table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-        for one in columns:
+        for column in columns:
             table.add_column(
-                Text(wrap_header(one.name)),
-                justify="left" if one.text else "right",
-                no_wrap=one.whole or not one.text,
+                Text(wrap_header(column.name)),
+                justify="left" if column.text else "right",
+                no_wrap=column.whole or not column.text,
                 overflow="fold",
-                min_width=self.least_cell_width(one, wide_words),
+                min_width=self.least_cell_width(column, wide_words),
             )
         lines = zip(*map(self.cells, columns), strict=True)
         for cells, (_, style) in zip(lines, self.rows, strict=True):

@@ -6,10 +6,10 @@ log ratios are (``backends.measured.timing``).
 
 from __future__ import annotations
 
-NARROW = 0.15
-"""Noise up to which ± is as good as the interval: its lower end is off by 2 % at most."""
-WIDEST = 0.5
-"""Noise beyond which an interval that has 1 in it says nothing: other programs made it."""
+MAX_SYMMETRIC_NOISE = 0.15
+"""Noise up to which ± replaces the interval: its lower end is then off by 2 % at most."""
+MAX_MEASURABLE_NOISE = 0.5
+"""Noise beyond which an interval around 1 is not a measurement but interference: ours."""
 UNMEASURABLE = "not measurable"
 RUN_AGAIN = "its times spread too far to tell faster from slower"
 """Why a measurement decides nothing, where nothing else is known to have disturbed it."""
@@ -32,7 +32,7 @@ def is_below_one(ratio: float, noise: float) -> bool:
 
 def is_measurable(ratio: float, noise: float) -> bool:
     """Return whether a ratio is known well enough to print, or is at least above or below 1."""
-    return noise <= WIDEST or is_above_one(ratio, noise) or is_below_one(ratio, noise)
+    return noise <= MAX_MEASURABLE_NOISE or is_above_one(ratio, noise) or is_below_one(ratio, noise)
 
 
 def join_noise(noise: float, other: float) -> float:
@@ -46,7 +46,7 @@ def format_ratio(ratio: float, noise: float, digits: int = 3) -> str:
         return UNMEASURABLE
     if not noise:
         return f"{ratio:.{digits}f}"
-    if noise <= NARROW:
+    if noise <= MAX_SYMMETRIC_NOISE:
         return f"{ratio:.{digits}f} ±{ratio * noise:.{digits}f}"
     low, high = interval(ratio, noise)
     return f"{ratio:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
@@ -54,4 +54,8 @@ def format_ratio(ratio: float, noise: float, digits: int = 3) -> str:
 
 def format_noise(noise: float) -> str:
     """``"±3.1 %"``, or ``"a factor of 1.4"`` where that is far."""
-    return f"±{100 * noise:.1f} %" if noise <= NARROW else f"a factor of {1.0 + noise:.1f}"
+    return (
+        f"±{100 * noise:.1f} %"
+        if noise <= MAX_SYMMETRIC_NOISE
+        else f"a factor of {1.0 + noise:.1f}"
+    )

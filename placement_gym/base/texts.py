@@ -43,10 +43,10 @@ def _escape_mark(found: re.Match[str]) -> str:
 
 def code_span(text: object) -> str:
     """One line of Markdown that shows the text as code."""
-    shown = make_printable(text)
-    fence = "`" * (max((len(run) for run in re.findall("`+", shown)), default=0) + 1)
-    space = " " if "`" in shown else ""
-    return f"{fence}{space}{shown}{space}{fence}"
+    printable = make_printable(text)
+    fence = "`" * (max((len(run) for run in re.findall("`+", printable)), default=0) + 1)
+    space = " " if "`" in printable else ""
+    return f"{fence}{space}{printable}{space}{fence}"
 
 
 def escape_figure_text(text: object) -> str:
@@ -56,8 +56,8 @@ def escape_figure_text(text: object) -> str:
 
 def join_words(words: Sequence[str]) -> str:
     """``"a"``, ``"a and b"``, ``"a, b and c"``."""
-    *first, last = words
-    return f"{', '.join(first)} and {last}" if first else last
+    *first, final = words
+    return f"{', '.join(first)} and {final}" if first else final
 
 
 def last_line(error: BaseException) -> str:

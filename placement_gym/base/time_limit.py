@@ -13,7 +13,7 @@ from placement_gym.base.progress import describe_shown
 
 @dataclass
 class TimeLimit:
-    """Whether a block took longer than it may.
+    """Outcome of a block with a time limit.
 
     Attributes:
         passed: True once it has.
@@ -41,10 +41,10 @@ def time_limit(seconds: float) -> Iterator[TimeLimit]:
         limit.passed, limit.stopped_at = True, describe_shown()
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGALRM, interrupt)
+    handler = signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-3))  # 0 would mean no limit
     try:
         yield limit
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, handler)

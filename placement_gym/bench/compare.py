@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,15 +14,16 @@ import numpy as np
 from placement_gym.base.arguments import flat_keywords
 from placement_gym.base.files import make_output_folder
 from placement_gym.base.plain import to_plain
-from placement_gym.base.progress import progress_bar
+from placement_gym.base.progress import is_on_terminal, progress_bar
 from placement_gym.base.schemas.reading import check
 from placement_gym.base.schemas.studies import EffortFields
 from placement_gym.bench.problem_setup import choose_devices, open_env_to_split
 from placement_gym.bench.report import comparison_files as files
-from placement_gym.bench.report.announcement import announce, say, warn_if_busy
+from placement_gym.bench.report.announcement import announce, warn_if_busy
 from placement_gym.bench.report.comparison import describe_run
 from placement_gym.bench.report.drift import NOTE, correct_drift, median_device_ms
 from placement_gym.bench.report.known_latencies import find_known_latencies
+from placement_gym.bench.report.live_table import LiveTable
 from placement_gym.bench.report.scores import TRIVIAL, choose_score_reference
 from placement_gym.bench.report.wording import state_verdict
 from placement_gym.bench.run.agents import (
@@ -91,7 +93,8 @@ def compare(  # noqa: D417  the keywords of the group are described
 
     Every device alone is always in the table. Runs with different seeds share no measurement.
     ``out`` gets ``results.jsonl`` (one line per run, appended as it ends), ``comparison.json``,
-    ``table.md`` and each run's placement as a file; ``placement-gym view OUT`` shows these.
+    ``table.md``, ``comparison.png``, ``best-so-far.png`` and for each run its placement as a file
+    and a picture.
 
     A run that ``out`` already holds is not done again: an interrupted comparison continues. Failed
     runs, runs on a model or costs that have changed, runs that another machine or version of
@@ -116,9 +119,9 @@ def compare(  # noqa: D417  the keywords of the group are described
         ``n_units``, ``reference``, ``reference_ms``, ``best_single_ms``,
         ``best_single_unlimited_ms``, ``optimum_ms``, ``bound_ms``, ``best_known_ms``, ``noise``,
         ``notes``, ``verdict``, ``interrupted`` (what an interrupt leaves, or an empty string),
-        ``resumed`` (runs that ``out`` held before), ``replaced`` (a sentence on what was replaced,
-        or an empty string) and ``rows``. Latencies of measured rows are corrected for drift;
-        ``results.jsonl`` holds them as measured.
+        ``drawn`` (whether all pictures were), ``resumed`` (runs that ``out`` held before),
+        ``replaced`` (a sentence on what was replaced, or an empty string) and ``rows``. Latencies
+        of measured rows are corrected for drift; ``results.jsonl`` holds them as measured.
 
     Raises:
         UserError: An argument is wrong; nothing has run then.
@@ -134,10 +137,10 @@ def compare(  # noqa: D417  the keywords of the group are described
         with progress_bar(None, "", quiet, description=f"reading {kwargs['model']}"):
             bench_env, kwargs, notes = open_env_to_split(envs, env_id, kwargs)
         notes = [*reason, *notes]
-        chosen = choose_agents(bench_env, agents)
+        specs = choose_agents(bench_env, agents)
         # Rows that another model, machine or version made would be compared with new ones: they are
         # replaced, and the document says so.
-        runs = plan_runs(bench_env, env_id, kwargs, chosen, effort)
+        runs = plan_runs(bench_env, env_id, kwargs, specs, effort)
         stale = find_stale_runs(bench_env, runs, folder)
         with lock_folder(folder):
             remove_rows(folder, stale)
@@ -146,15 +149,17 @@ def compare(  # noqa: D417  the keywords of the group are described
         labels = {run.task.key: run.agent.label for run in runs}
         undone = {task.key for task in find_missing(tasks, folder)} | set(stale)
         missing = [task for task in tasks if task.key in undone]
-        if not quiet:
-            announce(bench_env, tasks, missing, notes)
-        factories = {spec.name: spec.factory for spec in chosen if spec.factory is not None}
+        preview = None if quiet else announce(bench_env, tasks, missing, notes)
+        table = LiveTable(bench_env, tasks, missing, labels, preview)
+        for row in load_rows_of(runs, folder, stale):
+            table.add_row(row)
+        factories = {spec.name: spec.factory for spec in specs if spec.factory is not None}
         # An interrupt still writes the report of what has ended.
         interrupted = ""
         try:
-            executor = Serial(envs, factories, share_within_seed=True)
-            on_row = partial(keep_run, bench_env, labels, folder, quiet)
-            run_tasks(tasks, missing, folder, executor, on_row, quiet)
+            executor = Serial(envs, factories, share_within_seed=True, on_sample=table.add_sample)
+            on_row = partial(keep_run, bench_env, labels, folder, table, quiet)
+            run_tasks(tasks, missing, folder, executor, on_row, quiet, table)
         except KeyboardInterrupt:
             interrupted = describe_kept(len(load_rows_of(runs, folder, stale)), len(tasks), folder)
         document = summarize(bench_env, load_rows_of(runs, folder, stale)) | {
@@ -165,6 +170,11 @@ def compare(  # noqa: D417  the keywords of the group are described
         document["replaced"] = " ".join(
             [*set(stale.values()), *files.describe_replaced(document, folder)]
         )
+        new_keys = {task.key for task in missing}
+        undrawn = files.draw_runs(document, folder)
+        undrawn += files.draw_placements(bench_env, document["rows"], new_keys, folder)
+        document["notes"] += undrawn
+        document["drawn"] = not undrawn
         files.write_comparison(document, folder)
     return document
 
@@ -173,6 +183,7 @@ def keep_run(
     bench_env: BenchEnv,
     labels: Mapping[str, str],
     folder: Path,
+    table: LiveTable,
     quiet: bool,
     task: Task,
     row: Json,
@@ -180,8 +191,10 @@ def keep_run(
     """Save the placement of a run that has ended, and show its result on standard error."""
     labelled = row | {"label": labels[task.key]}
     files.save_placement(bench_env, labelled, folder)
-    if not quiet:
-        say(describe_run(labelled, bench_env.one_device_holds_the_model))
+    table.add_row(row)
+    if not (quiet or is_on_terminal()):  # where the table shows it
+        line = describe_run(labelled, bench_env.one_device_holds_the_model)
+        print(line, file=sys.stderr, flush=True)
 
 
 def choose_agents(bench_env: BenchEnv, agents: Sequence[Any] | None) -> list[AgentSpec]:
@@ -194,12 +207,12 @@ def choose_agents(bench_env: BenchEnv, agents: Sequence[Any] | None) -> list[Age
     if agents is None:
         agents = [*(ENGINE_AGENTS if bench_env.measured else ()), *SEARCH_AGENTS]
     specs = map(AgentSpec.of, agents)
-    chosen = [spec for spec in specs if spec.name != SINGLE_DEVICE]
-    for spec in chosen:
+    selected = [spec for spec in specs if spec.name != SINGLE_DEVICE]
+    for spec in selected:
         spec.check()
-    check_labels(chosen)
-    check_objects(chosen)
-    return chosen
+    check_labels(selected)
+    check_objects(selected)
+    return selected
 
 
 def plan_runs(
@@ -211,13 +224,13 @@ def plan_runs(
 ) -> list[Run]:
     """Single devices with the first seed, then every agent with every seed."""
     problem = bench_env.base.problem
-    alone = [
+    single_runs = [
         AgentSpec(SINGLE_DEVICE, {"device": name})
         for name, runs_all in zip(problem.device_names, problem.runs_all, strict=True)
         if runs_all
     ]
     seeds = effort.list_seeds()
-    pairs = [(spec, seeds[0]) for spec in alone]
+    pairs = [(spec, seeds[0]) for spec in single_runs]
     pairs += [(spec, seed) for seed in seeds for spec in agents]
     common: dict[str, Any] = {
         "env": env_id,
@@ -234,7 +247,7 @@ def plan_runs(
 
 def find_stale_runs(bench_env: BenchEnv, runs: Sequence[Run], folder: Path) -> dict[str, str]:
     """Keys of runs in the folder that have to be done again, with the reason."""
-    now, machine = bench_env.origin, (host(), versions().get("openvino"))
+    origin, machine = bench_env.origin, (host(), versions().get("openvino"))
     by_key = {row["key"]: row for row in load_runs(folder)}
     stale = {}
     for run in runs:
@@ -246,7 +259,7 @@ def find_stale_runs(bench_env: BenchEnv, runs: Sequence[Run], folder: Path) -> d
             stale[key] = "Failed runs were done again."
         elif run.agent.factory is not None:
             stale[key] = "Runs of agents that are objects in memory were done again."
-        elif any(row[name] != value for name, value in now.items()):
+        elif any(row[name] != value for name, value in origin.items()):
             stale[key] = "Runs of another version of the model, its costs or devices were replaced."
         elif bench_env.measured and (row["host"], row["versions"].get("openvino")) != machine:
             stale[key] = "Runs of another machine or version of OpenVINO were replaced."

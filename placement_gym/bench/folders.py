@@ -42,7 +42,7 @@ class ResultFolder:
 
     @cached_property
     def missing(self) -> int | None:
-        """How many runs of the study the folder lacks; None if that is not known."""
+        """Number of the study's runs that the folder lacks; None if unknown."""
         if self.study is None:
             return None
         return len({task.key for task in self.study.tasks()} - {row["key"] for row in self.rows})
@@ -68,10 +68,10 @@ def find_folders(root: str | Path) -> list[Path]:
         UserError: There is none.
     """
     files = (path for name in (ROWS, PACKED_ROWS) for path in Path(root).rglob(name))
-    found = sorted({path.parent for path in files})
-    if not found:
+    folders = sorted({path.parent for path in files})
+    if not folders:
         raise UserError(f"{root} has no folder with {ROWS}: run a study or a comparison first")
-    return found
+    return folders
 
 
 def find_study_of(path: Path, keys: set[str]) -> Study | None:

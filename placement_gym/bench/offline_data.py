@@ -80,10 +80,10 @@ def check_agents(rows: Sequence[Json]) -> None:
     Raises:
         UserError: One does; whoever wrote the results would decide what runs here.
     """
-    own = {row["label"] for row in rows if ":" in row["agent"] or row["kwargs"].get(LOG_OPTION)}
-    if own:
+    labels = {row["label"] for row in rows if ":" in row["agent"] or row["kwargs"].get(LOG_OPTION)}
+    if labels:
         raise UserError(
-            f"{', '.join(sorted(own))} may run or write what the results say: export these "
+            f"{', '.join(sorted(labels))} may run or write what the results say: export these "
             "results without --rerun"
         )
 
@@ -105,13 +105,13 @@ def check_ids(ids: Iterable[str]) -> None:
         from minari.dataset.minari_dataset import parse_dataset_id
     except ImportError as error:
         raise UserError('Minari is not installed: pip install "minari[hdf5]"') from error
-    there = list_local_datasets()
+    datasets = list_local_datasets()
     for dataset_id in ids:
         try:
             parse_dataset_id(dataset_id)
         except ValueError as error:
             raise UserError(f"--minari takes a name of letters, digits and -: {error}") from error
-        if dataset_id in there:
+        if dataset_id in datasets:
             raise UserError(
                 f"there is a dataset {dataset_id} already: choose another name, or delete it by "
                 f"`minari delete {dataset_id}`"
@@ -133,8 +133,10 @@ def write_dataset(dataset_id: str, rows: Sequence[Json], rerun_in: BenchEnvs | N
     with closing(BenchEnv.make(rows[0]["env"], kwargs).env) as env:
         for row in rows:
             finalist = parse_assignment(row["placement"], placement_env(env).problem)
-            found = [*(search_again(row, rerun_in) if rerun_in else []), finalist]
-            for placement in {one.tobytes(): one for one in found}.values():
+            assignments = [*(search_again(row, rerun_in) if rerun_in else []), finalist]
+            for placement in {
+                assignment.tobytes(): assignment for assignment in assignments
+            }.values():
                 episode, cost = play_placement(env, placement, seed=len(episodes))
                 episodes.append(episode)
                 about.append({"agent": row["label"], "seed_of_agent": row["seed"], **cost})
@@ -156,10 +158,10 @@ def search_again(row: Json, envs: BenchEnvs) -> list[IntArray]:
     """The (n_units,) placements that a row's run evaluates, in their order."""
     task = replace(Task.of_row(row), score_on={})
     base = envs.get(task.env, task.make_kwargs).base
-    seen = BudgetedBackend(base.backend, maxsize)
-    with base.with_backend(seen):
+    budgeted = BudgetedBackend(base.backend, maxsize)
+    with base.with_backend(budgeted):
         run_task(task, envs)
-    return [one.assignment for one in seen.history]
+    return [evaluation.assignment for evaluation in budgeted.history]
 
 
 def play_placement(env: gym.Env[Any, Any], placement: IntArray, seed: int) -> tuple[Any, Json]:
@@ -171,10 +173,12 @@ def play_placement(env: gym.Env[Any, Any], placement: IntArray, seed: int) -> tu
     actions = placement if isinstance(env.unwrapped, PerUnitEnv) else padded[None]
     first, _ = env.reset(seed=seed)
     steps = [env.step(action) for action in actions]
-    seen = [first, *(step[0] for step in steps)]
+    observations = [first, *(step[0] for step in steps)]
     episode = EpisodeBuffer(
         seed=seed,
-        observations={key: np.stack([one[key] for one in seen]) for key in first},
+        observations={
+            key: np.stack([observation[key] for observation in observations]) for key in first
+        },
         actions=actions,
         rewards=[step[1] for step in steps],
         terminations=[step[2] for step in steps],

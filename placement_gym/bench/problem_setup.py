@@ -7,7 +7,7 @@ from typing import Any
 
 from placement_gym.base.errors import UserError
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs, is_measured
-from placement_gym.graph.units import FEW_UNITS, FINER, count_units
+from placement_gym.graph.units import FINER, MIN_USEFUL_UNITS, count_units
 from placement_gym.hardware.device_requests import choose_default
 
 
@@ -31,16 +31,16 @@ def open_env_to_split(
     """
     bench_env, notes = envs.get(env_id, kwargs), []
     finer = [] if "granularity" in kwargs else [*FINER.values()]
-    while bench_env.base.problem.n_units < FEW_UNITS and finer:
+    while bench_env.base.problem.n_units < MIN_USEFUL_UNITS and finer:
         granularity = finer.pop(0)
         with suppress(UserError):  # published workloads have no fused units
             fine_env = envs.get(env_id, {**kwargs, "granularity": granularity})
-            found = count_units(bench_env.base.problem.units)
-            notes = [f"the default granularity leaves {found}: {granularity!r} is used"]
+            counts = count_units(bench_env.base.problem.units)
+            notes = [f"the default granularity leaves {counts}: {granularity!r} is used"]
             bench_env, kwargs = fine_env, {**kwargs, "granularity": granularity}
     names = bench_env.base.problem.device_names
     if len(names) == 1:
         notes.append(f"{names[0]} is the only device: name two or more to split, as in CPU,GPU")
-    if bench_env.base.problem.n_units < FEW_UNITS:
+    if bench_env.base.problem.n_units < MIN_USEFUL_UNITS:
         notes.append(f"there is little to place: {count_units(bench_env.base.problem.units)}")
     return bench_env, kwargs, notes

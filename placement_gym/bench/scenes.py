@@ -39,13 +39,13 @@ def open_scene(
         UserError: A source cannot be read, or the placements are not of the same model and
             devices; the message names the remedy.
     """
-    given = {"model": model, "shapes": shapes}
+    overrides = {"model": model, "shapes": shapes}
     # What is given replaces what the sources say; None leaves it.
-    changes = {key: value for key, value in given.items() if value is not None}
-    found = [
-        one
+    changes = {key: value for key, value in overrides.items() if value is not None}
+    candidates = [
+        placement
         for source in sources
-        for one in (
+        for placement in (
             read_folder(Path(source), changes, problem)
             if is_folder(source)
             else read_file(Path(source), changes)
@@ -53,7 +53,7 @@ def open_scene(
     ]
     try:
         with shapes_of_placement():
-            return make_scene(found)
+            return make_scene(candidates)
     # The rows of a study name files of the machine that ran it.
     except ModelNotFoundError as error:
         raise UserError(f"{error}; --model names the model of {sources[0]}") from error
@@ -99,15 +99,15 @@ def read_folder(
     if not problems:
         raise UserError(f"{path} has no runs with a placement: name a folder of results or a file")
     if number is None and len(problems) > 1:
-        listed = "; ".join(
+        problem_list = "; ".join(
             f"{index}: {row['model']} on {describe_devices(row['devices'])}"
             for index, row in enumerate(problems.values(), start=1)
         )
-        raise UserError(f"{path} has {len(problems)} problems, choose --problem: {listed}")
+        raise UserError(f"{path} has {len(problems)} problems, choose --problem: {problem_list}")
     if number is not None and number > len(problems):
         raise UserError(f"{path} has {len(problems)} problems, not {number}")
-    chosen = [*problems][(number or 1) - 1]
-    return find_fastest([row for row in rows if row["problem"] == chosen], changes)
+    key = [*problems][(number or 1) - 1]
+    return find_fastest([row for row in rows if row["problem"] == key], changes)
 
 
 def find_fastest(rows: Sequence[Json], changes: Mapping[str, Any]) -> list[StatedPlacement]:

@@ -55,8 +55,8 @@ def run_check(options: argparse.Namespace) -> int:
         quiet=options.quiet,
         **shape_arguments(options),
     )
-    shown = None if options.verbose else SHOWN
-    print_result(options, document, lambda: check_table(document, shown))
+    max_shown = None if options.verbose else SHOWN
+    print_result(options, document, lambda: check_table(document, max_shown))
     return int(any(row["operators"] or not passed(row) for row in document["devices"]))
 
 
@@ -69,15 +69,15 @@ def check_table(document: Mapping[str, Any], shown: int | None = SHOWN) -> Group
     columns = ("device", "operator", "type", "fault")
     table = FittedTable([*(Column(name, text=True) for name in columns), Column("own error")])
     for row in document["devices"]:
-        for one in row["operators"][:shown]:
-            error = "-" if one["error"] is None else f"{one['error']:.1e}"
-            table.add_row(row["name"], one["name"], one["type"], one["fault"], error)
-    said = (line for row in document["devices"] for line in describe_device(row, shown))
+        for operator in row["operators"][:shown]:
+            error = "-" if operator["error"] is None else f"{operator['error']:.1e}"
+            table.add_row(row["name"], operator["name"], operator["type"], operator["fault"], error)
+    texts = (line for row in document["devices"] for line in describe_device(row, shown))
     faults = any(row["operators"] for row in document["devices"])
     end = f"{document['n_operators']} operators checked in {document['wall_s']:.0f} s."
     if document["file"]:
         end += f" Plan without what fails: --constraints {document['file']}"
-    return Group(*map(FittedText, said), *([table] if faults else []), FittedText(end, "dim"))
+    return Group(*map(FittedText, texts), *([table] if faults else []), FittedText(end, "dim"))
 
 
 def passed(row: Mapping[str, Any]) -> bool:
@@ -91,23 +91,23 @@ def describe_device(row: Mapping[str, Any], shown: int | None = SHOWN) -> Iterat
         yield f"{name}: {row['skipped']}."
         return
     if row["refusal"]:
-        alone = f"refuses the model: {row['refusal']}"
+        description = f"refuses the model: {row['refusal']}"
     elif row["error"] is None:
-        alone = "outputs are not finite, or it supports no operator"
+        description = "outputs are not finite, or it supports no operator"
     elif not row["compared_outputs"]:
-        alone = "runs the model, whose outputs are random"
+        description = "runs the model, whose outputs are random"
     else:
-        alone = f"outputs differ from those of {row['reference']} by {row['error']:.1e}"
+        description = f"outputs differ from those of {row['reference']} by {row['error']:.1e}"
     limit = f"{row['tolerance']:.1e} allowed"
-    yield f"{name}: {alone} ({limit}; {row['compilations']} compilations)"
+    yield f"{name}: {description} ({limit}; {row['compilations']} compilations)"
     if random := row["random_outputs"]:
         yield (
             f"{name}: {random} of {random + row['compared_outputs']} outputs are random, and were "
             "not compared; operators were one by one, with the reference's activations"
         )
     if n:
-        rest = "run there" if row["confirmed"] else "were not all checked there"
-        yield f"{name}: {n} operator{'s' * (n > 1)} at fault; all others {rest}"
+        outcome = "run there" if row["confirmed"] else "were not all checked there"
+        yield f"{name}: {n} operator{'s' * (n > 1)} at fault; all others {outcome}"
         if row["alone_ms"] is not None:
             yield (
                 f"{name}: simulated {row['alone_ms']:.3g} ms alone, {row['kept_off_ms']:.3g} ms "

@@ -100,7 +100,8 @@ def run_compare(options: argparse.Namespace) -> int:
     if options.json or document["rows"]:
         print_result(options, document, lambda: comparison_table(document))
     if document["rows"] and not options.json:
-        print(f"Rows, table and placements are in {options.out}/")
+        pictures = ", pictures" if document["drawn"] else ""
+        print(f"Rows, table{pictures} and placements are in {options.out}/")
     if document["interrupted"]:
         raise KeyboardInterrupt(document["interrupted"])
     # A single device that cannot hold the model is a result.
@@ -116,8 +117,8 @@ def env_settings(options: argparse.Namespace) -> dict[str, Any]:
     """
     settings = dict(options.set)
     constraints = collect_constraints(options)
-    taken = ("model", "devices", *(["constraints"] if constraints else []))
-    for key in taken:
+    reserved = ("model", "devices", *(["constraints"] if constraints else []))
+    for key in reserved:
         if key in settings:
             raise UserError(f"--set {key}=... would contradict --{key}: give that alone")
     return settings | ({"constraints": constraints} if constraints else {})

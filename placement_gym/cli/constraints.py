@@ -34,7 +34,7 @@ def add_constraints(command: Command) -> None:
         action="append",
         default=[],
         type=parse_pin,
-        metavar="|".join(f"{one}=DEVICE" for one in PINNED),
+        metavar="|".join(f"{pinned}=DEVICE" for pinned in PINNED),
         help="the device of the operators that read the model's inputs, or make its outputs",
     )
     command.add_argument(
@@ -51,17 +51,17 @@ def collect_constraints(options: argparse.Namespace) -> dict[str, Any] | None:
     """
     from placement_gym.problem.constraints import Constraints
 
-    found = Constraints.parse(options.constraints).to_json()
+    constraints = Constraints.parse(options.constraints).to_json()
     for key, given in (("keep_on", options.keep_on), ("keep_off", options.keep_off)):
         for device, rules in given:
-            by_device = found.setdefault(key, {})
+            by_device = constraints.setdefault(key, {})
             by_device[device] = [*by_device.get(device, ()), *rules]
     limit = options.max_submodels
     single = [*options.pin, *([] if limit is None else [("max_submodels", limit)])]
     for key, value in single:
-        if found.setdefault(key, value) != value:
-            raise UserError(f"{key} is to be {found[key]!r} and {value!r}: state it once")
-    return found or None
+        if constraints.setdefault(key, value) != value:
+            raise UserError(f"{key} is to be {constraints[key]!r} and {value!r}: state it once")
+    return constraints or None
 
 
 def parse_rules(text: str) -> tuple[str, list[str]]:

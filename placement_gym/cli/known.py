@@ -62,14 +62,14 @@ def run_known(options: argparse.Namespace) -> int:
         if options.bounds
         else update_values(options.update, time_limit_s=limit_s, quiet=options.quiet)
     )
-    seen = changed = 0
+    n_problems = changed = 0
     for change in changes:
-        seen, changed = seen + 1, changed + (change.after is not change.before)
+        n_problems, changed = n_problems + 1, changed + (change.after is not change.before)
         for line in describe_change(change):
             print(line, file=output_of(options), flush=True)
-    document = {"problems": seen, "changed": changed, "file": str(best_known.VALUES)}
+    document = {"problems": n_problems, "changed": changed, "file": str(best_known.VALUES)}
     if not print_json(options, document):
-        print(f"{changed} of {seen} problems changed in {best_known.VALUES}")
+        print(f"{changed} of {n_problems} problems changed in {best_known.VALUES}")
     return 0
 
 
@@ -107,10 +107,10 @@ def describe_change(change: Change) -> Iterator[str]:
     """Lines on what became of a problem; none if nothing did."""
     from placement_gym.bench.known.best_known import name_problem
 
-    name, before, after = name_problem(change.problem), change.before, change.after
-    if after is not None and after is not before:
-        was = f"{before.latency_ms:.6g} ms, {describe_bound(before)}" if before else "not known"
-        now = f"{after.latency_ms:.6g} ms, {describe_bound(after)}, by {after.origin}"
-        yield f"{name}: was {was}; is {now}"
+    name, earlier, value = name_problem(change.problem), change.before, change.after
+    if value is not None and value is not earlier:
+        was = f"{earlier.latency_ms:.6g} ms, {describe_bound(earlier)}" if earlier else "not known"
+        summary = f"{value.latency_ms:.6g} ms, {describe_bound(value)}, by {value.origin}"
+        yield f"{name}: was {was}; is {summary}"
     if change.note:
         yield f"{name}: not taken: {change.note}"

@@ -80,12 +80,12 @@ def run_devices(options: argparse.Namespace) -> int:
     from placement_gym.hardware.devices import PRESETS, usable_cores
 
     core = ov.Core()
-    found = {name: core.get_property(name, "FULL_DEVICE_NAME") for name in core.available_devices}
+    name_of = {name: core.get_property(name, "FULL_DEVICE_NAME") for name in core.available_devices}
     presets: list[dict[str, Any]] = [
         {
             "name": name,
             "devices": [spec.to_json() for spec in specs],
-            "runs": MEASURED if can_measure(specs, found) else SIMULATED,
+            "runs": MEASURED if can_measure(specs, name_of) else SIMULATED,
         }
         for name, specs in PRESETS.items()
     ]
@@ -93,7 +93,7 @@ def run_devices(options: argparse.Namespace) -> int:
     # Made only if the answer is not JSON.
     def make() -> Group:
         title = f"This machine, {usable_cores()} cores, OpenVINO {ov.__version__.split('-')[0]}"
-        machine = word_table(("device", "what it is"), found.items(), title)
+        machine = word_table(("device", "what it is"), name_of.items(), title)
         rows = [
             (row["name"], "; ".join(map(describe_spec, PRESETS[row["name"]])), row["runs"])
             for row in presets
@@ -102,18 +102,18 @@ def run_devices(options: argparse.Namespace) -> int:
         end = "Name devices as GPU,CPU or as a preset; a .json file states more (--devices)."
         return Group(machine, FittedText(""), table, FittedText(end, "dim"))
 
-    document = {"devices": found, "cores": usable_cores(), "presets": presets}
+    document = {"devices": name_of, "cores": usable_cores(), "presets": presets}
     print_result(options, document, make)
     return 0
 
 
-def can_measure(specs: tuple[DeviceSpec, ...], found: dict[str, str]) -> bool:
+def can_measure(specs: tuple[DeviceSpec, ...], available: dict[str, str]) -> bool:
     """Return whether OpenVINO has a preset's devices here; a calibrated one is simulated."""
     from placement_gym.hardware.devices import identify_device
 
-    names = set(map(identify_device, found))
-    here = all(identify_device(spec.plugin or spec.name) in names for spec in specs)
-    return here and not any(spec.roofline.startswith("HSDAG") for spec in specs)
+    names = set(map(identify_device, available))
+    is_present = all(identify_device(spec.plugin or spec.name) in names for spec in specs)
+    return is_present and not any(spec.roofline.startswith("HSDAG") for spec in specs)
 
 
 def describe_spec(spec: DeviceSpec) -> str:
@@ -174,8 +174,8 @@ def run_agents(options: argparse.Namespace) -> int:
 
     if options.name:
         name = options.name
-        found = describe_options(load_agent(name))
-        document = {"name": name, "goal": describe_goal(name), "options": found}
+        options_of = describe_options(load_agent(name))
+        document = {"name": name, "goal": describe_goal(name), "options": options_of}
         print_result(options, document, lambda: options_table(document))
         return 0
     about = load_bundled("agents.about:ABOUT")
@@ -218,8 +218,8 @@ def describe_goal(name: str) -> str:
     """A sentence on what an agent places for; an empty one for an agent of the user's own."""
     from placement_gym.bench.run.agents import load_bundled
 
-    known = name in load_bundled("agents.about:ABOUT")
-    return str(load_bundled("agents.about:describe_goal")(name)) if known else ""
+    is_registered = name in load_bundled("agents.about:ABOUT")
+    return str(load_bundled("agents.about:describe_goal")(name)) if is_registered else ""
 
 
 def describe_options(factory: Any) -> dict[str, Any]:
@@ -230,13 +230,17 @@ def describe_options(factory: Any) -> dict[str, Any]:
     import inspect
 
     skipped = ("env", "seed", "self", "method", "choices")
-    functions = [one for one in getattr(factory, "hands_on_to", ()) if inspect.isfunction(one)]
-    further = {name: one for each in functions for name, one in describe_options(each).items()}
+    functions = [
+        function for function in getattr(factory, "hands_on_to", ()) if inspect.isfunction(function)
+    ]
+    handed_on = {
+        name: function for each in functions for name, function in describe_options(each).items()
+    }
     parameters = inspect.signature(factory).parameters
     defaults = {
-        name: None if one.default is one.empty else one.default
-        for name, one in parameters.items()
-        if name not in skipped and one.kind is not one.VAR_KEYWORD
+        name: None if function.default is function.empty else function.default
+        for name, function in parameters.items()
+        if name not in skipped and function.kind is not function.VAR_KEYWORD
     }
     lines = (
         (inspect.getdoc(factory) or "")
@@ -250,12 +254,12 @@ def describe_options(factory: Any) -> dict[str, Any]:
         if not line.startswith(" " * 5):
             name, _, line = line.strip().partition(":")
         meaning[name] = f"{meaning.get(name, '')} {line.strip()}".strip()
-    own = {
+    described = {
         name: {"default": defaults.get(name), "meaning": meaning.get(name, "")}
         for name in {**defaults, **meaning}
         if name not in skipped
     }
-    return {**further, **own}
+    return {**handed_on, **described}
 
 
 def options_table(document: dict[str, Any]) -> Any:
@@ -265,7 +269,8 @@ def options_table(document: dict[str, Any]) -> Any:
     from placement_gym.base.fitted_table import FittedText, word_table
 
     rows = [
-        (name, repr(one["default"]), one["meaning"]) for name, one in document["options"].items()
+        (name, repr(option["default"]), option["meaning"])
+        for name, option in document["options"].items()
     ]
     table = word_table(("option", "default", "meaning"), rows, document["name"])
     example = f"{{name: {document['name']}, kwargs: {{...}}}}"

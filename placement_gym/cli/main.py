@@ -49,8 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{PROGRAM}: {make_printable(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as interrupt:
-        kept = str(interrupt) or options.kept.format(**vars(options))
-        print(f"{PROGRAM}: interrupted: {make_lines_printable(kept)}", file=sys.stderr)
+        message = str(interrupt) or options.kept.format(**vars(options))
+        print(f"{PROGRAM}: interrupted: {make_lines_printable(message)}", file=sys.stderr)
         return 130
     except OSError as error:
         if options.verbose:
@@ -124,12 +124,12 @@ def plain_warnings() -> Iterator[None]:
     show = warnings.showwarning
 
     def show_plainly(
-        message: Warning | str, category: type[Warning], *args: object, **named: object
+        message: Warning | str, category: type[Warning], *args: object, **kwargs: object
     ) -> None:
         if issubclass(category, PlacementGymWarning):
             print(f"{PROGRAM}: warning: {make_printable(message)}", file=sys.stderr)
         else:
-            show(message, category, *args, **named)  # type: ignore[arg-type]
+            show(message, category, *args, **kwargs)  # type: ignore[arg-type]
 
     warnings.showwarning = show_plainly
     try:

@@ -78,9 +78,9 @@ class Models(argparse.Action):
         values: Any,
         option_string: str | None = None,
     ) -> None:
-        before = getattr(namespace, self.dest)
-        listed = before if isinstance(before, list) else [before]
-        setattr(namespace, self.dest, values if before is None else [*listed, values])
+        earlier = getattr(namespace, self.dest)
+        models = earlier if isinstance(earlier, list) else [earlier]
+        setattr(namespace, self.dest, values if earlier is None else [*models, values])
 
 
 def add_model(
@@ -191,9 +191,9 @@ def output_of(options: argparse.Namespace) -> TextIO:
 
 def shape_arguments(options: argparse.Namespace) -> dict[str, Any]:
     """The arguments of ``gym.make`` that say what is measured, if they are given."""
-    given = {
+    arguments = {
         "shapes": options.shape,
         "data_shapes": options.data_shape,
         "scenario": options.scenario,
     }
-    return {key: value for key, value in given.items() if value}
+    return {key: value for key, value in arguments.items() if value}

@@ -35,10 +35,10 @@ class Command(argparse.ArgumentParser):
         Returns:
             What adds one, given its name and its line in the list of commands.
         """
-        found = self.add_subparsers(required=True, metavar="COMMAND", title="commands")
+        subparsers = self.add_subparsers(required=True, metavar="COMMAND", title="commands")
 
         def add(name: str, line: str) -> Command:
-            self.commands[name] = found.add_parser(name, help=line, description=f"{line}.")
+            self.commands[name] = subparsers.add_parser(name, help=line, description=f"{line}.")
             return self.commands[name]
 
         return add
@@ -53,10 +53,10 @@ class Command(argparse.ArgumentParser):
             self.print_help()
             self.exit()
         self.check_words(words)
-        found, unknown = super().parse_known_args(words, namespace)
+        parsed, unknown = super().parse_known_args(words, namespace)
         if unknown:
             self.error(f"{unknown[0]!r} is one word too many")
-        return found, unknown
+        return parsed, unknown
 
     def check_words(self, words: Sequence[str]) -> None:
         """End with an error if a sub-command or an option is unknown."""
@@ -72,9 +72,9 @@ class Command(argparse.ArgumentParser):
                 long = [name for name in self._option_string_actions if name.startswith("--")]
                 self.error_unknown("option", option, long)
 
-    def error_unknown(self, kind: str, word: str, known: Iterable[str]) -> NoReturn:
+    def error_unknown(self, kind: str, word: str, choices: Iterable[str]) -> NoReturn:
         """End with an error that suggests the nearest known word."""
-        self.error(f"no {kind} {word!r:.80}{suggest(word, known)}")
+        self.error(f"no {kind} {word!r:.80}{suggest(word, choices)}")
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         """Exit as the base class does, after what was printed has been written.

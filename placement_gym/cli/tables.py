@@ -58,13 +58,13 @@ def evaluation_table(values: Document) -> Group:
         [Column("", text=True), Column("ms"), Column("x best single"), Column("submodels")],
         f"{values['model']}, measured again",
     )
-    made, expected = values["n_submodels"], values["n_submodels_expected"]
+    n_submodels, expected = values["n_submodels"], values["n_submodels_expected"]
     ratio, best_ms = values["speedup_vs_best_single"], values["best_single_ms"]
     table.add_row(
         "the placement",
         f"{values['latency_ms']:.2f}",
         "-" if ratio is None else format_ratio(ratio, values["noise"]),
-        str(made) if made == expected else f"{made} ({expected} expected)",
+        str(n_submodels) if n_submodels == expected else f"{n_submodels} ({expected} expected)",
     )
     table.add_row("90th percentile", f"{values['latency_p90_ms']:.2f}", "", "")
     if best_ms is not None:
@@ -165,11 +165,12 @@ def describe_held(document: Document) -> list[FittedText]:
     )
     return [
         FittedText(
-            f"{document['plan']}: {device} holds {format_bytes(held)}, and {format_bytes(placed)} "
+            f"{document['plan']}: {device} holds {format_bytes(used_bytes)}, and "
+            f"{format_bytes(weight_bytes)} "
             "of weights were placed there"
         )
-        for device, placed, held in values
-        if held is not None
+        for device, weight_bytes, used_bytes in values
+        if used_bytes is not None
     ]
 
 
@@ -184,8 +185,8 @@ def models_tables(document: Document) -> list[FittedTable]:
     )
     for row in rows:
         cells = [
-            f"{one['inferences_per_s']:.1f}/s {one['latency_ms']:.1f} ms"
-            for one in row["models"].values()
+            f"{model['inferences_per_s']:.1f}/s {model['latency_ms']:.1f} ms"
+            for model in row["models"].values()
         ]
         style = "bold" if row["label"] == document["plan"] else ""
         table.add_row(row["label"], *cells, style=style)
@@ -212,17 +213,17 @@ def sweep_lines(sweep: Document | None) -> list[RenderableType]:
 def memory_tables(document: Document) -> list[FittedTable]:
     """Make tables of each device's memory with and without the plan; none without limits."""
     memory = document.get("memory", {"devices": []})
-    known = [device["limit_bytes"] or device["reported_bytes"] for device in memory["devices"]]
-    if not any(known):
+    limits = [device["limit_bytes"] or device["reported_bytes"] for device in memory["devices"]]
+    if not any(limits):
         return []
     states = any(held["state"] for one in memory["placements"].values() for held in one)
     unit = "weights + cache" if states else "weights"
-    shown = [label for label in BEFORE if label in memory["placements"]]
-    labels = list(dict.fromkeys([*shown, document["plan"]]))
+    labels_shown = [label for label in BEFORE if label in memory["placements"]]
+    labels = list(dict.fromkeys([*labels_shown, document["plan"]]))
     columns = [
         Column("device", text=True, whole=True),
         Column("limit", text=True),
-        *(Column(label, spare=len(labels) - 1 - at) for at, label in enumerate(labels)),
+        *(Column(label, spare=len(labels) - 1 - index) for index, label in enumerate(labels)),
     ]
     table = FittedTable(columns, unit)
     for position, device in enumerate(memory["devices"]):
@@ -248,23 +249,23 @@ def show_limit(device: Document) -> str:
 
 def describe_scenario(row: Document) -> str:
     """The latencies of a scenario's phases."""
-    said = f"prefill {row['prefill_ms']:.2f} ms, {row['token_ms']:.2f} ms a token"
+    summary = f"prefill {row['prefill_ms']:.2f} ms, {row['token_ms']:.2f} ms a token"
     if row.get("handover_ms") is None:
-        return said
-    return f"{said}, {row['handover_ms']:.2f} ms to hand the state over"
+        return summary
+    return f"{summary}, {row['handover_ms']:.2f} ms to hand the state over"
 
 
 def show_held(
     held: Sequence[Document], devices: Sequence[Document], position: int, states: bool
 ) -> str:
     """Bytes of weights and, where any device has it, of state; marked beyond the limit."""
-    mine, device = held[position], devices[position]
-    text = format_bytes(mine["weights"])
+    own_bytes, device = held[position], devices[position]
+    text = format_bytes(own_bytes["weights"])
     if states:
-        text += f" + {format_bytes(mine['state'])}"
+        text += f" + {format_bytes(own_bytes['state'])}"
     sharing = [
-        one["weights"] + one["state"]
-        for one, other in zip(held, devices, strict=True)
+        device_bytes["weights"] + device_bytes["state"]
+        for device_bytes, other in zip(held, devices, strict=True)
         if other is device or (device["pool"] and other["pool"] == device["pool"])
     ]
     limit = device["limit_bytes"]

@@ -35,8 +35,8 @@ def parse_setting(text: str) -> tuple[str, Any]:
 
 def parse_shapes(text: str) -> dict[str, list[int | str]]:
     """Read ``name[1,64],other[1,?]``: the shapes of inputs by name."""
-    found = list(SHAPE.finditer(text))
-    if not found or ",".join(match[0] for match in found) != text:
+    matches = list(SHAPE.finditer(text))
+    if not matches or ",".join(match[0] for match in matches) != text:
         raise argparse.ArgumentTypeError(
             f'shapes have the form "name[1,64],other[1,?]", not {text!r:.80}'
         )
@@ -45,27 +45,27 @@ def parse_shapes(text: str) -> dict[str, list[int | str]]:
             int(size) if WHOLE.fullmatch(size) else size  # as "?" and "1..8"
             for size in map(str.strip, match["sizes"].split(","))
         ]
-        for match in found
+        for match in matches
     }
 
 
 def parse_seeds(text: str) -> list[int]:
     """Read seeds as a study does: ``5`` means 0 to 4; ``0,2,5-7`` means 0, 2, 5, 6 and 7."""
-    found: list[int] = []
+    seeds: list[int] = []
     count = WHOLE.fullmatch(text.strip())
     for part in [f"0-{int(text) - 1}"] if count else text.split(","):
-        first, separator, last = part.strip().partition("-")
-        last = last if separator else first
-        numbers = WHOLE.fullmatch(first) and WHOLE.fullmatch(last)
-        if not numbers or int(first) > int(last):
+        first, separator, end = part.strip().partition("-")
+        end = end if separator else first
+        numbers = WHOLE.fullmatch(first) and WHOLE.fullmatch(end)
+        if not numbers or int(first) > int(end):
             raise argparse.ArgumentTypeError(
                 "must be a number of seeds, as in 5 for the seeds 0 to 4, or the seeds themselves, "
                 f"as in 0,1,2 or 3-5, not {text!r:.80}"
             )
-        if int(last) - int(first) >= MAX_SEEDS - len(found):
+        if int(end) - int(first) >= MAX_SEEDS - len(seeds):
             raise argparse.ArgumentTypeError(f"more than {MAX_SEEDS} seeds in {text!r:.60}")
-        found += range(int(first), int(last) + 1)
-    return list(dict.fromkeys(found))
+        seeds += range(int(first), int(end) + 1)
+    return list(dict.fromkeys(seeds))
 
 
 def parse_names(text: str) -> list[str]:
@@ -92,9 +92,9 @@ def one_of(names: Sequence[str]) -> Callable[[str], str]:
 
     def read(text: str) -> str:
         if text not in names:
-            listed = ", ".join(names)
+            choices = ", ".join(names)
             raise argparse.ArgumentTypeError(
-                f"must be one of {listed}, not {text!r:.80}{suggest(text, names)}"
+                f"must be one of {choices}, not {text!r:.80}{suggest(text, names)}"
             )
         return text
 

@@ -61,12 +61,12 @@ def run_view(options: argparse.Namespace) -> int:
 
     # All files are checked before the page is drawn.
     out = check_output_file(name_output_file(options.out, "view.html"))
-    others = {
+    settings = {
         options.picture: "the placement as a picture",
         options.trace: "open it at https://ui.perfetto.dev or chrome://tracing",
     }
-    others.pop(None, None)
-    for file in others:
+    settings.pop(None, None)
+    for file in settings:
         check_output_file(file)
     if options.picture:
         check_picture_file(options.picture)
@@ -74,14 +74,14 @@ def run_view(options: argparse.Namespace) -> int:
         # All files are drawn from one scene, so that they agree.
         scene = open_scene(options.sources, options.model, options.problem, options.shape or None)
         data = make_view_data(scene)
-        for file in (out, *others):
+        for file in (out, *settings):
             make_output_folder(Path(file).parent)
         write_text(out, render_page(data), follow=True)
         if options.trace:
             write_text(options.trace, json.dumps(make_trace(data)), follow=True)
         if options.picture:
             draw_shown(scene, options.picture)
-    if not print_json(options, {"file": str(out), "files": [str(out), *others]}):
-        for file, use in {str(out): "open it in a browser", **others}.items():
+    if not print_json(options, {"file": str(out), "files": [str(out), *settings]}):
+        for file, use in {str(out): "open it in a browser", **settings}.items():
             print(f"{file}: {use}")
     return 0

@@ -112,30 +112,30 @@ def solve_program(problem: Problem, costs: CostTable, time_limit_s: float, label
 def list_single_devices(problem: Problem) -> list[Named]:
     """Each device that can run the whole model, alone."""
     singles = zip(propose_single_devices(problem), problem.runs_all, strict=True)
-    return [named for named, runs_all in singles if runs_all]
+    return [single for single, runs_all in singles if runs_all]
 
 
 def propose_by_search(twin: SimulatedBackend) -> list[Named]:
     """The placement of ``solvers.search``, if memory allows it; a second or two of work."""
     problem = twin.problem
     show_step(f"solving: search, {SEARCHED} placements")
-    found = search(problem, twin.costs, twin.semantics, evaluations=SEARCHED)
-    excess = twin.infeasibility(found.assignment)
-    return [] if excess else [("search", found.assignment)]
+    result = search(problem, twin.costs, twin.semantics, evaluations=SEARCHED)
+    excess = twin.infeasibility(result.assignment)
+    return [] if excess else [("search", result.assignment)]
 
 
 def collect(
     twin: SimulatedBackend,
-    named: Sequence[Named],
-    known: Sequence[Candidate] = (),
+    labelled: Sequence[Named],
+    earlier: Sequence[Candidate] = (),
 ) -> list[Candidate]:
     """Candidates of labels and assignments, each placement once, after those that are known."""
-    distinct = {one.assignment.tobytes(): one for one in known}
-    for label, proposed in named:
-        assignment = merge_submodels(twin.problem, twin.simulator, proposed)
+    distinct = {candidate.assignment.tobytes(): candidate for candidate in earlier}
+    for label, placement in labelled:
+        assignment = merge_submodels(twin.problem, twin.simulator, placement)
         predicted_ms = twin.evaluate_ignoring_limits(assignment).latency_ms
-        found = Candidate(label, assignment, predicted_ms)
-        first = distinct.setdefault(assignment.tobytes(), found)
+        entry = Candidate(label, assignment, predicted_ms)
+        first = distinct.setdefault(assignment.tobytes(), entry)
         if label not in first.also and label != first.label:
             distinct[assignment.tobytes()] = replace(first, also=(*first.also, label))
     return list(distinct.values())
@@ -144,7 +144,7 @@ def collect(
 def propose_pipelines(twin: SimulatedBackend, time_limit_s: float) -> tuple[list[Candidate], float]:
     """Propose candidates for throughput; devices alone are predicted with one stream."""
     problem, costs = twin.problem, twin.costs
-    named = [
+    placements = [
         *list_single_devices(problem),
         *find_pipelines(problem, costs),
         *propose_by_search(twin),
@@ -152,7 +152,7 @@ def propose_pipelines(twin: SimulatedBackend, time_limit_s: float) -> tuple[list
     ]
     show_step(f"solving: bound, at most {time_limit_s:.0f} s")
     bound_ms = lower_bound(problem, costs, twin.semantics, time_limit_s).bound_ms
-    return collect(twin, named), bound_ms
+    return collect(twin, placements), bound_ms
 
 
 def find_pipelines(problem: Problem, costs: CostTable) -> Iterator[Named]:
@@ -180,17 +180,19 @@ def add_variants(twin: SimulatedBackend, candidates: Sequence[Candidate]) -> lis
     """
     problem = twin.problem
     fitting = sorted(
-        (one for one in candidates if not problem.infeasibility(one.assignment)),
+        (candidate for candidate in candidates if not problem.infeasibility(candidate.assignment)),
         key=lambda one: one.predicted_ms,
     )
-    alone = [one for one in fitting if one.alone]
+    singles = [one for one in fitting if one.alone]
     splits = [one for one in fitting if not one.alone]
     reported = within_reported(problem)
-    modest = [one for one in splits if not reported.infeasibility(one.assignment)]
-    best = {one.label: one for one in (*alone[:1], *splits[:1], *modest[:1])}.values()
+    modest = [split for split in splits if not reported.infeasibility(split.assignment)]
+    best = {one.label: one for one in (*singles[:1], *splits[:1], *modest[:1])}.values()
     variants = [variant for one in best for variant in vary(twin, one)]
     fitting_splits = [
-        one for one in variants if np.ptp(one[1]) and not problem.infeasibility(one[1])
+        variant
+        for variant in variants
+        if np.ptp(variant[1]) and not problem.infeasibility(variant[1])
     ]
     return collect(twin, fitting_splits, candidates)
 
@@ -199,32 +201,34 @@ def vary(twin: SimulatedBackend, split: Candidate) -> list[Named]:
     """Labels and placements with less, or more, on each device that a split nearly fills."""
     problem = twin.problem
     holds = np.minimum(problem.limits_bytes, problem.reported_bytes)
-    held = count_held(problem, split.assignment).total
-    found = []
-    for device in np.flatnonzero(held > NEAR_FULL * holds).tolist():
+    device_bytes = count_held(problem, split.assignment).total
+    variants = []
+    for device in np.flatnonzero(device_bytes > NEAR_FULL * holds).tolist():
         name = problem.device_names[device]
         for share in LESS:
             limits = np.full(len(holds), np.inf)
-            limits[device] = share * min(held[device], holds[device])
+            limits[device] = share * min(device_bytes[device], holds[device])
             label = f"{split.label}, {round(100 * (1 - share))} % less on {name}"
-            found.append((label, move_least(twin, problem.with_limits(limits), split)))
+            variants.append((label, move_least(twin, problem.with_limits(limits), split)))
         if problem.reported_bytes[device] > problem.limits_bytes[device]:
             continue  # more does not fit
         for share in MORE:
-            rest = max(problem.unit_bytes.sum() - share * held[device], 0.0)
+            other_bytes = max(problem.unit_bytes.sum() - share * device_bytes[device], 0.0)
             label = f"{split.label}, {round(100 * (share - 1))} % more on {name}"
-            found.append((label, move_least(twin, limit_others(problem, device, rest), split)))
-    return found
+            variants.append(
+                (label, move_least(twin, limit_others(problem, device, other_bytes), split))
+            )
+    return variants
 
 
 def limit_others(problem: Problem, device: int, limit_bytes: float) -> Problem:
     """The problem in which all devices but one hold only so much together."""
     unlimited = problem.with_limits(np.full(len(problem.devices), np.inf))
-    others = tuple(
+    limited = tuple(
         one if index == device else replace(one, memory_pool=OTHERS, memory_bytes=int(limit_bytes))
         for index, one in enumerate(unlimited.devices)
     )
-    return replace(problem, devices=others)
+    return replace(problem, devices=limited)
 
 
 def move_least(twin: SimulatedBackend, problem: Problem, split: Candidate) -> IntArray:

@@ -72,7 +72,7 @@ def check(
         UserError: There is no device but the reference, or it computes no finite outputs.
         EngineError: The reference does not run.
     """
-    started = perf_counter()
+    start_s = perf_counter()
     folder = check_output_folder(out)
     spec = ModelSpec(model, "op", "folded", shapes, data_shapes, scenario)
     reference, tested = choose_reference(resolve_devices(devices, "measured"))
@@ -90,7 +90,7 @@ def check(
         "n_operators": len(graph),
         "devices": rows,
         "file": write_constraints(rows, folder / name),
-        "wall_s": perf_counter() - started,
+        "wall_s": perf_counter() - start_s,
     }
 
 
@@ -120,13 +120,15 @@ def check_device(backend: MeasuringBackend) -> Document:
         "tolerance": backend.tolerance,
         "skipped": "" if holds_model(problem, device) else TOO_LARGE,
     }
-    found = Findings() if row["skipped"] else FaultFinder(backend, device).find()
-    alone = found.alone
+    findings = Findings() if row["skipped"] else FaultFinder(backend, device).find()
+    single_error = findings.alone
     units = problem.units
     return {
         **row,
-        "error": finite_or_none(alone.error) if alone and not alone.refusal else None,
-        "refusal": alone.refusal if alone else "",
+        "error": finite_or_none(single_error.error)
+        if single_error and not single_error.refusal
+        else None,
+        "refusal": single_error.refusal if single_error else "",
         "operators": [
             {
                 "name": units.names[fault.unit],
@@ -135,13 +137,13 @@ def check_device(backend: MeasuringBackend) -> Document:
                 "reason": make_printable(fault.reason),
                 "error": finite_or_none(fault.error),
             }
-            for fault in sorted(found.faults, key=lambda fault: fault.unit)
+            for fault in sorted(findings.faults, key=lambda fault: fault.unit)
         ],
-        "confirmed": found.confirmed,
+        "confirmed": findings.confirmed,
         "compared_outputs": 0 if row["skipped"] else backend.steady.count(True),
         "random_outputs": 0 if row["skipped"] else backend.steady.count(False),
-        "compilations": found.compilations,
-        **estimate(backend, device, [fault.unit for fault in found.faults]),
+        "compilations": findings.compilations,
+        **estimate(backend, device, [fault.unit for fault in findings.faults]),
     }
 
 
@@ -156,9 +158,9 @@ def estimate(backend: MeasuringBackend, device: int, kept_off: list[int]) -> Doc
     if costs is None:
         return dict.fromkeys(("alone_ms", "kept_off_ms", "n_submodels"))
     twin = SimulatedBackend(problem, costs)
-    alone, split = problem.single(device), problem.single(device)
+    single, split = problem.single(device), problem.single(device)
     split[kept_off] = problem.reference_device
-    whole, parted = (twin.evaluate_ignoring_limits(one) for one in (alone, split))
+    whole, parted = (twin.evaluate_ignoring_limits(one) for one in (single, split))
     return {
         "alone_ms": whole.latency_ms,
         "kept_off_ms": parted.latency_ms,
@@ -168,7 +170,7 @@ def estimate(backend: MeasuringBackend, device: int, kept_off: list[int]) -> Doc
 
 def write_constraints(rows: list[Document], file: Path) -> str | None:
     """Write what keeps operators off devices; None if nothing needs to."""
-    faulty = {row["name"]: [one["name"] for one in row["operators"]] for row in rows}
+    faulty = {row["name"]: [operator["name"] for operator in row["operators"]] for row in rows}
     keep_off = {device: names for device, names in faulty.items() if names}
     if not keep_off:
         return None

@@ -162,8 +162,8 @@ class Pipeline(StageExecutor):
             raise UserError(
                 f"{join_names(members)!r} is several models, which run independently: use Pipelines"
             )
-        (own,) = compile_pipelines(core, model, placement, requests, config)
-        super().__init__(own.stages, own.outputs, own.reader, own.stateful)
+        (pipeline,) = compile_pipelines(core, model, placement, requests, config)
+        super().__init__(pipeline.stages, pipeline.outputs, pipeline.reader, pipeline.stateful)
 
 
 def compile_pipelines(
@@ -178,6 +178,8 @@ def compile_pipelines(
         check_integer("requests (None: one more than stages)", requests, 1)
     ready = prepare_for(placement, model)
     graph = extract_spec(ready, placement.spec)
-    on = placement.operator_devices(graph)
-    compiled = compile_stages(core, ready, graph, on, placement.devices, requests, config)
+    operator_devices = placement.operator_devices(graph)
+    compiled = compile_stages(
+        core, ready, graph, operator_devices, placement.devices, requests, config
+    )
     return group_by_model(ready, graph, *compiled)

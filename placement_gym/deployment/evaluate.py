@@ -60,11 +60,11 @@ def evaluate_placement(
         PlacementMismatchError: It was made for another model.
         UnknownDeviceError: The machine does not have its devices.
     """
-    chosen = placement if isinstance(placement, Placement) else Placement.load(placement)
+    loaded_placement = placement if isinstance(placement, Placement) else Placement.load(placement)
     # The same environment and finalist as in a benchmark, so that figures can be compared.
     env_kwargs = {
-        **chosen.spec.given(model, shapes).to_json(),
-        "devices": chosen.devices,
+        **loaded_placement.spec.given(model, shapes).to_json(),
+        "devices": loaded_placement.devices,
         "split": split,
         "objective": objective,
         "tolerance": tolerance,
@@ -79,17 +79,17 @@ def evaluate_placement(
         # divide.
         units = base.problem.units
         assignment = np.empty(len(units), dtype=np.int64)
-        assignment[units.of_operator] = chosen.operator_devices(units.graph)
+        assignment[units.of_operator] = loaded_placement.operator_devices(units.graph)
         progress.update(progress.task_ids[0], advance=1, description="measuring")
         finals = Finals(base.backend, base.singles, noisy=True)
         finalist = finals.choose([assignment])
     return {
-        "model": chosen.model,
-        "saved": describe_measured(chosen, finalist, name_best_single(finals)),
-        "alone": len(set(chosen.units.values())) == 1,
+        "model": loaded_placement.model,
+        "saved": describe_measured(loaded_placement, finalist, name_best_single(finals)),
+        "alone": len(set(loaded_placement.units.values())) == 1,
         "notes": collect_cautions(base.problem.devices, measured=True),
         **list_values(finalist),
-        **describe_conditions(finalist.measurement, chosen.scenario, units.graph.models),
+        **describe_conditions(finalist.measurement, loaded_placement.scenario, units.graph.models),
     }
 
 
@@ -107,21 +107,21 @@ def describe_measured(placement: Placement, finalist: Finalist, best_single: str
 
 def list_values(finalist: Finalist) -> dict[str, Any]:
     """The values of a finalist that are returned and printed."""
-    measurement, alone = finalist.measurement, finalist.handicap == 1.0
+    measurement, is_single = finalist.measurement, finalist.handicap == 1.0
     values: dict[str, Any] = to_plain(
         {
             "latency_ms": measurement.latency_ms,
             "latency_p90_ms": measurement.latency_p90_ms,
             "reference_ms": measurement.latency_ms * finalist.speedup,
-            "best_single_ms": measurement.reference_ms if alone else None,
+            "best_single_ms": measurement.reference_ms if is_single else None,
             "speedup": finalist.speedup,
-            "speedup_vs_best_single": finalist.speedup_vs_best_single if alone else None,
+            "speedup_vs_best_single": finalist.speedup_vs_best_single if is_single else None,
             "noise": finalist.noise,
             "n_submodels": measurement.n_submodels,
             "n_submodels_expected": measurement.n_submodels_expected,
             "memory_bytes": measurement.memory_bytes,
             "held_bytes": measurement.held_bytes,
-            "beats_best_single": finalist.beats_best_single if alone else None,
+            "beats_best_single": finalist.beats_best_single if is_single else None,
             "warning": measurement.warning,
             "interference": measurement.interference,
         }

@@ -75,33 +75,33 @@ def export_placement(
         PlacementMismatchError: The placement was made for another model.
         UserError: ``out`` cannot be written, or the model cannot be loaded.
     """
-    chosen = placement if isinstance(placement, Placement) else Placement.load(placement)
+    loaded_placement = placement if isinstance(placement, Placement) else Placement.load(placement)
     folder = make_output_folder(out)
     with shapes_of_placement():
-        loaded = chosen.spec.given(model, shapes).load()
-    if list_members(loaded):
+        loaded_model = loaded_placement.spec.given(model, shapes).load()
+    if list_members(loaded_model):
 
-        def export_part(own: Placement, folder: Path, part: ov.Model) -> list[Path]:
-            return export_placement(own, folder, part, split=split, requests=requests)
+        def export_part(part_placement: Placement, folder: Path, part: ov.Model) -> list[Path]:
+            return export_placement(part_placement, folder, part, split=split, requests=requests)
 
-        return export_union(export_part, chosen, folder, loaded, quote)
-    graph, partition = cut(loaded, chosen, split)
-    set_affinities(loaded, graph, partition)
-    replace_control_characters(loaded)
+        return export_union(export_part, loaded_placement, folder, loaded_model, quote)
+    graph, partition = cut(loaded_model, loaded_placement, split)
+    set_affinities(loaded_model, graph, partition)
+    replace_control_characters(loaded_model)
     # Nodes cannot keep their devices in a file: the model's runtime info holds them all.
-    affinities = read_affinities(loaded)
-    loaded.set_rt_info(json.dumps(affinities), KEY)
-    save_model(loaded, folder / MODEL)
+    affinities = read_affinities(loaded_model)
+    loaded_model.set_rt_info(json.dumps(affinities), KEY)
+    save_model(loaded_model, folder / MODEL)
     # Other tools have no aliases of devices: they get plain names.
-    names = name_devices(chosen, graph, partition)
+    names = name_devices(loaded_placement, graph, partition)
     plain = {node: names[device] for node, device in affinities.items()}
     write_json(folder / AFFINITIES, plain)
-    in_flight = scripts.REQUESTS if is_stateful(loaded) else scripts.QUEUE
+    in_flight = scripts.REQUESTS if is_stateful(loaded_model) else scripts.QUEUE
     script = write_script(
-        chosen,
+        loaded_placement,
         sorted(set(names.values())),
         partition,
-        list_shapes(loaded, chosen),
+        list_shapes(loaded_model, loaded_placement),
         in_flight.format(requests=requests) if requests else "",
     )
     write_text(folder / SCRIPT, script)
@@ -138,14 +138,14 @@ def export_phases(
 def replace_control_characters(model: ov.Model) -> None:
     """Rename nodes whose names a file would not hold as they are."""
     nodes = model.get_ordered_ops()
-    taken = {node.get_friendly_name() for node in nodes}
+    used_names = {node.get_friendly_name() for node in nodes}
     for node in nodes:
         name = CONTROL.sub("_", node.get_friendly_name())
         if name == node.get_friendly_name():
             continue
-        while name in taken:
+        while name in used_names:
             name += "_"
-        taken.add(name)
+        used_names.add(name)
         node.set_friendly_name(name)
 
 

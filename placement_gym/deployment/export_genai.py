@@ -49,10 +49,10 @@ def export_for_genai(placement: Placement | str | Path, out: str | Path) -> list
     Raises:
         UserError: The placement is a split, or ``out`` cannot be written.
     """
-    chosen = placement if isinstance(placement, Placement) else Placement.load(placement)
-    device = find_device(chosen)
+    loaded_placement = placement if isinstance(placement, Placement) else Placement.load(placement)
+    device = find_device(loaded_placement)
     folder = make_output_folder(out)
-    path = folder / f"{find_role(chosen.model) or WHOLE}.json"
+    path = folder / f"{find_role(loaded_placement.model) or WHOLE}.json"
     values = {
         "device": device.plugin or device.name,
         "properties": device.compile_properties(),
@@ -68,7 +68,7 @@ def find_device(placement: Placement) -> DeviceSpec:
     Raises:
         UserError: It has several.
     """
-    used = [one for one in placement.devices if one.name in set(placement.units.values())]
+    used = [device for device in placement.devices if device.name in set(placement.units.values())]
     if len(used) == 1:
         return used[0]
     raise UserError(
@@ -83,8 +83,8 @@ def find_role(model: str) -> str:
     ``"openvino_text_embeddings_model"`` is ``"text_embeddings"``.
     """
     name = model.removeprefix("openvino_")
-    found = (one for one in (name, name.removesuffix("_model")) if one in ROLES)
-    return next(found, "")
+    roles = (role for role in (name, name.removesuffix("_model")) if role in ROLES)
+    return next(roles, "")
 
 
 SOURCE = '''"""The arguments of an OpenVINO GenAI pipeline.

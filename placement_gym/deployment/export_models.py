@@ -41,7 +41,9 @@ def export_union(
     """
     parts = split_placement(model, placement)
     files = [
-        file for name, (part, own) in parts.items() for file in export(own, folder / name, part)
+        file
+        for name, (part, part_placement) in parts.items()
+        for file in export(part_placement, folder / name, part)
     ]
     rates = pformat({member.name: member.rate for member in list_members(model)}, sort_dicts=False)
     about = quote(f"Run {safe_name(placement.model)} at the same time, each model as planned.")

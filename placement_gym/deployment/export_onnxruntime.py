@@ -54,19 +54,20 @@ def export_for_onnxruntime(
         UserError: The model is not an ONNX file, package ``onnx`` is absent, two GPUs are used,
             or ``out`` cannot be written.
     """
-    chosen = placement if isinstance(placement, Placement) else Placement.load(placement)
+    loaded_placement = placement if isinstance(placement, Placement) else Placement.load(placement)
     path = check_file(model)
-    targets = name_targets(chosen)
+    targets = name_targets(loaded_placement)
     onnx = import_onnx()
-    loaded = load(path, shapes, chosen.data_shapes or None)
-    devices = find_devices(chosen, loaded)
+    loaded_model = load(path, shapes, loaded_placement.data_shapes or None)
+    devices = find_devices(loaded_placement, loaded_model)
     annotated = onnx.load(path)
     assignment = annotate(annotated, devices)
     folder = make_output_folder(out)
     (folder / WEIGHTS).unlink(missing_ok=True)  # or new weights would follow the old
     onnx.save(annotated, folder / MODEL, save_as_external_data=True, location=WEIGHTS)
     write_json(folder / PLANNED, assignment)
-    about = f"Run {safe_name(chosen.model)} by ONNX Runtime on {', '.join(targets)} as planned."
+    name = safe_name(loaded_placement.model)
+    about = f"Run {name} by ONNX Runtime on {', '.join(targets)} as planned."
     source = SCRIPT_SOURCE.format(
         about=json.dumps(about, ensure_ascii=False), targets=pformat(targets, sort_dicts=False)
     )
@@ -110,13 +111,13 @@ def name_targets(placement: Placement) -> dict[str, str]:
     Raises:
         UserError: There are two GPUs, or two NPUs: a session has one execution provider of a type.
     """
-    used = [one for one in placement.devices if one.name in set(placement.units.values())]
+    used = [device for device in placement.devices if device.name in set(placement.units.values())]
     targets = {safe_name(one.name): name_target(one) for one in used}
-    others = [one.name for one in used if one.kind != "CPU"]
-    if len({one.split(".")[0] for one in others}) < len(others):
+    accelerators = [one.name for one in used if one.kind != "CPU"]
+    if len({other.split(".")[0] for other in accelerators}) < len(accelerators):
         raise UserError(
-            f"a session of ONNX Runtime has one execution provider of a type, and {others} need "
-            "two: plan with one of them"
+            f"a session of ONNX Runtime has one execution provider of a type, and {accelerators} "
+            "need two: plan with one of them"
         )
     return targets
 
@@ -164,33 +165,33 @@ def annotate(model: onnx.ModelProto, devices: dict[str, str]) -> dict[str, str]:
         Node -> device.
     """
     nodes = list(model.graph.node)  # in topological order, as ONNX prescribes
-    on: dict[str, str] = dict(devices)
+    device_of: dict[str, str] = dict(devices)
     for node in reversed(nodes):
-        spread(on, node.output, node.input)
+        spread(device_of, node.output, node.input)
     for node in nodes:
-        spread(on, node.input, node.output)
+        spread(device_of, node.input, node.output)
     model.ir_version = max(model.ir_version, 10)  # the first whose nodes have metadata
     assignment: dict[str, str] = {}
     for node in nodes:
-        device = next((on[name] for name in node.output if name in on), None)
+        device = next((device_of[name] for name in node.output if name in device_of), None)
         if device is None:
             continue
         if not node.name or node.name in assignment:
             node.name = f"{node.name or node.op_type}/{node.output[0]}"
-        kept = [one for one in node.metadata_props if one.key != ANNOTATION]
+        entries = [entry for entry in node.metadata_props if entry.key != ANNOTATION]
         del node.metadata_props[:]
-        node.metadata_props.extend(kept)
+        node.metadata_props.extend(entries)
         node.metadata_props.add(key=ANNOTATION, value=device)
         assignment[node.name] = device
     return assignment
 
 
-def spread(on: dict[str, str], near: Iterable[str], far: Iterable[str]) -> None:
+def spread(device_of: dict[str, str], near: Iterable[str], far: Iterable[str]) -> None:
     """Give tensors of unknown device the first known one of others, in place."""
-    device = next((on[name] for name in near if name in on), None)
+    device = next((device_of[name] for name in near if name in device_of), None)
     if device is not None:
         for name in far:
-            on.setdefault(name, device)
+            device_of.setdefault(name, device)
 
 
 SCRIPT_SOURCE = '''{about}

@@ -90,33 +90,33 @@ class FaultFinder:
 
     def find(self) -> Findings:
         """Find them all, or as many as ``MOST_COMPILATIONS`` allow."""
-        found = self.findings
+        findings = self.findings
         fits = fits_allocations(self.problem.units, self.problem.devices[self.device])
-        found.faults += [
+        findings.faults += [
             Fault(unit, REFUSED, NOT_LISTED if fits[unit] else TOO_LARGE)
             for unit in np.flatnonzero(~self.left).tolist()
         ]
         while self.left.any():
             try:
                 outcome = self.attempt(self.left)
-                found.alone = found.alone or outcome
-                found.confirmed = not self.fails(outcome)
-                new = [] if found.confirmed else self.explain(outcome)
+                findings.alone = findings.alone or outcome
+                findings.confirmed = not self.fails(outcome)
+                suspects = [] if findings.confirmed else self.explain(outcome)
             except CompilationsSpentError:
                 break
-            if not new:
+            if not suspects:
                 break
-            self.left[[fault.unit for fault in new]] = False
-            found.faults += new
+            self.left[[fault.unit for fault in suspects]] = False
+            findings.faults += suspects
         else:
-            found.confirmed = True
-        if found.confirmed and not all(self.backend.steady):
+            findings.confirmed = True
+        if findings.confirmed and not all(self.backend.steady):
             # Placements show nothing where outputs are random: operators one by one do.
-            found.faults += [
+            findings.faults += [
                 Fault(unit, DIFFERS, RANDOM_OUTPUTS, self.own_error(unit))
                 for unit in self.differing()
             ]
-        return found
+        return findings
 
     def explain(self, outcome: Outcome) -> list[Fault]:
         """New faults, by suspicions that the outcome of what is left gives rise to."""
@@ -192,12 +192,12 @@ class FaultFinder:
         """Units of which a compiler's error names an operator."""
         graph, unit = self.problem.units.graph, self.problem.units.of_operator
         words = set(SEPARATORS.split(refusal))
-        named = {
+        units = {
             int(unit[operator])
             for operator, names in enumerate(graph.members)
             if words.intersection(names)
         }
-        return [one for one in sorted(named) if self.left[one]]
+        return [one for one in sorted(units) if self.left[one]]
 
     def differing(self) -> list[int]:
         """Units of which an operator, on the reference's inputs, has other outputs."""
@@ -206,9 +206,9 @@ class FaultFinder:
             self.errors = np.zeros(self.problem.n_units)
             self.count(2)
             try:
-                chosen = self.left[unit].astype(np.int64)
-                found = self.backend.operator_errors(self.device, chosen)
-                np.fmax.at(self.errors, unit, found)
+                selected = self.left[unit].astype(np.int64)
+                errors = self.backend.operator_errors(self.device, selected)
+                np.fmax.at(self.errors, unit, errors)
             except EngineFailureError as failure:
                 if not failure.policy.is_result:
                     raise

@@ -174,9 +174,9 @@ def measure_placements(
 
 def sample_held_out(problem: Problem, n: int) -> list[IntArray]:
     """``n`` placements that no profile was fitted to; fewer where the problem has fewer."""
-    known = {placement.tobytes() for placement in sample_fit_placements(problem)}
-    drawn = sample_placements(problem, n + len(known), np.random.default_rng(SEED))
-    return [placement for placement in drawn if placement.tobytes() not in known][:n]
+    fitted = {placement.tobytes() for placement in sample_fit_placements(problem)}
+    samples = sample_placements(problem, n + len(fitted), np.random.default_rng(SEED))
+    return [placement for placement in samples if placement.tobytes() not in fitted][:n]
 
 
 def slow_share(problem: Problem, costs: CostTable, placement: IntArray) -> float:
@@ -209,12 +209,12 @@ def rank_correlations(measured: FloatArray, predicted: FloatArray) -> dict[str, 
     Where all values are equal, so that there is no order to agree with, they are 0.
     """
     fastest = np.argsort(measured)[: max(int(np.ceil(len(measured) * FASTEST)), 3)]
-    found = {
+    correlations = {
         "spearman": spearmanr(measured, predicted),
         "kendall": kendalltau(measured, predicted),
         "spearman_fastest_third": spearmanr(measured[fastest], predicted[fastest]),
     }
-    return {name: float(np.nan_to_num(result.statistic)) for name, result in found.items()}
+    return {name: float(np.nan_to_num(result.statistic)) for name, result in correlations.items()}
 
 
 def write_fidelity(document: Document, folder: Path) -> None:

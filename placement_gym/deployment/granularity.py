@@ -13,7 +13,7 @@ from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.base.errors import UserError
 from placement_gym.base.progress import progress_bar
 from placement_gym.base.texts import make_printable
-from placement_gym.graph.units import FEW_UNITS, FINER, count_units
+from placement_gym.graph.units import FINER, MIN_USEFUL_UNITS, count_units
 from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.constraints import Constraints
@@ -48,18 +48,18 @@ def build_backend_to_split(
         UserError: There are fewer than two units, or the problem cannot be profiled.
     """
     bound = Constraints.parse(constraints)
-    found = resolve_devices(devices, "measured")
-    check_several([device.name for device in found])  # before anything waits for the machine
+    specs = resolve_devices(devices, "measured")
+    check_several([device.name for device in specs])  # before anything waits for the machine
 
     def build(spec: ModelSpec) -> MeasuringBackend:
         with progress_bar(None, "", quiet, description="reading the model"):
             return build_measured_backend(
-                spec, found, protocol=protocol, tolerance=tolerance, constraints=bound
+                spec, specs, protocol=protocol, tolerance=tolerance, constraints=bound
             )
 
     # Finer units until there is something to decide: a plain chain of layers is one unit.
     backend, notes = build(spec), []
-    while backend.problem.n_units < FEW_UNITS and spec.granularity in FINER:
+    while backend.problem.n_units < MIN_USEFUL_UNITS and spec.granularity in FINER:
         few, finer = count_units(backend.problem.units), FINER[spec.granularity]
         notes.append(f"granularity {spec.granularity!r} leaves {few}, too few: {finer!r} is used")
         spec = replace(spec, granularity=finer)

@@ -91,10 +91,10 @@ def report_machine(
     """
     import openvino as ov
 
-    started, path = perf_counter(), check_output_file(file)
+    start_s, path = perf_counter(), check_output_file(file)
     core = ov.Core()
     specs = resolve_devices(devices, "measured", core)
-    found: Document = {
+    document: Document = {
         "versions": {"placement_gym": VERSION, "openvino": ov.__version__},
         "system": {"kernel": f"{platform.system()} {platform.release()}", "cores": usable_cores()},
         "devices": [
@@ -104,23 +104,23 @@ def report_machine(
         "seconds": {},
     }
     with tempfile.TemporaryDirectory() as folder:
-        write_report(path, found, folder)
+        write_report(path, document, folder)
         parts = list_parts(specs, models, placements, folder, quiet)
         for number, part in enumerate(parts):
-            begun = perf_counter()
-            left_s = budget_s - (begun - started)
-            limit_s = left_s * part.share / sum(one.share for one in parts[number:])
+            part_start_s = perf_counter()
+            left_s = budget_s - (part_start_s - start_s)
+            limit_s = left_s * part.share / sum(part_left.share for part_left in parts[number:])
             if not quiet:
                 announce(f"{number + 1} of {len(parts)}: {part.name}, at most {limit_s:.0f} s")
             try:
-                found[part.name] = run_part(part, limit_s, found)
+                document[part.name] = run_part(part, limit_s, document)
             except KeyboardInterrupt:
-                done = ", ".join(found["seconds"]) or "what the devices report, and no part"
+                done = ", ".join(document["seconds"]) or "what the devices report, and no part"
                 raise KeyboardInterrupt(f"{path} has {done}") from None
-            found["seconds"][part.name] = perf_counter() - begun
-            found["wall_s"] = perf_counter() - started
-            write_report(path, found, folder)
-    return found
+            document["seconds"][part.name] = perf_counter() - part_start_s
+            document["wall_s"] = perf_counter() - start_s
+            write_report(path, document, folder)
+    return document
 
 
 def list_parts(
@@ -131,7 +131,7 @@ def list_parts(
     quiet: bool,
 ) -> list[Part]:
     """The parts in their order, those that take longest last."""
-    first, whole = models[0], ProblemOptions().make_spec(models[0])
+    first, spec = models[0], ProblemOptions().make_spec(models[0])
     quietly: dict[str, Any] = {"out": folder, "quiet": quiet}
 
     def check_one(model: Any, _: float) -> Document:
@@ -147,7 +147,7 @@ def list_parts(
         ),
         Part("plan", 2.0, lambda _: plan(first, specs, **quietly)),
         # There is no fidelity without a profile, and with less time it measures less.
-        Part("profile", 3.0, lambda _: profile(whole, specs, **quietly)),
+        Part("profile", 3.0, lambda _: profile(spec, specs, **quietly)),
         Part("fidelity", 1.0, compare, needs="profile"),
     ]
 
@@ -177,33 +177,33 @@ def run_part(part: Part, limit_s: float, found: Document) -> Document:
             if not limit.passed:
                 raise_interrupt(error)
                 raise
-    at = f" at {limit.stopped_at!r}" if limit.stopped_at else ""
-    return {"error": f"stopped{at}: its share of the time was {limit_s:.0f} s"}
+    place = f" at {limit.stopped_at!r}" if limit.stopped_at else ""
+    return {"error": f"stopped{place}: its share of the time was {limit_s:.0f} s"}
 
 
-def write_report(path: Path, found: Document, folder: str) -> None:
+def write_report(path: Path, document: Document, folder: str) -> None:
     """Write what there is so far, without this machine's names."""
-    text = json.dumps(found, indent=1, default=str)
+    text = json.dumps(document, indent=1, default=str)
     write_text(path, hide_names(text, folder) + "\n")
 
 
 def read_properties(core: ov.Core, device: str) -> dict[str, str]:
     """The properties that a device reports, as text, without those that identify it."""
-    found = {}
+    properties = {}
     for key in sorted(load_plugin(core, device)):
         if key in IDENTIFYING:
             continue
         try:
-            found[key] = make_printable(str(core.get_property(device, key)))
+            properties[key] = make_printable(str(core.get_property(device, key)))
         except (RuntimeError, TypeError):  # of a compiled model alone, or of no type in Python
             continue
-    return found
+    return properties
 
 
 def leave_out_paths(value: Any) -> Any:
     """A document without what says where something was written."""
     if isinstance(value, dict):
-        return {key: leave_out_paths(one) for key, one in value.items() if key not in PATHS}
+        return {key: leave_out_paths(entry) for key, entry in value.items() if key not in PATHS}
     return list(map(leave_out_paths, value)) if isinstance(value, list) else value
 
 

@@ -38,10 +38,12 @@ def count_held(problem: Problem, assignment: IntArray) -> Held:
             which are compiled apart and share nothing.
     """
     if assignment.ndim == 2:
-        weights, state = np.sum([count_held(problem, one) for one in assignment], axis=0)
+        weights, state = np.sum(
+            [count_held(problem, placement) for placement in assignment], axis=0
+        )
         return Held(weights, state)
-    n_devices, on = len(problem.devices), assignment[problem.units.of_operator]
-    state = np.bincount(on, state_bytes(problem), n_devices).astype(np.int64)
+    n_devices, operator_devices = len(problem.devices), assignment[problem.units.of_operator]
+    state = np.bincount(operator_devices, state_bytes(problem), n_devices).astype(np.int64)
     return Held(problem.memory_bytes(assignment) - state, state)
 
 
@@ -110,14 +112,14 @@ def describe_fit(problem: Problem) -> list[str]:
 
 def describe_use(problem: Problem, label: str, assignment: IntArray) -> list[str]:
     """Describe by how much a placement exceeds what integrated devices report."""
-    held = count_held(problem, assignment).total.tolist()
+    device_bytes = count_held(problem, assignment).total.tolist()
     return [
         f"{label} puts {format_bytes(used)} on {name}, which exceeds what it reports by "
-        f"{format_bytes(used - one)}"
-        for name, used, one in zip(
-            problem.device_names, held, problem.reported_bytes.tolist(), strict=True
+        f"{format_bytes(used - reported)}"
+        for name, used, reported in zip(
+            problem.device_names, device_bytes, problem.reported_bytes.tolist(), strict=True
         )
-        if used > one
+        if used > reported
     ]
 
 
@@ -139,7 +141,7 @@ def report_memory(problem: Problem, placements: Mapping[str, IntArray]) -> dict[
         all devices that share the limit, empty for none) and ``reported_bytes`` (by an integrated
         device, else None); and ``placements``: label -> for each device ``weights`` and ``state``.
     """
-    held = {label: count_held(problem, placement) for label, placement in placements.items()}
+    bytes_of = {label: count_held(problem, placement) for label, placement in placements.items()}
     return {
         "devices": [
             {
@@ -153,8 +155,10 @@ def report_memory(problem: Problem, placements: Mapping[str, IntArray]) -> dict[
         "placements": {
             label: [
                 {"weights": weights, "state": state}
-                for weights, state in zip(one.weights.tolist(), one.state.tolist(), strict=True)
+                for weights, state in zip(
+                    held_bytes.weights.tolist(), held_bytes.state.tolist(), strict=True
+                )
             ]
-            for label, one in held.items()
+            for label, held_bytes in bytes_of.items()
         },
     }

@@ -78,8 +78,8 @@ def add_phase_candidates(
         (label, solve_program(twin.problem, costs, time_limit_s, label).assignment)
         for label, costs in zip(labels, split_costs(backend, twin.costs), strict=True)
     ]
-    named = [(label, assignment) for label, assignment in solved if assignment is not None]
-    return collect(twin, named, candidates)
+    placements = [(label, assignment) for label, assignment in solved if assignment is not None]
+    return collect(twin, placements, candidates)
 
 
 def split_costs(backend: MeasuringBackend, costs: CostTable) -> tuple[CostTable, CostTable]:
@@ -136,27 +136,27 @@ def measure_phases(
         rows: Of the report.
         label: The row to hand over if one placement serves both phases.
     """
-    found = choose_pair(backend.problem, candidates, measured)
-    if found is None:
+    pair = choose_pair(backend.problem, candidates, measured)
+    if pair is None:
         return None
     by_label = {candidate.label: candidate for candidate in candidates}
     single = next((str(row["label"]) for row in rows if row["alone"] and not row["error"]), label)
     rivals = list(dict.fromkeys((single, label)))
-    arms = [*(by_label[name] for name in rivals), join(*found, backend.problem, measured)]
+    arms = [*(by_label[name] for name in rivals), join(*pair, backend.problem, measured)]
     try:
-        again = backend.remeasure([arm.assignment for arm in arms])
+        measurements = backend.remeasure([arm.assignment for arm in arms])
     except RuntimeError as error:
         (row,) = make_rows(arms[-1:], {}, {LABEL: f"does not run: {error}"})
-        return Phased(*found, arms[-1], row, "")
-    by_row = {arm.label: one for arm, one in zip(arms, again, strict=True)}
+        return Phased(*pair, arms[-1], row, "")
+    by_row = {arm.label: measurement for arm, measurement in zip(arms, measurements, strict=True)}
     row = next(row for row in make_rows(arms, by_row, {}) if row["label"] == LABEL)
-    return Phased(*found, arms[-1], row, judge_phases(by_row[LABEL], by_row[label]))
+    return Phased(*pair, arms[-1], row, judge_phases(by_row[LABEL], by_row[label]))
 
 
-def judge_phases(phased: Measurement, chosen: Measurement) -> str:
+def judge_phases(phased: Measurement, single: Measurement) -> str:
     """Compare two placements with the one that would be handed over; see ``Phased.answer``."""
-    noise = join_noise(phased.noise, chosen.noise)
-    return judge(phased.speedup / chosen.speedup, noise, phased.warning or chosen.warning)
+    noise = join_noise(phased.noise, single.noise)
+    return judge(phased.speedup / single.speedup, noise, phased.warning or single.warning)
 
 
 def choose_pair(
@@ -185,9 +185,9 @@ def predict_ms(
     problem: Problem, prefill: Candidate, decode: Candidate, measured: Mapping[str, Measurement]
 ) -> float:
     """Latency of the scenario by the measured phases of two candidates, without handing over."""
-    first, then = measured[prefill.label].parts_ms, measured[decode.label].parts_ms
+    first, second = measured[prefill.label].parts_ms, measured[decode.label].parts_ms
     # All inferences but the first decode a token.
-    return first["prefill_ms"] + (problem.units.graph.n_inferences - 1.0) * then["token_ms"]
+    return first["prefill_ms"] + (problem.units.graph.n_inferences - 1.0) * second["token_ms"]
 
 
 def join(
@@ -198,36 +198,36 @@ def join(
     return Candidate(LABEL, pair, predict_ms(problem, prefill, decode, measured))
 
 
-def describe_phases(found: Phased | None, label: str) -> str:
+def describe_phases(phased: Phased | None, label: str) -> str:
     """One sentence that answers whether two placements pay."""
-    if found is None:
+    if phased is None:
         return f"No two placements that fit promise more than {label} for both phases."
-    pair = f"prompts on {found.prefill.label} and tokens on {found.decode.label}"
-    row = found.row
+    pair = f"prompts on {phased.prefill.label} and tokens on {phased.decode.label}"
+    row = phased.row
     if row["error"]:
         return f"{pair[0].upper()}{pair[1:]}: {row['error']}."
     if row["warning"]:
         return UNDECIDED.format(f"{pair} beat {label}", row["warning"])
-    said = {YES: "beat", WITHIN_NOISE: "equal, within noise,"}.get(found.answer, "do not beat")
-    return f"{pair[0].upper()}{pair[1:]} {said} {label}, the best for both phases."
+    verb = {YES: "beat", WITHIN_NOISE: "equal, within noise,"}.get(phased.answer, "do not beat")
+    return f"{pair[0].upper()}{pair[1:]} {verb} {label}, the best for both phases."
 
 
-def report_phases(found: Phased | None, label: str, stem: Path) -> dict[str, Any]:
+def report_phases(phased: Phased | None, label: str, stem: Path) -> dict[str, Any]:
     """Return what the report says of two placements.
 
     Args:
-        found: They, if they were measured.
+        phased: They, if they were measured.
         label: The row to hand over if one placement serves both phases.
         stem: Of the plan's files, without suffix.
     """
-    verdict = {"verdict": describe_phases(found, label)}
-    if found is None:
+    verdict = {"verdict": describe_phases(phased, label)}
+    if phased is None:
         return verdict
     files = [f"{stem}-{phase}.json" for phase in ("prefill", "decode")]
     return {
         **verdict,
-        "prefill": found.prefill.label,
-        "decode": found.decode.label,
-        "wins": found.wins,
-        **({"files": files} if found.wins else {}),
+        "prefill": phased.prefill.label,
+        "decode": phased.decode.label,
+        "wins": phased.wins,
+        **({"files": files} if phased.wins else {}),
     }

@@ -119,7 +119,7 @@ def plan(  # noqa: D417  the keywords of both groups are described
             together cannot hold the model, or ``phases`` does not apply.
         EngineError: No candidate fits and runs.
     """
-    started = perf_counter()
+    start_s = perf_counter()
     # Minutes of measuring follow: what can fail fails before.
     folder = check_output_folder(out)
     if export is not None:
@@ -132,47 +132,47 @@ def plan(  # noqa: D417  the keywords of both groups are described
         problem.tolerance,
         options.constraints,
     )
-    placed = backend.problem
-    check_room(placed)
+    full_problem = backend.problem
+    check_room(full_problem)
     if options.phases:
-        check_phases(placed, options.goal)
+        check_phases(full_problem, options.goal)
     if not quiet:
         print(describe_steps(backend, options, refresh), file=sys.stderr, flush=True)
-    stem = folder / f"plan-{safe_name(placed.units.graph.model)}{options.goal.suffix}"
+    stem = folder / f"plan-{safe_name(full_problem.units.graph.model)}{options.goal.suffix}"
     # A rough profile suffices: what is solved on it is measured before it is handed over.
     with closing(backend), explain_interrupt(backend, quick=True):
         costs = load_or_measure(backend, refresh, quiet, quick=True)
-        found = select(backend, costs, options.time_limit_s, options.phases, quiet)
-        notes += describe_tolerance(placed, backend.tolerance)
-        document = make_document(placed, found, options.objective, notes, stem)
+        selection = select(backend, costs, options.time_limit_s, options.phases, quiet)
+        notes += describe_tolerance(full_problem, backend.tolerance)
+        document = make_document(full_problem, selection, options.objective, notes, stem)
         try:
-            tried = sweep_properties(backend, found, quiet) if options.sweep else None
+            swept = sweep_properties(backend, selection, quiet) if options.sweep else None
         except KeyboardInterrupt:
-            document["wall_s"] = perf_counter() - started
-            write_files(document, placed, costs, found)
+            document["wall_s"] = perf_counter() - start_s
+            write_files(document, full_problem, costs, selection)
             raise KeyboardInterrupt(f"{stem}.json is the plan without the sweep") from None
-        if tried:
-            document["sweep"] = to_plain(tried.report(backend.tolerance))
-            placed, found = tried.apply(placed, found)
-            document["saved"] = tried.describe(placed) or document["saved"]
-    document["wall_s"] = perf_counter() - started
+        if swept:
+            document["sweep"] = to_plain(swept.report(backend.tolerance))
+            full_problem, selection = swept.apply(full_problem, selection)
+            document["saved"] = swept.describe(full_problem) or document["saved"]
+    document["wall_s"] = perf_counter() - start_s
     if options.phases:
-        document["phases"] = report_phases(found.pair, found.chosen.label, stem)
+        document["phases"] = report_phases(selection.pair, selection.chosen.label, stem)
     # A full disk must not lose minutes of measuring: a file that cannot be kept is a warning.
     with keep_if_possible("the plan's report"):
-        write_files(document, placed, costs, found)
+        write_files(document, full_problem, costs, selection)
     if export is not None:
-        export_winner(placed, found, export, model, problem.shapes)
+        export_winner(full_problem, selection, export, model, problem.shapes)
         document["exported"] = str(export)
     return document
 
 
 def describe_steps(backend: MeasuringBackend, options: PlanOptions, refresh: bool) -> str:
     """Describe what a plan takes, before minutes of it begin; its bars estimate each step."""
-    kept = None if refresh else kept_profile(backend, quick=True)
+    profile = None if refresh else kept_profile(backend, quick=True)
     measurements = n_measurements(backend.problem, QUICK)
     steps = [
-        "the profile that is kept" if kept else f"a profile of {measurements} measurements",
+        "the profile that is kept" if profile else f"a profile of {measurements} measurements",
         f"solvers, {options.time_limit_s:.0f} s for each program at most",
         f"at most {backend.protocol.final_compiles} rounds of measurements of all candidates, and "
         "again of the best split",

@@ -28,11 +28,15 @@ Document = dict[str, Any]
 
 
 def make_document(
-    problem: Problem, found: Selection, objective: str, notes: Sequence[str], stem: Path
+    problem: Problem, selection: Selection, objective: str, notes: Sequence[str], stem: Path
 ) -> Document:
     """The report; see ``plan``."""
-    rows = [*found.rows, found.pair.row] if found.pair else found.rows
-    candidates = [*found.candidates, found.pair.candidate] if found.pair else found.candidates
+    rows = [*selection.rows, selection.pair.row] if selection.pair else selection.rows
+    candidates = (
+        [*selection.candidates, selection.pair.candidate]
+        if selection.pair
+        else selection.candidates
+    )
     document: Document = to_plain(
         {
             "model": problem.units.graph.model,
@@ -41,83 +45,89 @@ def make_document(
             "notes": [
                 *collect_cautions(problem.devices),
                 *describe_fit(problem),
-                *describe_use(problem, found.winner.label, found.winner.assignment),
+                *describe_use(problem, selection.winner.label, selection.winner.assignment),
                 *notes,
             ],
-            "saved": describe_winner(problem, found),
-            "plan": found.winner.label,
-            "verdict": state_plan_verdict(found.rows, found.chosen.label),
-            "bound_ms": found.bound_ms,
+            "saved": describe_winner(problem, selection),
+            "plan": selection.winner.label,
+            "verdict": state_plan_verdict(selection.rows, selection.chosen.label),
+            "bound_ms": selection.bound_ms,
             "file": f"{stem}.json",
             "rows": rows,
             "memory": report_memory(
                 problem,
-                {name: one.assignment for one in candidates for name in (one.label, *one.also)},
+                {
+                    name: candidate.assignment
+                    for candidate in candidates
+                    for name in (candidate.label, *candidate.also)
+                },
             ),
         }
     )
     return document
 
 
-def describe_winner(problem: Problem, found: Selection) -> str:
+def describe_winner(problem: Problem, selection: Selection) -> str:
     """Describe what is saved, in one line."""
-    alone = [row for row in found.rows if row["alone"] and row["speedup"] is not None]
-    best = max(alone, key=lambda row: row["speedup"])["label"] if alone else ""
-    if found.pair is not None and found.winner is not found.chosen:
-        gain = describe_gain(found.pair.row["speedup"], found.pair.row["noise"], best)
+    singles = [row for row in selection.rows if row["alone"] and row["speedup"] is not None]
+    best = max(singles, key=lambda row: row["speedup"])["label"] if singles else ""
+    if selection.pair is not None and selection.winner is not selection.chosen:
+        gain = describe_gain(selection.pair.row["speedup"], selection.pair.row["noise"], best)
         return f"Saved: two placements, one for prompts and one for tokens{gain}"
-    row = next(row for row in found.rows if row["label"] == found.chosen.label)
-    placement = Placement.of(problem, found.chosen.assignment)
+    row = next(row for row in selection.rows if row["label"] == selection.chosen.label)
+    placement = Placement.of(problem, selection.chosen.assignment)
     return describe_saved(placement, row["speedup"], row["noise"], best)
 
 
-def make_placement(problem: Problem, chosen: Candidate, streams: int | None) -> Placement:
+def make_placement(problem: Problem, candidate: Candidate, streams: int | None) -> Placement:
     """The placement to hand over; a device alone keeps the streams that it was measured with."""
-    placement = Placement.of(problem, chosen.assignment)
-    if streams is None or not chosen.alone:
+    placement = Placement.of(problem, candidate.assignment)
+    if streams is None or not candidate.alone:
         return placement
-    devices, device = list(problem.devices), int(chosen.assignment[0])
+    devices, device = list(problem.devices), int(candidate.assignment[0])
     devices[device] = with_streams(devices[device], streams)
     return replace(placement, devices=tuple(devices))
 
 
-def write_files(document: Document, problem: Problem, costs: CostTable, found: Selection) -> None:
+def write_files(
+    document: Document, problem: Problem, costs: CostTable, selection: Selection
+) -> None:
     """Write the placement, the costs that it was solved for, the report, and a picture."""
     from placement_gym.view.figures.placement import draw_placement
     from placement_gym.view.figures.style import draw_if_possible
 
     file = Path(document["file"])
     make_output_folder(file.parent)
-    make_placement(problem, found.chosen, found.result.streams).save(file, follow=False)
+    make_placement(problem, selection.chosen, selection.result.streams).save(file, follow=False)
     costs.save(costs_beside(file), follow=False)
     write_json(file.with_name(f"{file.stem}-report.json"), document)
     phase_files = document.get("phases", {}).get("files", [])
-    for placement, phase_file in zip(list_phases(problem, found), phase_files, strict=True):
+    for placement, phase_file in zip(list_phases(problem, selection), phase_files, strict=True):
         placement.save(phase_file, follow=False)
     title = [
         document["saved"],
         f"{document['model']}: {document['verdict']}",
         *collect_cautions(problem.devices),
     ]
-    draw = partial(draw_placement, problem, found.chosen.assignment, "\n".join(title))
+    draw = partial(draw_placement, problem, selection.chosen.assignment, "\n".join(title))
     if note := draw_if_possible(draw, file.with_suffix(".png")):
         warn_user(note)
 
 
-def list_phases(problem: Problem, found: Selection) -> list[Placement]:
+def list_phases(problem: Problem, selection: Selection) -> list[Placement]:
     """The placements of prompts and of tokens, where two win; else none."""
-    if found.winner is found.chosen:
+    if selection.winner is selection.chosen:
         return []
-    return [Placement.of(problem, one) for one in found.winner.assignment]
+    return [Placement.of(problem, assignment) for assignment in selection.winner.assignment]
 
 
 def export_winner(
-    problem: Problem, found: Selection, folder: str | Path, model: Any, shapes: Shapes | None
+    problem: Problem, selection: Selection, folder: str | Path, model: Any, shapes: Shapes | None
 ) -> None:
     """Write what OpenVINO alone needs to run the plan."""
-    if phases := list_phases(problem, found):
+    if phases := list_phases(problem, selection):
         prefill, decode = phases
         export_phases(prefill, decode, folder, model, shapes)
         return
-    placement = make_placement(problem, found.chosen, found.result.streams)
-    export_placement(placement, folder, model, shapes, requests=found.result.requests)
+    placement = make_placement(problem, selection.chosen, selection.result.streams)
+    export_placement(placement, folder, model, shapes, requests=selection.result.requests)

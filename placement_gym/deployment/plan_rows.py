@@ -43,47 +43,47 @@ def make_rows(
 
 
 def measured_values(
-    found: Measurement | None, best: Measurement | None, models: Sequence[Member] = ()
+    measurement: Measurement | None, best: Measurement | None, models: Sequence[Member] = ()
 ) -> dict[str, Any]:
     """The measured part of a row; ``best`` is the fastest single device, if any runs."""
-    if found is None:
+    if measurement is None:
         return {
             **dict.fromkeys(("measured_ms", "speedup", "noise", "n_submodels")),
             "warning": "",
             "interference": 0.0,
         }
     return {
-        "measured_ms": found.latency_ms,
-        "speedup": None if best is None else found.speedup / best.speedup,
-        "noise": join_noise(found.noise, 0.0 if best in (None, found) else best.noise),
-        "n_submodels": found.n_submodels,
-        "memory_bytes": list(found.memory_bytes),
-        "held_bytes": list(found.held_bytes),
-        "warning": found.warning or (best.warning if best else ""),
-        "interference": max(found.interference, best.interference if best else 0.0),
-        **found.parts_ms,
-        **describe_throughput(found, models),
+        "measured_ms": measurement.latency_ms,
+        "speedup": None if best is None else measurement.speedup / best.speedup,
+        "noise": join_noise(measurement.noise, 0.0 if best in (None, measurement) else best.noise),
+        "n_submodels": measurement.n_submodels,
+        "memory_bytes": list(measurement.memory_bytes),
+        "held_bytes": list(measurement.held_bytes),
+        "warning": measurement.warning or (best.warning if best else ""),
+        "interference": max(measurement.interference, best.interference if best else 0.0),
+        **measurement.parts_ms,
+        **describe_throughput(measurement, models),
     }
 
 
-def describe_throughput(found: Measurement, models: Sequence[Member] = ()) -> dict[str, Any]:
+def describe_throughput(measurement: Measurement, models: Sequence[Member] = ()) -> dict[str, Any]:
     """Results a second, and what was in flight; nothing where latency was measured.
 
     Results of a union are rounds, and each of its models has its own inferences a second, and its
     median latency from being submitted to its result.
     """
-    if not found.requests:
+    if not measurement.requests:
         return {}
-    per_s = 1e3 / found.latency_ms
+    per_s = 1e3 / measurement.latency_ms
     values: dict[str, Any] = {
         "requests_per_s": per_s,
-        "requests": found.requests,
-        "streams": found.streams or 1,
+        "requests": measurement.requests,
+        "streams": measurement.streams or 1,
     }
-    if found.models_ms is not None:
+    if measurement.models_ms is not None:
         values["models"] = {
             model.name: {"inferences_per_s": model.rate * per_s, "latency_ms": latency_ms}
-            for model, latency_ms in zip(models, found.models_ms, strict=True)
+            for model, latency_ms in zip(models, measurement.models_ms, strict=True)
         }
     return values
 
@@ -112,10 +112,10 @@ def find_contender(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def state_plan_verdict(rows: Sequence[Mapping[str, Any]], label: str) -> str:
     """One sentence that answers whether a split pays."""
-    chosen = next(row for row in rows if row["label"] == label)
-    if chosen["speedup"] is None:
+    winner = next(row for row in rows if row["label"] == label)
+    if winner["speedup"] is None:
         return f"No single device holds the model; {label} is the fastest split."
-    if chosen["alone"]:
+    if winner["alone"]:
         splits = [row for row in rows if not row["alone"] and row["speedup"] is not None]
         doubtful = [row["warning"] for row in splits if row["warning"]]
         if doubtful:
@@ -126,4 +126,4 @@ def state_plan_verdict(rows: Sequence[Mapping[str, Any]], label: str) -> str:
         if judge_row(best) == WITHIN_NOISE:
             return f"No split beats {label}; {best['label']} equals it within noise."
         return f"No split beats {label}: the best one, {best['label']}, is {best['speedup']:.2f} x."
-    return f"{label} beats the best single device by {100 * (chosen['speedup'] - 1):.1f} %."
+    return f"{label} beats the best single device by {100 * (winner['speedup'] - 1):.1f} %."

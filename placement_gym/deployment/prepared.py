@@ -28,14 +28,16 @@ def prepare_for(placement: Placement, model: ov.Model, in_place: bool = False) -
         model: Any model.
         in_place: Whether the model itself is changed.
     """
-    counted = {node.get_friendly_name() for node in model.get_ops() if has_automatic_name(node)}
-    chosen: set[str] = set()
-    if counted:
-        for names in (set[str](), counted, counted | find_folded(model)):
+    automatic_names = {
+        node.get_friendly_name() for node in model.get_ops() if has_automatic_name(node)
+    }
+    renamed: set[str] = set()
+    if automatic_names:
+        for names in (set[str](), automatic_names, automatic_names | find_folded(model)):
             if was_made_for(placement, number(model.clone(), names, placement)):
-                chosen = names
+                renamed = names
                 break
-    return number(model if in_place else model.clone(), chosen, placement)
+    return number(model if in_place else model.clone(), renamed, placement)
 
 
 def number(model: ov.Model, names: set[str], placement: Placement) -> ov.Model:
@@ -51,7 +53,9 @@ def find_folded(model: ov.Model) -> set[str]:
     """
     numbers = {node.get_friendly_name(): count(node.get_name()) for node in model.get_ops()}
     added = [count(n.get_name()) for n in model.get_ops() if has_automatic_name(n)]
-    last_read = max((one for one in numbers.values() if one < min(added)), default=-1)
+    last_read = max(
+        (position for position in numbers.values() if position < min(added)), default=-1
+    )
     return {name for name in numbers if last_read < count(name) <= max(numbers.values())}
 
 

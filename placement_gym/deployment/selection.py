@@ -85,9 +85,9 @@ def select(
     measured = confirm(backend, candidates, measured, errors)
     rows = make_rows(candidates, measured, errors, backend.problem.units.graph.models)
     label = choose(rows)
-    chosen = next(candidate for candidate in candidates if candidate.label == label)
+    winner = next(candidate for candidate in candidates if candidate.label == label)
     pair = measure_phases(backend, candidates, measured, rows, label) if phases else None
-    return Selection(candidates, bound_ms, measured, rows, chosen, pair)
+    return Selection(candidates, bound_ms, measured, rows, winner, pair)
 
 
 def add_choice_of_auto(
@@ -113,8 +113,8 @@ def measure_candidates(
     errors = {c.label: backend.infeasibility(c.assignment) for c in candidates}
     allowed = [candidate for candidate in candidates if not errors[candidate.label]]
     allowed.sort(key=lambda candidate: (not candidate.alone, candidate.predicted_ms))
-    said, n_rounds = f"measuring {len(allowed)} candidates", backend.protocol.final_compiles
-    with progress_bar(n_rounds, "rounds", quiet, description=said) as progress:
+    description, n_rounds = f"measuring {len(allowed)} candidates", backend.protocol.final_compiles
+    with progress_bar(n_rounds, "rounds", quiet, description=description) as progress:
         backend.on_rounds = lambda done: progress.update(progress.task_ids[0], completed=done)
         try:
             measured = backend.remeasure([candidate.assignment for candidate in allowed])
@@ -153,7 +153,7 @@ def confirm(
     confirmed = set[str]()
     while True:
         rows = make_rows(candidates, measured, errors, backend.problem.units.graph.models)
-        labels = [one for one in (find_contender(rows), choose(rows)) if one not in confirmed]
+        labels = [label for label in (find_contender(rows), choose(rows)) if label not in confirmed]
         if not labels:
             return measured
         confirmed.add(labels[0])
@@ -170,20 +170,20 @@ def measure_again(
 
     Nothing is measured where it is a single device, or none runs.
     """
-    alone = [c for c in candidates if c.alone and c.label in measured]
-    if chosen.alone or not alone:
+    singles = [c for c in candidates if c.alone and c.label in measured]
+    if chosen.alone or not singles:
         return dict(measured)
-    single = max(alone, key=lambda candidate: measured[candidate.label].speedup)
-    _, again = backend.remeasure([single.assignment, chosen.assignment])
+    single = max(singles, key=lambda candidate: measured[candidate.label].speedup)
+    _, remeasured = backend.remeasure([single.assignment, chosen.assignment])
     # As if it had been measured with the others, because the machine's speed changes.
-    before = measured[single.label]
-    factor = before.latency_ms / again.reference_ms
+    earlier = measured[single.label]
+    factor = earlier.latency_ms / remeasured.reference_ms
     return {
         **measured,
         chosen.label: replace(
-            again,
-            latency_ms=again.latency_ms * factor,
-            latency_p90_ms=again.latency_p90_ms * factor,
-            reference_ms=before.reference_ms,
+            remeasured,
+            latency_ms=remeasured.latency_ms * factor,
+            latency_p90_ms=remeasured.latency_p90_ms * factor,
+            reference_ms=earlier.reference_ms,
         ),
     }

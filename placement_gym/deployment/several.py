@@ -56,7 +56,7 @@ class Pipelines(Mapping[str, StageExecutor]):
         config: Mapping[str, Any] | None = None,
     ) -> None:
         pipelines = compile_pipelines(core, model, placement, requests, config)
-        self._executors = {one.member.name: one.execute() for one in pipelines}
+        self._executors = {pipeline.member.name: pipeline.execute() for pipeline in pipelines}
 
     def __getitem__(self, name: str) -> StageExecutor:
         if name not in self._executors:
@@ -94,12 +94,12 @@ def split_placement(model: ov.Model, placement: Placement) -> dict[str, tuple[ov
         PlacementMismatchError: The placement was made for another model.
     """
     placement.check(extract_spec(model, placement.spec))
-    found = {}
+    placements = {}
     for name, part in split_union(model).items():
         own = take_part(placement, name)
         graph = extract_spec(part, own.spec)
-        found[name] = part, replace(own, fingerprint=graph.fingerprint())
-    return found
+        placements[name] = part, replace(own, fingerprint=graph.fingerprint())
+    return placements
 
 
 def take_part(placement: Placement, name: str) -> Placement:
@@ -107,8 +107,8 @@ def take_part(placement: Placement, name: str) -> Placement:
     prefix = f"{name}/"
 
     def take(values: Mapping[str, Any]) -> dict[str, Any]:
-        own = {key: value for key, value in values.items() if key.startswith(prefix)}
-        return {key.removeprefix(prefix): value for key, value in own.items()}
+        entries = {key: value for key, value in values.items() if key.startswith(prefix)}
+        return {key.removeprefix(prefix): value for key, value in entries.items()}
 
     members = {
         unit: tuple(node.removeprefix(prefix) for node in nodes)

@@ -44,8 +44,8 @@ class Sweep:
     def report(self, tolerance: float) -> dict[str, Any]:
         """Return what the report says of it; the tolerance is that of outputs."""
         plan = self.winner.candidate.label if self.winner else None
-        said = {"verdict": self.verdict, "plan": plan, "tolerance": tolerance}
-        return {**said, "rows": list(self.rows)}
+        summary = {"verdict": self.verdict, "plan": plan, "tolerance": tolerance}
+        return {**summary, "rows": list(self.rows)}
 
     def describe(self, problem: Problem) -> str:
         """Describe what is saved, in one line; empty if nothing wins."""
@@ -54,21 +54,21 @@ class Sweep:
         saved = describe_saved(Placement.of(problem, self.winner.base.assignment))
         return f"{saved}, with {self.winner.name}; {self.verdict}"
 
-    def apply(self, problem: Problem, found: Selection) -> tuple[Problem, Selection]:
+    def apply(self, problem: Problem, selection: Selection) -> tuple[Problem, Selection]:
         """Return the problem and the selection with the winner's devices, if there is one."""
         if self.winner is None or self.measured is None:
-            return problem, found
+            return problem, selection
         base = self.winner.base
-        measured = {**found.measured, base.label: self.measured}
+        measured = {**selection.measured, base.label: self.measured}
         return (
             replace(problem, devices=self.winner.devices),
-            replace(found, chosen=base, measured=measured),
+            replace(selection, chosen=base, measured=measured),
         )
 
 
 def sweep(
     backend: MeasuringBackend,
-    found: Selection,
+    selection: Selection,
     quiet: bool,
     abilities: Sequence[Abilities] | None = None,
 ) -> Sweep:
@@ -79,14 +79,14 @@ def sweep(
 
     Args:
         backend: What the plan was measured by.
-        found: The plan.
+        selection: The plan.
         quiet: Show no progress.
         abilities: Of each device; None asks OpenVINO.
     """
-    problem, plan = backend.problem, found.chosen
+    problem, plan = backend.problem, selection.chosen
     abilities = abilities or read_abilities(problem.devices)
     streams = not backend.protocol.goal.serial
-    variants = make_variants(problem, list_bases(found), abilities, streams)
+    variants = make_variants(problem, list_bases(selection), abilities, streams)
     if not variants:
         return Sweep("The best candidates leave no property to try.")
     extended, candidates = extend(problem, variants)
@@ -96,23 +96,23 @@ def sweep(
         if not rows or judge_row(rows[0]) != YES:
             return Sweep(state_verdict(rows, plan), rows + list_errors(errors))
         # The fastest of several is partly luck: what counts is measured without rivals.
-        position = [one.label for one in candidates].index(rows[0]["label"])
+        position = [candidate.label for candidate in candidates].index(rows[0]["label"])
         winner = candidates[position]
-        first, again = swept.remeasure([plan.assignment, winner.assignment])
-    rows[:1] = compare(plan, [winner], {plan.label: first, winner.label: again})
-    verdict, listed = state_verdict(rows, plan), rows + list_errors(errors)
+        first, remeasured = swept.remeasure([plan.assignment, winner.assignment])
+    rows[:1] = compare(plan, [winner], {plan.label: first, winner.label: remeasured})
+    verdict, all_rows = state_verdict(rows, plan), rows + list_errors(errors)
     if judge_row(rows[0]) != YES:
-        return Sweep(verdict, listed)
-    return Sweep(verdict, listed, variants[position], again)
+        return Sweep(verdict, all_rows)
+    return Sweep(verdict, all_rows, variants[position], remeasured)
 
 
-def list_bases(found: Selection) -> list[Candidate]:
+def list_bases(selection: Selection) -> list[Candidate]:
     """The plan, the best split and the best single device, each once."""
-    by_label = {one.label: one for one in found.candidates}
-    ran = [row for row in found.rows if row["measured_ms"] is not None]
-    labels = [found.chosen.label]
-    for alone in (False, True):
-        labels += [row["label"] for row in ran if row["alone"] == alone][:1]
+    by_label = {candidate.label: candidate for candidate in selection.candidates}
+    ran = [row for row in selection.rows if row["measured_ms"] is not None]
+    labels = [selection.chosen.label]
+    for is_single in (False, True):
+        labels += [row["label"] for row in ran if row["alone"] == is_single][:1]
     return [by_label[label] for label in dict.fromkeys(labels)]
 
 
@@ -126,9 +126,9 @@ def compare(
     if base is None:
         return []
     rows = [
-        {"label": one.label, "error": "", **measured_values(measured[one.label], base)}
-        for one in candidates
-        if one.label in measured
+        {"label": candidate.label, "error": "", **measured_values(measured[candidate.label], base)}
+        for candidate in candidates
+        if candidate.label in measured
     ]
     return sorted(rows, key=lambda row: (judge_row(row) != YES, -row["speedup"]))
 

@@ -53,14 +53,14 @@ def read_abilities(devices: Sequence[DeviceSpec]) -> list[Abilities]:
 
     core = ov.Core()
     register(core, devices)
-    found = []
+    abilities = []
     for name in (device.name for device in devices):
         supported: Mapping[str, str] = core.get_property(name, "SUPPORTED_PROPERTIES")
         settable = frozenset(key for key, access in supported.items() if access == "RW")
-        known = "OPTIMIZATION_CAPABILITIES" in supported
-        listed = core.get_property(name, "OPTIMIZATION_CAPABILITIES") if known else ()
-        found.append(Abilities(settable, frozenset(listed)))
-    return found
+        is_listed = "OPTIMIZATION_CAPABILITIES" in supported
+        capabilities = core.get_property(name, "OPTIMIZATION_CAPABILITIES") if is_listed else ()
+        abilities.append(Abilities(settable, frozenset(capabilities)))
+    return abilities
 
 
 def list_changes(
@@ -98,18 +98,22 @@ def make_variants(
     problem: Problem, bases: Sequence[Candidate], abilities: Sequence[Abilities], streams: bool
 ) -> list[Variant]:
     """Each change on all devices of a candidate that can have it, for each candidate."""
-    found = []
+    variants = []
     for base in bases:
         changed: dict[str, dict[int, DeviceSpec]] = {}
         for device in sorted(set(base.assignment.tolist())):
             # A single device has the number of streams that suits it best already.
-            tried = streams and not base.alone
-            for name, spec in list_changes(problem.devices[device], abilities[device], tried):
+            tries_streams = streams and not base.alone
+            for name, spec in list_changes(
+                problem.devices[device], abilities[device], tries_streams
+            ):
                 changed.setdefault(name, {})[device] = spec
         for name, specs in changed.items():
             devices = tuple(specs.get(i, spec) for i, spec in enumerate(problem.devices))
-            found.append(Variant(name, replace(base, label=f"{base.label}, {name}"), base, devices))
-    return found
+            variants.append(
+                Variant(name, replace(base, label=f"{base.label}, {name}"), base, devices)
+            )
+    return variants
 
 
 def extend(problem: Problem, variants: Sequence[Variant]) -> tuple[Problem, list[Candidate]]:

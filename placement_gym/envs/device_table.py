@@ -103,8 +103,8 @@ def add_times(arrays: dict[str, NDArray[Any]], problem: Problem, costs: CostTabl
     scale_ms = float(unit_ms[supported].mean()) or 1.0
     size, tensors, mean_size = edge_sizes(problem, costs)
     links = np.stack([costs.link_ms, costs.link_ms_per_size * mean_size], axis=2) / scale_ms
-    apart = ~np.eye(len(costs.devices), dtype=bool)
-    fixed, per_size = links[apart].mean(axis=0) if apart.any() else np.zeros(2)
+    off_diagonal = ~np.eye(len(costs.devices), dtype=bool)
+    fixed, per_size = links[off_diagonal].mean(axis=0) if off_diagonal.any() else np.zeros(2)
     of_device = np.where(supported, unit_ms, 0.0).sum(axis=0) / np.maximum(supported.sum(axis=0), 1)
     arrays["unit_ms"][:] = unit_ms / scale_ms
     arrays["devices"][:, MEAN_MS] = of_device / scale_ms
@@ -144,10 +144,10 @@ def observe_room(problem: Problem, assignments: IntArray, n_devices: int) -> Flo
         assignments: (k, n_units) placements.
         n_devices: Padded number D of devices.
     """
-    used = np.array([problem.memory_bytes(one) for one in assignments])
-    held = problem.memory.held(used)[:, problem.memory.of_device] / problem.total_bytes
+    used = np.array([problem.memory_bytes(assignment) for assignment in assignments])
+    used_shares = problem.memory.held(used)[:, problem.memory.of_device] / problem.total_bytes
     room = np.zeros((len(assignments), n_devices), dtype=np.float32)
-    room[:, : held.shape[1]] = problem.limit_shares - held
+    room[:, : used_shares.shape[1]] = problem.limit_shares - used_shares
     return room
 
 

@@ -265,9 +265,9 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         return self.row[: self.problem.n_units]
 
     def reference_row(self) -> IntArray:
-        """All units on the reference device, and nothing else decided."""
-        alone = self.problem.single(self.problem.reference_device)
-        return self.layout.complete(alone[None])[0]
+        """The row with all units on the reference device, and other decisions at 0."""
+        assignment = self.problem.single(self.problem.reference_device)
+        return self.layout.complete(assignment[None])[0]
 
     @contextmanager
     def with_backend(
@@ -283,13 +283,13 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
             repair: Takes the place of ``repair``; None leaves it.
             on_repair: Called before each evaluation with (k,) bool, which placements were repaired.
         """
-        before = self.backend, self.repair, self.on_repair
+        earlier = self.backend, self.repair, self.on_repair
         self.backend, self.on_repair = backend, on_repair
         self.repair = self.repair if repair is None else repair
         try:
             yield
         finally:
-            self.backend, self.repair, self.on_repair = before
+            self.backend, self.repair, self.on_repair = earlier
 
     @cached_property
     def singles(self) -> SingleDeviceResults:
@@ -352,10 +352,10 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         """
         if self.steps == self.horizon:
             warn_finished()
-        before = self.last_measurement
-        now = self.evaluate(self.layout.parse(action))
+        previous = self.last_measurement
+        measurement = self.evaluate(self.layout.parse(action))
         self.steps += 1
-        reward = self.reward(now, before)
+        reward = self.reward(measurement, previous)
         terminated = self.steps >= self.horizon
         observation = self.observer.observe(self.row, self.steps)
         if self.render_mode == "human":
@@ -384,8 +384,8 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         Returns:
             The rows that were evaluated, and their speed-ups and feasibility.
         """
-        evaluated, _ = self.repair_rows(rows)
-        return evaluated, self.backend.evaluate_batch(evaluated)
+        repaired_rows, _ = self.repair_rows(rows)
+        return repaired_rows, self.backend.evaluate_batch(repaired_rows)
 
     def repair_rows(
         self, rows: IntArray, keep: BoolArray | None = None
@@ -402,11 +402,11 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         rows = self.layout.complete(rows)
         if not self.repair:
             return rows, np.zeros(len(rows), dtype=np.bool_)
-        proposed, further = np.split(rows, [self.layout.n_units], axis=1)
-        fitting = self.repair_placements(proposed, keep)
-        repaired: BoolArray = (fitting != proposed).any(axis=1)
+        placements, other_decisions = np.split(rows, [self.layout.n_units], axis=1)
+        fitting = self.repair_placements(placements, keep)
+        repaired: BoolArray = (fitting != placements).any(axis=1)
         self.on_repair(repaired)
-        return np.concatenate([fitting, further], axis=1), repaired
+        return np.concatenate([fitting, other_decisions], axis=1), repaired
 
     def repair_placements(self, assignments: IntArray, keep: BoolArray | None = None) -> IntArray:
         """Repair (k, n_units) placements by this environment's costs, see ``solvers.repair``.

@@ -32,18 +32,18 @@ def read_start(options: Mapping[str, Any] | None, problem: Problem) -> IntArray 
     for name in options or {}:
         if name != PLACEMENT:
             raise unknown_name("an option of reset", name, [PLACEMENT])
-    given = (options or {}).get(PLACEMENT)
-    if given is None:
+    start = (options or {}).get(PLACEMENT)
+    if start is None:
         return None
-    if isinstance(given, Placement):
-        return given.assignment(problem)
-    if isinstance(given, Mapping):
-        return parse_assignment(given, problem)
-    devices = np.asarray(given)
+    if isinstance(start, Placement):
+        return start.assignment(problem)
+    if isinstance(start, Mapping):
+        return parse_assignment(start, problem)
+    devices = np.asarray(start)
     if devices.dtype.kind not in "iu" or devices.ndim != 1 or len(devices) < problem.n_units:
         raise UserError(
             "the option 'placement' of reset is a Placement, the name of each unit's device or "
-            f"{problem.n_units} device indices, not {given!r:.200}"
+            f"{problem.n_units} device indices, not {start!r:.200}"
         )
     assignment = devices[: problem.n_units].astype(np.int64)
     problem.check(assignment)
@@ -78,8 +78,8 @@ def read_starts(
 def warn_finished() -> None:
     """Warn that an episode is stepped after its end, as Gymnasium's environments do."""
     gym.logger.warn(
-        "this episode has ended, and a further step has no meaning: call reset() once a step "
-        "returns terminated=True"
+        "this episode has ended, and the step is undefined: call reset() after a step returns "
+        "terminated=True"
     )
 
 

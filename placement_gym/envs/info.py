@@ -13,46 +13,46 @@ from placement_gym.problem.problem import Problem, assignment_hash
 
 
 def make_info(
-    problem: Problem, row: IntArray, last: Measurement, singles: SingleDeviceResults
+    problem: Problem, row: IntArray, measurement: Measurement, singles: SingleDeviceResults
 ) -> dict[str, Any]:
     """The keys that ``DevicePlacementEnv`` documents, for a row of decisions; arrays are fresh."""
     best, unlimited = singles.best_speedups
-    warning = join_warnings(last.warning, singles.warning)
+    warning = join_warnings(measurement.warning, singles.warning)
     # Every key on every step, so that loggers and vectors see one structure.
     info = {
-        **compare_latency(last.latency_ms, last.reference_ms, best),
-        "best_single_unlimited_ms": last.reference_ms / unlimited,
-        "latency_p90_ms": last.latency_p90_ms,
-        "noise": last.noise,
-        "noise_floor": last.noise_floor,
+        **compare_latency(measurement.latency_ms, measurement.reference_ms, best),
+        "best_single_unlimited_ms": measurement.reference_ms / unlimited,
+        "latency_p90_ms": measurement.latency_p90_ms,
+        "noise": measurement.noise,
+        "noise_floor": measurement.noise_floor,
         "warning": warning,
-        "interference": last.interference,
+        "interference": measurement.interference,
         # Names of version 0.2, kept for one release.
         "doubt": warning,
-        "taken": last.interference,
-        "n_submodels": last.n_submodels,
-        "n_submodels_expected": last.n_submodels_expected,
-        "n_transfers": last.n_transfers,
-        "transfer_bytes": last.transfer_bytes,
-        "memory_bytes": np.array(last.memory_bytes, dtype=np.int64),
-        "excess_bytes": last.excess_bytes,
-        "compile_s": last.compile_s,
-        "measure_s": last.measure_s,
-        "cached": last.cached,
-        "feasible": not last.error,
-        "repaired": last.repaired,
-        "error": last.error,
+        "taken": measurement.interference,
+        "n_submodels": measurement.n_submodels,
+        "n_submodels_expected": measurement.n_submodels_expected,
+        "n_transfers": measurement.n_transfers,
+        "transfer_bytes": measurement.transfer_bytes,
+        "memory_bytes": np.array(measurement.memory_bytes, dtype=np.int64),
+        "excess_bytes": measurement.excess_bytes,
+        "compile_s": measurement.compile_s,
+        "measure_s": measurement.measure_s,
+        "cached": measurement.cached,
+        "feasible": not measurement.error,
+        "repaired": measurement.repaired,
+        "error": measurement.error,
         "placement_hash": assignment_hash(row),
         "devices": problem.device_names,
         "testbed": problem.testbed,
     }
-    info |= last.parts_ms
+    info |= measurement.parts_ms
     # Only throughput has these.
     for key in ("requests", "streams"):
-        if (value := getattr(last, key)) is not None:
+        if (value := getattr(measurement, key)) is not None:
             info[key] = value
-    if last.requests is not None:
-        info["requests_per_s"] = 1e3 / last.latency_ms
+    if measurement.requests is not None:
+        info["requests_per_s"] = 1e3 / measurement.latency_ms
     return info
 
 

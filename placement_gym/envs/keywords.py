@@ -39,10 +39,10 @@ def check_kwargs(env_id: str, kwargs: Mapping[str, Any]) -> None:
             id is not that of a placement environment.
     """
     creator = find_creator(find_env_spec(env_id))
-    known = None if creator is None else accepted_keywords(creator)
+    keywords = None if creator is None else accepted_keywords(creator)
     for key in kwargs:
-        if known is not None and key not in known:
-            raise unknown_name(f"an argument of {env_id.rpartition(':')[2]}", key, known)
+        if keywords is not None and key not in keywords:
+            raise unknown_name(f"an argument of {env_id.rpartition(':')[2]}", key, keywords)
 
 
 def find_env_spec(env_id: str) -> EnvSpec:
@@ -78,24 +78,24 @@ def places(spec: EnvSpec) -> bool:
 
 def not_placement(name: str) -> UserError:
     """The error for an environment of something else."""
-    *others, last = placement_ids()
-    return UserError(f"{name} is not a placement environment; use {', '.join(others)} or {last}")
+    *ids, last_id = placement_ids()
+    return UserError(f"{name} is not a placement environment; use {', '.join(ids)} or {last_id}")
 
 
 def placement_ids() -> list[str]:
     """Ids of this package's registered placement environments, in alphabetical order."""
     return sorted(
-        known
-        for known, spec in gym.registry.items()
-        if known.startswith("DevicePlacement") and places(spec)
+        name
+        for name, spec in gym.registry.items()
+        if name.startswith("DevicePlacement") and places(spec)
     )
 
 
 def find_creator(spec: EnvSpec) -> Callable[..., Any] | None:
     """The callable behind a spec; None if there is none, or it cannot be imported."""
     try:
-        given = spec.entry_point
-        return load_env_creator(given) if isinstance(given, str) else given
+        entry_point = spec.entry_point
+        return load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
     except (ImportError, AttributeError, gym.error.Error):
         return None
 
@@ -103,9 +103,11 @@ def find_creator(spec: EnvSpec) -> Callable[..., Any] | None:
 def accepted_keywords(creator: Callable[..., Any]) -> set[str] | None:
     """Return the keywords that ``gym.make`` takes for an entry point, or None if it takes any."""
     parameters = inspect.signature(creator).parameters.values()
-    named = {one.name for one in parameters if one.kind is not one.VAR_KEYWORD}
-    if len(named) == len(parameters):
-        return named | MAKE_KEYWORDS
+    keywords = {
+        parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD
+    }
+    if len(keywords) == len(parameters):
+        return keywords | MAKE_KEYWORDS
     env = ENV_OF_ENTRY_POINT.get(creator)
-    further = None if env is None else accepted_keywords(env)
-    return None if further is None else named | further
+    inner_keywords = None if env is None else accepted_keywords(env)
+    return None if inner_keywords is None else keywords | inner_keywords

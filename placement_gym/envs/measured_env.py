@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuringOptions:
-    """How placements are measured; ``MeasuredEnv`` says what each keyword means.
+    """Settings of measurements; ``MeasuredEnv`` documents each keyword.
 
     Raises:
         UserError: One is out of range: loading a model takes seconds, so that this fails before.

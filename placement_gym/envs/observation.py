@@ -131,7 +131,7 @@ class Observer:
                 f"max_devices={self.max_devices} is too small: there are {present} devices"
             )
         if padded and not self.layout.alone:
-            raise UserError(f"{padded} pad placements alone: leave them out, or decisions")
+            raise UserError(f"{padded} pad placements only: remove them, or the other decisions")
 
     @cached_property
     def n_nodes(self) -> int:
@@ -243,7 +243,7 @@ class Observer:
     def observe_batch(self, rows: IntArray, step: int) -> Observation:
         """As ``observe``, for k rows; every array has a leading axis of k."""
         k = len(rows)
-        constant = {key: np.repeat(one[None], k, axis=0) for key, one in self.constant.items()}
+        constant = {key: np.repeat(array[None], k, axis=0) for key, array in self.constant.items()}
         return constant | self.observe_decisions(rows, np.full((k, 1), step))
 
     def observe_decisions(self, rows: IntArray, step: IntArray) -> Observation:

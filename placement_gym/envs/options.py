@@ -9,7 +9,7 @@ from placement_gym.envs.rewards import GRADED
 
 @dataclass(frozen=True, kw_only=True)
 class EnvOptions:
-    """How an environment observes, rewards and ends; ``DevicePlacementEnv`` says what each means.
+    """Options of observations, rewards and episodes; ``DevicePlacementEnv`` documents each.
 
     They do not depend on what evaluates placements.
     """

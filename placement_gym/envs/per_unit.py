@@ -120,13 +120,13 @@ class PerUnitEnv(gym.Env[Observation, np.int64]):
         if seed is not None:
             self.best = None
         self.current = 0
-        given = (options or {}).get(PLACEMENT) is not None  # then it is evaluated
-        self.assignment = self.base.assignment if given else self.choose_start()
-        if not given and self.start != "first" and not self.final_only:
+        has_start = (options or {}).get(PLACEMENT) is not None  # then it is evaluated
+        self.assignment = self.base.assignment if has_start else self.choose_start()
+        if not has_start and self.start != "first" and not self.final_only:
             self.base.evaluate(self.assignment)
             self.assignment = self.base.assignment
             info = self.base.get_info()
-        if given or self.start == "first" or not self.final_only:  # else it was not evaluated
+        if has_start or self.start == "first" or not self.final_only:  # else it was not evaluated
             self.update_best(self.base.last_measurement)
         return self.observe(), info
 
@@ -158,24 +158,26 @@ class PerUnitEnv(gym.Env[Observation, np.int64]):
 
     def move_current(self, action: Any) -> None:
         """Move the current unit to a device and go on to the next unit."""
-        given, n_devices = np.asarray(action), self.base.observer.n_devices
-        if given.dtype.kind not in "iu" or given.ndim or not 0 <= given < n_devices:
+        device, n_devices = np.asarray(action), self.base.observer.n_devices
+        if device.dtype.kind not in "iu" or device.ndim or not 0 <= device < n_devices:
             raise UserError(
                 f"an action is a device index from 0 to {n_devices - 1}, not {action!r}"
             )
         self.assignment = self.assignment.copy()  # ``base`` and ``best`` keep the one before
-        self.assignment[self.current] = self.base.layout.where_present(given)
+        self.assignment[self.current] = self.base.layout.where_present(device)
         self.current += 1
 
     def reward_step(self, done: bool) -> float:
         """Evaluate the placement if this step has a reward, and keep it if it is the fastest."""
         if self.final_only and not done:
             return 0.0
-        before, n_units = self.base.last_measurement, self.problem.n_units
-        now = self.base.evaluate(self.assignment, keep=np.arange(n_units) == self.current - 1)
+        previous, n_units = self.base.last_measurement, self.problem.n_units
+        measurement = self.base.evaluate(
+            self.assignment, keep=np.arange(n_units) == self.current - 1
+        )
         self.assignment = self.base.assignment  # others may have made room
-        self.update_best(now)
-        return float(self.reward(now, before))
+        self.update_best(measurement)
+        return float(self.reward(measurement, previous))
 
     def update_best(self, measurement: Measurement) -> None:
         """Keep the current placement for ``start="best"`` if its measurement is the fastest."""
@@ -208,7 +210,7 @@ class PerUnitEnv(gym.Env[Observation, np.int64]):
 
     @property
     def backend(self) -> Backend:
-        """What evaluates placements."""
+        """The backend that evaluates placements."""
         return self.base.backend
 
     @property

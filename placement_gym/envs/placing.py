@@ -1,4 +1,4 @@
-"""What a trained agent answers: a placement to deploy."""
+"""The answer of a trained agent: a placement to deploy."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from placement_gym.problem.problem import Problem
 if TYPE_CHECKING:
     from placement_gym.view.figures.film import Film
 
-LINE = 72
+LINE_LETTERS = 72
 LETTERS = ascii_uppercase + ascii_lowercase + digits
 """Of devices, from the first again after the last."""
 
@@ -30,7 +30,9 @@ def render_text(problem: Problem, assignment: IntArray, measurement: Measurement
         letter = LETTERS[index % len(LETTERS)]
         lines.append(f"{letter} {name:<{width}} {units[index]:4d} units {memory[index]:>11}")
     letters = "".join(LETTERS[device % len(LETTERS)] for device in assignment)
-    lines += [letters[start : start + LINE] for start in range(0, len(letters), LINE)]
+    lines += [
+        letters[start : start + LINE_LETTERS] for start in range(0, len(letters), LINE_LETTERS)
+    ]
     return "\n".join(lines)
 
 

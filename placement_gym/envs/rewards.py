@@ -25,35 +25,35 @@ class Outcome(Protocol):
 
     @property
     def cost_ms(self) -> Any:
-        """Its latency, with the penalty of bytes that are too many."""
+        """Its latency, with the penalty of excess bytes."""
 
 
 Reward = Callable[[Outcome, Outcome], Any]
 
 
-def log_speedup(now: Outcome, before: Outcome) -> Any:
+def log_speedup(outcome: Outcome, previous: Outcome) -> Any:
     """Logarithm of the speed-up: 0 for the reference, up to noise; equal ratios count equally."""
-    return np.log(speedup(now, before))
+    return np.log(speedup(outcome, previous))
 
 
-def speedup(now: Outcome, before: Outcome) -> Any:
+def speedup(outcome: Outcome, previous: Outcome) -> Any:
     """Reference latency over latency."""
-    return now.reference_ms / now.cost_ms
+    return outcome.reference_ms / outcome.cost_ms
 
 
-def inverse_latency(now: Outcome, before: Outcome) -> Any:
+def inverse_latency(outcome: Outcome, previous: Outcome) -> Any:
     """Inferences per second (HSDAG, section 2.5)."""
-    return 1e3 / now.cost_ms
+    return 1e3 / outcome.cost_ms
 
 
-def neg_sqrt_latency(now: Outcome, before: Outcome) -> Any:
+def neg_sqrt_latency(outcome: Outcome, previous: Outcome) -> Any:
     """-sqrt(latency in seconds) (Mirhoseini et al. 2017)."""
-    return -np.sqrt(now.cost_ms / 1e3)
+    return -np.sqrt(outcome.cost_ms / 1e3)
 
 
-def improvement(now: Outcome, before: Outcome) -> Any:
+def improvement(outcome: Outcome, previous: Outcome) -> Any:
     """Latency saved since the last placement, in reference latencies (Placeto, section 3)."""
-    return before.cost_ms / before.reference_ms - now.cost_ms / now.reference_ms
+    return previous.cost_ms / previous.reference_ms - outcome.cost_ms / outcome.reference_ms
 
 
 REWARDS: dict[str, Reward] = {
@@ -90,9 +90,9 @@ class FlatOutcome:
         return self.outcome.latency_ms
 
 
-def pay_flat(reward: Reward, now: Outcome, before: Outcome) -> Any:
+def pay_flat(reward: Reward, outcome: Outcome, previous: Outcome) -> Any:
     """A reward in which all infeasible placements are alike."""
-    return reward(FlatOutcome(now), FlatOutcome(before))
+    return reward(FlatOutcome(outcome), FlatOutcome(previous))
 
 
 def get_reward(name: str, penalty: str = GRADED) -> Reward:

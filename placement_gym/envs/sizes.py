@@ -25,7 +25,7 @@ def read_sizes(observed: Any) -> Sizes:
         return {}
     # ``in`` means another thing for a space
     known = {name: observed.get(key) for name, key in KEYS.items()}
-    sizes: Sizes = {name: one.shape[-1] for name, one in known.items() if one is not None}
+    sizes: Sizes = {name: space.shape[-1] for name, space in known.items() if space is not None}
     placement = observed.get("placement")
     if isinstance(placement, spaces.Box):  # ``room`` is there only where devices are observed
         sizes["max_devices"] = int(placement.high.max()) + 1

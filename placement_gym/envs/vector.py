@@ -123,7 +123,7 @@ class PlacementVectorEnv(
             ValueError: There is no such option, or not one seed or placement per environment.
         """
         if options and "reset_mask" in options:
-            raise UserError("all environments are reset together: leave out 'reset_mask'")
+            raise UserError("all environments are reset together: remove 'reset_mask'")
         if seed is not None:
             self.seed(self.list_seeds(seed))
         starts = read_starts(options, self.env.problem, self.num_envs)
@@ -147,9 +147,9 @@ class PlacementVectorEnv(
             ValueError: The actions have another shape or range.
         """
         rows = self.env.layout.parse(actions, self.num_envs)
-        before, self.outcomes = self.outcomes, self.evaluate(rows)
+        previous, self.outcomes = self.outcomes, self.evaluate(rows)
         self.steps += 1
-        reward = np.asarray(self.reward(self.outcomes, before), dtype=np.float64)
+        reward = np.asarray(self.reward(self.outcomes, previous), dtype=np.float64)
         done = self.steps >= self.horizon
         observation, info = self.observe(), self.get_info()
         if done:
@@ -190,13 +190,15 @@ class PlacementVectorEnv(
 
     def get_info(self) -> Info:
         """The infos of the current placements, each key with its mask."""
-        last = self.outcomes
-        reference_ms = np.full(self.num_envs, last.reference_ms)
+        outcomes = self.outcomes
+        reference_ms = np.full(self.num_envs, outcomes.reference_ms)
         return self.mask(
             {
-                **compare_latency(last.latency_ms.copy(), reference_ms, self.env.best_speedups[0]),
-                "feasible": last.feasible.copy(),
-                "repaired": last.repaired.copy(),
+                **compare_latency(
+                    outcomes.latency_ms.copy(), reference_ms, self.env.best_speedups[0]
+                ),
+                "feasible": outcomes.feasible.copy(),
+                "repaired": outcomes.repaired.copy(),
             }
         )
 
@@ -248,7 +250,7 @@ class SimulatedVectorEnv(PlacementVectorEnv, VectorEnv[Observation, IntArray, ND
         self.noise_rngs = [np.random.default_rng() for _ in range(num_envs)]
 
     def seed(self, seeds: Sequence[int | None]) -> None:
-        """Seed the noise of each environment; None leaves a generator as it is."""
+        """Seed the noise of each environment; None leaves a generator unchanged."""
         for i, seed in enumerate(seeds):
             if seed is not None:
                 self.noise_rngs[i] = np.random.default_rng(seed)

@@ -49,7 +49,7 @@ class WeightsAction(
         env: The environment.
 
     Raises:
-        TypeError: The innermost environment is another one.
+        TypeError: The innermost environment is of another class.
         UserError: Its actions decide more than the placement.
     """
 

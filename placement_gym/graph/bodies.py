@@ -21,7 +21,7 @@ def list_bodies(node: ov.Node) -> list[ov.Model]:
 
 
 def count_iterations(node: ov.Node) -> int | None:
-    """How often a node with bodies runs one of them; None where the data decide."""
+    """Number of runs of a node's body; None where it depends on the data."""
     if node.get_type_name() == BRANCHES:
         return 1
     count: int = node.get_num_iterations()

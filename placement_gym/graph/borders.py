@@ -20,7 +20,7 @@ Handed = dict[tuple[str, int], "ov.Output"]
 
 
 def state_border_shapes(model: ov.Model, owner: dict[str, int]) -> None:
-    """Give tensors that submodels hand over the shapes that their readers expect, in place.
+    """Set the shapes of tensors between submodels to those that their readers expect, in place.
 
     A ``Reshape`` states the sizes that are known, where the submodel alone does not infer them. A
     dimension that cannot be zero becomes one of any size.
@@ -29,33 +29,33 @@ def state_border_shapes(model: ov.Model, owner: dict[str, int]) -> None:
         model: A model that is about to be compiled.
         owner: Submodel by node name; new nodes are added.
     """
-    stated: set[str] = set()
-    while refused := find_refused(model, owner, stated):
+    borders: set[str] = set()
+    while refused := find_refused(model, owner, borders):
         for (name, index), output in refused.items():
             add_border(output, f"{name}/{index}/border", owner)
-            stated.add(f"{name}/{index}/border")
+            borders.add(f"{name}/{index}/border")
         model.validate_nodes_and_infer_types()
 
 
-def find_refused(model: ov.Model, owner: dict[str, int], stated: set[str]) -> Handed:
+def find_refused(model: ov.Model, owner: dict[str, int], borders: set[str]) -> Handed:
     """Outputs that a reader in another submodel would refuse as a request begins."""
-    handed: Handed = {}
+    refused: Handed = {}
     for node in model.get_ordered_ops():
         for port in node.inputs():
             source = port.get_source_output()
             name = source.get_node().get_friendly_name()
-            if owner[name] != owner[node.get_friendly_name()] and name not in stated:
-                handed[name, source.get_index()] = source
-    if all(output.get_partial_shape().is_static for output in handed.values()):
+            if owner[name] != owner[node.get_friendly_name()] and name not in borders:
+                refused[name, source.get_index()] = source
+    if all(output.get_partial_shape().is_static for output in refused.values()):
         return {}
     try:
-        alone = infer_alone(model, owner)
+        inferred = infer_alone(model, owner)
     except RuntimeError:
         return {}  # a submodel that OpenVINO cannot infer is refused when it is compiled
     return {
         key: output
-        for key, output in handed.items()
-        if is_refused(output.get_partial_shape(), alone[key].get_partial_shape())
+        for key, output in refused.items()
+        if is_refused(output.get_partial_shape(), inferred[key].get_partial_shape())
     }
 
 
@@ -65,7 +65,7 @@ def infer_alone(model: ov.Model, owner: dict[str, int]) -> Handed:
     from openvino import op
 
     clone = model.clone()
-    handed: Handed = {}
+    shapes: Handed = {}
     inputs: dict[tuple[str, int, int], ov.Node] = {}
     for node in clone.get_ordered_ops():
         part = owner[node.get_friendly_name()]
@@ -74,15 +74,15 @@ def infer_alone(model: ov.Model, owner: dict[str, int]) -> Handed:
             name, index = source.get_node().get_friendly_name(), source.get_index()
             if owner[name] == part:
                 continue
-            handed[name, index] = source
+            shapes[name, index] = source
             if (name, index, part) not in inputs:
-                given = op.Parameter(source.get_element_type(), source.get_partial_shape())
-                inputs[name, index, part] = given
+                parameter = op.Parameter(source.get_element_type(), source.get_partial_shape())
+                inputs[name, index, part] = parameter
             port.replace_source_output(inputs[name, index, part].output(0))
-    results = [*clone.get_results(), *(op.Result(output) for output in handed.values())]
+    results = [*clone.get_results(), *(op.Result(output) for output in shapes.values())]
     parameters = [*clone.get_parameters(), *inputs.values()]
     ov.Model(results, clone.get_sinks(), parameters, "parts").validate_nodes_and_infer_types()
-    return handed
+    return shapes
 
 
 def is_refused(read: ov.PartialShape, inferred: ov.PartialShape) -> bool:

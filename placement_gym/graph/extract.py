@@ -76,8 +76,8 @@ def extract_request(model: ov.Model, view: str, request: Request) -> OpGraph:
     if view != "raw":
         dynamic = (static is not None for _, static in shapes)
         graphs = [fold(graph, changes) for graph, changes in zip(graphs, dynamic, strict=True)]
-    first, *others = graphs
-    if not others:
+    first, *later = graphs
+    if not later:
         return replace(first, request=request)
     # Work and transfers are sums over inferences; memory is that of the largest, which is last.
     every = [(count, graph) for (count, _), graph in zip(shapes, graphs, strict=True)]
@@ -140,7 +140,7 @@ def raw_graph(model: ov.Model, static: Mapping[str, ov.Node] | None = None) -> O
     parameters = [index[node.get_name()] for node in model.get_parameters()]
     # Two operators have one edge, however many tensors pass between them.
     edges = distinct_edges(np.stack([producers[pairs[0]], pairs[1]]))
-    held, bodies = held_bytes(nodes, shaped), extract_bodies(shaped)
+    state_bytes, bodies = held_bytes(nodes, shaped), extract_bodies(shaped)
     weights = np.array([weight_bytes(node) for node in nodes], dtype=np.int64)
     flops = np.array([node_flops(node) if is_static(node) else 0.0 for node in shaped])
     for node, inside in bodies.items():
@@ -158,13 +158,13 @@ def raw_graph(model: ov.Model, static: Mapping[str, ov.Node] | None = None) -> O
             for node in nodes
         ),
         members=tuple((name,) for name in names),
-        weight_bytes=weights + held,
+        weight_bytes=weights + state_bytes,
         flops=flops,
         edge_index=edges,
         tensors=tensors.read_by(pairs[0], pairs[1], producers),
         inputs=tuple(tuple(edges[1, edges[0] == node].tolist()) for node in parameters),
         states=find_states(nodes),
-        state_bytes=held,
+        state_bytes=state_bytes,
         outputs=find_outputs(model, index),
         bodies=bodies,
     )
@@ -172,24 +172,24 @@ def raw_graph(model: ov.Model, static: Mapping[str, ov.Node] | None = None) -> O
 
 def extract_bodies(nodes: Sequence[ov.Node]) -> dict[int, tuple[Body, ...]]:
     """The bodies of each node that has some, by its position."""
-    found = {}
+    bodies_of = {}
     for position, node in enumerate(nodes):
         models = list_bodies(node)
         if models:
             runs = count_iterations(node)
             sized = all(is_static(inner) for model in models for inner in model.get_ops())
             graphs = [fold(raw_graph(model)) for model in models]
-            known = runs is not None and sized
-            found[position] = tuple(
-                Body(graph, 1 if runs is None else runs, known) for graph in graphs
+            is_known = runs is not None and sized
+            bodies_of[position] = tuple(
+                Body(graph, 1 if runs is None else runs, is_known) for graph in graphs
             )
-    return found
+    return bodies_of
 
 
 def find_outputs(model: ov.Model, index: Mapping[str, int]) -> tuple[int, ...]:
     """The nodes that make an output of the model, by their place in the graph."""
     sources = (result.input(0).get_source_output() for result in model.get_results())
-    return tuple(sorted({index[one.get_node().get_name()] for one in sources}))
+    return tuple(sorted({index[source.get_node().get_name()] for source in sources}))
 
 
 def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
@@ -209,8 +209,8 @@ def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
     rounds = rounding_nodes(raw, static)
     owners = operator_owners(raw, static, rounds)
     # What remains gets new numbers; a folded node is a member of its first owner.
-    kept = np.array([owner == (node,) for node, owner in enumerate(owners)])
-    number = np.cumsum(kept) - 1
+    is_owner = np.array([owner == (node,) for node, owner in enumerate(owners)])
+    number = np.cumsum(is_owner) - 1
     label = np.array([number[owner[0]] for owner in owners], dtype=np.int64)
     # A static node that reads a Parameter, as ShapeOf does, reads it for its first owner alone,
     # unless sizes are dynamic: then each copy of the node reads it.
@@ -218,7 +218,7 @@ def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
         number[list(owner[:1] if known and not dynamic else owner)].tolist()
         for owner, known in zip(owners, static, strict=True)
     ]
-    kept_nodes = np.flatnonzero(kept).tolist()
+    kept_nodes = np.flatnonzero(is_owner).tolist()
     members: list[list[str]] = [[] for _ in kept_nodes]
     for node, name in enumerate(raw.names):
         members[label[node]].append(name)
@@ -227,7 +227,7 @@ def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
         weights[number[list(owner)]] += held
     # Readings of static values make no edge: each reader gets a copy when a placement is applied.
     tensor, reader = fan_out(*raw.tensors.readings(), owners)
-    flowing = kept[raw.tensors.source[tensor]]
+    flowing = is_owner[raw.tensors.source[tensor]]
     tensor, reader = tensor[flowing], number[reader[flowing]]
     tensors = raw.tensors.read_by(tensor, reader, label[raw.tensors.source])
     return OpGraph(
@@ -238,20 +238,20 @@ def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
         element_types=tuple(raw.element_types[node] for node in kept_nodes),
         members=tuple(tuple(names) for names in members),
         weight_bytes=weights,
-        flops=raw.flops[kept],
+        flops=raw.flops[is_owner],
         edge_index=distinct_edges(np.stack([label[raw.tensors.source[tensor]], reader])),
         tensors=tensors,
         inputs=tuple(
             tuple(sorted({owner for node in readers for owner in reading[node]}))
             for readers in raw.inputs
         ),
-        states=tuple(tuple(sorted({int(label[node]) for node in one})) for one in raw.states),
+        states=tuple(tuple(sorted({int(label[node]) for node in state})) for state in raw.states),
         state_bytes=None
         if raw.state_bytes is None
         else np.bincount(label, raw.state_bytes, len(kept_nodes)).astype(np.int64),
-        integers=reads_rounded(raw, static, rounds)[kept],
+        integers=reads_rounded(raw, static, rounds)[is_owner],
         outputs=tuple(sorted({int(label[node]) for node in raw.outputs})),
-        bodies={int(number[node]): inside for node, inside in raw.bodies.items() if kept[node]},
+        bodies={int(number[node]): inside for node, inside in raw.bodies.items() if is_owner[node]},
     )
 
 
@@ -284,7 +284,7 @@ def static_nodes(raw: OpGraph) -> list[bool]:
     """(n,) whether each node's value is known without data: constants, their converts, shapes."""
     static: list[bool] = []
     for node, (kind, sources) in enumerate(zip(raw.types, raw.predecessors(), strict=True)):
-        known = bool(sources) and all(static[source] for source in sources)
+        is_known = bool(sources) and all(static[source] for source in sources)
         types = {kind}.union(*(body.graph.types for body in raw.bodies.get(node, ())))
-        static.append(kind in ("Constant", "ShapeOf") or (known and not types & NEVER_STATIC))
+        static.append(kind in ("Constant", "ShapeOf") or (is_known and not types & NEVER_STATIC))
     return static

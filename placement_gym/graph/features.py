@@ -27,11 +27,18 @@ TYPE_NAMES = (
 TYPES = tuple(sorted(TYPE_NAMES.split()))
 OTHER_TYPE = len(TYPES)
 MAX_RANK = 6
+"""Dimensions of an output shape that are features; larger ranks are cut. Ours."""
 MAX_DEGREE = 8
+"""Largest degree with a column of its own: ours."""
 POSITIONS = 16
-BASE = 1000.0
-RADIUS = 16
-BALL = 1024
+"""Columns of the positional encoding: ours."""
+MAX_PERIOD = 1000.0
+"""Longest period of the positional encoding, in positions: ours; Vaswani et al. (2017) have 10,000
+for longer sequences."""
+MAX_RADIUS = 16
+"""Largest distance of nodes that the fractal dimension counts: ours."""
+MAX_BALL_SIZE = 1024
+"""Nodes at which counting around a node stops, which bounds the time: ours."""
 
 
 def type_shares(units: Units) -> FloatArray:
@@ -60,17 +67,19 @@ def degrees(graph: OpGraph, incoming: bool) -> FloatArray:
 
 def work(graph: OpGraph) -> FloatArray:
     """(n, 3) log(1 + kFLOP), log(1 + kB of weights), log(1 + kB of tensors read by others)."""
-    sent = np.bincount(graph.tensors.source, graph.tensors.size_bytes, len(graph))
-    return np.log1p(np.stack([graph.flops, graph.weight_bytes, sent], axis=1) / 1e3)
+    output_bytes = np.bincount(graph.tensors.source, graph.tensors.size_bytes, len(graph))
+    return np.log1p(np.stack([graph.flops, graph.weight_bytes, output_bytes], axis=1) / 1e3)
 
 
 def positions(n: int) -> FloatArray:
     """(n, 16) sines and cosines of the topological index, base 1000 (HSDAG, section 2.3)."""
-    angles = np.arange(n)[:, None] / BASE ** (2 * np.arange(POSITIONS // 2) / POSITIONS)
+    angles = np.arange(n)[:, None] / MAX_PERIOD ** (2 * np.arange(POSITIONS // 2) / POSITIONS)
     return np.stack([np.sin(angles), np.cos(angles)], axis=2).reshape(n, POSITIONS)
 
 
-def fractal_dimension(graph: OpGraph, radius: int = RADIUS, limit: int = BALL) -> FloatArray:
+def fractal_dimension(
+    graph: OpGraph, radius: int = MAX_RADIUS, limit: int = MAX_BALL_SIZE
+) -> FloatArray:
     """(n, 1) slope of log N(v, r) on log r, N(v, r) the number of nodes within distance r.
 
     Distances are undirected. They count up to ``radius``, and only until the neighbourhood stops

@@ -12,8 +12,8 @@ import numpy as np
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.graph.operators import OpGraph, Tensors, distinct_edges
 
-BYTES = 4
-"""Of a number in f32."""
+BYTES_OF_F32 = 4
+"""Bytes of a number in f32."""
 
 
 class GraphBuilder:
@@ -49,7 +49,7 @@ class GraphBuilder:
         self.types.append(kind)
         self.shapes.append(shape)
         self.flops.append(float(np.prod(shape)) if flops is None else flops)
-        self.weight_bytes.append(BYTES * weights)
+        self.weight_bytes.append(BYTES_OF_F32 * weights)
         self.edges += [(source, len(self) - 1) for source in inputs]
         return len(self) - 1
 
@@ -90,7 +90,7 @@ class GraphBuilder:
             tuple(self.shapes),
             np.array(self.weight_bytes, dtype=np.int64),
             np.array(self.flops),
-            np.array([BYTES * int(np.prod(shape)) for shape in self.shapes]),
+            np.array([BYTES_OF_F32 * int(np.prod(shape)) for shape in self.shapes]),
         )
 
 

@@ -12,10 +12,10 @@ from placement_gym.graph.submodels import earliest_levels
 
 MAX_BENDS = 20_000
 """Longer edges of larger graphs run straight."""
-SWEEPS = 8
-"""Each goes along the graph and back."""
-SMOOTHING = 4
-"""Sweeps at the end that look at both sides of a layer."""
+N_SWEEPS = 8
+"""Passes over the layers, each along the graph and back: ours."""
+N_SMOOTHING_SWEEPS = 4
+"""Last passes, which consider both sides of a layer: ours."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,9 @@ def order_layers(layer: IntArray, links: IntArray) -> FloatArray:
     source, target = links
     before, after = by_layer(layer, target, source), by_layer(layer, source, target)
     both = by_layer(layer, np.concatenate([target, source]), np.concatenate([source, target]))
-    sweeps = [(before, 1), (after, -1)] * SWEEPS + [(both, 1), (both, -1)] * (SMOOTHING // 2)
+    sweeps = [(before, 1), (after, -1)] * N_SWEEPS + [(both, 1), (both, -1)] * (
+        N_SMOOTHING_SWEEPS // 2
+    )
     for pulls, step in sweeps:
         for index in range(n_layers)[::step]:
             here, (near, far) = points[index], pulls[index]

@@ -75,11 +75,16 @@ class Tensors:
         """
         foreign = source[tensor] != reader
         pairs = np.unique(np.stack([tensor[foreign], reader[foreign]]), axis=1)
-        kept, counts = np.unique(pairs[0], return_counts=True)
+        tensors, counts = np.unique(pairs[0], return_counts=True)
         offsets = np.concatenate([[0], np.cumsum(counts)])
-        held = None if self.held_bytes is None else self.held_bytes[kept]
+        held_bytes = None if self.held_bytes is None else self.held_bytes[tensors]
         return Tensors(
-            source[kept], self.port[kept], self.size_bytes[kept], offsets, pairs[1], held
+            source[tensors],
+            self.port[tensors],
+            self.size_bytes[tensors],
+            offsets,
+            pairs[1],
+            held_bytes,
         )
 
 
@@ -223,8 +228,8 @@ class OpGraph:
     def moving_readings(self) -> tuple[IntArray, IntArray]:
         """Tensor and operator of every reading between operators that do not follow."""
         tensor, reader = self.tensors.readings()
-        kept = ~(self.follows[self.tensors.source[tensor]] | self.follows[reader])
-        return tensor[kept], reader[kept]
+        moves = ~(self.follows[self.tensors.source[tensor]] | self.follows[reader])
+        return tensor[moves], reader[moves]
 
     def fingerprint(self) -> str:
         """Sixteen hex digits of names, types, shapes, weights, edges and what is measured."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def separate_parts(model: ov.Model, graph: OpGraph, parts: IntArray) -> dict[str, int]:
-    """Give each part of a model copies of its own of what is known without data, in place.
+    """Copy constants and other static nodes into each part of a model, in place.
 
     Shape arithmetic is replaced by its result, as a pattern that arrives as data makes HETERO's
     requests fail; on dynamic shapes it is copied. Chains on weights are copied too, so that
@@ -72,9 +72,9 @@ class Separator:
                 continue
             for port in node.inputs():
                 source = port.get_source_output()
-                own = self.own_output(source, self.owner[node.get_friendly_name()])
-                if own != source:
-                    port.replace_source_output(own)
+                output = self.own_output(source, self.owner[node.get_friendly_name()])
+                if output != source:
+                    port.replace_source_output(output)
 
     def is_static(self, node: ov.Node) -> bool:
         kind = node.get_type_name()

@@ -109,8 +109,8 @@ def draw_edges(plan: PlantedPlan) -> IntArray:
     own = np.broadcast_to(np.arange(plan.devices)[:, None], slot.shape)
     back = np.where(rng.random(slot.shape) < CHAINED, 1, rng.integers(1, REACH + 1, slot.shape))
     other = (own + rng.integers(1, plan.devices, slot.shape)) % plan.devices
-    before = slot - 1 - SLACK - rng.integers(0, REACH, slot.shape)
-    near, far = slot > 0, (rng.random(slot.shape) < REMOTE) & (before >= 0)
+    earlier_slot = slot - 1 - SLACK - rng.integers(0, REACH, slot.shape)
+    near, far = slot > 0, (rng.random(slot.shape) < REMOTE) & (earlier_slot >= 0)
     local = number[own[near], np.maximum(slot - back, 0)[near]], number[near]
-    remote = number[other[far], before[far]], number[far]
+    remote = number[other[far], earlier_slot[far]], number[far]
     return np.concatenate([np.stack(local), np.stack(remote)], axis=1)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 QUANTIZE = "FakeQuantize"
 RESTORE = ("Subtract", "Multiply")
 """Types that follow a ``Convert`` where integers become real numbers again."""
-BYTE = 8
+MAX_BITS = 8
 """Bits of the widest integers that models are quantised to."""
 
 
@@ -38,7 +38,7 @@ def is_quantized(model: ov.Model) -> bool:
 
 def is_compressed_weight(node: ov.Node) -> bool:
     """Return whether a node is a constant in few bits that is read as real numbers."""
-    if node.get_type_name() != "Constant" or node.get_element_type().bitwidth > BYTE:
+    if node.get_type_name() != "Constant" or node.get_element_type().bitwidth > MAX_BITS:
         return False
     return any(
         reader.get_type_name() == "Convert" and reader.get_element_type().is_real()
@@ -62,8 +62,8 @@ def weight_bytes(node: ov.Node) -> int:
 def is_rounded(node: ov.Node, reader: ov.Node) -> bool:
     """Return whether a reader of a constant rounds it to eight bits, maybe after a ``Convert``."""
     if reader.get_type_name() == "Convert":
-        return all(is_rounded(reader, one) for one in readers(reader))
-    if reader.get_type_name() != QUANTIZE or reader.get_attributes()["levels"] > 2**BYTE:
+        return all(is_rounded(reader, next_reader) for next_reader in readers(reader))
+    if reader.get_type_name() != QUANTIZE or reader.get_attributes()["levels"] > 2**MAX_BITS:
         return False
     rounded: ov.Node = reader.input(0).get_source_output().get_node()
     return bool(rounded.get_friendly_name() == node.get_friendly_name())

@@ -35,7 +35,7 @@ def find_states(nodes: Sequence[ov.Node]) -> tuple[tuple[int, ...], ...]:
 
 def accessing(node: ov.Node) -> set[str]:
     """Names of an operator and of those that read its output, through others that only move it."""
-    found, waiting = {node.get_friendly_name()}, [node]
+    names, waiting = {node.get_friendly_name()}, [node]
     while waiting:
         here = waiting.pop()
         if here.get_type_name() == WRITER:
@@ -44,12 +44,12 @@ def accessing(node: ov.Node) -> set[str]:
             for port in output.get_target_inputs():
                 reader = port.get_node()
                 name, kind = reader.get_friendly_name(), reader.get_type_name()
-                if name in found or kind in ("Result", "ShapeOf"):
+                if name in names or kind in ("Result", "ShapeOf"):
                     continue
-                found.add(name)
+                names.add(name)
                 if kind in FREE:
                     waiting.append(reader)
-    return found
+    return names
 
 
 def held_bytes(nodes: Sequence[ov.Node], shaped: Sequence[ov.Node]) -> IntArray:
@@ -66,18 +66,18 @@ def held_bytes(nodes: Sequence[ov.Node], shaped: Sequence[ov.Node]) -> IntArray:
         for node, static in zip(nodes, shaped, strict=True)
         if node.get_type_name() == WRITER
     }
-    held = np.zeros(len(nodes), dtype=np.int64)
+    size_bytes = np.zeros(len(nodes), dtype=np.int64)
     for position, node in enumerate(nodes):
         if node.get_type_name() == READER:
             port = written[node.get_attributes()["variable_id"]]
             sizes = bound(node.output(0).get_partial_shape(), port.get_shape())
-            held[position] = int(np.prod(sizes)) * port.get_element_type().size
-    return held
+            size_bytes[position] = int(np.prod(sizes)) * port.get_element_type().size
+    return size_bytes
 
 
 def bound(declared: ov.PartialShape, actual: Sequence[int]) -> list[int]:
     """The sizes of a shape, the upper bound of a dimension where it has one."""
     if declared.rank.is_dynamic:
         return list(actual)
-    limits = [one.get_max_length() if one.is_dynamic else -1 for one in declared]
+    limits = [size.get_max_length() if size.is_dynamic else -1 for size in declared]
     return [max(size, limit) for size, limit in zip(actual, limits, strict=True)]

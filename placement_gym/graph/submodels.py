@@ -62,10 +62,10 @@ def submodel_devices(graph: OpGraph, devices: IntArray, submodels: IntArray) -> 
 def earliest_levels(edges: IntArray, devices: IntArray) -> IntArray:
     """(n_operators,) maximum number of device changes on a path that ends at the operator."""
     level = [0] * len(devices)
-    on = devices.tolist()
+    operator_devices = devices.tolist()
     for source, target in edges[:, np.argsort(edges[1], kind="stable")].T.tolist():
-        reached = level[source] + (on[source] != on[target])
-        level[target] = max(level[target], reached)
+        levels = level[source] + (operator_devices[source] != operator_devices[target])
+        level[target] = max(level[target], levels)
     return np.array(level, dtype=np.int64)
 
 
@@ -79,14 +79,20 @@ def find_components(edges: IntArray, devices: IntArray, level: IntArray) -> IntA
 def sink(edges: IntArray, devices: IntArray, level: IntArray, component: IntArray) -> IntArray:
     """Raise a component to its latest possible level if that is a consumer's on the same device."""
     _, first = np.unique(component, return_index=True)
-    heights, on = level[first].tolist(), devices[first].tolist()
+    heights, group_devices = level[first].tolist(), devices[first].tolist()
     consumers: list[list[int]] = [[] for _ in first]
     for source, target in distinct_edges(component[edges]).T.tolist():
         consumers[source].append(target)
-    for here in np.argsort(-level[first], kind="stable").tolist():
-        latest = min((heights[c] - (on[c] != on[here]) for c in consumers[here]), default=-1)
-        if any(on[c] == on[here] and heights[c] == latest for c in consumers[here]):
-            heights[here] = latest
+    for group in np.argsort(-level[first], kind="stable").tolist():
+        latest = min(
+            (heights[c] - (group_devices[c] != group_devices[group]) for c in consumers[group]),
+            default=-1,
+        )
+        if any(
+            group_devices[c] == group_devices[group] and heights[c] == latest
+            for c in consumers[group]
+        ):
+            heights[group] = latest
     return np.array(heights, dtype=np.int64)[component]
 
 
@@ -110,7 +116,7 @@ def input_owners(graph: OpGraph, rank: IntArray) -> IntArray:
 
 
 def adopt(graph: OpGraph, component: IntArray, follows: BoolArray) -> IntArray:
-    """Give constants and Parameters to a reader, Results to their producer."""
+    """Assign constants and Parameters to a reader, Results to their producer."""
     component = component.copy()
     for source, target in reversed(graph.edge_index.T.tolist()):
         if follows[source]:
@@ -124,9 +130,9 @@ def adopt(graph: OpGraph, component: IntArray, follows: BoolArray) -> IntArray:
 def number_by_level(component: IntArray, level: IntArray, follows: BoolArray) -> IntArray:
     """Number components by level, then by their first operator."""
     leaders = np.flatnonzero(~follows) if not follows.all() else np.arange(len(follows))
-    kept, first = np.unique(component[leaders], return_index=True)
+    components, first = np.unique(component[leaders], return_index=True)
     rank = np.zeros(int(component.max()) + 1, dtype=np.int64)
-    rank[kept[np.lexsort((first, level[leaders[first]]))]] = np.arange(len(kept))
+    rank[components[np.lexsort((first, level[leaders[first]]))]] = np.arange(len(components))
     return rank[component]
 
 
@@ -165,18 +171,18 @@ def pipeline_stages(graph: OpGraph, devices: IntArray) -> IntArray:
         (n_operators,) stage of each operator, numbered such that producers come first.
     """
     submodels = acyclic_submodels(graph, devices)
-    on = submodel_devices(graph, devices, submodels)
+    stage_devices = submodel_devices(graph, devices, submodels)
     source, target = graph.edge_index
     flow = graph.edge_index[:, ~(graph.follows[source] | graph.follows[target])]
     edges = distinct_edges(submodels[flow])
     model = submodel_devices(graph, graph.model_of, submodels)
-    label = number_columns(model, on)
+    label = number_columns(model, stage_devices)
     # Devices that data goes back and forth between make a cycle: several stages of that model then.
     loop = label_components(distinct_edges(label[edges]), int(label.max()) + 1, strong=True)
     cyclic = np.unique(model[np.bincount(loop)[loop[label]] > 1])
     if len(cyclic):
-        level = earliest_levels(edges, np.arange(len(on)))
-        label = number_columns(model, np.where(np.isin(model, cyclic), level, 0), on)
+        level = earliest_levels(edges, np.arange(len(stage_devices)))
+        label = number_columns(model, np.where(np.isin(model, cyclic), level, 0), stage_devices)
     return number_topologically(distinct_edges(label[edges]), label)[submodels]
 
 
@@ -198,11 +204,11 @@ def number_topologically(edges: IntArray, label: IntArray) -> IntArray:
     for source, target in edges.T.tolist():
         consumers[source].append(target)
         waiting[target] += 1
-    ready = [one for one, producers in enumerate(waiting) if not producers]
+    ready = [group for group, producers in enumerate(waiting) if not producers]
     # the longest path to each; a label is added once all its producers are final
-    for one in ready:
-        for target in consumers[one]:
-            rank[target] = max(rank[target], rank[one] + 1)
+    for group in ready:
+        for target in consumers[group]:
+            rank[target] = max(rank[target], rank[group] + 1)
             waiting[target] -= 1
             if not waiting[target]:
                 ready.append(target)

@@ -18,11 +18,12 @@ from placement_gym.graph.operators import OpGraph
 FAMILIES = ("synthetic-layered", "synthetic-series-parallel", "unrolled-lstm", "stacked-bert")
 NAME = re.compile(rf"(?P<family>{'|'.join(FAMILIES)})-(?P<n>\d+)")
 MAX_OPERATORS = 1_000_000
-TWO_INPUTS = 0.6
+TWO_INPUTS_SHARE = 0.6
+"""Share of operators with two inputs: ours."""
 LSTM_LAYERS = 8
 LSTM_HIDDEN = 1024
 TYPES = ("Convolution", "MatMul", "Add", "Relu", "Multiply")
-SHARES = (0.3, 0.2, 0.2, 0.2, 0.1)
+TYPE_SHARES = (0.3, 0.2, 0.2, 0.2, 0.1)
 
 
 def synthetic(name: str) -> OpGraph:
@@ -53,9 +54,9 @@ def layered(n: int, rng: np.random.Generator) -> tuple[int, IntArray]:
     begin = (targets // width - 1) * width
     first = begin + rng.integers(0, width, len(targets))
     second = begin + (first - begin + rng.integers(1, width, len(targets))) % width
-    twice = rng.random(len(targets)) < TWO_INPUTS
-    sources = np.concatenate([first, second[twice]])
-    return n, np.stack([sources, np.concatenate([targets, targets[twice]])])
+    has_two = rng.random(len(targets)) < TWO_INPUTS_SHARE
+    sources = np.concatenate([first, second[has_two]])
+    return n, np.stack([sources, np.concatenate([targets, targets[has_two]])])
 
 
 def series_parallel(n: int, rng: np.random.Generator) -> tuple[int, IntArray]:
@@ -86,7 +87,7 @@ def renumber_topologically(n: int, edges: IntArray) -> IntArray:
 
 def draw_work(name: str, n: int, edges: IntArray, rng: np.random.Generator) -> OpGraph:
     """Draw types, work and sizes with the spread of real networks, several decades wide."""
-    types = rng.choice(len(TYPES), n, p=SHARES)
+    types = rng.choice(len(TYPES), n, p=TYPE_SHARES)
     heavy = types < 2
     size_bytes = draw_lognormal(rng, 2e5, 1.0, n).astype(np.int64)
     flops = np.where(heavy, draw_lognormal(rng, 5e7, 1.5, n), size_bytes / 4.0)
@@ -125,21 +126,21 @@ def stacked_bert(name: str, n: int) -> OpGraph:
     from placement_gym.graph.extract import extract
     from placement_gym.models import load
 
-    one = extract(load("bert-8"), "folded")
-    copies = max(n // len(one), 1)
-    shift = np.arange(copies)[:, None] * len(one)
-    ends = np.flatnonzero(one.out_degree() == 0)
-    starts = np.flatnonzero(one.in_degree() == 0)
-    between = np.array([(end, len(one) + start) for end in ends for start in starts]).T
-    inside = (one.edge_index[:, None, :] + shift).reshape(2, -1)
+    block = extract(load("bert-8"), "folded")
+    copies = max(n // len(block), 1)
+    shift = np.arange(copies)[:, None] * len(block)
+    ends = np.flatnonzero(block.out_degree() == 0)
+    starts = np.flatnonzero(block.in_degree() == 0)
+    between = np.array([(end, len(block) + start) for end in ends for start in starts]).T
+    inside = (block.edge_index[:, None, :] + shift).reshape(2, -1)
     joints = (between[:, None, :] + shift[:-1]).reshape(2, -1)
-    size_bytes = np.array([4 * int(np.prod(shape)) for shape in one.shapes])
+    size_bytes = np.array([4 * int(np.prod(shape)) for shape in block.shapes])
     return op_graph(
         name,
         np.concatenate([inside, joints], axis=1),
-        one.types * copies,
-        one.shapes * copies,
-        np.tile(one.weight_bytes, copies),
-        np.tile(one.flops, copies),
+        block.types * copies,
+        block.shapes * copies,
+        np.tile(block.weight_bytes, copies),
+        np.tile(block.flops, copies),
         np.tile(size_bytes, copies),
     )

@@ -17,8 +17,8 @@ from placement_gym.graph.states import READER, WRITER
 
 FINER = {"colocated": "fused", "fused": "op"}
 """The next finer granularity."""
-FEW_UNITS = 4
-"""Fewer units leave next to nothing to place."""
+MIN_USEFUL_UNITS = 4
+"""Fewer units leave almost nothing to place: a finer granularity takes their place. Ours."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +109,7 @@ def join_states(graph: OpGraph, labels: IntArray) -> IntArray:
     """Merge the groups that access one state, and what then depends on itself."""
     if not graph.states:
         return labels
-    pairs = [(operators[0], one) for operators in graph.states for one in operators]
+    pairs = [(operators[0], operator) for operators in graph.states for operator in operators]
     merged = label_components(labels[np.array(pairs, dtype=np.int64).T], len(graph))
     return merge_cycles(graph, merged[labels])
 
@@ -156,23 +156,23 @@ def sort_labels(graph: OpGraph, labels: IntArray) -> IntArray:
 def contract(graph: OpGraph, labels: IntArray) -> OpGraph:
     """Build the quotient graph of a topologically numbered grouping."""
     n = int(labels.max()) + 1
-    last = last_operators(graph, labels, n)
+    last_of_unit = last_operators(graph, labels, n)
     members: list[list[str]] = [[] for _ in range(n)]
     for operator, unit in enumerate(labels.tolist()):
         members[unit] += graph.members[operator]
-    moved = graph.moved
-    tensor, reader = moved.readings()
+    moving_graph = graph.moved
+    tensor, reader = moving_graph.readings()
     return OpGraph(
         model=graph.model,
         names=tuple(graph.names[operator] for operator in heaviest_operators(graph, labels, n)),
-        types=tuple(graph.types[operator] for operator in last),
-        shapes=tuple(graph.shapes[operator] for operator in last),
-        element_types=tuple(graph.element_types[operator] for operator in last),
+        types=tuple(graph.types[operator] for operator in last_of_unit),
+        shapes=tuple(graph.shapes[operator] for operator in last_of_unit),
+        element_types=tuple(graph.element_types[operator] for operator in last_of_unit),
         members=tuple(tuple(names) for names in members),
         weight_bytes=np.bincount(labels, graph.weight_bytes, n).astype(np.int64),
         flops=np.bincount(labels, graph.flops, n).astype(np.float64),
         edge_index=distinct_edges(labels[graph.edge_index]),
-        tensors=moved.read_by(tensor, labels[reader], labels[moved.source]),
+        tensors=moving_graph.read_by(tensor, labels[reader], labels[moving_graph.source]),
         inputs=tuple(
             tuple(sorted({int(labels[operator]) for operator in readers}))
             for readers in graph.inputs

@@ -20,8 +20,9 @@ DevicesArgument = str | Sequence["str | Mapping[str, Any] | DeviceSpec"] | None
 ACCELERATOR = "ACC"
 COUNTS = re.compile(r"(?P<cpus>[0-9]+)cpu\+(?P<accs>[0-9]+)acc(@(?P<share>[0-9.]+))?")
 TESTBED = re.compile(r"cpu-testbed-(?P<number>\d{1,4})(?P<tight>-tight)?")
-TOGETHER = 1.5
-"""Times the model's weights that the devices of a tight test bed hold together."""
+TIGHT_MEMORY_FACTOR = 1.5
+"""Memory of all devices of a tight test bed together, as a multiple of the model's weights:
+ours."""
 DEFAULTS = {
     "simulated": ("cpu+dgpu", ""),
     "measured": (
@@ -89,7 +90,7 @@ def choose_default(context: str, available: Sequence[str]) -> tuple[str | None, 
 
 
 def parse_devices(devices: str | Sequence[Any]) -> tuple[DeviceSpec, ...]:
-    """Return device specifications from whatever names or describes them.
+    """Parse device specifications from names, presets, files or mappings.
 
     Args:
         devices: A preset's name; a test bed, see ``parse_testbed``; counts, see ``parse_counts``;
@@ -127,8 +128,8 @@ def parse_list(items: Any) -> tuple[DeviceSpec, ...]:
     if not names:
         raise UserError("devices is an empty list: name one or more, as in CPU,GPU")
     if not all(names) or len(set(names)) < len(names):
-        twice = sorted({name for name in names if name and names.count(name) > 1})
-        why = f"{twice[0]!r} is named twice" if twice else "a name is empty"
+        duplicates = sorted({name for name in names if name and names.count(name) > 1})
+        why = f"{duplicates[0]!r} is named twice" if duplicates else "a name is empty"
         raise UserError(f"devices must be distinct names, as in CPU,GPU: {why} in {items!r:.200}")
     check_pools(specs)
     return specs
@@ -174,7 +175,7 @@ def parse_testbed(text: str) -> tuple[DeviceSpec, ...] | None:
     number = int(match["number"])
     if not 2 <= number <= MAX_DEVICES:
         raise UserError(f"{text!r}: a test bed has 2 to {MAX_DEVICES} devices")
-    share = round(TOGETHER / number, 6) if match["tight"] else None
+    share = round(TIGHT_MEMORY_FACTOR / number, 6) if match["tight"] else None
     names = ["CPU", *(f"CPU_{index}" for index in range(2, number + 1))]
     return tuple(DeviceSpec(name, "CPU", threads=1, weight_share=share) for name in names)
 

@@ -17,7 +17,9 @@ from placement_gym.hardware.properties import (
 
 PRECISIONS = ("f32", "f16", "bf16")
 MAX_NAME = 64
+"""Letters of a device's name: ours, as tables have a column for each."""
 MAX_THREADS = 4096
+"""Threads of a device: ours."""
 KINDS = ("CPU", "GPU", "NPU")
 NATIVE_PRECISION = {"NPU": "f16"}
 ALIASABLE = ("CPU", "GPU")
@@ -178,12 +180,12 @@ class DeviceSpec:
         Raises:
             ValueError: A key is unknown, ``name`` is missing, or a value is wrong.
         """
-        known = [item.name for item in fields(cls)]
+        keys = [item.name for item in fields(cls)]
         if not isinstance(values, Mapping) or "name" not in values:
-            raise UserError(f"a device needs 'name' and takes {known}, not {values!r:.200}")
+            raise UserError(f"a device needs 'name' and takes {keys}, not {values!r:.200}")
         for key in values:
-            if key not in known:
-                raise unknown_name(f"device {values['name']!r:.80}: a key", key, known)
+            if key not in keys:
+                raise unknown_name(f"device {values['name']!r:.80}: a key", key, keys)
         return cls(**values)
 
 
@@ -231,24 +233,24 @@ def has_mixed_precision(devices: Sequence[DeviceSpec]) -> bool:
 
 def identify_precision(spec: DeviceSpec) -> tuple[str, ...]:
     """Return the settings that decide how a device rounds."""
-    own = [f"{k}={v}" for k, v in spec.properties.items() if k in PRECISION_PROPERTIES]
-    return spec.precision, *sorted(own)
+    settings = [f"{k}={v}" for k, v in spec.properties.items() if k in PRECISION_PROPERTIES]
+    return spec.precision, *sorted(settings)
 
 
 def collect_cautions(devices: Sequence[DeviceSpec], measured: bool = True) -> list[str]:
     """Return cautions to read before trusting a latency, measured or simulated, on the devices."""
-    found = []
+    cautions = []
     if not measured:
-        found.append("simulated: no claim about a real device")
+        cautions.append("simulated: no claim about a real device")
     elif is_testbed(devices):
         virtual = next(spec for spec in devices if spec.virtual)
         claim = "a GPU" if virtual.host else "two"
-        found.append(
+        cautions.append(
             f"test bed: virtual devices of one {virtual.kind}, never a claim about {claim}"
         )
     if has_mixed_precision(devices):
-        found.append("mixed precision: not a placement gain")
-    return found
+        cautions.append("mixed precision: not a placement gain")
+    return cautions
 
 
 def identify_device(name: str) -> str:

@@ -37,15 +37,15 @@ def check_available(specs: Sequence[DeviceSpec], available: Sequence[str]) -> No
     Raises:
         UserError: Two names are one device, as ``GPU`` and ``GPU.0``.
     """
-    here, named = set(map(identify_device, available)), dict[str, str]()
+    present, name_of = set(map(identify_device, available)), dict[str, str]()
     for spec in specs:
-        one = named.setdefault(identify_device(spec.name), spec.name)
-        if one != spec.name:
-            raise UserError(f"{one} and {spec.name} are one device: name it once")
-        if here.isdisjoint(map(identify_device, (spec.plugin or spec.name, spec.name))):
+        first_name = name_of.setdefault(identify_device(spec.name), spec.name)
+        if first_name != spec.name:
+            raise UserError(f"{first_name} and {spec.name} are one device: name it once")
+        if present.isdisjoint(map(identify_device, (spec.plugin or spec.name, spec.name))):
             near = suggest(spec.name, (*available, *TESTBED_PRESETS))
-            absent = spec.kind in KINDS and not any(spec.kind in name for name in available)
-            remedy = "; DevicePlacementSim-v0 simulates it" if absent else near
+            is_missing = spec.kind in KINDS and not any(spec.kind in name for name in available)
+            remedy = "; DevicePlacementSim-v0 simulates it" if is_missing else near
             raise UnknownDeviceError(
                 f"device {spec.name!r} is not available; this machine has {', '.join(available)} "
                 f"and can split its CPU by the presets {', '.join(TESTBED_PRESETS)}{remedy}"
@@ -102,12 +102,12 @@ def share_host_memory(specs: Sequence[DeviceSpec]) -> tuple[DeviceSpec, ...]:
         replace(spec, memory_pool=HOST_POOL) if joins else spec
         for spec, joins in zip(specs, free, strict=True)
     ]
-    mine = [spec for spec in joined if spec.memory_pool == HOST_POOL]
+    sharing = [spec for spec in joined if spec.memory_pool == HOST_POOL]
     total = count_host_bytes()
-    stated = any((spec.memory_bytes, spec.weight_share) != (None, None) for spec in mine)
-    if stated or total is None:
+    has_limits = any((spec.memory_bytes, spec.weight_share) != (None, None) for spec in sharing)
+    if has_limits or total is None:
         return tuple(joined)
-    return tuple(replace(spec, memory_bytes=total) if spec in mine else spec for spec in joined)
+    return tuple(replace(spec, memory_bytes=total) if spec in sharing else spec for spec in joined)
 
 
 def count_host_bytes() -> int | None:
@@ -121,7 +121,7 @@ def count_host_bytes() -> int | None:
 def register(core: ov.Core, specs: Sequence[DeviceSpec]) -> None:
     """Register virtual devices with a Core, unless it has them already, and load all plugins."""
     for name, library in list_plugins(specs).items():
-        if name not in {one.split(".")[0] for one in core.available_devices}:
+        if name not in {available.split(".")[0] for available in core.available_devices}:
             core.register_plugin(library, name)
     for spec in specs:
         load_plugin(core, spec.name)

@@ -58,8 +58,8 @@ class MemoryGroups:
         if len(self.limits_bytes) == len(self.of_device):
             return used.astype(np.float64)
         member = self.of_device[:, None] == np.arange(len(self.limits_bytes))
-        held: FloatArray = used.astype(np.float64) @ member
-        return held
+        group_bytes: FloatArray = used.astype(np.float64) @ member
+        return group_bytes
 
     def excess(self, used: NDArray[np.number]) -> FloatArray:
         """(..., n_groups) bytes beyond the limits, from (..., n_devices) bytes on each device."""

@@ -117,18 +117,18 @@ def check_properties(name: str, kind: str, properties: Mapping[str, Any]) -> Non
                 f"{name}: property {key!r:.60} is not allowed{suggest(key, PROPERTIES)}; those of "
                 "placement_gym.hardware.properties are; compile_model takes others as config"
             )
-        taken = TAKEN.get(kind, PROPERTIES)
-        if key not in taken:
+        accepted = TAKEN.get(kind, PROPERTIES)
+        if key not in accepted:
             raise UserError(
                 f"{name}: OpenVINO's {kind} plugin does not take property {key}; it takes "
-                f"{', '.join(sorted(taken))}"
+                f"{', '.join(sorted(accepted))}"
             )
         if not isinstance(value, (str, int, float)) or len(str(value)) > MAX_VALUE:
             raise UserError(f"{name}: property {key} must be text or a number, not {value!r:.60}")
-        least, largest = RANGES.get(key, (0, 1))
-        if not is_word(value) and not is_within(value, least, largest):
+        smallest, largest = RANGES.get(key, (0, 1))
+        if not is_word(value) and not is_within(value, smallest, largest):
             raise UserError(
-                f"{name}: property {key} must be a word or a number from {least} to {largest}, "
+                f"{name}: property {key} must be a word or a number from {smallest} to {largest}, "
                 f"not {value!r:.60}"
             )
 
@@ -145,9 +145,9 @@ def is_word(value: str | float) -> bool:
     return isinstance(value, str) and value[:1].isalpha() and not is_within(value)
 
 
-def is_within(value: str | float, least: float = -inf, largest: float = inf) -> bool:
+def is_within(value: str | float, smallest: float = -inf, largest: float = inf) -> bool:
     """Return whether a value, or the number that it spells, is in a range; NaN is in none."""
     try:
-        return least <= float(value) <= largest
+        return smallest <= float(value) <= largest
     except (ValueError, OverflowError):
         return False

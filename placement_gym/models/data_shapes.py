@@ -32,18 +32,18 @@ def find_data_shapes(model: ov.Model, given: Shapes | None = None) -> DataShapes
         UserError: The model has no such input, or not with such sizes.
         UnsupportedModelError: A dimension has neither a size nor an upper bound.
     """
-    stated = read_sizes(model, given or {})
-    found: dict[str, tuple[int, ...]] = {}
+    stated_sizes = read_sizes(model, given or {})
+    data_shapes: dict[str, tuple[int, ...]] = {}
     for index, port in enumerate(model.inputs):
         shape = port.get_partial_shape()
         if shape.is_static:
             continue
-        sizes = stated.get(index) or read_bounds(shape)
+        sizes = stated_sizes.get(index) or read_bounds(shape)
         if sizes is None:
             name = input_names(port)[0]
             raise explain_dynamic(f"{name!r} has the shape {shape}", model)
-        found[input_names(port)[0]] = sizes
-    return found
+        data_shapes[input_names(port)[0]] = sizes
+    return data_shapes
 
 
 def read_sizes(model: ov.Model, given: Shapes) -> dict[int, tuple[int, ...]]:
@@ -59,7 +59,7 @@ def read_sizes(model: ov.Model, given: Shapes) -> dict[int, tuple[int, ...]]:
             f"data_shapes maps names to sizes, as in {{'input_ids': [1, 64]}}, not {given!r}"
         )
     index = {name: i for i, port in enumerate(model.inputs) for name in input_names(port)}
-    found = {}
+    sizes_of = {}
     for name, sizes in given.items():
         if name not in index:
             raise unknown_name("an input of data_shapes", name, index)
@@ -74,8 +74,8 @@ def read_sizes(model: ov.Model, given: Shapes) -> dict[int, tuple[int, ...]]:
             )
         if not shape.compatible(ov.PartialShape(text)):
             raise UserError(f"{name!r} has the shape {shape}, which data of {text} does not fit")
-        found[index[name]] = tuple(int(size) for size in sizes)
-    return found
+        sizes_of[index[name]] = tuple(int(size) for size in sizes)
+    return sizes_of
 
 
 def read_bounds(shape: ov.PartialShape) -> tuple[int, ...] | None:
@@ -101,7 +101,7 @@ def raise_to_bounds(model: ov.Model, sizes: DataShapes) -> DataShapes:
 
 
 def drop_lower_bounds(model: ov.Model) -> None:
-    """Let the dynamic dimensions of inputs be zero, in place.
+    """Remove the lower bounds of dynamic input dimensions, in place.
 
     A request of HETERO begins with tensors whose dynamic dimensions are zero, and submodels with a
     lower bound refuse them.
@@ -110,9 +110,12 @@ def drop_lower_bounds(model: ov.Model) -> None:
 
     for parameter in model.get_parameters():
         shape = parameter.get_partial_shape()
-        if shape.rank.is_static and any(one.is_dynamic and one.get_min_length() for one in shape):
+        if shape.rank.is_static and any(
+            dimension.is_dynamic and dimension.get_min_length() for dimension in shape
+        ):
             sizes = [
-                ov.Dimension(0, one.get_max_length()) if one.is_dynamic else one for one in shape
+                ov.Dimension(0, dimension.get_max_length()) if dimension.is_dynamic else dimension
+                for dimension in shape
             ]
             parameter.set_partial_shape(ov.PartialShape(sizes))
             model.validate_nodes_and_infer_types()
@@ -129,9 +132,9 @@ def shape_nodes(model: ov.Model, sizes: DataShapes) -> dict[str, ov.Node]:
 
     clone = model.clone()
     for parameter, port in zip(clone.get_parameters(), clone.inputs, strict=True):
-        given: Sequence[int] | None = sizes.get(input_names(port)[0])
-        if given is not None:
-            parameter.set_partial_shape(ov.PartialShape(list(given)))
+        shape: Sequence[int] | None = sizes.get(input_names(port)[0])
+        if shape is not None:
+            parameter.set_partial_shape(ov.PartialShape(list(shape)))
     try:
         clone.validate_nodes_and_infer_types()
     except RuntimeError as error:

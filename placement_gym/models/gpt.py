@@ -108,8 +108,8 @@ def decoder_layer(
     """One layer; its ``Assign`` operators are appended to ``sinks``."""
     attended = attention(b, size, name, b.layer_norm(f"{name}/norm1", x, EPSILON), bias, sinks)
     x = b.name(ops.add(b.dense(f"{name}/output", attended, size.width), x), f"{name}/sum1")
-    after = forward(b, name, b.layer_norm(f"{name}/norm2", x, EPSILON))
-    return b.name(ops.add(after, x), f"{name}/sum2")
+    outputs = forward(b, name, b.layer_norm(f"{name}/norm2", x, EPSILON))
+    return b.name(ops.add(outputs, x), f"{name}/sum2")
 
 
 def feed_forward(b: Builder, name: str, x: ov.Node) -> ov.Node:
@@ -146,12 +146,12 @@ def remember(b: Builder, size: Size, name: str, new: Tensor, sinks: list[ov.Node
     variable = f"{name}/cache"
     cache = ops.read_value(empty, variable, np.float32, [1, size.heads, -1, size.head_width])
     past = b.name(cache, f"{name}/past")
-    whole = b.name(ops.concat([past, new], 2), f"{name}/all")
-    sinks.append(b.name(ops.assign(whole, variable), f"{name}/assign"))
-    return whole
+    joined = b.name(ops.concat([past, new], 2), f"{name}/all")
+    sinks.append(b.name(ops.assign(joined, variable), f"{name}/assign"))
+    return joined
 
 
 def reshape(b: Builder, name: str, x: Tensor, shape: list[int]) -> ov.Node:
-    """A Reshape in which 0 keeps a dimension, whatever its length."""
+    """A Reshape in which 0 keeps a dimension of any length."""
     pattern = b.constant(f"{name}/pattern", shape)
     return b.name(ops.reshape(x, pattern, special_zero=True), name)

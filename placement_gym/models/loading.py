@@ -100,10 +100,10 @@ def load(
     """
     import openvino as ov
 
-    listed = list_models(model)
-    if len(listed) > 1:
-        return load_union(listed, shapes, data_shapes)
-    ((model, _),) = listed
+    models = list_models(model)
+    if len(models) > 1:
+        return load_union(models, shapes, data_shapes)
+    ((model, _),) = models
     match = None if isinstance(model, ov.Model) else match_built_in(model)
     if match:
         return prepare(build(match), shapes, data_shapes)
@@ -123,9 +123,9 @@ def load(
     # in the next process.
     if Path(model).suffix != ".xml":
         rename(read, has_automatic_name)
-    loaded = prepare(read, shapes, data_shapes)
-    loaded.set_friendly_name(Path(model).stem)
-    return loaded
+    prepared = prepare(read, shapes, data_shapes)
+    prepared.set_friendly_name(Path(model).stem)
+    return prepared
 
 
 def list_models(model: Any) -> list[tuple[Any, int]]:
@@ -135,13 +135,13 @@ def list_models(model: Any) -> list[tuple[Any, int]]:
         UserError: The list is empty, or a rate is wrong or compares with nothing.
     """
     if isinstance(model, str) and "+" in model and not is_path(model):
-        parts = [parse_rate(one) for one in model.split("+")]
-        return parts if all(match_built_in(one) for one, _ in parts) else [(model, 1)]
+        parts = [parse_rate(part) for part in model.split("+")]
+        return parts if all(match_built_in(part) for part, _ in parts) else [(model, 1)]
     if not isinstance(model, (list, tuple)):
         return [(model, 1)]
     if not model:
         raise UserError("the list of models is empty: name one or more, as in ['resnet', 'bert-8']")
-    parts = [parse_rate(one) for one in model]
+    parts = [parse_rate(part) for part in model]
     if len(parts) == 1 and parts[0][1] > 1:
         raise UserError(
             f"{model[0]!r:.200}: a rate is relative to other models: name another model, or leave "
@@ -151,24 +151,26 @@ def list_models(model: Any) -> list[tuple[Any, int]]:
 
 
 def load_union(
-    listed: Sequence[tuple[Any, int]], shapes: Shapes | None, data_shapes: Shapes | None
+    rated_models: Sequence[tuple[Any, int]], shapes: Shapes | None, data_shapes: Shapes | None
 ) -> ov.Model:
     """Load several models and join them; see ``load``."""
-    for one, _ in listed:
-        if isinstance(one, str) and (GENERATED.match(one) or one.endswith(".json")):
-            raise UserError(f"{one!r:.200} is a graph without a model, which joins no others")
-    names = name_members([stem_of(one) for one, _ in listed])
+    for part, _ in rated_models:
+        if isinstance(part, str) and (GENERATED.match(part) or part.endswith(".json")):
+            raise UserError(
+                f"{part!r:.200} is a graph without a model and cannot be joined: name models"
+            )
+    names = name_members([stem_of(part) for part, _ in rated_models])
     check_shape_names(shapes, names)
     check_shape_names(data_shapes, names)
-    loaded = [
-        load(one, shapes_of(shapes, name), shapes_of(data_shapes, name))
-        for (one, _), name in zip(listed, names, strict=True)
+    models = [
+        load(part, shapes_of(shapes, name), shapes_of(data_shapes, name))
+        for (part, _), name in zip(rated_models, names, strict=True)
     ]
-    rates = [rate for _, rate in listed]
-    union = join_models(loaded, [*map(Member, names, rates)])
+    rates = [rate for _, rate in rated_models]
+    union = join_models(models, [*map(Member, names, rates)])
     # The name loads the union again where all models are built in.
-    given = [Member(stem_of(one), rate) for one, rate in listed]
-    union.set_friendly_name(join_names(given))
+    named_members = [Member(stem_of(part), rate) for part, rate in rated_models]
+    union.set_friendly_name(join_names(named_members))
     return union
 
 
@@ -180,7 +182,7 @@ def stem_of(model: str | Path | ov.Model) -> str:
 
 
 def explain_missing(model: str) -> str:
-    """Why there is no model of this name, and which one may be meant."""
+    """Explain that a model is unknown, and suggest the nearest name."""
     if GENERATED.match(model) and model[-1].isdigit():
         return (
             f"{model!r:.80} is a generated graph, which has nothing to measure, only to simulate, "
@@ -223,8 +225,8 @@ def is_model_file(model: str | Path | ov.Model | Sequence[Any]) -> bool:
     import openvino as ov
 
     return any(
-        not isinstance(one, ov.Model) and not match_built_in(one) and is_path(one)
-        for one, _ in list_models(model)
+        not isinstance(part, ov.Model) and not match_built_in(part) and is_path(part)
+        for part, _ in list_models(model)
     )
 
 
@@ -241,10 +243,12 @@ def build(name: re.Match[str]) -> ov.Model:
         options[NUMBERS[base]] = int(number)
     if name["weights"] in BITS:
         if name["weights"] not in INTEGERS.get(base, ()):
-            known = [f"{one}-{weights}" for one, kinds in INTEGERS.items() for weights in kinds]
+            built_in = [
+                f"{name}-{weights}" for name, kinds in INTEGERS.items() for weights in kinds
+            ]
             raise UserError(
-                f"{base} has no {name['weights']} weights, only {join_words(known)} are built in; "
-                "'-fp16' compresses others"
+                f"{base} has no {name['weights']} weights, only {join_words(built_in)} are built "
+                "in; '-fp16' compresses others"
             )
         options["bits"] = BITS[name["weights"]]
     model: ov.Model = import_module(f"placement_gym.models.{base}").build(**options)
@@ -269,7 +273,7 @@ def prepare(
         UnsupportedModelError: The model has no state, and dynamic shapes that nothing bounds or
             states.
     """
-    known = {node.get_friendly_name() for node in model.get_ops()}
+    node_names = {node.get_friendly_name() for node in model.get_ops()}
     if shapes:
         bind_shapes(model, shapes)
     if is_stateful(model):
@@ -284,12 +288,12 @@ def prepare(
     else:
         check_sizes(model, data_shapes)
         drop_lower_bounds(model)
-    rename(model, lambda node: node.get_friendly_name() not in known)
-    seen: set[str] = set()
+    rename(model, lambda node: node.get_friendly_name() not in node_names)
+    used_names: set[str] = set()
     for node in model.get_ordered_ops():
-        name = make_unique(node.get_friendly_name(), seen)
+        name = make_unique(node.get_friendly_name(), used_names)
         node.set_friendly_name(name)
-        seen.add(name)
+        used_names.add(name)
     return model
 
 
@@ -314,19 +318,19 @@ def has_automatic_name(node: ov.Node) -> bool:
     return automatic
 
 
-def rename(model: ov.Model, chosen: Callable[[ov.Node], bool]) -> None:
+def rename(model: ov.Model, is_renamed: Callable[[ov.Node], bool]) -> None:
     """Number some nodes of a model, in place, in an order that is the same each time.
 
     OpenVINO numbers the nodes that it adds, as it reads or reshapes a model, by a counter of the
     whole process.
     """
-    nodes = [node for node in model.get_ordered_ops() if chosen(node)]
+    nodes = [node for node in model.get_ordered_ops() if is_renamed(node)]
     for number, node in enumerate(nodes):
         node.set_friendly_name(f"{node.get_type_name()}/added{number}")
 
 
-def make_unique(name: str, seen: set[str]) -> str:
+def make_unique(name: str, used_names: set[str]) -> str:
     candidate, number = name, 2
-    while candidate in seen:
+    while candidate in used_names:
         candidate, number = f"{name}_{number}", number + 1
     return candidate

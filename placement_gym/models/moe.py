@@ -17,7 +17,7 @@ from placement_gym.base.errors import UserError
 from placement_gym.models.builder import Builder
 from placement_gym.models.gpt import HIDDEN, SMALL, build_decoder
 
-CHOSEN, EXPERTS, MAX_EXPERTS = 2, 8, 128
+N_ROUTED, EXPERTS, MAX_EXPERTS = 2, 8, 128
 INNER = 2 * SMALL.width
 """Width of an expert."""
 
@@ -33,8 +33,8 @@ def build(compressed: bool = False, bits: int | None = None, experts: int = EXPE
     Raises:
         ValueError: ``experts`` is not between 2 and 128.
     """
-    if not CHOSEN <= experts <= MAX_EXPERTS:
-        raise UserError(f"moe has {CHOSEN} to {MAX_EXPERTS} experts, not {experts}")
+    if not N_ROUTED <= experts <= MAX_EXPERTS:
+        raise UserError(f"moe has {N_ROUTED} to {MAX_EXPERTS} experts, not {experts}")
     b = Builder(seed=2024, compressed=compressed, bits=bits)
     return build_decoder(b, SMALL, "moe", lambda b, name, x: mix_experts(b, name, x, experts))
 
@@ -58,7 +58,7 @@ def mix_experts(b: Builder, name: str, x: ov.Node, experts: int) -> ov.Node:
 def choose_experts(b: Builder, name: str, x: ov.Node, experts: int) -> ov.Node:
     """(1, new tokens, experts) gates: a softmax over the experts of the highest scores, or 0."""
     scores = b.dense(name, x, experts)
-    highest = ops.topk(scores, b.constant(f"{name}/count", CHOSEN), -1, "max", "value")
+    highest = ops.topk(scores, b.constant(f"{name}/count", N_ROUTED), -1, "max", "value")
     b.name(highest, f"{name}/highest")
     axes = b.constant(f"{name}/axes", [-1])
     least = b.name(ops.reduce_min(highest.output(0), axes, keep_dims=True), f"{name}/least")

@@ -28,8 +28,8 @@ def is_named(port: ov.Output, names: tuple[str, ...]) -> bool:
 
     TensorFlow adds the index of an output to names, as in ``"input_mask:0"``.
     """
-    given = (name.rpartition("/")[2].partition(":")[0] for name in input_names(port))
-    return any(name in names for name in given)
+    plain_names = (name.rpartition("/")[2].partition(":")[0] for name in input_names(port))
+    return any(name in names for name in plain_names)
 
 
 def batch_axis(port: ov.Output) -> int | None:

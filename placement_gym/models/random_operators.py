@@ -18,8 +18,8 @@ BODIES = ("get_function", "get_then_body", "get_else_body")
 
 def find_random(model: ov.Model) -> dict[str, str]:
     """Names of operators that draw, or hold one that does, and the type that draws."""
-    found = {node.get_friendly_name(): next(drawn(node), "") for node in model.get_ordered_ops()}
-    return {name: kind for name, kind in found.items() if kind}
+    type_of = {node.get_friendly_name(): next(drawn(node), "") for node in model.get_ordered_ops()}
+    return {name: kind for name, kind in type_of.items() if kind}
 
 
 def drawn(node: ov.Node) -> Iterator[str]:

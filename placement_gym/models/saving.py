@@ -18,10 +18,10 @@ def save_model(model: ov.Model, path: Path) -> None:
     Raises:
         FileError: They cannot be written; the files that were there are unchanged.
     """
-    with replace_file(path.with_suffix(".bin")) as weights, replace_file(path) as new:
-        written = new.with_suffix(".bin")
+    with replace_file(path.with_suffix(".bin")) as weights, replace_file(path) as model_file:
+        written = model_file.with_suffix(".bin")
         try:
-            write_model(model, new, name=str(path))
+            write_model(model, model_file, name=str(path))
             written.rename(weights)
         finally:
             written.unlink(missing_ok=True)
@@ -44,7 +44,7 @@ def write_model(model: ov.Model, path: Path, name: str = "") -> None:
 
 
 def make_models_picklable() -> None:
-    """Let ``pickle`` take an ``ov.Model``, which an environment of a model in memory keeps."""
+    """Register ``ov.Model`` with ``pickle``, for environments of a model in memory."""
     import openvino as ov
 
     copyreg.pickle(ov.Model, reduce_model)

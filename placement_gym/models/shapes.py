@@ -17,7 +17,7 @@ Shapes: TypeAlias = Mapping[str, Sequence[int | str]]
 
 
 class UnsupportedModelError(UserError):
-    """The model cannot be placed as it is; the message says what to change."""
+    """The model cannot be placed without a change, which the message names."""
 
 
 class SizesError(UnsupportedModelError):
@@ -47,7 +47,7 @@ def shapes_of_placement() -> Iterator[None]:
 
 
 def bind_shapes(model: ov.Model, shapes: Shapes) -> None:
-    """Give inputs these shapes, in place.
+    """Set the shapes of inputs, in place.
 
     Raises:
         UserError: The model has no such input, or not with such a shape.
@@ -99,7 +99,7 @@ def find_dynamic(nodes: Iterable[ov.Node]) -> str:
 def explain_dynamic(problem: str, model: ov.Model) -> UnsupportedModelError:
     """Make the error for a dynamic shape, which names the inputs to bind."""
     inputs = {input_names(port)[0]: port.get_partial_shape() for port in model.inputs}
-    known = {name: str(shape) for name, shape in inputs.items()}
+    shape_of = {name: str(shape) for name, shape in inputs.items()}
     for name, shape in inputs.items():
         if shape.is_dynamic and shape.rank.is_static:
             sizes = [size.get_length() if size.is_static else 1 for size in shape]
@@ -107,18 +107,18 @@ def explain_dynamic(problem: str, model: ov.Model) -> UnsupportedModelError:
             return SizesError(
                 f"{problem}: bind the inputs' dimensions, as in shapes={example}, --shape {text} "
                 f"or model.reshape({example}), or leave them dynamic and say what is measured, as "
-                f"in data_shapes={example}, --data-shape {text}; they are {known}",
+                f"in data_shapes={example}, --data-shape {text}; they are {shape_of}",
                 f"{problem}, and the placement was made with bound dimensions: bind them as then, "
-                f"as in --shape {text} (shapes={example}); the inputs are {known}",
+                f"as in --shape {text} (shapes={example}); the inputs are {shape_of}",
             )
     unranked = [name for name, shape in inputs.items() if shape.rank.is_dynamic]
     if unranked:
         example, text = {unranked[0]: [1, 3, 224, 224]}, f'"{unranked[0]}[1,3,224,224]"'
         return UnsupportedModelError(
-            f"{problem}: its inputs are {known}: state all sizes of an input of unknown rank, as "
-            f"in shapes={example} or --shape {text}, with those of your data"
+            f"{problem}: its inputs are {shape_of}: state all sizes of an input of unknown rank, "
+            f"as in shapes={example} or --shape {text}, with those of your data"
         )
     return UnsupportedModelError(
-        f"{problem}: its inputs are {known}, so it depends on the data: such a model cannot be "
+        f"{problem}: its inputs are {shape_of}, so it depends on the data: such a model cannot be "
         "placed"
     )

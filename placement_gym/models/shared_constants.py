@@ -37,16 +37,16 @@ def separate_constants(model: ov.Model) -> ov.Model:
             transposed = is_transposing(port)
             if number == 0 and not transposed:
                 continue
-            own = copy_constant(node, f"{node.get_friendly_name()}/copy{number}", transposed)
+            constant = copy_constant(node, f"{node.get_friendly_name()}/copy{number}", transposed)
             if transposed:
                 port.get_node().set_attribute("transpose_b", False)
-            port.replace_source_output(own.output(0))
+            port.replace_source_output(constant.output(0))
     clone.validate_nodes_and_infer_types()
     return clone
 
 
 def is_shared(node: ov.Node) -> bool:
-    """Return whether several inputs read a constant, as it is or converted."""
+    """Return whether several inputs read a constant, directly or converted."""
     return is_constant(node) and len(node.output(0).get_target_inputs()) > 1
 
 
@@ -79,11 +79,11 @@ def copy_constant(node: ov.Node, name: str, transposed: bool) -> ov.Node:
 
     if node.get_type_name() == "Convert":
         inner = copy_constant(node.input_value(0).get_node(), f"{name}/stored", transposed)
-        own = ops.convert(inner, node.get_output_element_type(0).get_type_name())
+        result = ops.convert(inner, node.get_output_element_type(0).get_type_name())
     elif transposed:
         bits = np.ascontiguousarray(node.tensor_view.data.T)
-        own = op.Constant(copy_tensor(ov.Tensor(bits, bits.shape, node.get_element_type())))
+        result = op.Constant(copy_tensor(ov.Tensor(bits, bits.shape, node.get_element_type())))
     else:
-        own = op.Constant(copy_tensor(node.tensor_view))
-    own.set_friendly_name(name)
-    return own
+        result = op.Constant(copy_tensor(node.tensor_view))
+    result.set_friendly_name(name)
+    return result

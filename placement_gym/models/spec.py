@@ -49,9 +49,9 @@ class ModelSpec:
     scenario: str | None = None
 
     def __post_init__(self) -> None:
-        listed = list_models(self.model)
+        models = list_models(self.model)
         if isinstance(self.model, (list, tuple)):
-            model = listed[0][0] if len(listed) == 1 else tuple(self.model)
+            model = models[0][0] if len(models) == 1 else tuple(self.model)
             object.__setattr__(self, "model", model)
         if self.granularity not in GRANULARITIES:
             raise unknown_name("granularity", self.granularity, GRANULARITIES)
@@ -76,15 +76,15 @@ class ModelSpec:
         """The same with another model, unless that is None, bound to shapes."""
         return replace(self, model=self.model if model is None else model, shapes=shapes)
 
-    def holding(self, loaded: ov.Model) -> ModelSpec:
+    def holding(self, model: ov.Model) -> ModelSpec:
         """The same with what was loaded in the place of a model in memory."""
-        return replace(self, model=loaded, shapes=None) if self.in_memory else self
+        return replace(self, model=model, shapes=None) if self.in_memory else self
 
     @property
     def in_memory(self) -> bool:
         """True if the model, or one of several, is no name or path."""
         models = self.model if isinstance(self.model, tuple) else (self.model,)
-        return not all(isinstance(one, (str, Path)) for one in models)
+        return not all(isinstance(model, (str, Path)) for model in models)
 
     def to_json(self) -> dict[str, Any]:
         """The fields that are given as arguments of ``gym.make``, JSON-able but for an
@@ -94,7 +94,7 @@ class ModelSpec:
         if isinstance(self.model, Path):
             values["model"] = str(self.model)
         if isinstance(self.model, tuple):
-            values["model"] = [str(one) if isinstance(one, Path) else one for one in self.model]
+            values["model"] = [str(part) if isinstance(part, Path) else part for part in self.model]
         return {
             key: dict(value) if isinstance(value, Mapping) else value
             for key, value in values.items()

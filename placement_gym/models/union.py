@@ -50,14 +50,14 @@ def parse_rate(model: Any) -> tuple[Any, int]:
 
 def name_members(names: Sequence[str]) -> list[str]:
     """Distinct prefixes; a model that is there twice gets a number, as in ``"resnet_2"``."""
-    found: list[str] = []
+    unique_names: list[str] = []
     for plain in map(safe_name, names):
-        copies = 1 + sum(one == plain or one.startswith(f"{plain}_") for one in found)
+        copies = 1 + sum(name == plain or name.startswith(f"{plain}_") for name in unique_names)
         unique = plain if copies == 1 else f"{plain}_{copies}"
-        while unique in found:
+        while unique in unique_names:
             unique += "_"
-        found.append(unique)
-    return found
+        unique_names.append(unique)
+    return unique_names
 
 
 def shapes_of(shapes: Shapes | None, name: str) -> Shapes:
@@ -92,13 +92,13 @@ def join_models(models: Sequence[ov.Model], members: Sequence[Member]) -> ov.Mod
 
     stateful = [is_stateful(model) for model in models]
     if any(stateful) and not all(stateful):
-        kept, others = (
-            [one.name for one, keeps in zip(members, stateful, strict=True) if keeps is wanted]
-            for wanted in (True, False)
+        with_state, without_state = (
+            [part.name for part, keeps in zip(members, stateful, strict=True) if keeps is state]
+            for state in (True, False)
         )
         raise UserError(
-            f"{kept} keep state, so that one run is a whole scenario, and {others} do not: place "
-            "models with state together, and others together"
+            f"{with_state} keep state, so that one run is a whole scenario, and {without_state} do "
+            "not: place models with state together, and others together"
         )
     for model, member in zip(models, members, strict=True):
         if list_members(model):

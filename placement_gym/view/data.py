@@ -92,12 +92,12 @@ def describe_units(backend: SimulatedBackend) -> Values:
 def describe_operators(units: Units) -> Values:
     """Columns of the operators of units that have several, in topological order."""
     several = np.bincount(units.of_operator, minlength=len(units)) > 1
-    listed = np.flatnonzero(several[units.of_operator]).tolist()
+    indices = np.flatnonzero(several[units.of_operator]).tolist()
     graph = units.graph
     return {
-        "unit": units.of_operator[listed].tolist(),
-        "name": [make_printable(graph.names[operator]) for operator in listed],
-        "type": number_texts(graph.types[operator] for operator in listed),
+        "unit": units.of_operator[indices].tolist(),
+        "name": [make_printable(graph.names[operator]) for operator in indices],
+        "type": number_texts(graph.types[operator] for operator in indices),
     }
 
 
@@ -114,10 +114,10 @@ def describe_edges(backend: SimulatedBackend) -> Values:
     An edge that no placement can make a transfer, as to a Result, has no bytes.
     """
     units = backend.problem.units
-    graph, moved = units.quotient, units.graph.moved
+    graph, moving_graph = units.quotient, units.graph.moved
     sizes = backend.costs.transfer_size[units.graph.moving]
-    tensor, reader = moved.readings()
-    ends = np.stack([units.of_operator[moved.source[tensor]], units.of_operator[reader]])
+    tensor, reader = moving_graph.readings()
+    ends = np.stack([units.of_operator[moving_graph.source[tensor]], units.of_operator[reader]])
     pairs, first = np.unique(np.stack([*ends, tensor]), axis=1, return_index=True)
     outside = pairs[0] != pairs[1]
     edge = graph.find_edges(*pairs[:2, outside])
@@ -129,7 +129,7 @@ def describe_edges(backend: SimulatedBackend) -> Values:
     return {
         "source": graph.edge_index[0].tolist(),
         "target": graph.edge_index[1].tolist(),
-        "bytes": add_up(moved.size_bytes[tensor]).astype(np.int64).tolist(),
+        "bytes": add_up(moving_graph.size_bytes[tensor]).astype(np.int64).tolist(),
         "size": round_values(add_up(sizes[tensor])),
         "tensors": add_up(np.ones(len(tensor))).astype(np.int64).tolist(),
     }
@@ -175,9 +175,9 @@ def find_runs(units: Units, start: FloatArray, finish: FloatArray) -> Values:
     """Columns ``unit``, ``start`` and ``ms``: operators of a unit without a pause are one."""
     order = np.lexsort((finish, start, units.of_operator))
     unit, begin, end = units.of_operator[order], start[order], finish[order]
-    new = np.ones(len(unit), dtype=np.bool_)
-    new[1:] = (unit[1:] != unit[:-1]) | (begin[1:] > end[:-1] + 1e-12)
-    first = np.flatnonzero(new)
+    begins = np.ones(len(unit), dtype=np.bool_)
+    begins[1:] = (unit[1:] != unit[:-1]) | (begin[1:] > end[:-1] + 1e-12)
+    first = np.flatnonzero(begins)
     runs: IntArray = unit[first]
     return {
         "unit": runs.tolist(),

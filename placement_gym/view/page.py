@@ -86,16 +86,18 @@ def draw_shown(scene: Scene, path: str | Path) -> None:
     from placement_gym.view.figures.placement import draw_placement
     from placement_gym.view.figures.style import save
 
-    shown, problem = scene.placements[0], scene.backend.problem
-    save(draw_placement(problem, shown.assignment, make_title(scene)), Path(path), follow=True)
+    placement, problem = scene.placements[0], scene.backend.problem
+    save(draw_placement(problem, placement.assignment, make_title(scene)), Path(path), follow=True)
 
 
 def make_title(scene: Scene) -> str:
     """Make a title: what is saved, model, placement, latency and what makes it infeasible."""
-    shown, backend = scene.placements[0], scene.backend
-    latency_ms = backend.evaluate_ignoring_limits(shown.assignment).latency_ms
-    title = f"{backend.problem.units.graph.model}, {shown.label}: {latency_ms:.4g} ms (simulated)"
-    error = backend.infeasibility(shown.assignment)
+    placement, backend = scene.placements[0], scene.backend
+    latency_ms = backend.evaluate_ignoring_limits(placement.assignment).latency_ms
+    title = (
+        f"{backend.problem.units.graph.model}, {placement.label}: {latency_ms:.4g} ms (simulated)"
+    )
+    error = backend.infeasibility(placement.assignment)
     cautions = collect_cautions(backend.problem.devices)
-    lines = [shown.saved, f"{title}, but {error}" if error else title, *cautions]
+    lines = [placement.saved, f"{title}, but {error}" if error else title, *cautions]
     return "\n".join(line for line in lines if line)

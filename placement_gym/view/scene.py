@@ -24,7 +24,8 @@ from placement_gym.problem.placement import Placement, PlacementMismatchError
 
 MAX_SHOWN = 400_000
 """Units times placements on one page; two placements are always shown."""
-MOST_PLACEMENTS = 8
+MAX_PLACEMENTS = 8
+"""Placements on one page: ours."""
 
 
 @dataclass(frozen=True)
@@ -75,36 +76,36 @@ class StatedPlacement:
     saved: str = ""
 
 
-def make_scene(found: Sequence[StatedPlacement]) -> Scene:
+def make_scene(stated: Sequence[StatedPlacement]) -> Scene:
     """Placements of one model, with what simulates them and the fastest single device."""
-    kwargs = found[0].kwargs
+    kwargs = stated[0].kwargs
     simulated = build_problem({**kwargs, "granularity": "op"})
     graph = simulated.problem.units.graph
-    units = find_units(graph, [one.placement for one in found])
-    again = make_problem(units, simulated.problem.devices, simulated.costs)
+    units = find_units(graph, [candidate.placement for candidate in stated])
+    problem = make_problem(units, simulated.problem.devices, simulated.costs)
     objective = str(kwargs.get("objective", "latency"))
     axes = parse_schedule(kwargs.get("schedule") or simulated.schedule, objective)
-    backend = SimulatedBackend(again, simulated.costs, axes)
-    most = max(2, min(MOST_PLACEMENTS, MAX_SHOWN // len(units)))
-    alone = find_single_device(backend)
+    backend = SimulatedBackend(problem, simulated.costs, axes)
+    max_shown = max(2, min(MAX_PLACEMENTS, MAX_SHOWN // len(units)))
+    singles = find_single_device(backend)
     placements = [
         Shown(
             one.label,
             assign_units(backend, one.placement),
-            state_result(one, bool(alone)),
+            state_result(one, bool(singles)),
             one.measured_ms,
             one.saved,
         )
-        for one in found[:most]
+        for one in stated[:max_shown]
     ]
-    return Scene(backend, (*placements, *alone), bool(alone))
+    return Scene(backend, (*placements, *singles), bool(singles))
 
 
-def state_result(found: StatedPlacement, one_device_holds_the_model: bool) -> str:
+def state_result(stated: StatedPlacement, one_device_holds_the_model: bool) -> str:
     """Describe a placement, with its gain if there is a single device to compare with."""
-    if found.speedup is None or not one_device_holds_the_model:
-        return found.result
-    return f"{found.result}, {found.speedup:.3f} x the best single device"
+    if stated.speedup is None or not one_device_holds_the_model:
+        return stated.result
+    return f"{stated.result}, {stated.speedup:.3f} x the best single device"
 
 
 def build_problem(kwargs: Mapping[str, Any]) -> SimulatedProblem:
@@ -142,15 +143,15 @@ def assign_units(backend: SimulatedBackend, placement: Placement) -> IntArray:
     """
     units, names = backend.problem.units, backend.problem.device_names
     index = {name: position for position, name in enumerate(names)}
-    absent = sorted({device.name for device in placement.devices} - set(index))
-    if absent:
+    unknown = sorted({device.name for device in placement.devices} - set(index))
+    if unknown:
         raise PlacementMismatchError(
-            f"a placement uses {absent[0]!r}, the first one {list(names)}: compare placements on "
+            f"a placement uses {unknown[0]!r}, the first one {list(names)}: compare placements on "
             "the same devices"
         )
-    own = np.array([index[device.name] for device in placement.devices], dtype=np.int64)
+    device_index = np.array([index[device.name] for device in placement.devices], dtype=np.int64)
     assignment = np.zeros(len(units), dtype=np.int64)
-    assignment[units.of_operator] = own[placement.operator_devices(units.graph)]
+    assignment[units.of_operator] = device_index[placement.operator_devices(units.graph)]
     return assignment
 
 

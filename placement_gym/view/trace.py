@@ -35,7 +35,7 @@ def list_events(data: Values, placement: Values, process: int) -> Iterator[Value
     device = [placement["device"][unit] for unit in runs["unit"]]
     links = [*zip(transfers["source"], transfers["target"], strict=True)]
     lanes: dict[str, tuple[Values, list[int]]] = {
-        name: (runs, [bar for bar, at in enumerate(device) if at == index])
+        name: (runs, [bar for bar, device_of_bar in enumerate(device) if device_of_bar == index])
         for index, name in enumerate(names)
     }
     for source, target in sorted(set(links)):
@@ -46,8 +46,8 @@ def list_events(data: Values, placement: Values, process: int) -> Iterator[Value
         parts = separate(columns, bars) or [[]]
         for number, part in enumerate(parts, start=1):
             thread += 1
-            shown = title if len(parts) == 1 else f"{title}, {number}"
-            yield name_thread("thread_name", shown, process, thread)
+            track_name = title if len(parts) == 1 else f"{title}, {number}"
+            yield name_thread("thread_name", track_name, process, thread)
             for bar, span_ns in zip(part, find_spans_ns(columns, part), strict=True):
                 yield describe_bar(data, columns, bar, span_ns, process, thread)
 
@@ -64,7 +64,7 @@ def find_spans_ns(columns: Values, bars: Sequence[int]) -> list[tuple[int, int]]
     """
     begins = [round(NS_OF_MS * columns["start"][bar]) for bar in bars]
     lengths = [round(NS_OF_MS * columns["ms"][bar]) for bar in bars]
-    free = [after - begin - 1 for begin, after in pairwise(begins)]
+    free = [next_begin - begin - 1 for begin, next_begin in pairwise(begins)]
     free += lengths[-1:]
     return [
         (begin, max(0, min(length, room)))
@@ -82,13 +82,13 @@ def describe_bar(
 ) -> Values:
     """A bar as a complete event, with what is known of its unit or tensor."""
     units, unit = data["units"], columns["unit"][bar]
-    known: dict[str, Any] = {
+    values: dict[str, Any] = {
         "unit": units["name"][unit],
         "type": units["type"]["texts"][units["type"]["index"][unit]],
         "shape": units["shape"]["texts"][units["shape"]["index"][unit]],
     }
     if "bytes" in columns:
-        known["bytes"] = columns["bytes"][bar]
+        values["bytes"] = columns["bytes"][bar]
     return {
         "name": units["name"][unit],
         "cat": "transfer" if "bytes" in columns else "unit",
@@ -97,7 +97,7 @@ def describe_bar(
         "dur": span_ns[1] / NS_OF_US,
         "pid": process,
         "tid": thread,
-        "args": known,
+        "args": values,
     }
 
 

@@ -1,1 +1,1 @@
-"""What one evaluation runs: the inferences of a request, and how requests follow each other."""
+"""The workload of one evaluation: the inferences of a request, and the order of requests."""

@@ -191,9 +191,9 @@ def shape_nodes_at_step(model: ov.Model, step: Step) -> dict[str, ov.Node]:
             node.output(0).replace(past.output(0))
             parameters.append(past)
         elif node.get_type_name() == "Assign":
-            whole = op.Result(node.input(0).get_source_output())
-            whole.set_friendly_name(node.get_friendly_name())
-            results.append(whole)
+            result = op.Result(node.input(0).get_source_output())
+            result.set_friendly_name(node.get_friendly_name())
+            results.append(result)
     static = ov.Model(results, parameters, model.get_friendly_name())
     try:
         static.validate_nodes_and_infer_types()

@@ -63,5 +63,5 @@ class Inference(Request):
         return [f"{name}{list(sizes)}" for name, sizes in sorted(self.data_shapes.items())]
 
     def list_notes(self) -> list[str]:
-        sizes = [f"{name}[{','.join(map(str, one))}]" for name, one in self.data_shapes.items()]
+        sizes = [f"{name}[{','.join(map(str, shape))}]" for name, shape in self.data_shapes.items()]
         return [f"measured with {', '.join(sizes)}"] if sizes else []

@@ -19,7 +19,7 @@ KINDS: tuple[type[Request], ...] = (Conversation, Inference)
 def make_request(
     model: ov.Model, scenario: str | None = None, data_shapes: Shapes | None = None
 ) -> Request:
-    """What one request of a model runs.
+    """The inferences of one request of a model.
 
     Args:
         model: As ``models.load`` returns it.
@@ -29,5 +29,5 @@ def make_request(
     Raises:
         UserError: The keywords do not fit the model.
     """
-    found = (kind.of(model, scenario, data_shapes) for kind in KINDS)
-    return next(request for request in found if request is not None)
+    requests = (kind.of(model, scenario, data_shapes) for kind in KINDS)
+    return next(request for request in requests if request is not None)

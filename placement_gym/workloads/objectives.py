@@ -58,8 +58,8 @@ class Latency(Objective):
     def check_rates(self, members: Iterable[Member]) -> None:
         if any(rate > 1 for _, rate in members):
             raise UserError(
-                "rates say how often models run beside each other, which a latency has no place "
-                "for: use objective='throughput' (--objective throughput), or leave the rates out"
+                "rates are relative numbers of inferences, which a latency does not have: use "
+                "objective='throughput' (--objective throughput), or remove the rates"
             )
 
     def describe_failure(self, request: Request) -> dict[str, Any]:
@@ -88,7 +88,9 @@ OBJECTIVES: dict[str, Objective] = {one.name: one for one in (LATENCY, THROUGHPU
 
 def objective_of(schedule: str) -> Objective:
     """The objective that a schedule computes."""
-    return next((one for one in OBJECTIVES.values() if one.schedule == schedule), LATENCY)
+    return next(
+        (objective for objective in OBJECTIVES.values() if objective.schedule == schedule), LATENCY
+    )
 
 
 def find_objective(name: Any) -> Objective:

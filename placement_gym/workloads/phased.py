@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from placement_gym.workloads.conversation import ConversationRun
-from placement_gym.workloads.runs import KEPT, Beat, Inputs
+from placement_gym.workloads.runs import MAX_TIMES, Beat, Inputs
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -61,11 +61,11 @@ class PhasedRequest:
 
     def hand_over(self) -> None:
         """Copy the state of the prompt to the request that decodes."""
-        started = perf_counter()
-        given = {state.name: state.state for state in self.prefill.query_state()}
+        start_s = perf_counter()
+        states = {state.name: state.state for state in self.prefill.query_state()}
         for state in self.decode.query_state():
-            state.state = given[state.name]
-        self.handover_ms = (perf_counter() - started) * 1e3
+            state.state = states[state.name]
+        self.handover_ms = (perf_counter() - start_s) * 1e3
 
     @property
     def output_tensors(self) -> list[ov.Tensor]:
@@ -79,7 +79,7 @@ class PhasedRun(ConversationRun):
 
     def __init__(self, request: PhasedRequest, steps: Sequence[Inputs], beat: Beat) -> None:
         self.phased = request
-        self.handovers_ms: deque[float] = deque(maxlen=KEPT)
+        self.handovers_ms: deque[float] = deque(maxlen=MAX_TIMES)
         super().__init__(request, steps, beat)
 
     def run(self) -> None:

@@ -18,7 +18,7 @@ Shaped: TypeAlias = "tuple[float, Mapping[str, ov.Node] | None]"
 
 
 class Request(ABC):
-    """What one request of a model runs. A kind of request is a file; ``kinds.KINDS`` lists them.
+    """The inferences of one request of a model. Each kind has a file; ``kinds.KINDS`` lists them.
 
     Attributes:
         phased: Whether it begins with a prompt, which may have a placement of its own.
@@ -33,7 +33,7 @@ class Request(ABC):
     @classmethod
     @abstractmethod
     def of(cls, model: ov.Model, scenario: str | None, data_shapes: Shapes | None) -> Self | None:
-        """What runs of a model with these keywords of ``gym.make``; None if it is another kind.
+        """The request of a model with these keywords; None if it is of another kind.
 
         Raises:
             UserError: They do not fit the model.
@@ -65,8 +65,8 @@ class Request(ABC):
 
     @abstractmethod
     def list_lines(self) -> list[str]:
-        """What a fingerprint of the model has of it."""
+        """Its part of the model's fingerprint."""
 
     @abstractmethod
     def list_notes(self) -> list[str]:
-        """What a user is told before it is measured."""
+        """Notes for the user before a measurement."""

@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 Inputs = list[Input]
 Outputs = list[NDArray[Any]]
 Beat = Callable[[str], object]
-KEPT = 1000
-"""Runs whose times are kept: the reference runs as long as the session lasts."""
+MAX_TIMES = 1000
+"""Latest runs whose times are kept, as the reference runs for a whole session: ours."""
 
 
 class EngineRequest(Protocol):
-    """What inferences need of ``ov.InferRequest``."""
+    """The part of ``ov.InferRequest`` that inferences use."""
 
     @property
     def output_tensors(self) -> list[ov.Tensor]:
         """The outputs of the last inference."""
 
     def infer(self, inputs: Any = None) -> Any:
-        """Run one inference, with the inputs of before if none are given."""
+        """Run one inference, with the previous inputs if none are given."""
 
     def reset_state(self) -> None:
         """Forget the state."""
@@ -50,7 +50,7 @@ class Inferences(ABC):
         """The outputs of a run, to be compared with those of the reference device."""
 
     def find_timer(self) -> Callable[[], float] | None:
-        """What takes a sample in ms in another way than by timing ``run``; None if nothing does."""
+        """A function that takes a sample in ms; None if ``run`` is timed."""
         return None
 
     def parts_ms(self) -> dict[str, float]:
@@ -91,7 +91,7 @@ class StepsRun(Inferences):
     def __init__(self, request: EngineRequest, steps: Sequence[Inputs], beat: Beat) -> None:
         self.request, self.beat = request, beat
         self.steps = [dict(enumerate(inputs)) for inputs in steps]
-        self.times: deque[FloatArray] = deque(maxlen=KEPT)
+        self.times: deque[FloatArray] = deque(maxlen=MAX_TIMES)
         self.run()
 
     def run(self) -> None:
@@ -106,12 +106,12 @@ class StepsRun(Inferences):
     def outputs(self) -> Outputs:
         """Those of every step, one after another."""
         self.request.reset_state()
-        found: Outputs = []
+        arrays: Outputs = []
         for inputs in self.steps:
             self.beat("an inference")
             self.request.infer(inputs)
-            found += [read_values(tensor) for tensor in self.request.output_tensors]
-        return found
+            arrays += [read_values(tensor) for tensor in self.request.output_tensors]
+        return arrays
 
     def forget(self) -> None:
         self.times.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -35,6 +36,21 @@ def test_every_agent_lists_its_options() -> None:
         assert not known & {"env", "seed", "self", "kwargs", "settings", "policy_kwargs"}
         with pytest.raises(UserError, match="has no option 'nonsense'"):
             agents.make(name, None, nonsense=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "now"),
+    [("multilevel", "search"), ("alpha-expansion", "milp"), ("m-topo", "fill-in-order")],
+)
+def test_a_former_agent_names_the_one_in_its_place(name: str, now: str) -> None:
+    for find in (partial(agents.make, name, None), AgentSpec(name).load):
+        with pytest.raises(UserError, match=f"'{name}' is gone: '{now}' took its place"):
+            find()
+
+
+def test_every_former_agent_has_a_place_that_is_taken() -> None:
+    assert set(agents.REPLACED.values()) <= set(agents.AGENTS)
+    assert not set(agents.REPLACED) & set(agents.AGENTS)
 
 
 @pytest.mark.parametrize(

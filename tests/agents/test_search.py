@@ -112,7 +112,7 @@ def test_a_search_without_progress_goes_on_from_a_changed_best() -> None:
     moved_away = 0
     for _ in range(40):
         search.learn(2)
-        moved_away += (search.now != search.assignment).any() and search.speedup < 1e-6
+        moved_away += (search.current != search.assignment).any() and search.speedup < 1e-6
     assert moved_away >= 1
 
 
@@ -134,7 +134,7 @@ def test_annealing_goes_on_from_the_fastest_of_its_starts() -> None:
     starts = np.stack([problem.single(device) for device in range(2)])
     for given in (starts, starts[::-1]):
         search = Annealing(env, 0, starts=given.copy()).learn(2)
-        assert search.now.tolist() == search.assignment.tolist()
+        assert search.current.tolist() == search.assignment.tolist()
 
 
 def test_an_unknown_start_is_refused() -> None:

@@ -153,12 +153,12 @@ def test_wrong_weights_are_refused_with_the_remedy(tmp_path: Path) -> None:
     env, file = toy(), tmp_path / "mine.safetensors"
     with pytest.raises(UserError, match="did you mean 'inception-hsdag-paper'"):
         agents.make("placeto", env, weights="inception-hsdag")
-    with pytest.raises(UserError, match="has no weights of this policy"):
+    with pytest.raises(UserError, match="does not fit this policy"):
         agents.make("post", env, weights="inception-hsdag-paper")
     with pytest.raises(UserError, match="no weights come with this agent, and 'inception'"):
         agents.make("rnn", env, weights="inception")
     save_weights(agents.make("placeto", env), file, {})
-    with pytest.raises(UserError, match=r"mine\.safetensors has no weights of this policy"):
+    with pytest.raises(UserError, match=r"mine\.safetensors does not fit this policy"):
         agents.make("hsdag", env, weights=file)
     file.write_text("nothing")
     with pytest.raises(UserError, match="not a safetensors file"):

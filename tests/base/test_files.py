@@ -12,7 +12,7 @@ from disks import full_disk
 from placement_gym import UserError
 from placement_gym.base.errors import PlacementGymWarning
 from placement_gym.base.files import (
-    PIECE,
+    CHUNK_BYTES,
     FileError,
     check_output_file,
     check_output_folder,
@@ -168,14 +168,14 @@ def test_a_file_is_read_within_its_limit(tmp_path: Path) -> None:
 
 def test_reading_takes_no_memory_for_what_a_file_lacks(tmp_path: Path) -> None:
     path = tmp_path / "rows"
-    path.write_bytes(b"x" * (2 * PIECE + 1))
+    path.write_bytes(b"x" * (2 * CHUNK_BYTES + 1))
     code = (
         "import resource, sys\nfrom placement_gym.base.files import read_bytes\n"
         "resource.setrlimit(resource.RLIMIT_AS, (2**32, 2**32))\n"
         "print(len(read_bytes(sys.argv[1], 2**40)))\n"
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
-    assert done.stdout == f"{2 * PIECE + 1}\n", done.stderr
+    assert done.stdout == f"{2 * CHUNK_BYTES + 1}\n", done.stderr
 
 
 def test_damaged_files_are_renamed_and_none_is_lost(tmp_path: Path) -> None:

@@ -30,12 +30,16 @@ def compare(folder: Path, agents: Any = (), model: Any = "tiny", **kwargs: Any) 
     return placement_gym.compare(model, agents, **options)
 
 
-def test_compare_leaves_files_that_people_can_open(tmp_path: Path) -> None:
-    document = compare(tmp_path, ["random", "window"], budget=10)
+def test_compare_leaves_files_that_people_can_open(tmp_path: Path, pictures: Any) -> None:
+    with pictures():
+        document = compare(tmp_path, ["random", "window"], budget=10)
     rows = load_rows(tmp_path / "results.jsonl")
     assert rows == document["rows"]
     assert {row["label"] for row in rows} >= {"single-device CPU", "single-device GPU", "random"}
+    assert (tmp_path / "comparison.png").stat().st_size > 10_000
+    assert (tmp_path / "best-so-far.png").stat().st_size > 10_000
     assert "window" in (tmp_path / "table.md").read_text()
+    assert (tmp_path / "tiny-window-seed0.png").exists()
     saved = placement_gym.Placement.load(tmp_path / "tiny-window-seed0.json")
     window = next(row for row in rows if row["agent"] == "window")
     assert window["placement"] == saved.units
@@ -196,6 +200,19 @@ def test_a_bound_is_shown_where_nothing_is_proven(tmp_path: Path) -> None:
     table = (tmp_path / "table.md").read_text()
     assert f"| bound below all placements |   | {document['bound_ms']:.2f} |" in table
     assert "| ≤ " in table
+
+
+def test_pictures_that_cannot_be_drawn_cost_no_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pictures: Any
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise MemoryError("too large to draw")
+
+    monkeypatch.setattr("placement_gym.view.figures.placement.draw_placement", fail)
+    with pictures():
+        document = compare(tmp_path, ["window"])
+    assert all(row["latency_ms"] for row in document["rows"])
+    assert any("too large to draw" in note for note in document["notes"])
 
 
 def test_every_label_has_files_of_its_own(tmp_path: Path) -> None:

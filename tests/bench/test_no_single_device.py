@@ -16,6 +16,7 @@ from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.scenes import open_scene
 from placement_gym.view.data import make_view_data
+from placement_gym.view.figures.results import draw_comparison
 
 SIM = "DevicePlacementSim-v0"
 SMALL = [{"name": name, "weight_share": 0.9} for name in ("CPU", "GPU")]
@@ -53,6 +54,12 @@ def test_the_table_has_dashes_and_the_verdict_says_why(
     assert document["verdict"].startswith(REASON)
     line = comparison.describe_run(row, one_device_holds_the_model=False)
     assert "no single device holds the model, 20 evaluations" in line
+
+
+def test_bars_are_relative_to_the_reference_device(row: dict[str, Any]) -> None:
+    (axes,) = draw_comparison([row], "title", over_reference=True).axes
+    assert axes.get_xlabel() == "speed-up over the reference device, its limit ignored (1)"
+    assert axes.texts[0].get_text().startswith(f"{row['speedup']:.3f} x")
 
 
 def test_a_view_states_no_speed_up(document: dict[str, Any], folder: Path) -> None:

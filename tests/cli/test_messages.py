@@ -69,7 +69,7 @@ REMEDIES = [
     ("compare SIM --set granularity", "KEY=VALUE, as in granularity=op"),
     ("compare SIM --budget 0", "--budget: must be a whole number of at least 1, not '0'"),
     ("compare SIM --agents heft,,random", "names separated by commas, as in random,annealing"),
-    ("compare SIM --agents heft,heft", "two agents are called 'heft': leave one out"),
+    ("compare SIM --agents heft,heft", "two agents are called 'heft': remove one"),
     ("compare SIM --set model=resnet", "--set model=... would contradict --model"),
     ("compare SIM --out=", "--out: must name a folder, as in results"),
     ("compare SIM -d none.json", "devices is an empty list: name one or more, as in CPU,GPU"),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from placement_gym.cli.main import main
+from placement_gym.view.figures import style
 
 LONG = "n" * 256
 SIM = ["--env", "DevicePlacementSim-v0", "--model", "tiny"]
@@ -63,3 +64,14 @@ def test_closed_standard_streams_are_those_of_nobody(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(sys, name, None)
     assert main(["models", "--json"]) == 0
     assert main(["evaluate", "none.json"]) == 2
+
+
+def test_pictures_that_are_not_drawn_are_not_promised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = f"Rows, table{{}} and placements are in {tmp_path}/\n"
+    words = ["compare", *SIM, "--agents", "prefix", "--budget", "2", "--out", str(tmp_path)]
+    for note, pictures in (("", ", pictures"), ("it could not be drawn: disk full", "")):
+        monkeypatch.setattr(style, "draw_if_possible", lambda *_, note=note: note)
+        assert main(words) == 0
+        assert said.format(pictures) in capsys.readouterr().out

@@ -106,7 +106,7 @@ def test_an_inference_waits_for_the_turn_of_its_device() -> None:
         ({"imgae": np.zeros((1, 3, 64, 64))}, "did you mean 'image'"),
         ({}, "'image' is missing"),
         (np.zeros((1, 3, 32, 64), np.float32), "has shape"),
-        (np.zeros((1, 3, 64, 64), np.complex64), "complex64 was given"),
+        (np.zeros((1, 3, 64, 64), np.complex64), "pass that, not complex64"),
         ([np.zeros(1), np.zeros(1)], "1 inputs, 2 were given"),
     ],
 )

@@ -17,10 +17,10 @@ from matplotlib.figure import Figure
 
 from placement_gym.graph.operators import OpGraph
 from placement_gym.view.figures.arrangement import COLUMN_IN, LANE_IN
-from placement_gym.view.figures.labels import FEW
+from placement_gym.view.figures.labels import MAX_NAMED_UNITS
 from placement_gym.view.figures.large_placement import COLUMNS, split_into_columns, work_shares
 from placement_gym.view.figures.placement import LARGEST_AREA, MAX_EDGES, draw_placement, edge_bytes
-from placement_gym.view.figures.results import choose_looks
+from placement_gym.view.figures.results import choose_looks, draw_best_so_far, draw_comparison
 from placement_gym.view.figures.style import (
     COLOURS,
     CROSSING,
@@ -139,7 +139,7 @@ def test_names_are_left_out_where_they_would_overlap() -> None:
     graph = op_graph(500, [(int(rng.integers(0, i)), i) for i in range(1, 500)])
     figure = draw_on_first_device(replace(graph, flops=np.arange(500.0)))
     assert names(figure)
-    assert names(figure) <= {f"op{i}" for i in range(500 - FEW, 500)}
+    assert names(figure) <= {f"op{i}" for i in range(500 - MAX_NAMED_UNITS, 500)}
 
 
 def test_edges_state_the_bytes_that_their_target_reads() -> None:
@@ -185,6 +185,50 @@ def test_a_large_graph_of_few_levels_fills_several_columns() -> None:
     assert 10 < column.max() < COLUMNS
 
 
+def test_comparison_shows_the_fastest_first_and_no_failed_runs() -> None:
+    rows = [
+        {"label": label, "latency_ms": ms, "speedup_vs_best_single": speedup, "noise": 0.1}
+        | {"beats_best_single": wins}
+        for label, ms, speedup, wins in (
+            ("slow", 20.0, 0.5, "no"),
+            ("failed", None, None, "no"),
+            ("quick", 5.0, 2.0, "yes"),
+        )
+    ]
+    figure = draw_comparison(rows, "title")
+    (axes,) = figure.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["quick", "slow"]
+    assert [text.get_text() for text in axes.texts] == ["2.000 x, 5.000 ms", "0.500 x, 20.00 ms"]
+    (key,) = figure.legends
+    assert [text.get_text() for text in key.get_texts()] == ["beats the best single device"]
+    bars = [(bar.get_x(), bar.get_width()) for bar in axes.patches]  # type: ignore[attr-defined]
+    assert bars == [(1.0, 1.0), (1.0, -0.5)]
+
+
+def test_a_large_loss_is_cut_so_that_gains_can_be_seen() -> None:
+    rows = [
+        {"label": str(speedup), "latency_ms": 1.0, "noise": 0.0, "beats_best_single": "no"}
+        | {"speedup_vs_best_single": speedup}
+        for speedup in (1.04, 0.02)
+    ]
+    (axes,) = draw_comparison(rows, "title", {"optimum": 1.05}).axes
+    low, high = axes.get_xlim()
+    assert 0.7 <= low <= 0.8
+    assert high > 1.05
+    assert "optimum" in [text.get_text() for text in axes.texts]
+
+
+def test_searches_are_drawn_by_what_they_had_seen() -> None:
+    rows = [
+        {"label": label, "evaluations": 9, "curve": [[1, 0.1, 1.5], [4, 0.2, best]]}
+        for label, best in (("quick", 3.0), ("slow", 2.0), ("quick", 2.5))
+    ]
+    figure = draw_best_so_far(rows, "title", {"optimum": 3.5})
+    drawn = [line.get_ydata() for line in figure.axes[0].lines]
+    assert [list(one) for one in drawn[:3]] == [[1.5, 3.0, 3.0], [1.5, 2.0, 2.0], [1.5, 2.5, 2.5]]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["quick", "slow"]
+
+
 def test_eight_lines_have_colours_and_the_rest_is_grey() -> None:
     looks = choose_looks([f"agent {i}" for i in range(12)])
     coloured = [look.line["color"] for look in looks.values() if not look.rest]
@@ -210,3 +254,11 @@ def test_a_picture_that_cannot_be_drawn_is_a_note(tmp_path: Path) -> None:
 
     assert draw_if_possible(fail, tmp_path / "a.png") == "a.png could not be drawn: too large"
     assert not list(tmp_path.iterdir())
+
+
+def test_a_comparison_shows_noise_as_a_factor_of_the_speedup() -> None:
+    row = {"label": "quick", "latency_ms": 5.0, "beats_best_single": "yes"}
+    row |= {"speedup_vs_best_single": 2.0, "noise": 0.1}
+    (axes,) = draw_comparison([row], "title").axes
+    (whisker,) = (one for one in axes.collections if isinstance(one, LineCollection))
+    assert np.asarray(whisker.get_segments())[0, :, 0].tolist() == pytest.approx([2.0 / 1.1, 2.2])

@@ -51,7 +51,7 @@ class EngineProcess:
         self.child: Child | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the process: a copy starts one of its own."""
+        """The attributes without the process: a copy starts its own."""
         return self.__dict__ | {"child": None, "on_rounds": None}
 
     def fresh(self) -> EngineProcess:
@@ -87,7 +87,7 @@ class EngineProcess:
         return self.child
 
     def end(self) -> None:
-        """End the worker, whatever it is doing."""
+        """Kill the worker."""
         if self.child is not None:
             self.child.end()
             self.child = None

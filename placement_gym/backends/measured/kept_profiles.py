@@ -158,7 +158,7 @@ def cache_path(backend: MeasuringBackend, kind: str, **conditions: Any) -> Path:
 
 @contextmanager
 def explain_interrupt(backend: MeasuringBackend, quick: bool = False) -> Iterator[None]:
-    """Give an interrupt a message that says whether there is a profile to continue from.
+    """Add a message to an interrupt: whether there is a profile to continue from.
 
     Args:
         backend: The backend that is profiled and measured.

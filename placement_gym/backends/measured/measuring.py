@@ -135,7 +135,7 @@ class MeasuringBackend(ABC):
 
     @abstractmethod
     def restart(self) -> None:
-        """Give the next attempt a new process, where there is one."""
+        """Restart the engine's process, if it has one."""
 
     @abstractmethod
     def close(self) -> None:

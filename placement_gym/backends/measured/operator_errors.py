@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_gym.backends.measured.outputs import is_string, relative_error
-from placement_gym.backends.pipeline.cutting import MODEL, Cutter, StageModel
+from placement_gym.backends.pipeline.cutting import WHOLE_MODEL, Cutter, StageModel
 from placement_gym.backends.pipeline.stage import compile_on
 from placement_gym.base.arrays import BoolArray, FloatArray
 from placement_gym.graph.parts import separate_parts
@@ -68,7 +68,7 @@ def measure_operator_errors(engine: Engine, device: int, selected: BoolArray) ->
     engine.reporter.beat("compiling operators apart")
     compiled = compile_on(engine.core, pieces, spec, "operators apart")
     piece_inputs: list[Input] = [
-        inputs[source[1]] if source[0] == MODEL else activations[port]
+        inputs[source[1]] if source[0] == WHOLE_MODEL else activations[port]
         for _, part in parts
         for source, port in zip(part.sources, part.inputs, strict=True)
     ]

@@ -26,7 +26,7 @@ from placement_gym.backends.pipeline.stage import Stage, compile_stages, count_s
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import CompileError
 from placement_gym.hardware.devices import DeviceSpec, usable_cores
-from placement_gym.workloads.runs import KEPT, Beat, Inferences, Inputs, Outputs
+from placement_gym.workloads.runs import MAX_TIMES, Beat, Inferences, Inputs, Outputs
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -70,7 +70,7 @@ class InFlight(Inferences):
     ) -> InFlight:
         first = pipelines[0]
         requests = len(first.stages[0].requests) // first.member.rate
-        times = [deque[float](maxlen=KEPT) for _ in pipelines]
+        times = [deque[float](maxlen=MAX_TIMES) for _ in pipelines]
         return cls(pipelines, requests, steps, beat, window, times)
 
     @property

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import openvino as ov
 
-MODEL = -1
-"""Stands for the whole model where a stage reads one of its inputs."""
+WHOLE_MODEL = -1
+"""Index that represents the model itself, where a stage reads one of its inputs."""
 Port = tuple[int, int]
-"""A stage, or ``MODEL``, and the index of one of its outputs, or of the model's inputs."""
+"""A stage, or ``WHOLE_MODEL``, and the index of one of its outputs, or of the model's inputs."""
 
 
 @dataclass
 class StageModel:
-    """A stage of a model, as it is put together.
+    """A stage of a model under construction.
 
     Attributes:
         sources: (n_inputs,) where each input comes from: other stages, or the model's inputs.
@@ -66,40 +66,40 @@ class Cutter:
         return self.stages, outputs
 
     def rewire(self, port: ov.Input, stage: int) -> None:
-        """Let a port read an input of its stage, if what it reads is not of that stage."""
+        """Connect a port to an input of its stage if its source is in another stage."""
         source = port.get_source_output()
         name = source.get_node().get_friendly_name()
         if name in self.parameters:
-            given = MODEL, self.parameters[name]
-            port.replace_source_output(self.add_input(stage, source, given))
+            origin = WHOLE_MODEL, self.parameters[name]
+            port.replace_source_output(self.add_input(stage, source, origin))
         elif self.owner[name] != stage:
             giver = self.owner[name]
-            given = giver, self.add_output(giver, source)
-            port.replace_source_output(self.add_input(stage, source, given))
+            origin = giver, self.add_output(giver, source)
+            port.replace_source_output(self.add_input(stage, source, origin))
 
-    def add_input(self, stage: int, source: ov.Output, given: Port) -> ov.Output:
+    def add_input(self, stage: int, source: ov.Output, origin: Port) -> ov.Output:
         """The input of a stage that stands for an output of another one, made if need be."""
         from openvino import op
 
-        own = self.stages[stage]
+        stage_model = self.stages[stage]
         name, index = source.get_node().get_friendly_name(), source.get_index()
-        if (name, index) not in own.inputs:
+        if (name, index) not in stage_model.inputs:
             node = op.Parameter(source.get_element_type(), source.get_partial_shape())
             node.set_friendly_name(f"{name}/{index}/stage{stage}")
-            own.inputs[name, index] = node
-            own.sources.append(given)
-        return own.inputs[name, index].output(0)
+            stage_model.inputs[name, index] = node
+            stage_model.sources.append(origin)
+        return stage_model.inputs[name, index].output(0)
 
     def add_output(self, stage: int, source: ov.Output) -> int:
         """The index of a stage's output that others read, made if need be."""
         from openvino import op
 
-        own = self.stages[stage]
+        stage_model = self.stages[stage]
         key = source.get_node().get_friendly_name(), source.get_index()
-        if key not in own.outputs:
-            own.outputs[key] = len(own.results)
-            own.results.append(op.Result(source))
-        return own.outputs[key]
+        if key not in stage_model.outputs:
+            stage_model.outputs[key] = len(stage_model.results)
+            stage_model.results.append(op.Result(source))
+        return stage_model.outputs[key]
 
     def add_result(self, result: ov.Node) -> Port:
         """Make an output of the model that of its stage."""

@@ -85,12 +85,12 @@ class StageExecutor:
             UserError: There are no steps, or the first one's inputs are wrong.
             EngineError: See ``submit``.
         """
-        rest = iter(steps)
+        remaining = iter(steps)
         try:
-            first = self._threads.reader.read(next(rest))
+            first = self._threads.reader.read(next(remaining))
         except StopIteration:
             raise UserError("a sequence needs at least one step") from None
-        return self._threads.start(first, rest, timeout)
+        return self._threads.start(first, remaining, timeout)
 
     def map(self, inputs: Iterable[Any], timeout: float | None = None) -> Iterator[Outputs]:
         """The outputs for each of several inputs, in their order.
@@ -107,8 +107,8 @@ class StageExecutor:
         """
         pending: deque[Future[Outputs]] = deque()
         try:
-            for one in inputs:
-                pending.append(self.submit(one, timeout))
+            for array in inputs:
+                pending.append(self.submit(array, timeout))
                 if len(pending) >= self.requests:
                     yield pending.popleft().result(timeout)
             while pending:
@@ -118,7 +118,7 @@ class StageExecutor:
                 future.cancel()
 
     def shutdown(self, wait: bool = True, cancel_futures: bool = False) -> None:
-        """Take no more requests; threads end when those in flight have.
+        """Refuse further requests; threads end after those in flight.
 
         An executor that is dropped is shut down without waiting. At the end of the program all are
         shut down, and requests that no stage has begun are cancelled.

@@ -45,11 +45,11 @@ class InputReader:
             UserError: An input is missing, unknown, or of another type or shape.
         """
         values = self.sort(inputs)
-        absent = [self.describe(i) for i in range(len(self.types)) if i not in values]
-        if absent or len(values) > len(self.types):
+        missing = [self.describe(i) for i in range(len(self.types)) if i not in values]
+        if missing or len(values) > len(self.types):
             raise UserError(
                 f"a request has {len(self.types)} inputs, {len(values)} were given"
-                + (f": {', '.join(absent)} is missing" if absent else "")
+                + (f": {', '.join(missing)} is missing" if missing else "")
             )
         return [self.convert(i, values[i]) for i in range(len(self.types))]
 
@@ -77,32 +77,37 @@ class InputReader:
         """
         import openvino as ov
 
-        wanted = self.types[index]
-        if isinstance(value, ov.Tensor) and value.element_type == wanted:
+        element_type = self.types[index]
+        if isinstance(value, ov.Tensor) and value.element_type == element_type:
             self.check_shape(index, tuple(value.shape))
             return copy_tensor(value)
-        given = read_values(value) if isinstance(value, ov.Tensor) else np.asarray(value)
-        self.check_shape(index, given.shape)
-        if is_foreign(wanted) and wanted.bitwidth >= 8 and given.dtype == wanted.to_dtype():
-            return copy_tensor(ov.Tensor(np.asarray(given, order="C"), given.shape, wanted))
-        if not is_of_kind(given, wanted):
+        array = read_values(value) if isinstance(value, ov.Tensor) else np.asarray(value)
+        self.check_shape(index, array.shape)
+        if (
+            is_foreign(element_type)
+            and element_type.bitwidth >= 8
+            and array.dtype == element_type.to_dtype()
+        ):
+            return copy_tensor(ov.Tensor(np.asarray(array, order="C"), array.shape, element_type))
+        if not is_of_kind(array, element_type):
             raise UserError(
-                f"{self.describe(index)} is {wanted.get_type_name()}, and {given.dtype} was given"
+                f"{self.describe(index)} is {element_type.get_type_name()}: pass that, "
+                f"not {array.dtype}"
             )
         try:
-            return make_tensor(given, wanted)
+            return make_tensor(array, element_type)
         except (RuntimeError, ValueError) as error:
             raise UserError(
-                f"{self.describe(index)} is {wanted.get_type_name()}, which does not hold all "
-                f"numbers from {given.min()} to {given.max()}"
+                f"{self.describe(index)} is {element_type.get_type_name()}, which cannot hold all "
+                f"numbers from {array.min()} to {array.max()}"
             ) from error
 
-    def check_shape(self, index: int, given: tuple[int, ...]) -> None:
+    def check_shape(self, index: int, shape: tuple[int, ...]) -> None:
         import openvino as ov
 
-        if not self.shapes[index].compatible(ov.PartialShape(list(given))):
+        if not self.shapes[index].compatible(ov.PartialShape(list(shape))):
             raise UserError(
-                f"{self.describe(index)} has shape {self.shapes[index]}, and {given} was given"
+                f"{self.describe(index)} has shape {self.shapes[index]}, and {shape} was given"
             )
 
     def describe(self, index: int) -> str:

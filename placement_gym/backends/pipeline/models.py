@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from placement_gym.backends.pipeline.cutting import MODEL, Port
+from placement_gym.backends.pipeline.cutting import WHOLE_MODEL, Port
 from placement_gym.backends.pipeline.executor import StageExecutor
 from placement_gym.backends.pipeline.inputs import InputReader
 from placement_gym.backends.pipeline.stage import Stage
@@ -75,7 +75,7 @@ def take_model(
 
     def renumber(port: Port) -> Port:
         giver, index = port
-        return (giver, inputs.index(index)) if giver == MODEL else (own.index(giver), index)
+        return (giver, inputs.index(index)) if giver == WHOLE_MODEL else (own.index(giver), index)
 
     return ModelPipeline(
         member,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placement_gym.backends.pipeline.cutting import MODEL, Cutter, Port
+from placement_gym.backends.pipeline.cutting import WHOLE_MODEL, Cutter, Port
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import CompileError, EngineError
 from placement_gym.base.texts import last_line
@@ -64,15 +64,19 @@ class Stage:
 
     def run(self, slot: int, inputs: Sequence[ov.Tensor], stages: Sequence[Stage]) -> None:
         """Run one inference; what earlier stages computed in the slot is read where it lies."""
-        request, started, processor_s = self.requests[slot], perf_counter(), -thread_time()
+        request, start_s, processor_s = self.requests[slot], perf_counter(), -thread_time()
         for index, (giver, port) in enumerate(self.sources):
-            given = stages[giver].requests[slot].get_output_tensor(port) if giver != MODEL else None
-            request.set_input_tensor(index, inputs[port] if given is None else given)
-        seconds = perf_counter() - started
+            tensor = (
+                stages[giver].requests[slot].get_output_tensor(port)
+                if giver != WHOLE_MODEL
+                else None
+            )
+            request.set_input_tensor(index, inputs[port] if tensor is None else tensor)
+        seconds = perf_counter() - start_s
         with self.turn:
-            started = perf_counter()
+            start_s = perf_counter()
             request.infer()
-            seconds += perf_counter() - started
+            seconds += perf_counter() - start_s
         processor_s += thread_time()
         with self.lock:
             self.busy_s += seconds
@@ -108,22 +112,31 @@ def compile_stages(
     """
     # Stages follow from the placement alone, so that the simulated pipeline has the same.
     stage_of = pipeline_stages(graph, operator_devices)
-    on = submodel_devices(graph, operator_devices, stage_of).tolist()
+    stage_devices = submodel_devices(graph, operator_devices, stage_of).tolist()
     parts = model.clone()
     cut, outputs = Cutter(parts, separate_parts(parts, graph, stage_of)).cut()
     register(core, specs)
     # Stages of one device share its streams: they take turns, or each would take all cores.
-    turns = {device: take_turns(specs[device], on.count(device)) for device in set(on)}
+    turns = {
+        device: take_turns(specs[device], stage_devices.count(device))
+        for device in set(stage_devices)
+    }
     models = np.empty(len(cut), dtype=np.int64)
     models[stage_of] = graph.model_of
     longest = int(np.bincount(models).max())
     # One request more than stages keeps all of them busy; a device alone needs enough for its
     # streams.
-    in_flight = requests or (2 * count_streams(specs[on[0]]) if len(cut) == 1 else longest + 1)
+    in_flight = requests or (
+        2 * count_streams(specs[stage_devices[0]]) if len(cut) == 1 else longest + 1
+    )
     stages = []
     for number, part in enumerate(cut):
-        spec = specs[on[number]]
-        alone = on.count(on[number]) == 1 == np.count_nonzero(models == models[number])
+        spec = specs[stage_devices[number]]
+        runs_alone = (
+            stage_devices.count(stage_devices[number])
+            == 1
+            == np.count_nonzero(models == models[number])
+        )
         slots = in_flight * int(graph.rates[models[number]])
         built = part.build(f"{model.get_friendly_name()}/stage{number}")
         compiled = compile_on(core, built, spec, f"stage {number} on {spec.name}", config)
@@ -135,8 +148,8 @@ def compile_stages(
                 compiled,
                 tuple(part.sources),
                 [compiled.create_infer_request() for _ in range(slots)],
-                slots if alone else count_streams(spec),  # alone it has a queue of its own
-                turns[on[number]],
+                slots if runs_alone else count_streams(spec),  # alone it has a queue of its own
+                turns[stage_devices[number]],
             )
         )
     return stages, outputs

@@ -98,9 +98,9 @@ class StageThreads:
                 thread.join()
 
     def start(
-        self, inputs: list[ov.Tensor], rest: Iterator[Any] | None, timeout: float | None
+        self, inputs: list[ov.Tensor], remaining: Iterator[Any] | None, timeout: float | None
     ) -> Future[Any]:
-        job = Job(self._take_slot(timeout), Future(), inputs, rest)
+        job = Job(self._take_slot(timeout), Future(), inputs, remaining)
         with self._changed:
             self._jobs[job.slot] = job
         self._queues[0].put(job)
@@ -115,10 +115,10 @@ class StageThreads:
                         "no slot is free, and a thread of the pipeline would wait for itself: call "
                         "submit in a thread of your own, not in a callback or a sequence's steps"
                     )
-                left = None if end is None else end - monotonic()
-                if left is not None and left <= 0:
+                remaining_s = None if end is None else end - monotonic()
+                if remaining_s is not None and remaining_s <= 0:
                     raise TimeoutError(f"{self.requests} requests are still in flight")
-                self._changed.wait(left)
+                self._changed.wait(remaining_s)
             if self._closed:
                 raise EngineError("the pipeline is shut down and takes no requests")
             return self._free.pop()

@@ -20,8 +20,8 @@ from placement_gym.schedules.limits import check_limits, count_bytes
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.workloads.objectives import objective_of
 
-QUANTILE = 1.96
-"""Of the normal distribution, for the half-width of a 95 % interval."""
+NORMAL_QUANTILE = 1.96
+"""Quantile of the normal distribution for the half-width of a 95 % interval."""
 
 
 class SimulatedBackend:
@@ -72,14 +72,14 @@ class SimulatedBackend:
         used = self.memory_bytes(placement)
         error, penalty_ms = self.check_limits(placement, used)
         if error:
-            traffic, held = self.simulator.traffic(placement), tuple(used.tolist())
+            traffic, device_bytes = self.simulator.traffic(placement), tuple(used.tolist())
             excess = int(self.problem.memory.excess(used).sum()) * self.has_hard_limits
-            return Measurement.failed(error, self.reference_ms, traffic, held, excess)
+            return Measurement.failed(error, self.reference_ms, traffic, device_bytes, excess)
         exact = self.evaluate_exactly(placement, used, penalty_ms)
         if not self.noise:
             return exact
         latency_ms = exact.latency_ms * np.exp(self.noise * self.rng.standard_normal())
-        noise = QUANTILE * self.noise
+        noise = NORMAL_QUANTILE * self.noise
         return replace(exact, latency_ms=latency_ms, latency_p90_ms=latency_ms, noise=noise)
 
     def evaluate_ignoring_limits(self, assignment: IntArray) -> Measurement:
@@ -117,7 +117,9 @@ class SimulatedBackend:
         n_devices = len(self.problem.devices)
         if self.semantics.memory == "static":
             return held_bytes(placements, self.problem.unit_bytes, n_devices)
-        used = np.array([self.memory_bytes(one) for one in placements], dtype=np.float64)
+        used = np.array(
+            [self.memory_bytes(placement) for placement in placements], dtype=np.float64
+        )
         return used.reshape(len(placements), n_devices)
 
     def memory_bytes(self, placement: UInt8) -> IntArray:
@@ -130,8 +132,10 @@ class SimulatedBackend:
         """Measure a placement that holds ``used`` bytes, without limits and noise."""
         latency_ms, submodels = self.simulator.latency_and_submodels(placement)
         latency_ms, n = latency_ms + penalty_ms, sum(submodels.tolist())
-        moved, held = self.simulator.traffic(placement), tuple(used.tolist())
-        return Measurement(latency_ms, self.reference_ms, latency_ms, 0.0, n, n, *moved, held)
+        traffic, device_bytes = self.simulator.traffic(placement), tuple(used.tolist())
+        return Measurement(
+            latency_ms, self.reference_ms, latency_ms, 0.0, n, n, *traffic, device_bytes
+        )
 
     def evaluate_batch(self, assignments: IntArray) -> Batch:
         """See ``Backend.evaluate_batch``; bitwise equal to repeated ``evaluate``."""
@@ -161,7 +165,7 @@ class SimulatedBackend:
         if not problem.supports_all:
             feasible &= problem.supported[np.arange(problem.n_units), placements].all(axis=1)
         if problem.max_submodels is not None:
-            counts = [int(self.simulator.submodels(one).sum()) for one in placements]
+            counts = [int(self.simulator.submodels(placement).sum()) for placement in placements]
             feasible &= np.array(counts) <= problem.max_submodels
         if axes.memory == "off" or not problem.limited:
             return feasible, penalty_ms
@@ -173,9 +177,11 @@ class SimulatedBackend:
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         """Exact, relative to the first assignment; see ``Backend.remeasure``."""
         placements = [self.check_and_convert(assignment) for assignment in assignments]
-        held = [(p, self.memory_bytes(p)) for p in placements]
-        exact = [self.evaluate_exactly(p, used, self.check_limits(p, used)[1]) for p, used in held]
-        return [replace(one, reference_ms=exact[0].latency_ms) for one in exact]
+        memory = [(p, self.memory_bytes(p)) for p in placements]
+        exact = [
+            self.evaluate_exactly(p, used, self.check_limits(p, used)[1]) for p, used in memory
+        ]
+        return [replace(result, reference_ms=exact[0].latency_ms) for result in exact]
 
     def schedule(self, assignment: IntArray) -> tuple[float, FloatArray, FloatArray]:
         """Latency, and (n_operators,) start and finish of each operator, in ms; limits ignored."""

@@ -41,9 +41,9 @@ class Fusion:
         ends = program.unit[self.readings.producer], program.unit[reader]
         edges, n = units.quotient.edge_index, len(units)
         keys = edges[0] * n + edges[1]  # ascending: edges are sorted
-        wanted = ends[0].astype(np.int64) * n + ends[1]
-        found = np.searchsorted(keys, wanted).clip(max=max(len(keys) - 1, 0))
-        self.edge = np.where(ends[0] == ends[1], -1, found).astype(np.int32)
+        edge_keys = ends[0].astype(np.int64) * n + ends[1]
+        positions = np.searchsorted(keys, edge_keys).clip(max=max(len(keys) - 1, 0))
+        self.edge = np.where(ends[0] == ends[1], -1, positions).astype(np.int32)
 
     @cached_property
     def tensor_of_reading(self) -> UInt32:
@@ -51,14 +51,14 @@ class Fusion:
         n_readers = np.diff(self.program.first_reader).astype(np.int64)
         return uint32(np.repeat(np.arange(len(n_readers)), n_readers))
 
-    def fuse(self, place: UInt8, chosen: UInt8) -> FusedProgram:
+    def fuse(self, place: UInt8, fused_edges: UInt8) -> FusedProgram:
         """Fuse along the chosen edges where that is possible, see ``group_operators``.
 
         Args:
             place: (n_operators,) devices.
-            chosen: (n_edges,) uint8.
+            fused_edges: (n_edges,) uint8.
         """
-        fixed = place, self.edge, chosen
+        fixed = place, self.edge, fused_edges
         group = group_operators(self.readings, *fixed)
         program = self.program
         spent = time_groups(program, self.readings, self.costs, self.n_readers, *fixed, group)
@@ -73,9 +73,9 @@ class Fusion:
         """The program of groups; tensors that all stay inside of one are gone."""
         program = self.program
         maker, reader = group[program.source[self.tensor_of_reading]], group[program.readers]
-        kept = np.flatnonzero(maker != reader)
-        kept = kept[np.argsort(maker[kept], kind="stable")]
-        sequence = self.tensor_of_reading[kept].astype(np.int64)
+        outer_edges = np.flatnonzero(maker != reader)
+        outer_edges = outer_edges[np.argsort(maker[outer_edges], kind="stable")]
+        sequence = self.tensor_of_reading[outer_edges].astype(np.int64)
         begins = np.flatnonzero(np.diff(sequence, prepend=-1))
         tensor = sequence[begins]
         source = group[program.source[tensor]]
@@ -84,9 +84,9 @@ class Fusion:
             ms=ms,
             first_tensor=offsets(np.bincount(source, minlength=count)),
             source=uint32(source),
-            first_reader=offsets(np.diff(begins, append=len(kept))),
-            readers=uint32(reader[kept]),
+            first_reader=offsets(np.diff(begins, append=len(outer_edges))),
+            readers=uint32(reader[outer_edges]),
             transfer_ms=np.ascontiguousarray(program.transfer_ms[tensor]),
             boundary_ms=np.ascontiguousarray(program.boundary_ms[tensor]),
-            inputs=uint32(np.bincount(reader[kept], minlength=count)),
+            inputs=uint32(np.bincount(reader[outer_edges], minlength=count)),
         )

@@ -39,9 +39,9 @@ class JointSimulator(Simulator):
 
     def choosing(self, choices: Choices) -> JointSimulator:
         """The same simulator, under one row's levels and fused edges."""
-        chosen = copy(self)
-        chosen.choices = choices
-        return chosen
+        simulator = copy(self)
+        simulator.choices = choices
+        return simulator
 
     def latencies_ms(self, placements: UInt8) -> FloatArray:
         return np.array([self.latency_ms(placement) for placement in placements])
@@ -72,9 +72,9 @@ def take_first(preference: FloatArray, group: IntArray, n_groups: int) -> FloatA
     """(n_groups,) the minimum over each group's operators; (0,) of nothing."""
     if not len(preference):
         return preference
-    least = np.full(n_groups, np.inf)
-    np.minimum.at(least, group, preference)
-    return least
+    first_rank = np.full(n_groups, np.inf)
+    np.minimum.at(first_rank, group, preference)
+    return first_rank
 
 
 class JointBackend(BackendWrapper):
@@ -124,15 +124,15 @@ class JointBackend(BackendWrapper):
         return Batch.of(self.evaluate, assignments)
 
     def evaluate_batch_exactly(self, assignments: IntArray) -> tuple[FloatArray, BoolArray]:
-        bound = [self.bind(one) for one in assignments]
+        bound = [self.bind(assignment) for assignment in assignments]
         parts = [backend.evaluate_batch_exactly(placement[None]) for backend, placement in bound]
         latency_ms, feasible = (np.concatenate(part) for part in zip(*parts, strict=True))
         return latency_ms, feasible
 
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
-        bound = [self.bind(one) for one in assignments]
+        bound = [self.bind(assignment) for assignment in assignments]
         exact = [backend.remeasure([placement])[0] for backend, placement in bound]
-        return [replace(one, reference_ms=exact[0].latency_ms) for one in exact]
+        return [replace(result, reference_ms=exact[0].latency_ms) for result in exact]
 
     def infeasibility(self, assignment: IntArray) -> str:
         return self.inner.infeasibility(self.layout.split(assignment).placement)

@@ -96,6 +96,13 @@ def destinations(places: list[int], here: int, transfer: str) -> list[list[int]]
 def make_transfers(rows: list[tuple[int, int, int, float, float, int]]) -> Transfers:
     """Columns of rows."""
     columns = list(zip(*rows, strict=True)) or [()] * 6
-    whole = [np.array(column, dtype=np.int64) for column in (*columns[:3], columns[5])]
+    integer_columns = [np.array(column, dtype=np.int64) for column in (*columns[:3], columns[5])]
     start, finish = (np.array(column, dtype=np.float64) for column in columns[3:5])
-    return Transfers(whole[0], whole[1], whole[2], start, finish, whole[3])
+    return Transfers(
+        integer_columns[0],
+        integer_columns[1],
+        integer_columns[2],
+        start,
+        finish,
+        integer_columns[3],
+    )

@@ -22,9 +22,10 @@ from placement_gym.base.progress import show_waiting
 
 Json = dict[str, Any]
 START_S = 120.0
-"""Seconds in which a child has to be ready, imports included."""
+"""Seconds until a child must be ready, imports included: ours, for a cold disk."""
 STARTING = "starting"
 MAX_LOG_BYTES = 1_000_000
+"""Bytes of a child's standard error that are kept: ours."""
 
 
 class ChildLostError(EngineError):
@@ -168,12 +169,12 @@ class Child:
             os.lseek(self.log, 0, os.SEEK_SET)  # the child writes at the same position
         if self.heartbeat.read()[2] != STARTING:
             self.heartbeat.touch("a request")
-        rest = memoryview(json.dumps(request).encode() + b"\n")
-        while rest:
+        unsent = memoryview(json.dumps(request).encode() + b"\n")
+        while unsent:
             self.check_life(timeout_s)
             if is_ready(self.pipe_in, select.POLLOUT, 1.0):
                 try:
-                    rest = rest[os.write(self.pipe_in.fileno(), rest) :]
+                    unsent = unsent[os.write(self.pipe_in.fileno(), unsent) :]
                 except OSError:
                     raise ChildLostError(self.explain_end()) from None
 
@@ -247,12 +248,12 @@ class Child:
         return answer.get("value")
 
     def explain_end(self) -> str:
-        """Why the child exited: the signal or status, and the last line that it wrote."""
+        """Describe the child's exit: signal or status, and the last line of its output."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(5.0)
-        last = self.last_line()
+        message = self.last_line()
         self.end()
-        return describe_exit(self.process.returncode) + (f": {last}" if last else "")
+        return describe_exit(self.process.returncode) + (f": {message}" if message else "")
 
     def last_line(self) -> str:
         """The last line of its standard error, if that is kept."""
@@ -263,25 +264,25 @@ class Child:
         return lines[-1][:300] if lines else ""
 
     def end(self) -> None:
-        """End the child, whatever it is doing; nothing happens if that is done."""
+        """Kill the child; no effect if it has ended."""
         self._finalizer()
 
 
 @contextmanager
 def defer_interrupt() -> Iterator[None]:
-    """Let Ctrl-C wait for the end of the block, so that no process is started and forgotten."""
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or before is None:
+    """Defer Ctrl-C to the end of the block, so that no started process is orphaned."""
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or handler is None:
         yield
         return
-    seen: list[tuple[int, Any]] = []
-    signal.signal(signal.SIGINT, lambda number, frame: seen.append((number, frame)))
+    signals: list[tuple[int, Any]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: signals.append((number, frame)))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
-        if seen and callable(before):
-            before(*seen[0])
+        signal.signal(signal.SIGINT, handler)
+        if signals and callable(handler):
+            handler(*signals[0])
 
 
 def open_unnamed_file() -> int:

@@ -12,6 +12,7 @@ import tempfile
 from time import monotonic
 
 MAX_STAGE_BYTES = 64
+"""Bytes for the name of a stage in the shared memory of a heartbeat: ours."""
 FORMAT = struct.Struct(f"=dq{MAX_STAGE_BYTES}s")
 
 
@@ -38,7 +39,7 @@ class Heartbeat:
         self.count = 0
 
     def touch(self, stage: str = "") -> None:
-        """Give a sign of life as a stage begins."""
+        """Record the beginning of a stage."""
         # One copy: pack_into writes zeros first, by which the last sign would be as old as the
         # machine's start to a parent that reads at that moment.
         self.memory[:] = FORMAT.pack(monotonic(), self.count, stage.encode()[:MAX_STAGE_BYTES])
@@ -50,8 +51,8 @@ class Heartbeat:
 
     def read(self) -> tuple[float, int, str]:
         """Seconds since the last sign, the count, and the stage that began then."""
-        at, count, stage = FORMAT.unpack_from(self.memory)
-        return monotonic() - at, count, stage.rstrip(b"\0").decode(errors="replace")
+        time_s, count, stage = FORMAT.unpack_from(self.memory)
+        return monotonic() - time_s, count, stage.rstrip(b"\0").decode(errors="replace")
 
     def close(self) -> None:
         """Release the memory and its file."""

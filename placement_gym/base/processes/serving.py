@@ -18,7 +18,9 @@ from placement_gym.base.processes.heartbeat import Heartbeat
 Json = dict[str, Any]
 Handle = Callable[[Json], Any]
 POLL_S = 0.1
+"""Seconds between two looks whether the parent is alive: ours."""
 PR_SET_PDEATHSIG = 1
+"""Option of prctl(2): the signal that a process gets when its parent dies."""
 
 
 class Parent:
@@ -32,8 +34,8 @@ class Parent:
         self.heartbeat = heartbeat
         self.requests: IO[bytes] = os.fdopen(os.dup(0), "rb")
         self.messages: IO[bytes] = os.fdopen(os.dup(1), "wb")
-        with open(os.devnull, "rb") as nothing:  # noqa: PTH123  a descriptor is needed
-            os.dup2(nothing.fileno(), 0)
+        with open(os.devnull, "rb") as null_device:  # noqa: PTH123  a descriptor is needed
+            os.dup2(null_device.fileno(), 0)
         os.dup2(2, 1)
 
     def next_request(self) -> Json | None:
@@ -47,15 +49,15 @@ class Parent:
         self.messages.flush()
 
     def count(self, steps: int) -> None:
-        """Tell the parent how many steps of the request are done."""
+        """Send the number of finished steps to the parent."""
         self.tell(steps=steps)
 
     def print_message(self, text: str) -> None:
-        """Let the parent print a text at once."""
+        """Send a text for the parent to print at once."""
         self.tell(say=text)
 
     def show_waiting(self, text: str) -> None:
-        """Let the parent's progress show what is waited for; nothing if the text is empty."""
+        """Send the reason of a wait for the parent's progress bar; empty if the wait is over."""
         self.tell(wait=text)
 
 

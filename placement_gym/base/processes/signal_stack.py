@@ -26,9 +26,9 @@ def keep_signal_stack() -> Iterator[None]:
     if not sys.platform.startswith("linux"):
         yield
         return
-    before, sigaltstack = SignalStack(), ctypes.CDLL(None).sigaltstack
-    sigaltstack(None, ctypes.byref(before))
+    stack, sigaltstack = SignalStack(), ctypes.CDLL(None).sigaltstack
+    sigaltstack(None, ctypes.byref(stack))
     try:
         yield
     finally:
-        sigaltstack(ctypes.byref(before), None)
+        sigaltstack(ctypes.byref(stack), None)

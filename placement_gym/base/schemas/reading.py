@@ -15,10 +15,11 @@ from placement_gym.base.files import FileError, read_bytes
 
 MEGABYTE = 2**20
 MAX_BYTES = 2**62
-"""Bytes of memory, in one number and in a sum."""
-SHOWN = 3
-"""Errors that a message lists."""
-SHOWN_LENGTH = 60
+"""Bytes of memory, in one number and in a sum: half of int64."""
+MAX_SHOWN_ERRORS = 3
+"""Errors that a message lists: ours."""
+MAX_SHOWN_LETTERS = 60
+"""Letters of a wrong value in a message: ours."""
 
 Name = Annotated[str, Field(max_length=65_536)]
 Schema = TypeVar("Schema", bound=BaseModel)
@@ -61,8 +62,8 @@ def load_valid(
     except FileError:
         raise
     except UserError as error:
-        said = f"{path} is not {kind}" if kind else str(path)
-        raise UserError(f"{said}: {error}") from error
+        description = f"{path} is not {kind}" if kind else str(path)
+        raise UserError(f"{description}: {error}") from error
 
 
 def parse_json(content: bytes | str) -> Any:
@@ -89,9 +90,13 @@ def check(schema: type[Schema], values: Any) -> Schema:
     try:
         return schema.model_validate(values)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_context=True)
-        lines = [describe(one, schema) for one in found[:SHOWN]]
-        more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+        details = error.errors(include_url=False, include_context=True)
+        lines = [describe(detail, schema) for detail in details[:MAX_SHOWN_ERRORS]]
+        more = (
+            f" and {len(details) - MAX_SHOWN_ERRORS} more"
+            if len(details) > MAX_SHOWN_ERRORS
+            else ""
+        )
         raise UserError("; ".join(lines) + more) from error
 
 
@@ -116,9 +121,9 @@ def describe(error: ErrorDetails, schema: type[BaseModel]) -> str:
     if error["type"] == "missing":
         return f"{field} is missing"
     if error["type"] == "extra_forbidden":
-        known = [entry.alias or name for name, entry in schema.model_fields.items()]
-        nearest = suggest(error["loc"][-1], known) if len(error["loc"]) == 1 else ""
-        return f"{field} is not known among {sorted(known)}{nearest}"
+        keys = [entry.alias or name for name, entry in schema.model_fields.items()]
+        nearest = suggest(error["loc"][-1], keys) if len(error["loc"]) == 1 else ""
+        return f"{field} is not known among {sorted(keys)}{nearest}"
     if error["type"] == "value_error":  # of a check of our own
         return f"{field}: {error['ctx']['error']}" if error["loc"] else str(error["ctx"]["error"])
     message = error["msg"].partition("should ")[2] or error["msg"]
@@ -127,7 +132,9 @@ def describe(error: ErrorDetails, schema: type[BaseModel]) -> str:
 
 def name_field(path: tuple[int | str, ...]) -> str:
     """``'nodes'[3].'size'`` as a reader finds it in the file."""
-    parts = (f"[{part}]" if isinstance(part, int) else f".{part:.{SHOWN_LENGTH}}" for part in path)
+    parts = (
+        f"[{part}]" if isinstance(part, int) else f".{part:.{MAX_SHOWN_LETTERS}}" for part in path
+    )
     return repr("".join(parts).removeprefix("."))
 
 
@@ -135,8 +142,8 @@ def shorten(value: Any) -> str:
     """The beginning of a value, without writing all of it."""
     if isinstance(value, (Mapping, list, tuple)) and value:
         return f"{type(value).__name__} of {len(value)}"
-    text = repr(value[: SHOWN_LENGTH + 1] if isinstance(value, str) else value)
-    return text if len(text) <= SHOWN_LENGTH else f"{text[:SHOWN_LENGTH]}..."
+    text = repr(value[: MAX_SHOWN_LETTERS + 1] if isinstance(value, str) else value)
+    return text if len(text) <= MAX_SHOWN_LETTERS else f"{text[:MAX_SHOWN_LETTERS]}..."
 
 
 def check_plain(value: Any) -> Any:

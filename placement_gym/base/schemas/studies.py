@@ -20,10 +20,13 @@ from placement_gym.base.errors import UserError
 from placement_gym.base.schemas.reading import Fields, Name, check_plain, shorten
 
 MAX_RUNS = 100_000
+"""Runs of a study: ours."""
 MAX_BUDGET = 1_000_000_000
+"""Evaluations of a run: ours."""
 MAX_SEED = 2**32 - 1
+"""Largest seed of NumPy's legacy generator, which libraries of agents use."""
 MAX_VALUES = 1_000_000
-"""Of a YAML file: a few lines of aliases to aliases stand for billions."""
+"""Values of a YAML file: aliases of aliases expand a few lines to billions."""
 PLACE = re.compile('in "<[^>"]*>", ')
 """What the YAML library calls a text that was in memory."""
 
@@ -48,11 +51,11 @@ def check_seeds(value: Any) -> Any:
     Raises:
         ValueError: It is neither; for schemas.
     """
-    seeds, least = ([value], 1) if is_whole(value) else (value, 0)
-    listed = isinstance(seeds, Sequence) and not isinstance(seeds, str) and seeds
-    fits = [is_whole(seed) and least <= seed <= MAX_SEED for seed in (seeds if listed else ())]
-    if not all(fits) or not listed:
-        wrong = seeds[fits.index(False)] if listed else value
+    seeds, minimum = ([value], 1) if is_whole(value) else (value, 0)
+    is_list = isinstance(seeds, Sequence) and not isinstance(seeds, str) and seeds
+    fits = [is_whole(seed) and minimum <= seed <= MAX_SEED for seed in (seeds if is_list else ())]
+    if not all(fits) or not is_list:
+        wrong = seeds[fits.index(False)] if is_list else value
         raise ValueError(
             "they must be a number of seeds, as in 5 for 0 to 4, or a list of whole numbers, not "
             f"{shorten(wrong)}"
@@ -118,26 +121,26 @@ class UniqueKeyLoader(yaml.SafeLoader):
     """Refuses a duplicate key, of which YAML would silently take the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen = set[str]()
+        keys = set[str]()
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
-            if key.value in seen:
+            if key.value in keys:
                 line = key.start_mark.line + 1
                 raise ValueError(f"duplicate key {key.value!r:.60} (line {line})")
-            seen.add(key.value)
+            keys.add(key.value)
         return super().construct_mapping(node, deep)
 
 
-def count_values(node: yaml.Node | None, known: dict[int, float]) -> float:
+def count_values(node: yaml.Node | None, counts: dict[int, float]) -> float:
     """Count the values below a node with its aliases replaced; infinite if it contains itself."""
     if not isinstance(node, yaml.CollectionNode):
         return 1
-    if id(node) not in known:
-        known[id(node)] = float("inf")
+    if id(node) not in counts:
+        counts[id(node)] = float("inf")
         inner = (
-            one for item in node.value for one in (item if isinstance(item, tuple) else [item])
+            part for item in node.value for part in (item if isinstance(item, tuple) else [item])
         )
-        known[id(node)] = 1 + sum(count_values(one, known) for one in inner)
-    return known[id(node)]
+        counts[id(node)] = 1 + sum(count_values(part, counts) for part in inner)
+    return counts[id(node)]
 
 
 def parse_yaml(content: bytes) -> Any:

@@ -11,7 +11,7 @@ from placement_gym.base.arrays import MAX_DEVICES
 from placement_gym.base.schemas.reading import MAX_BYTES, Fields
 
 MAX_MS = 1e15
-"""Of one time, and of the sum of all."""
+"""Largest time, and largest sum of all times, in ms: ours."""
 
 Id = Annotated[int, Field(ge=-MAX_BYTES, le=MAX_BYTES)]
 Milliseconds = Annotated[FiniteFloat, Field(ge=0.0, le=MAX_MS)]

@@ -61,7 +61,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Entries:
-    """What a board shows.
+    """The contents of a board.
 
     Attributes:
         study: Its problems, seeds and budget are the set.
@@ -101,8 +101,8 @@ def collect_entries(study: Study, folders: Sequence[Path], quiet: bool = False) 
     complete = [entry for entry in entries if not entry.errors]
     check_names(complete)
     left_out += [reason for entry in entries for reason in entry.reasons]
-    shown = correct_drift([row for entry in complete for row in entry.rows])
-    results = StudyResults(shown, find_recorded(shown))
+    corrected_rows = correct_drift([row for entry in complete for row in entry.rows])
+    results = StudyResults(corrected_rows, find_recorded(corrected_rows))
     return Entries(study, digest_set(study, identify_problems(study, quiet)), results, left_out)
 
 
@@ -117,12 +117,12 @@ def read_entries(study: Study, folders: Sequence[Path]) -> tuple[list[Entry], li
     for folder in {folder.resolve(): folder for folder in folders}.values():
         rows, lines = read_runs(folder)
         damaged += explain(folder, lines)
-        mine: dict[str, Entry] = {}
+        entry_of: dict[str, Entry] = {}
         for row in (row for row in rows if name_slot(Task.of_row(row)) in runs):
             agent = AgentSpec(row["agent"], row["kwargs"])
             key = json.dumps([agent.name, agent.kwargs], sort_keys=True)
-            mine.setdefault(key, Entry(folder, agent)).rows.append(row)
-        entries += mine.values()
+            entry_of.setdefault(key, Entry(folder, agent)).rows.append(row)
+        entries += entry_of.values()
     return entries, damaged
 
 
@@ -132,11 +132,13 @@ def name_slot(task: Task) -> str:
 
 
 def find_faults(entry: Entry, study: Study) -> list[str]:
-    """Say what is wrong with an entry before any replay: its name, and which runs it has."""
-    named = entry.agent.name in registered_agents() or IMPORTABLE.fullmatch(entry.agent.name)
-    if not (named and entry.name.isascii() and entry.name.isprintable()):
-        known = "an agent of this package, or module:attribute in plain letters"
-        return [f"{entry.name!r:.200} is no name of an entry: {known}"]
+    """List the faults of an entry that need no replay: its name, and missing runs."""
+    is_importable = entry.agent.name in registered_agents() or IMPORTABLE.fullmatch(
+        entry.agent.name
+    )
+    if not (is_importable and entry.name.isascii() and entry.name.isprintable()):
+        rule = "an agent of this package, or module:attribute in plain letters"
+        return [f"{entry.name!r:.200} is no name of an entry: {rule}"]
     if len(entry.name) > MAX_NAME:
         return [f"{entry.name:.40}... has a name of more than {MAX_NAME} characters"]
     counts = Counter(row["key"] for row in entry.rows)
@@ -152,9 +154,9 @@ def find_faults(entry: Entry, study: Study) -> list[str]:
 
 def replay_entries(entries: Sequence[Entry], study: Study, quiet: bool) -> None:
     """Replay the rows of entries, those of one problem together, and add what does not hold."""
-    listed = [(entry, row) for entry in entries for row in entry.rows]
-    for place, error in check_rows([row for _, row in listed], study, quiet):
-        entry, row = listed[place]
+    entry_rows = [(entry, row) for entry in entries for row in entry.rows]
+    for place, error in check_rows([row for _, row in entry_rows], study, quiet):
+        entry, row = entry_rows[place]
         if error:
             entry.errors.append(f"{name_run(row)}: {error}")
 
@@ -171,7 +173,7 @@ def check_names(entries: Sequence[Entry]) -> None:
         if other is not entry:
             raise UserError(
                 f"two entries are called {entry.name!r:.200}, of {other.folder} and of "
-                f"{entry.folder}: leave one of them out, or rename the agent"
+                f"{entry.folder}: remove one of them, or rename the agent"
             )
 
 
@@ -195,5 +197,5 @@ def digest_set(study: Study, identities: Sequence[ProblemIdentity | None]) -> st
 def explain(folder: Path, errors: Sequence[str]) -> list[str]:
     """The first few errors of a folder's rows as sentences, and how many more there are."""
     more = len(errors) - MAX_REASONS
-    shown = [*errors[:MAX_REASONS], *([f"and {more} more of these"] if more > 0 else [])]
-    return [f"{folder}: {error}" for error in shown]
+    sentences = [*errors[:MAX_REASONS], *([f"and {more} more of these"] if more > 0 else [])]
+    return [f"{folder}: {error}" for error in sentences]

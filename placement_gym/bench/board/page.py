@@ -136,8 +136,8 @@ def format_score(results: StudyResults, agent: str, interval: bool) -> str:
 def classify(results: StudyResults, problem: str) -> str:
     """The class of a problem: by memory limits first, then by the kind of its model."""
     # those of a run that failed are what its row says
-    ended = (row for row in results.rows if row["problem"] == problem and row["latency_ms"])
-    devices: list[Json] = next((row["devices"] for row in ended), [])
+    finished_rows = (row for row in results.rows if row["problem"] == problem and row["latency_ms"])
+    devices: list[Json] = next((row["devices"] for row in finished_rows), [])
     if any(name in device for device in devices for name in LIMITS):
         return LIMITED
     return GENERATED if is_generated(results.model(problem)) else BUILT_IN

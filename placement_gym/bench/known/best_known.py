@@ -68,7 +68,7 @@ class BestKnown:
 
     @property
     def origin(self) -> str:
-        """Who found it, from which commit and when."""
+        """The agent that found it, with commit and date."""
         return ", ".join(filter(None, [self.agent, self.commit, self.date]))
 
     @property

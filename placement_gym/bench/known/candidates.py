@@ -45,16 +45,16 @@ def group_candidates(rows: Sequence[Json]) -> list[list[Claim]]:
         if row["latency_ms"] is not None and row["costs_fingerprint"] is not None:
             for candidate in list_candidates(row):
                 groups.setdefault(candidate.task.problem, []).append(candidate)
-    return [sorted(group, key=lambda one: one.latency_ms) for group in groups.values()]
+    return [sorted(group, key=lambda claim: claim.latency_ms) for group in groups.values()]
 
 
 def list_candidates(row: Json) -> list[Claim]:
     """A row's placement on its own problem, and on the one where it was scored a second time."""
     task = Task.of_row(row)
-    found = [Claim(task, row["latency_ms"], row)]
+    claims = [Claim(task, row["latency_ms"], row)]
     if row["scored_ms"]:
-        found.append(Claim(task.elsewhere or task, row["scored_ms"], row))
-    return found
+        claims.append(Claim(task.elsewhere or task, row["scored_ms"], row))
+    return claims
 
 
 def confirm_first(

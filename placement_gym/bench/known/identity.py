@@ -86,14 +86,14 @@ def identify_row(row: Json, score_on: Mapping[str, Any] | None = None) -> Proble
 
 
 def _describe_limits(devices: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], ...]:
-    listed = list(devices)
+    specs = list(devices)
     # a pool without a limit changes nothing
-    limited = {d.get("memory_pool") for d in listed if any(key in d for key in LIMITS)}
-    kept = ("name", *LIMITS)
+    limited = {d.get("memory_pool") for d in specs if any(key in d for key in LIMITS)}
+    names = ("name", *LIMITS)
     return tuple(
-        {key: device[key] for key in kept if key in device}
+        {key: device[key] for key in names if key in device}
         | ({"memory_pool": pool} if (pool := device.get("memory_pool")) in limited and pool else {})
-        for device in listed
+        for device in specs
     )
 
 

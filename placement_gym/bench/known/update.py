@@ -63,7 +63,7 @@ class Change:
 def update_values(
     results: str | Path, time_limit_s: float = TIME_LIMIT_S, quiet: bool = False
 ) -> Iterator[Change]:
-    """Take better placements from the rows of a folder into the best known values.
+    """Update the best known values by better placements in the rows of a folder.
 
     A placement counts only if the simulator computes the latency that its row states, in an
     environment that is made again from the row. A new problem, or one whose bound a placement
@@ -121,16 +121,18 @@ def update_problem(candidates: Sequence[Claim], envs: BenchEnvs, time_limit_s: f
         backend = open_backend(problem, envs)
     except (PlacementGymError, OSError) as error:
         return Change(problem, None, None, str(error))
-    before = find_best_known(identify(backend))
-    chosen, note = confirm_first(candidates, backend, before.latency_ms if before else math.inf)
-    if chosen is None:
-        return Change(problem, before, before, note)
-    after = make_value(chosen, backend)
-    if before is None or before.bound_ms > after.latency_ms * (1 + TOLERANCE):
-        after = raise_bound(after, backend, time_limit_s)
+    earlier = find_best_known(identify(backend))
+    confirmed, note = confirm_first(
+        candidates, backend, earlier.latency_ms if earlier else math.inf
+    )
+    if confirmed is None:
+        return Change(problem, earlier, earlier, note)
+    value = make_value(confirmed, backend)
+    if earlier is None or earlier.bound_ms > value.latency_ms * (1 + TOLERANCE):
+        value = raise_bound(value, backend, time_limit_s)
     else:
-        after = replace(after, bound_ms=before.bound_ms)
-    return Change(problem, before, after, note)
+        value = replace(value, bound_ms=earlier.bound_ms)
+    return Change(problem, earlier, value, note)
 
 
 def make_value(candidate: Claim, backend: SimulatedBackend) -> BestKnown:

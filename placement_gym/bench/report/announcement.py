@@ -1,4 +1,4 @@
-"""What a comparison says on standard error before anything is measured."""
+"""The announcement of a comparison on standard error, before it measures."""
 
 from __future__ import annotations
 
@@ -7,10 +7,17 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from placement_gym.backends.measured.interference import predict_interference
+from placement_gym.base.progress import progress_bar
 from placement_gym.base.texts import make_printable
+from placement_gym.bench.report.preview import Preview
 from placement_gym.bench.run.agent_run import N_FINALISTS
+from placement_gym.bench.run.agents import UNCHANGED
 from placement_gym.bench.run.environment import BenchEnv, is_measured
 from placement_gym.bench.study.task import Task
+
+START_S, COMPILE_S, INFERENCES, FINALS = 15.0, 0.3, 9, 6
+"""For the estimate: seconds until the first evaluation, those of a compilation, inferences of an
+evaluation, and evaluations that last as long as measuring the finalists of a run."""
 
 
 def say(text: str, style: str = "") -> None:
@@ -20,7 +27,7 @@ def say(text: str, style: str = "") -> None:
 
 
 def warn_if_busy(env_id: str) -> None:
-    """Say that other programs leave no core to an environment that measures, if it is so."""
+    """Warn if other programs leave no core to an environment that measures."""
     busy = predict_interference() if is_measured(env_id) else ""
     if busy:
         say(busy, "bold yellow")
@@ -28,8 +35,12 @@ def warn_if_busy(env_id: str) -> None:
 
 def announce(
     bench_env: BenchEnv, tasks: Sequence[Task], missing: Sequence[Task], notes: Sequence[str]
-) -> None:
-    """Say what will run."""
+) -> Preview | None:
+    """Print the runs and their estimated time; for measured environments also a simulation."""
+    preview = None
+    if bench_env.measured and missing:
+        with progress_bar(None, "", quiet=False, description="simulating"):
+            preview = Preview.of(bench_env)
     for note in notes:
         say(note)
     problem, done = bench_env.base.problem, len(tasks) - len(missing)
@@ -40,4 +51,23 @@ def announce(
     ]
     if bench_env.measured:
         plan.append(f"up to {N_FINALISTS} finalists of each measured again")
+    if preview is not None:
+        minutes = estimate_minutes(missing, preview.backend.reference_ms)
+        plan.append(f"about {minutes} on an idle machine")
     say(f"{problem.units.graph.model}: {'; '.join(plan)}")
+    if preview is not None:
+        Console(stderr=True).print(preview.table())
+    return preview
+
+
+def count_evaluations(task: Task) -> int:
+    """Evaluations of a run at most: those of a fixed choice are one."""
+    return 1 if task.agent in UNCHANGED else task.budget
+
+
+def estimate_minutes(missing: Sequence[Task], reference_ms: float) -> str:
+    """Estimate how long runs on an idle machine take, from the latency of the reference."""
+    evaluations = sum(count_evaluations(task) + FINALS for task in missing)
+    seconds = START_S + evaluations * (COMPILE_S + INFERENCES * reference_ms / 1e3)
+    minutes = max(round(seconds / 60), 1)
+    return f"{minutes} minute{'s' * (minutes != 1)}"

@@ -50,18 +50,20 @@ LEGEND = "; ".join(f"{one.name}: {one.meaning}" for one in COLUMNS if one.meanin
 
 def format_row(row: Json, known: KnownLatencies) -> dict[str, str]:
     """A result row as cells by column."""
-    nothing = dict.fromkeys(("ms", "p90", "gap", "x ref", "x best single", "faster", "subm."), "-")
-    line = {"agent": row["label"], "seed": str(row["seed"]), **nothing}
+    empty_cells = dict.fromkeys(
+        ("ms", "p90", "gap", "x ref", "x best single", "faster", "subm."), "-"
+    )
+    line = {"agent": row["label"], "seed": str(row["seed"]), **empty_cells}
     if row["latency_ms"] is None:
         line["faster"] = "does not fit" if is_misfit(row) else "failed"
     else:
-        expected, made = row["n_submodels_expected"], row["n_submodels"]
+        expected, n_submodels = row["n_submodels_expected"], row["n_submodels"]
         line |= {
             "ms": f"{row['latency_ms']:.2f}",
             "p90": "-" if row["latency_p90_ms"] is None else f"{row['latency_p90_ms']:.2f}",
             "gap": format_gap(row["latency_ms"], known),
             "x ref": f"{row['speedup']:.2f}",
-            "subm.": str(made) if made == expected else f"{made} ({expected})",
+            "subm.": str(n_submodels) if n_submodels == expected else f"{n_submodels} ({expected})",
         }
         if known.one_device_holds_the_model:
             line["x best single"] = format_ratio(row["speedup_vs_best_single"], row["noise"])

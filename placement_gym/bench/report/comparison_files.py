@@ -1,24 +1,35 @@
-"""The files of a comparison: its document, table and placements."""
+"""The files of a comparison: its document, table, placements and pictures."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Collection, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from placement_gym.base.errors import UserError
 from placement_gym.base.files import is_file, safe_name, write_text
 from placement_gym.base.json_file import write_json
 from placement_gym.base.schemas.files import ComparisonFields
 from placement_gym.base.schemas.reading import check, load_json
-from placement_gym.bench.report.comparison import Document, format_markdown
+from placement_gym.bench.report.comparison import Document, format_markdown, heading
+from placement_gym.bench.run.agents import SINGLE_DEVICE
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.rows import Json
 from placement_gym.problem.placement import Placement, parse_assignment
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 FILE = "comparison.json"
 PLAIN_LABEL = re.compile(r"\w+([ -]\w+)*")
 """A label that a file's name can hold as it is, but for spaces, each of which becomes ``--``."""
+TITLE_LETTERS = 92
+"""Of a note that stands on the pictures; longer ones are next to the table."""
 
 
 def describe_replaced(document: Document, folder: Path) -> list[str]:
@@ -26,15 +37,15 @@ def describe_replaced(document: Document, folder: Path) -> list[str]:
     if not is_file(folder / FILE):
         return []
     try:
-        before = check(ComparisonFields, load_json(folder / FILE))
+        replaced = check(ComparisonFields, load_json(folder / FILE))
     except UserError as error:
         return [f"{FILE} was damaged and is replaced ({error}); its rows stay in results.jsonl."]
     keys = {row["key"] for row in document["rows"]}
-    if {row.key for row in before.rows} <= keys:
+    if {row.key for row in replaced.rows} <= keys:
         return []
     return [
-        f"The table and placements replace those of {before.model} on "
-        f"{', '.join(before.devices)} ({before.env}), whose rows stay in results.jsonl."
+        f"The table, placements and pictures replace those of {replaced.model} on "
+        f"{', '.join(replaced.devices)} ({replaced.env}), whose rows stay in results.jsonl."
     ]
 
 
@@ -42,6 +53,57 @@ def write_comparison(document: Document, folder: Path) -> None:
     """Write ``comparison.json`` and ``table.md``."""
     write_json(folder / FILE, document)
     write_text(folder / "table.md", format_markdown(document))
+
+
+def draw_runs(document: Document, folder: Path) -> list[str]:
+    """Draw ``comparison`` and ``best-so-far``, if a run succeeded.
+
+    Args:
+        document: The comparison.
+        folder: For the pictures.
+
+    Returns:
+        A note for each picture that could not be drawn.
+    """
+    from placement_gym.view.figures.results import draw_best_so_far, draw_comparison
+    from placement_gym.view.figures.style import draw_if_possible
+
+    rows = _name_seeds(document["rows"])
+    if not any(row["latency_ms"] for row in rows):
+        return []
+    short = (note for note in document["notes"] if len(note) <= TITLE_LETTERS)
+    title = "\n".join([heading(document), *short])
+    searched = [row for row in document["rows"] if row["agent"] != SINGLE_DEVICE]
+    searched.sort(key=lambda row: -(row["speedup"] or 0.0))
+    reference_ms, alone_ms = document["reference_ms"], document["best_single_ms"]
+    limits = list_limits(document, reference_ms)
+    if alone_ms and reference_ms / alone_ms < 0.98 * min([*limits.values(), np.inf]):
+        limits["best single device"] = reference_ms / alone_ms
+    over = list_limits(document, alone_ms or reference_ms)
+    figures = {"comparison": partial(draw_comparison, rows, title, over, not alone_ms)}
+    if any(row["curve"] for row in searched):
+        figures["best-so-far"] = partial(draw_best_so_far, searched, title, limits)
+    notes = [draw_if_possible(draw, folder / f"{name}.png") for name, draw in figures.items()]
+    return [note for note in notes if note]
+
+
+def list_limits(document: Document, base_ms: float | None) -> dict[str, float]:
+    """Return what no placement exceeds, by name, as speed-ups over a latency."""
+    if not base_ms:
+        return {}
+    values = {"optimum": document["optimum_ms"], "bound": document["bound_ms"]}
+    ratios = {name: base_ms / value for name, value in values.items() if value}
+    return dict([*ratios.items()][:1])
+
+
+def _name_seeds(rows: Sequence[Json]) -> list[Json]:
+    """Rows whose labels state the seed where there are several."""
+    labels = [row["label"] for row in rows]
+    several = {label for label in labels if labels.count(label) > 1}
+    return [
+        row | {"label": f"{row['label']}, seed {row['seed']}"} if row["label"] in several else row
+        for row in rows
+    ]
 
 
 def save_placement(bench_env: BenchEnv, row: Json, folder: Path) -> None:
@@ -54,10 +116,47 @@ def save_placement(bench_env: BenchEnv, row: Json, folder: Path) -> None:
     placement.save(file, follow=False)
 
 
-def _file_of(row: Json, folder: Path) -> Path:
+def draw_placements(
+    bench_env: BenchEnv, rows: Sequence[Json], new: Collection[str], folder: Path
+) -> list[str]:
+    """Draw the finalists of new runs, and of others whose picture is missing.
+
+    Args:
+        bench_env: Where they were found.
+        rows: Of the comparison.
+        new: Keys of the runs that were done now.
+        folder: For the pictures.
+
+    Returns:
+        A note for each picture that could not be drawn: it must not cost the results.
+    """
+    from placement_gym.view.figures.style import draw_if_possible
+
+    notes = []
+    for row in rows:
+        path = _file_of(row, folder, ".png")
+        if row["placement"] is not None and (row["key"] in new or not path.exists()):
+            notes.append(draw_if_possible(partial(draw_finalist, bench_env, row), path))
+    return [note for note in notes if note]
+
+
+def draw_finalist(bench_env: BenchEnv, row: Json) -> Figure:
+    """The finalist of a row on its graph."""
+    from placement_gym.view.figures.placement import draw_placement
+
+    problem, result = bench_env.base.problem, "failed"
+    if row["latency_ms"] is not None:
+        result = f"{row['latency_ms']:.4g} ms"
+        if bench_env.one_device_holds_the_model:
+            result = f"{row['speedup_vs_best_single']:.3f} x the best single device"
+    assignment = parse_assignment(row["placement"], problem)
+    return draw_placement(problem, assignment, f"{row['model']}, {row['label']}: {result}")
+
+
+def _file_of(row: Json, folder: Path, suffix: str = ".json") -> Path:
     label, plain = row["label"], PLAIN_LABEL.fullmatch(row["label"])
-    shown = label.replace(" ", "--") if plain else label
-    name = safe_name(f"{row['model']}-{shown}-seed{row['seed']}".replace(".", "-"))
+    stem = label.replace(" ", "--") if plain else label
+    name = safe_name(f"{row['model']}-{stem}-seed{row['seed']}".replace(".", "-"))
     if not plain:  # or "annealing 1.5" would share the file of "annealing 1-5"
         name += f"-{hashlib.sha256(label.encode(errors='backslashreplace')).hexdigest()[:8]}"
-    return folder / f"{name}.json"
+    return folder / f"{name}{suffix}"

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from placement_gym.base.files import safe_name, write_text
 from placement_gym.base.texts import code_span, escape_markdown, escape_paragraph, make_printable
-from placement_gym.view.figures.results import MOST_LINES, REST, choose_looks
+from placement_gym.view.figures.results import MAX_LINES, REST, choose_looks
 from placement_gym.view.figures.style import COLOURS, CROSSING, GROUND, TEXT_AS_TEXT, WITHIN, save
 from placement_gym.view.page import fill_in, hash_source, read
 
@@ -52,8 +52,8 @@ class Text:
     kind: str = "note"
 
     def markdown(self, folder: Path) -> str:
-        shown = escape_paragraph(self.text)
-        return f"**{shown}**" if self.kind == "summary" else shown
+        escaped = escape_paragraph(self.text)
+        return f"**{escaped}**" if self.kind == "summary" else escaped
 
     def html(self, number: int) -> str:
         return f'<p class="{self.kind}">{escape_html(self.text)}</p>'
@@ -170,18 +170,18 @@ class Picture:
             return ""
         colours = {agent: look.line["color"] for agent, look in choose_looks(self.agents).items()}
         entries: list[tuple[str, Mapping[int, str]]] = [
-            (agent, {index: agent}) for index, agent in enumerate(self.agents[:MOST_LINES])
+            (agent, {index: agent}) for index, agent in enumerate(self.agents[:MAX_LINES])
         ]
-        if rest := dict(enumerate(self.agents[MOST_LINES:], start=MOST_LINES)):
-            entries.append((REST, rest))
+        if further := dict(enumerate(self.agents[MAX_LINES:], start=MAX_LINES)):
+            entries.append((REST, further))
         boxes = []
         for name, agents in entries:
-            shown = {index: make_printable(agent) for index, agent in agents.items()}
+            names = {index: make_printable(agent) for index, agent in agents.items()}
             colour = colours[next(iter(agents.values()))]
             mark = f'<i style="background:{follow_theme(colour)}"></i>'
             boxes.append(
                 f'<label><input type="checkbox" checked data-agents="'
-                f'{html.escape(json.dumps(shown))}">{mark}{escape_html(name)}</label>'
+                f'{html.escape(json.dumps(names))}">{mark}{escape_html(name)}</label>'
             )
         return f'<div class="toggles">{"".join(boxes)}</div>'
 
@@ -240,10 +240,10 @@ def make_inline(svg: str, prefix: str, caption: str) -> str:
     drawing = REFERENCE.sub(rf"\1{prefix}", drawing)
     drawing = PATH.sub(lambda found: DIGITS.sub(r"\1", found[0]).replace("\n", " "), drawing)
     drawing = STYLE.sub(lambda found: follow_theme(found[0]), drawing)
-    head, rest = drawing.split(">", 1)
+    head, body = drawing.split(">", 1)
     head = re.sub(r'\s(height|xmlns:xlink|xmlns|version)="[^"]*"', "", head)
     label = html.escape(make_printable(caption))
-    return f'{head} role="img" aria-label="{label}">{rest}'
+    return f'{head} role="img" aria-label="{label}">{body}'
 
 
 def follow_theme(style: str) -> str:

@@ -31,8 +31,8 @@ def correct_drift(rows: Sequence[Json]) -> list[Json]:
 
 def median_device_ms(rows: Sequence[Json], latency: str, speedup: str) -> float:
     """Median latency of the device that the speed-ups are relative to; nan without rows."""
-    found = [row[latency] * row[speedup] for row in rows if row[latency] and row[speedup]]
-    return float(np.median(found)) if found else np.nan
+    device_ms = [row[latency] * row[speedup] for row in rows if row[latency] and row[speedup]]
+    return float(np.median(device_ms)) if device_ms else np.nan
 
 
 def _correct_problem(rows: Sequence[Json]) -> list[Json]:

@@ -80,12 +80,12 @@ class KnownLatencies:
 
     def add_proof(self, latencies_ms: Sequence[float]) -> KnownLatencies:
         """Add an optimum, if one of these latencies exceeds the bound by no more than rounding."""
-        least = min(latencies_ms, default=np.inf)
+        best_ms = min(latencies_ms, default=np.inf)
         if self.optimum_ms is not None or self.bound_ms is None:
             return self
-        if not reaches(least, self.bound_ms):
+        if not reaches(best_ms, self.bound_ms):
             return self
-        return replace(self, optimum_ms=least)
+        return replace(self, optimum_ms=best_ms)
 
 
 def find_known_latencies(bench_env: BenchEnv, rows: Sequence[Json]) -> KnownLatencies:
@@ -114,18 +114,20 @@ def load_known_latencies(
         on_problem: Called after each problem.
     """
     path = folder / FILE
-    kept = load_references(path)
+    references = load_references(path)
     known = find_recorded(rows)
-    for problem, mine in group_by("problem", rows).items():
-        found = [row for row in mine if row["latency_ms"]]
+    for problem, problem_rows in group_by("problem", rows).items():
+        feasible_rows = [row for row in problem_rows if row["latency_ms"]]
         if problem not in known:
-            env = reopen_env(tasks[problem], found, envs)
-            known[problem] = _compute_known(env, found, problem, kept) if env else KnownLatencies()
+            env = reopen_env(tasks[problem], feasible_rows, envs)
+            known[problem] = (
+                _compute_known(env, feasible_rows, problem, references) if env else KnownLatencies()
+            )
         on_problem()
-    if not kept:
+    if not references:
         return known
     with keep_if_possible("optima and bounds"):
-        write_text(path, json.dumps(to_plain(kept), indent=1))
+        write_text(path, json.dumps(to_plain(references), indent=1))
     return known
 
 
@@ -136,15 +138,21 @@ def find_recorded(rows: Sequence[Json]) -> dict[str, KnownLatencies]:
     cost tables of the same name: no value is that of all of them.
     """
     known = {}
-    placed = [row for row in rows if row["placement"]]
-    for problem, mine in group_by("problem", placed).items():
-        row = mine[0]
-        value = find_best_known(identify_row(row)) if len(_fingerprints(mine)) == 1 else None
+    placed_rows = [row for row in rows if row["placement"]]
+    for problem, problem_rows in group_by("problem", placed_rows).items():
+        row = problem_rows[0]
+        value = (
+            find_best_known(identify_row(row)) if len(_fingerprints(problem_rows)) == 1 else None
+        )
         if value is None:
             continue
-        elsewhere = find_best_known(identify_row(row, row["score_on"])) if row["score_on"] else None
-        found = KnownLatencies.of(value).add_proof([row["latency_ms"] for row in mine])
-        known[problem] = replace(found, elsewhere_ms=elsewhere.latency_ms if elsewhere else None)
+        best_elsewhere = (
+            find_best_known(identify_row(row, row["score_on"])) if row["score_on"] else None
+        )
+        recorded = KnownLatencies.of(value).add_proof([row["latency_ms"] for row in problem_rows])
+        known[problem] = replace(
+            recorded, elsewhere_ms=best_elsewhere.latency_ms if best_elsewhere else None
+        )
     return known
 
 
@@ -163,19 +171,19 @@ def load_references(path: Path) -> References:
 
 
 def _compute_known(
-    bench_env: BenchEnv, rows: Sequence[Json], problem: str, kept: References
+    bench_env: BenchEnv, rows: Sequence[Json], problem: str, references: References
 ) -> KnownLatencies:
-    """The known latencies of corrected rows; a new optimum or bound is added to ``kept``."""
+    """The known latencies of corrected rows; a new optimum or bound is added to ``references``."""
     known_ms = [row["latency_ms"] for row in rows if row["latency_ms"]]
     origin, alone = bench_env.origin, bench_env.one_device_holds_the_model
     key = f"{origin['model_fingerprint']} {origin['costs_fingerprint']} {problem}"
-    if key not in kept:
-        kept[key] = find_optimum_or_bound(bench_env.base, known_ms)
+    if key not in references:
+        references[key] = find_optimum_or_bound(bench_env.base, known_ms)
     device_ms = median_device_ms(rows, "latency_ms", "speedup_vs_best_single") if alone else np.nan
     return KnownLatencies(
         best_single_ms=None if np.isnan(device_ms) else device_ms,
-        optimum_ms=kept[key]["optimum_ms"],
-        bound_ms=kept[key]["bound_ms"],
+        optimum_ms=references[key]["optimum_ms"],
+        bound_ms=references[key]["bound_ms"],
         one_device_holds_the_model=alone,
     ).add_proof(known_ms)
 

@@ -12,8 +12,8 @@ from placement_gym.bench.report.wording import summarize_effort
 
 FLOORS = ("random-blocks", "hill-climb", "annealing", "search")
 """Agents that need no learning; the best of them is what learning has to beat."""
-EQUAL = 5e-4
-"""Mean scores that are written alike."""
+MAX_EQUAL_DIFFERENCE = 5e-4
+"""Difference of mean scores that are printed alike."""
 
 
 def summarize_agents(results: StudyResults) -> Table:
@@ -52,9 +52,9 @@ def format_iqm(results: StudyResults, agent: str, field: str = "latency_ms") -> 
 def format_greedy_iqm(results: StudyResults, agent: str) -> str:
     """The score of what is predicted after learning, and how often that is infeasible."""
     scores = results.scores(agent, "greedy_latency_ms")
-    ended = results.scores(agent) > 0
-    infeasible = int((scores[ended] == 0).sum())
-    note = f" ({infeasible} of {ended.sum()} infeasible)" if infeasible else ""
+    has_score = results.scores(agent) > 0
+    infeasible = int((scores[has_score] == 0).sum())
+    note = f" ({infeasible} of {has_score.sum()} infeasible)" if infeasible else ""
     return format_iqm(results, agent, "greedy_latency_ms") + note
 
 
@@ -94,15 +94,19 @@ def summarize_study(results: StudyResults, role: str) -> str:
     if not ranked:
         return "No run ended with a placement."
     means = [results.means[agent, "latency_ms"] for agent in ranked]
-    best = [agent for agent, mean in zip(ranked, means, strict=True) if mean > means[0] - EQUAL]
+    best = [
+        agent
+        for agent, mean in zip(ranked, means, strict=True)
+        if mean > means[0] - MAX_EQUAL_DIFFERENCE
+    ]
     iqm = format_estimate(results.estimates[ranked[0], "latency_ms"])
     alike = f" (as do {len(best) - 1} others)" if len(best) > 2 else ""
     alike = f" (as does {best[1]})" if len(best) == 2 else alike
     n = len(results.problems)
-    over = f"the {role} problem" if n == 1 else f"{n} {role} problems"
+    scope = f"the {role} problem" if n == 1 else f"{n} {role} problems"
     return (
-        f"Over {over}, {best[0]} places best{alike}: mean score {means[0]:.3f}, interquartile mean "
-        f"{iqm}, where 1 is the best known. {compare_with_floor(results, ranked)}"
+        f"Over {scope}, {best[0]} places best{alike}: mean score {means[0]:.3f}, interquartile "
+        f"mean {iqm}, where 1 is the best known. {compare_with_floor(results, ranked)}"
         f"{count_split_wins(results)}"
     )
 
@@ -110,37 +114,37 @@ def summarize_study(results: StudyResults, role: str) -> str:
 def compare_with_floor(results: StudyResults, ranked: list[str]) -> str:
     """State how many agents beat the best one that needs no learning, beyond chance."""
     floor = choose_floor(results)
-    others = [agent for agent in ranked if agent != floor]
-    if floor is None or not others:
+    rivals = [agent for agent in ranked if agent != floor]
+    if floor is None or not rivals:
         return ""
     better = [
         agent
-        for agent in others
+        for agent in rivals
         if bootstrap(probability_of_improvement, results.scores(agent), results.scores(floor)).low
         > 0.5
     ]
-    named = f": {', '.join(better)}" if 0 < len(better) <= 3 else ""
+    names = f": {', '.join(better)}" if 0 < len(better) <= 3 else ""
     return (
-        f"{len(better) or 'None'} of the {len(others)} other agents "
-        f"{'beats' if len(better) == 1 else 'beat'} the floor, {floor}, in most runs{named}. "
+        f"{len(better) or 'None'} of the {len(rivals)} other agents "
+        f"{'beats' if len(better) == 1 else 'beat'} the floor, {floor}, in most runs{names}. "
     )
 
 
 def count_split_wins(results: StudyResults) -> str:
     """Count the problems with a run that beats the best single device, where one may run it."""
     known = results.known
-    none = {
+    unsplit = {
         problem
         for problem in results.problems
         if problem in known and not known[problem].one_device_holds_the_model
     }
-    won = {row["problem"] for row in results.rows if row["beats_best_single"] == YES} - none
+    won = {row["problem"] for row in results.rows if row["beats_best_single"] == YES} - unsplit
     n = len(results.problems)
-    if n == len(none):
+    if n == len(unsplit):
         return f"No single device holds {'the model' if n == 1 else 'any of the models'}."
     if n == 1:
         verb = "beats" if won else "does not beat"
         return f"Splitting the model {verb} the best single device."
-    others = f"; no single device holds the model of {len(none)}" if none else ""
+    remark = f"; no single device holds the model of {len(unsplit)}" if unsplit else ""
     wins = len(won) or "none"
-    return f"Splitting the model beats the best single device on {wins} of them{others}."
+    return f"Splitting the model beats the best single device on {wins} of them{remark}."

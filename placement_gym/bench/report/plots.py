@@ -17,7 +17,8 @@ from placement_gym.view.figures.style import COLOURS, WITHIN
 if TYPE_CHECKING:
     from placement_gym.bench.report.scores import StudyResults
 
-POINTS = 200
+N_CURVE_POINTS = 200
+"""Points of a curve: ours."""
 BAND: dict[str, Any] = {"alpha": 0.13, "lw": 0.0}
 
 
@@ -67,13 +68,13 @@ def draw_profiles(results: StudyResults) -> Figure:
     axes = figure.add_subplot()
     agents = rank_agents(results)
     scores = np.concatenate([results.scores(agent) for agent in agents])
-    thresholds = np.linspace(max(scores[scores > 0].min() - 0.02, 1e-3), 1.0, POINTS)
+    thresholds = np.linspace(max(scores[scores > 0].min() - 0.02, 1e-3), 1.0, N_CURVE_POINTS)
     for index, (agent, look) in enumerate(choose_looks(agents).items()):
         mine = results.scores(agent)
         played = ~np.isnan(mine)
-        reached = (mine[played][:, None] >= thresholds).astype(np.float64)
+        is_reached = (mine[played][:, None] >= thresholds).astype(np.float64)
         problem = np.broadcast_to(np.arange(mine.shape[1]), mine.shape)[played]
-        _, low, high = bootstrap_curve(reached, problem)
+        _, low, high = bootstrap_curve(is_reached, problem)
         profile = performance_profile(mine, thresholds)
         draw_line(axes, thresholds, (profile, low, high), f"agent-{index}-0", agent, look)
     axes.set(xlabel="score (1 is the best known)", ylabel="share of runs", ylim=(-0.02, 1.02))
@@ -90,14 +91,14 @@ def draw_curves(results: StudyResults) -> Figure:
     times = [point[1] for row in results.rows for point in row["curve"] if point[1] > 0]
     first_s = min(times, default=1e-3)
     last_s = max(max(row["wall_s"] for row in results.rows), 2 * first_s)
-    grids = (np.geomspace(1, budget, POINTS), np.geomspace(first_s, last_s, POINTS))
+    grids = (np.geomspace(1, budget, N_CURVE_POINTS), np.geomspace(first_s, last_s, N_CURVE_POINTS))
     sides = figure.subplots(1, 2, sharey=True)
     for axis, (axes, grid, label) in enumerate(
         zip(sides, grids, ("evaluations", "seconds"), strict=True)
     ):
         for index, (agent, look) in enumerate(choose_looks(agents).items()):
-            mine = results.rows_of(agent)
-            problem = np.array([results.problems.index(row["problem"]) for row in mine])
+            rows = results.rows_of(agent)
+            problem = np.array([results.problems.index(row["problem"]) for row in rows])
             curve = bootstrap_curve(results.curve(agent, grid, axis), problem)
             draw_line(axes, grid, curve, f"agent-{index}-{axis}", agent, look)
         axes.set(xscale="log", xlabel=label)
@@ -138,5 +139,5 @@ def add_legend(figure: Figure, axes: Axes) -> None:
     """Name the lines of one part of a figure next to it, the grey ones once."""
     handles, names = axes.get_legend_handles_labels()
     first = {name: names.index(name) for name in names}
-    shown = [handles[index] for index in first.values()]
-    figure.legend(shown, [*first], loc="outside right upper", frameon=False, fontsize=8)
+    visible = [handles[index] for index in first.values()]
+    figure.legend(visible, [*first], loc="outside right upper", frameon=False, fontsize=8)

@@ -33,8 +33,9 @@ from placement_gym.view.page import render_page
 
 LEFT_OUT = "no: trivial, one device is as fast"
 VIEWS = "views"
-MOST_UNITS = 20_000
-"""Pages of larger models take long to write; ``placement-gym view`` writes one."""
+MAX_PAGE_UNITS = 20_000
+"""Units up to which a study has pages of placements, as larger ones take long to write;
+``placement-gym view`` writes single pages."""
 
 
 def list_problems(results: StudyResults) -> Table:
@@ -141,8 +142,8 @@ def summarize_runs(results: StudyResults, problem: str, agent: str) -> tuple[flo
     latency, scored = known_values(rows, "latency_ms"), known_values(rows, "scored_ms")
     failed = f"{len(rows) - len(latency)} of {len(rows)}"
     if not len(latency):
-        nothing = dict.fromkeys(("ms", "range", "gap", "x best single", "faster"), "-")
-        return np.inf, {"agent": agent, **nothing, "failed": failed}
+        empty_cells = dict.fromkeys(("ms", "range", "gap", "x best single", "faster"), "-")
+        return np.inf, {"agent": agent, **empty_cells, "failed": failed}
     speedup, noise = (
         float(np.median(known_values(rows, field))) for field in ("speedup_vs_best_single", "noise")
     )
@@ -226,12 +227,12 @@ def write_view(
     Returns:
         A link to the page; a note if there is none, which must not cost the report.
     """
-    if n_units > MOST_UNITS:
+    if n_units > MAX_PAGE_UNITS:
         return Text(f"{n_units:,} units: placement-gym view writes the interactive page.")
     path = f"{VIEWS}/problem-{number}.html"
     try:
-        own = [row | {"env_kwargs": task.make_kwargs} for row in rows]
-        page = render_page(make_view_data(open_runs(own)))
+        task_rows = [row | {"env_kwargs": task.make_kwargs} for row in rows]
+        page = render_page(make_view_data(open_runs(task_rows)))
         (folder / VIEWS).mkdir(exist_ok=True)
         write_text(folder / path, page)
     except Exception as error:

@@ -180,11 +180,11 @@ class StudyResults:
     @cached_property
     def least_elsewhere_ms(self) -> dict[str, float]:
         """The same where finalists are scored a second time."""
-        nothing = KnownLatencies()
-        least = {p: self.known.get(p, nothing).elsewhere_ms or np.inf for p in self.problems}
+        unknown = KnownLatencies()
+        best_ms = {p: self.known.get(p, unknown).elsewhere_ms or np.inf for p in self.problems}
         for row in self.rows:
-            least[row["problem"]] = min(least[row["problem"]], row["scored_ms"] or np.inf)
-        return least
+            best_ms[row["problem"]] = min(best_ms[row["problem"]], row["scored_ms"] or np.inf)
+        return best_ms
 
     @cached_property
     def reference_ms(self) -> dict[str, float]:
@@ -201,12 +201,12 @@ class StudyResults:
             agent: Its label.
             field: ``"latency_ms"``, ``"greedy_latency_ms"`` or ``"scored_ms"``.
         """
-        least = self.least_elsewhere_ms if field == "scored_ms" else self.least_ms
+        best_ms = self.least_elsewhere_ms if field == "scored_ms" else self.least_ms
         scores = np.full((len(self.seeds), len(self.problems)), np.nan)
         for row in self.rows:
             if row["label"] == agent:
-                at = self.seeds.index(row["seed"]), self.problems.index(row["problem"])
-                scores[at] = least[row["problem"]] / row[field] if row[field] else 0.0
+                index = self.seeds.index(row["seed"]), self.problems.index(row["problem"])
+                scores[index] = best_ms[row["problem"]] / row[field] if row[field] else 0.0
         return scores
 
     @cached_property
@@ -229,8 +229,8 @@ class StudyResults:
 
     @property
     def score_fields(self) -> list[str]:
-        elsewhere = ["scored_ms"] if self.scored_elsewhere else []
-        return ["latency_ms", "greedy_latency_ms", *elsewhere]
+        further = ["scored_ms"] if self.scored_elsewhere else []
+        return ["latency_ms", "greedy_latency_ms", *further]
 
     @cached_property
     def ranking(self) -> list[str]:

@@ -43,30 +43,30 @@ def mean_of_medians(scores: FloatArray) -> FloatArray:
     return mean_or_nan(medians, played)
 
 
-def probability_of_improvement(scores: FloatArray, others: FloatArray) -> FloatArray:
+def probability_of_improvement(scores: FloatArray, rival_scores: FloatArray) -> FloatArray:
     """Compute how often a run of the first beats one of the second on a problem; ties count half.
 
     A failed run loses against any other. The mean over the problems on which both have runs; nan
     without any.
     """
-    mine, theirs = scores[..., :, None, :], others[..., None, :, :]
-    met = ~np.isnan(mine) & ~np.isnan(theirs)
+    first, theirs = scores[..., :, None, :], rival_scores[..., None, :, :]
+    met = ~np.isnan(first) & ~np.isnan(theirs)
     n_met = met.sum(axis=(-3, -2))
-    won = ((mine > theirs) + 0.5 * (mine == theirs)).sum(axis=(-3, -2), where=met)
+    won = ((first > theirs) + 0.5 * (first == theirs)).sum(axis=(-3, -2), where=met)
     return mean_or_nan(won / np.maximum(n_met, 1), n_met > 0)
 
 
-def mean_or_nan(values: FloatArray, counted: BoolArray) -> FloatArray:
+def mean_or_nan(values: FloatArray, mask: BoolArray) -> FloatArray:
     """The mean over the last axis of the values that count; nan without any."""
-    total, n = values.sum(axis=-1, where=counted), counted.sum(axis=-1)
+    total, n = values.sum(axis=-1, where=mask), mask.sum(axis=-1)
     mean: FloatArray = np.where(n > 0, total / np.maximum(n, 1), np.nan)
     return mean
 
 
 def performance_profile(scores: FloatArray, thresholds: FloatArray) -> FloatArray:
     """(len(thresholds),) share of the runs, failed ones too, with at least that score."""
-    reached: FloatArray = (scores[~np.isnan(scores), None] >= thresholds).mean(axis=0)
-    return reached
+    shares: FloatArray = (scores[~np.isnan(scores), None] >= thresholds).mean(axis=0)
+    return shares
 
 
 def bootstrap(statistic: Callable[..., FloatArray], *scores: FloatArray) -> Estimate:
@@ -82,15 +82,15 @@ def bootstrap(statistic: Callable[..., FloatArray], *scores: FloatArray) -> Esti
     value = float(statistic(*scores))
     if np.isnan(value):
         return Estimate(value, value, value)
-    drawn = statistic(*(resample(score, rng) for score in scores))
-    low, high = np.nanpercentile(drawn, [2.5, 97.5])
+    samples = statistic(*(resample(score, rng) for score in scores))
+    low, high = np.nanpercentile(samples, [2.5, 97.5])
     return Estimate(value, float(low), float(high))
 
 
 def resample(scores: FloatArray, rng: np.random.Generator) -> FloatArray:
     """(RESAMPLES, n_seeds, n_problems): the runs of each problem drawn again, with replacement."""
-    drawn = rng.integers(len(scores), size=(RESAMPLES, *scores.shape))
-    return np.take_along_axis(scores[None], drawn, axis=1)
+    indices = rng.integers(len(scores), size=(RESAMPLES, *scores.shape))
+    return np.take_along_axis(scores[None], indices, axis=1)
 
 
 def bootstrap_curve(
@@ -106,9 +106,9 @@ def bootstrap_curve(
     """
     rng = np.random.default_rng(0)
     weights = np.zeros((CURVE_RESAMPLES, len(curves)))
-    for one in np.unique(group):
-        mine = np.flatnonzero(group == one)
-        drawn = rng.integers(len(mine), size=(CURVE_RESAMPLES, len(mine)))
-        np.add.at(weights, (np.arange(CURVE_RESAMPLES)[:, None], mine[drawn]), 1.0)
+    for problem in np.unique(group):
+        members = np.flatnonzero(group == problem)
+        indices = rng.integers(len(members), size=(CURVE_RESAMPLES, len(members)))
+        np.add.at(weights, (np.arange(CURVE_RESAMPLES)[:, None], members[indices]), 1.0)
     low, high = np.percentile(weights @ curves / len(curves), [2.5, 97.5], axis=0)
     return curves.mean(axis=0), low, high

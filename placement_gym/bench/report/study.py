@@ -106,13 +106,13 @@ def report_study(
 def report_overview(study: Study, results: StudyResults, runs: int, command: str) -> list[Block]:
     """The answer, the agents over the problems of each role, best first, and what was run."""
     rows = results.rows
-    first, *others = report_roles(results) or [[]]
+    first, *further = report_roles(results) or [[]]
     return [
         Heading((study.about or "A study").removesuffix("."), 1),
         *first[:1],
         *map(Text, list_cautions(study, results)),
         *first[1:],
-        *(block for blocks in others for block in blocks[1:]),
+        *(block for blocks in further for block in blocks[1:]),
         Heading("How it was made and how to read it"),
         Text(f"{len(rows)} of {runs} runs. {describe_provenance(rows[0])}"),
         *([Text(f"Scored elsewhere: {dict(study.score_on)}")] if study.score_on else []),
@@ -126,39 +126,43 @@ def report_roles(results: StudyResults) -> list[list[Block]]:
     roles = [role for role in ROLES if any(results.role(p) == role for p in results.problems)]
     parts: list[list[Block]] = []
     for role in roles:
-        counted = results.only(results.counted(role))
+        results_of_role = results.only(results.counted(role))
         heading = Heading(f"All {role} problems")
-        if not counted.rows:
-            nothing = "Nothing to average: one device is as fast on each of them."
-            parts.append([Text(nothing, "summary"), heading, Text(nothing)])
+        if not results_of_role.rows:
+            remark = "Nothing to average: one device is as fast on each of them."
+            parts.append([Text(remark, "summary"), heading, Text(remark)])
             continue
         parts.append(
-            [Text(summarize_study(counted, role), "summary"), heading, summarize_agents(counted)]
+            [
+                Text(summarize_study(results_of_role, role), "summary"),
+                heading,
+                summarize_agents(results_of_role),
+            ]
         )
-        if role == roles[0] and any(row["latency_ms"] for row in counted.rows):
-            parts[-1] += draw_agents(counted, role)
+        if role == roles[0] and any(row["latency_ms"] for row in results_of_role.rows):
+            parts[-1] += draw_agents(results_of_role, role)
     return parts
 
 
 def draw_agents(results: StudyResults, role: str) -> list[Block]:
     """Pictures of the agents over all problems of the results, which have one role."""
-    over, ranked = f"{role.capitalize()} problems:", rank_agents(results)
+    caption, ranked = f"{role.capitalize()} problems:", rank_agents(results)
     return [
         Picture(
             draw_intervals(results),
             "scores",
-            f"{over} means over problems, and interquartile means with intervals.",
+            f"{caption} means over problems, and interquartile means with intervals.",
         ),
         Picture(
             draw_profiles(results),
             "profiles",
-            f"{over} share of runs with at least a score, with 95 % intervals.",
+            f"{caption} share of runs with at least a score, with 95 % intervals.",
             ranked,
         ),
         Picture(
             draw_curves(results),
             "curves",
-            f"{over} best score so far, mean over all runs with 95 % intervals.",
+            f"{caption} best score so far, mean over all runs with 95 % intervals.",
             ranked,
         ),
     ]

@@ -32,15 +32,16 @@ Rows = Sequence[Json]
 
 def describe_misfit(error: str) -> str:
     """``"does not fit, 51 of 102 MB"`` where memory is too small, else an empty string."""
-    found = MISFIT.fullmatch(error)
-    if found is None:
+    match = MISFIT.fullmatch(error)
+    if match is None:
         return ""
     limit, needed = (
         f"{float(size):.0f}" if float(size) >= 10 else size
-        for size in found.group("limit", "needed")
+        for size in match.group("limit", "needed")
     )
-    unit, own = found["unit"], found["own"] or found["unit"]
-    return f"does not fit, {limit if unit == own else f'{limit} {unit}'} of {needed} {own}"
+    unit, needed_unit = match["unit"], match["own"] or match["unit"]
+    limit = limit if unit == needed_unit else f"{limit} {unit}"
+    return f"does not fit, {limit} of {needed} {needed_unit}"
 
 
 def is_misfit(row: Json) -> bool:
@@ -49,7 +50,7 @@ def is_misfit(row: Json) -> bool:
 
 
 def explain_failure(row: Json, where: str = "") -> str:
-    """Say who failed, where, and why; a device that cannot hold the model has not failed."""
+    """Describe a failed run by agent and reason; a device too small for the model as such."""
     who, why = row["label"], row["error"] or "failed"
     if is_misfit(row):
         who, why = f"{row['kwargs']['device']} alone", describe_misfit(why)
@@ -60,9 +61,9 @@ def merge_equal_choices(rows: Rows) -> list[Json]:
     """Rows as tables show them: equal ones of OpenVINO's own choice are one, of both names."""
     merged: dict[str, Json] = {}
     for row in rows:
-        own = row["agent"] in ENGINE_AGENTS and row["latency_ms"] is not None
+        is_engine_choice = row["agent"] in ENGINE_AGENTS and row["latency_ms"] is not None
         choice = [row["seed"], row["latency_ms"], row["placement"]]
-        key = json.dumps(choice, sort_keys=True) if own else row["key"]
+        key = json.dumps(choice, sort_keys=True) if is_engine_choice else row["key"]
         first = merged.get(key)
         merged[key] = first | {"label": f"{first['label']} = {row['label']}"} if first else row
     return list(merged.values())
@@ -90,11 +91,11 @@ def summarize_effort(rows: Rows) -> dict[str, str]:
 
 def format_gap(latency_ms: float, known: KnownLatencies) -> str:
     """Format how far a latency is above the optimum, or with ``≤`` how far at most."""
-    least = known.optimum_ms or known.bound_ms
-    if not least:
+    reference_ms = known.optimum_ms or known.bound_ms
+    if not reference_ms:
         return "-"
     sign = "" if known.optimum_ms else "≤ "
-    return f"{sign}{100 * max(latency_ms / least - 1, 0.0):.1f} %"
+    return f"{sign}{100 * max(latency_ms / reference_ms - 1, 0.0):.1f} %"
 
 
 def list_remarks(rows: Rows) -> list[str]:
@@ -109,11 +110,11 @@ def list_remarks(rows: Rows) -> list[str]:
 def list_warnings(rows: Rows) -> list[str]:
     """A line for each agent with doubtful runs, and with some that others disturbed."""
     lines = []
-    for label, mine in group_by("label", rows).items():
-        doubtful = [row["warning"] for row in mine if row.get("warning")]
-        share = f" in {len(doubtful)} of {len(mine)} runs" if len(mine) > 1 else ""
+    for label, agent_rows in group_by("label", rows).items():
+        doubtful = [row["warning"] for row in agent_rows if row.get("warning")]
+        share = f" in {len(doubtful)} of {len(agent_rows)} runs" if len(agent_rows) > 1 else ""
         lines += [f"{label} is doubtful{share}: {doubtful[0]}"] if doubtful else []
-        reliable = [row for row in mine if not row.get("warning")]
+        reliable = [row for row in agent_rows if not row.get("warning")]
         interference = max((row.get("interference", 0.0) for row in reliable), default=0.0)
         lines += [DISTURBED_WIN.format(label, interference)] if interference else []
     return lines
@@ -122,15 +123,15 @@ def list_warnings(rows: Rows) -> list[str]:
 def list_stops(rows: Rows) -> list[str]:
     """A line for each agent whose search ended by itself before its budget."""
     lines = []
-    for label, mine in group_by("label", rows).items():
-        stopped = [row for row in mine if row.get("stopped")]
+    for label, agent_rows in group_by("label", rows).items():
+        stopped = [row for row in agent_rows if row.get("stopped")]
         if stopped:
             spent = sorted({row["evaluations"] for row in stopped})
-            shown = str(spent[0]) if len(spent) == 1 else f"{spent[0]} to {spent[-1]}"
+            span = str(spent[0]) if len(spent) == 1 else f"{spent[0]} to {spent[-1]}"
             budget = max(row["budget"] for row in stopped)
-            share = count_share(len(stopped), len(mine))
+            share = count_share(len(stopped), len(agent_rows))
             lines.append(
-                f"{label}{share}: stopped after {shown} of {budget} evaluations: its search ended "
+                f"{label}{share}: stopped after {span} of {budget} evaluations: its search ended "
                 "by itself"
             )
     return lines
@@ -139,10 +140,10 @@ def list_stops(rows: Rows) -> list[str]:
 def list_starts(rows: Rows) -> list[str]:
     """A line for each start of a search that is the answer of some agents."""
     agents: dict[str, list[str]] = {}
-    for label, mine in group_by("label", rows).items():
-        starts = [row.get("start", "") for row in mine]
+    for label, agent_rows in group_by("label", rows).items():
+        starts = [row.get("start", "") for row in agent_rows]
         for start in dict.fromkeys(filter(None, starts)):
-            share = count_share(starts.count(start), len(mine))
+            share = count_share(starts.count(start), len(agent_rows))
             agents.setdefault(start, []).append(f"{label}{share}")
     return [
         f"{', '.join(who)}: the answer is {'its' if len(who) == 1 else 'their'} start, "
@@ -169,7 +170,7 @@ def remark_on(row: Mapping[str, Any]) -> str:
 
 
 def state_verdict(rows: Rows, one_device_holds_the_model: bool = True) -> str:
-    """Say in one sentence whether splitting the model pays.
+    """State in one sentence whether a split is faster than a single device.
 
     An agent beats the best single device if its finalist does so by more than the noise in more
     than half of its runs; the gain is the median of its runs, as in the table.
@@ -185,12 +186,14 @@ def state_verdict(rows: Rows, one_device_holds_the_model: bool = True) -> str:
     fastest = max(splits, key=lambda row: row["speedup_vs_best_single"])
     if not one_device_holds_the_model:
         return f"No single device holds the model; {fastest['label']} is the fastest split."
-    gains = {label: _median_gain(mine) for label, mine in group_by("label", rows).items()}
+    gains = {
+        label: _median_gain(agent_rows) for label, agent_rows in group_by("label", rows).items()
+    }
     winners = {label: gain for label, gain in gains.items() if gain is not None}
     if winners:
         best_first = sorted(winners, key=lambda label: -winners[label])
-        listed = "; ".join(f"{label} by {100 * winners[label]:.1f} %" for label in best_first)
-        return f"Faster than the best single device: {listed}."
+        gain_list = "; ".join(f"{label} by {100 * winners[label]:.1f} %" for label in best_first)
+        return f"Faster than the best single device: {gain_list}."
     doubtful = [row for row in splits if row["warning"]]
     if doubtful:
         return UNDECIDED.format("a split beats the best single device", doubtful[0]["warning"])
@@ -209,5 +212,5 @@ def count_wins(rows: Rows) -> int:
 
 def _median_gain(rows: Rows) -> float | None:
     """The median gain of all runs, if more than half of them win."""
-    known = [row["speedup_vs_best_single"] for row in rows if row.get("speedup_vs_best_single")]
-    return float(np.median(known)) - 1.0 if 2 * count_wins(rows) > len(rows) else None
+    gains = [row["speedup_vs_best_single"] for row in rows if row.get("speedup_vs_best_single")]
+    return float(np.median(gains)) - 1.0 if 2 * count_wins(rows) > len(rows) else None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 
 from placement_gym.backends.verdicts import Finalist
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import raise_interrupt
 from placement_gym.bench.run.agents import REPAIR, UNCHANGED, AgentSpec
-from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
+from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached, OnEvaluation
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.row_schema import Row
 from placement_gym.envs.env import DevicePlacementEnv
@@ -25,9 +24,9 @@ def run_agent(
     agent: AgentSpec,
     seed: int,
     budget: int,
-    on_evaluation: Callable[[], object] = lambda: None,
+    on_evaluation: OnEvaluation = lambda speedup: None,
 ) -> tuple[Row, Placement | None]:
-    """Let an agent search, then measure its finalist again.
+    """Run an agent's search, and measure its finalist again.
 
     An agent with ``learn`` gets the whole budget; then, and for any other agent, its deterministic
     placement is evaluated. The finalist is the fastest of the best three after re-measurement; of
@@ -38,7 +37,7 @@ def run_agent(
         agent: The agent.
         seed: Seed of agent and environment.
         budget: Evaluations that the agent may use.
-        on_evaluation: Called after each evaluation.
+        on_evaluation: See ``OnEvaluation``.
 
     Returns:
         The result row, and the finalist's placement if there is one. A failure of the engine or
@@ -51,6 +50,7 @@ def run_agent(
     budgeted = BudgetedBackend(base.backend, budget, on_evaluation)
     row = start_row(bench_env, agent, seed, budget)
     repair = decide_repair(bench_env, agent)
+    # Starts belong to one run: the row names the start that its finalist equals.
     base.starts = {}
     try:
         with base.with_backend(budgeted, repair, budgeted.note_repairs):
@@ -108,6 +108,7 @@ def run_search(
     candidate only if the agent has evaluated nothing itself. An agent that answers with its best
     evaluated placement has an attribute ``greedy``, which predicts the greedy one.
     """
+    # Making an agent may already evaluate placements, which count.
     policy = agent.make(bench_env.env, row.seed)
     ended_early = False
     if agent.learns and hasattr(policy, "learn"):

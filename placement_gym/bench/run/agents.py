@@ -143,7 +143,7 @@ class AgentSpec:
         return not is_agent(self.load())
 
     def make(self, env: Any, seed: int) -> Any:
-        """Build the agent for an environment; an agent given as an object is used as it is.
+        """Build the agent for an environment; an agent object is returned unchanged.
 
         Raises:
             UnknownAgentError: The name is unknown or cannot be imported.
@@ -167,6 +167,7 @@ def check_labels(agents: Sequence[AgentSpec]) -> None:
     Raises:
         UserError: Two agents have the same label.
     """
+    # Labels, not names: one agent with two settings is two rows of a table.
     counts = Counter(agent.label for agent in agents)
     duplicates = sorted(label for label, count in counts.items() if count > 1)
     if duplicates:
@@ -200,9 +201,10 @@ def load_agent(name: str) -> Any:
     registered = registered_agents()
     target = registered.get(name, name)
     if ":" not in target:
-        unknown = unknown_name("agent", name, registered)
-        own = "your own agent is 'module:attribute', and `placement-gym agents` lists all others"
-        raise UnknownAgentError(f"{unknown} ({own})")
+        unknown = load_bundled("agents:unknown_agent")(name)
+        hint = "your own agent is 'module:attribute', and `placement-gym agents` lists all others"
+        raise UnknownAgentError(f"{unknown} ({hint})")
+    # Only for agents of the user: a folder with a module `agents` must not hide the shipped ones.
     if name not in registered:
         find_modules_in(Path.cwd())
     return import_attribute(target)
@@ -259,6 +261,8 @@ def import_attribute(target: str) -> Any:
     try:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
+        # A package of the same name elsewhere is the usual reason, and invisible in Python's
+        # message.
         origin = describe_origin(module.partition(".")[0])
         is_missing = (
             isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]

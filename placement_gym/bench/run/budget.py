@@ -14,6 +14,8 @@ from placement_gym.backends.wrapper import BackendWrapper
 from placement_gym.base.arrays import BoolArray, IntArray
 
 INFEASIBLE = "infeasible"
+OnEvaluation = Callable[[float | None], object]
+"""Called after each evaluation with its speed-up, None if it was infeasible."""
 
 
 class Evaluation(NamedTuple):
@@ -36,11 +38,11 @@ class BudgetedBackend(BackendWrapper):
     Args:
         inner: The backend that evaluates.
         budget: Evaluations allowed; the next one raises ``BudgetReached``.
-        on_evaluation: Called after each evaluation.
+        on_evaluation: See ``OnEvaluation``.
     """
 
     def __init__(
-        self, inner: Backend, budget: int, on_evaluation: Callable[[], object] = lambda: None
+        self, inner: Backend, budget: int, on_evaluation: OnEvaluation = lambda speedup: None
     ) -> None:
         super().__init__(inner)
         self.budget = budget
@@ -112,7 +114,7 @@ class BudgetedBackend(BackendWrapper):
         incumbent = self.curve[-1][2] if self.curve else 0.0
         if not error and speedup > incumbent:
             self.curve.append((self.evaluations, self.wall_s, speedup))
-        self.on_evaluation()
+        self.on_evaluation(None if error else speedup)
 
     def best(self, n: int) -> list[IntArray]:
         """The ``n`` fastest distinct feasible placements of the history.
@@ -120,7 +122,7 @@ class BudgetedBackend(BackendWrapper):
         Placements slower than ``CONTENDER_SHARE`` of the fastest are omitted.
         """
         feasible = [evaluation for evaluation in self.history if not evaluation.error]
-        by_speedup = sorted(feasible, key=lambda one: -one.speedup)
+        by_speedup = sorted(feasible, key=lambda evaluation: -evaluation.speedup)
         # By assignment: repeats of one placement must not fill the places of finalists.
         unique = {
             evaluation.assignment.tobytes(): evaluation.assignment

@@ -133,6 +133,7 @@ class BenchEnvs:
 
     def get(self, env_id: str, env_kwargs: Mapping[str, Any]) -> BenchEnv:
         """The environment of an id and JSON-able arguments, made if it is not open."""
+        # Sorted, so that arguments in another order find the same environment.
         key = json.dumps([env_id, env_kwargs], sort_keys=True)
         if key not in self.open:
             self.open[key] = BenchEnv.make(env_id, env_kwargs)

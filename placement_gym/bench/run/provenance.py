@@ -41,6 +41,7 @@ def git_commit() -> str | None:
 def find_commit(file: Path) -> str | None:
     """Commit of the repository that tracks a file; None if none does, as in a venv inside one."""
     try:
+        # An installed package inside a user's repository must not get that repository's commit.
         if not run_git(file.parent, "ls-files", file.name):
             return None
         return run_git(file.parent, "rev-parse", "--short", "HEAD") or None

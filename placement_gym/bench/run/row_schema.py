@@ -230,6 +230,7 @@ class StudyRow(Row):
         other_kwargs = {
             name: value for name, value in self.env_kwargs.items() if name not in of_problem
         }
+        # A path with a variable, as ${DATA}, is resolved on each machine and cannot be compared.
         differs = "$" not in model and self.env_kwargs.get("model") != model
         if (self.env, other_kwargs) != (env, env_kwargs) or differs:
             raise ValueError("its environment is not that of its problem")

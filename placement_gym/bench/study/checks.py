@@ -77,8 +77,8 @@ def choose_executor(
             "processes disturb each other's measurements: take 'auto' (one process), 'serial' or "
             "'ray'"
         )
-    given = {"workers": workers, "address": address, "timeout_s": timeout_s}
-    for option, value in given.items():
+    settings = {"workers": workers, "address": address, "timeout_s": timeout_s}
+    for option, value in settings.items():
         if value is not None and name not in TAKES[option]:
             takes = " or ".join(map(repr, TAKES[option]))
             raise UserError(f"{option} is for executor {takes}, not for {name!r}")

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from placement_gym.bench.run.budget import OnEvaluation
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.task import Task
@@ -17,7 +18,9 @@ from placement_gym.bench.study.worker import make_failed_row, run_task
 from placement_gym.hardware.devices import usable_cores
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-ATTEMPTS = 3
+MAX_ATTEMPTS = 3
+"""Times that a run is started whose worker is lost: ours, as an out-of-memory kill may hit any
+process."""
 
 
 class WorkerLost(Exception):  # noqa: N818  a signal, not an error
@@ -72,10 +75,10 @@ def run_all(tasks: Sequence[Task], executor: Executor) -> Iterator[tuple[Task, J
                 yield task, executor.result(handle)
             except WorkerLost as error:
                 lost[task.key] += 1
-                if lost[task.key] < ATTEMPTS:
+                if lost[task.key] < MAX_ATTEMPTS:
                     waiting.appendleft(task)
                 else:
-                    message = f"its worker was lost {ATTEMPTS} times: {error}"
+                    message = f"its worker was lost {MAX_ATTEMPTS} times: {error}"
                     yield task, make_failed_row(task, message)
 
 
@@ -87,6 +90,7 @@ class Serial:
         factories: Agents that cannot be imported: name -> factory or agent.
         share_within_seed: Whether consecutive runs with the same seed share measurements; runs
             with different seeds never do.
+        on_sample: Called with the speed-up of each evaluation; see ``OnEvaluation``.
     """
 
     slots = 1
@@ -96,8 +100,10 @@ class Serial:
         envs: BenchEnvs,
         factories: Mapping[str, Any] | None = None,
         share_within_seed: bool = False,
+        on_sample: OnEvaluation = lambda speedup: None,
     ) -> None:
         self.envs, self.factories = envs, factories
+        self.on_sample = on_sample
         self.on_evaluation: Callable[[], None] = lambda: None
         self.share_within_seed = share_within_seed
         self.last_seed: int | None = None
@@ -106,9 +112,13 @@ class Serial:
         future: Future[Json] = Future()
         with limit_threads():
             future.set_result(
-                run_task(task, self.envs, self.factories, self.on_evaluation, self._forgets(task))
+                run_task(task, self.envs, self.factories, self._report, self._forgets(task))
             )
         return future
+
+    def _report(self, speedup: float | None) -> None:
+        self.on_evaluation()
+        self.on_sample(speedup)
 
     def _forgets(self, task: Task) -> bool:
         shared = self.share_within_seed and task.seed == self.last_seed
@@ -131,14 +141,14 @@ def limit_threads() -> Iterator[None]:
 
     Afterwards the environment variables and PyTorch's threads are as before.
     """
-    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    earlier_values = {name: os.environ.get(name) for name in ONE_THREAD}
     threads = sys.modules["torch"].get_num_threads() if "torch" in sys.modules else usable_cores()
     os.environ.update(ONE_THREAD)
     _set_torch_threads(1)
     try:
         yield
     finally:
-        for name, value in before.items():
+        for name, value in earlier_values.items():
             if value is None:
                 os.environ.pop(name, None)
             else:

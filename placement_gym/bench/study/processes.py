@@ -19,6 +19,7 @@ WORKER = "placement_gym.bench.study.worker"
 TASK_TIMEOUT_S = 3600.0
 """Seconds without an evaluation after which a task counts as hung."""
 POLL_S = 0.5
+"""Seconds between two looks at the workers: ours."""
 
 
 @dataclass(eq=False)
@@ -121,7 +122,7 @@ class Processes:
         return row
 
     def close(self) -> None:
-        """End all workers, whatever they are doing."""
+        """Kill all workers."""
         for child in [*self.idle, *(running.child for running in self.busy)]:
             if child is not None:
                 child.end()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from placement_gym.backends.verdicts import LEAST_GAIN, Finalist, judge
+from placement_gym.backends.verdicts import MIN_GAIN, Finalist, judge
 from placement_gym.base.errors import raise_interrupt
 from placement_gym.bench.run.agent_run import describe_error
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
@@ -14,10 +14,11 @@ from placement_gym.bench.study.task import Task
 from placement_gym.bench.study.worker import measure_on
 from placement_gym.problem.placement import Placement, parse_assignment
 
-N_INTERVALS = 2.0
-"""Two noisy measurements agree if they differ by at most this many half-widths of both."""
-MOST_DIFFERENCE = 0.5
-"""However noisy a row says that it is, a larger difference is none of noise."""
+MAX_INTERVALS = 2.0
+"""Largest difference of two agreeing measurements, in half-widths of both: ours."""
+MAX_DIFFERENCE = 0.5
+"""Relative difference above which noise is no explanation, however large a row's own noise:
+ours."""
 
 
 def check_row(row: Json, envs: BenchEnvs) -> str:
@@ -50,61 +51,63 @@ def replay_row(row: Json, task: Task, envs: BenchEnvs) -> str:
     if changed := find_changes(row, bench_env.origin):
         return changed
     bench_env.clear_caches()
-    again = bench_env.finals.choose([parse_assignment(row["placement"], bench_env.base.problem)])
+    finalist = bench_env.finals.choose([parse_assignment(row["placement"], bench_env.base.problem)])
     if bench_env.measured:
-        return compare_measurements(row, again)
-    return compare_numbers(row, simulate_again(row, task, bench_env, again, envs))
+        return compare_measurements(row, finalist)
+    return compare_numbers(row, simulate_again(row, task, bench_env, finalist, envs))
 
 
 def find_changes(row: Json, origin: Json) -> str:
-    """Say that a row was made from another model, other costs or devices; empty if it was not."""
-    meant = {
+    """Describe a difference of a row's model, costs or devices; empty if there is none."""
+    expected_values = {
         "model_fingerprint": "model is",
         "costs_fingerprint": "costs are",
         "devices": "devices are",
     }
-    changed = [what for name, what in meant.items() if row[name] != origin[name]]
+    changed = [what for name, what in expected_values.items() if row[name] != origin[name]]
     return f"its {changed[0]} not, or no longer, as its problem says" if changed else ""
 
 
 def simulate_again(
-    row: Json, task: Task, bench_env: BenchEnv, again: Finalist, envs: BenchEnvs
+    row: Json, task: Task, bench_env: BenchEnv, finalist: Finalist, envs: BenchEnvs
 ) -> dict[str, Any]:
-    """What the fields of a simulated row have to be, as far as they follow from its placement."""
-    measurement = again.measurement
-    now: dict[str, Any] = {
+    """Expected values of the fields of a simulated row that its placement determines."""
+    measurement = finalist.measurement
+    values: dict[str, Any] = {
         "latency_ms": measurement.latency_ms,
         "latency_p90_ms": measurement.latency_p90_ms,
-        "speedup": again.speedup,
-        "speedup_vs_best_single": again.speedup_vs_best_single,
-        "noise": again.noise,
+        "speedup": finalist.speedup,
+        "speedup_vs_best_single": finalist.speedup_vs_best_single,
+        "noise": finalist.noise,
         "n_submodels": measurement.n_submodels,
         "n_submodels_expected": measurement.n_submodels_expected,
     }
-    if abs(again.speedup_vs_best_single - 1.0) >= LEAST_GAIN:
-        now["beats_best_single"] = again.beats_best_single
+    if abs(finalist.speedup_vs_best_single - 1.0) >= MIN_GAIN:
+        values["beats_best_single"] = finalist.beats_best_single
     if row["greedy_latency_ms"] is not None and not task.env_kwargs.get("noise"):
-        reference_ms = measurement.latency_ms * again.speedup
-        now["greedy_speedup"] = reference_ms / row["greedy_latency_ms"]
+        reference_ms = measurement.latency_ms * finalist.speedup
+        values["greedy_speedup"] = reference_ms / row["greedy_latency_ms"]
     if row["scored_ms"] is not None:
-        placement = Placement.of(bench_env.base.problem, again.assignment, bench_env.base.graph)
+        placement = Placement.of(bench_env.base.problem, finalist.assignment, bench_env.base.graph)
         scored = measure_on(task.elsewhere or task, placement, envs)
-        now["scored_ms"] = scored.measurement.latency_ms
-        now["scored_speedup"] = scored.speedup_vs_best_single
-    return now
+        values["scored_ms"] = scored.measurement.latency_ms
+        values["scored_speedup"] = scored.speedup_vs_best_single
+    return values
 
 
-def compare_numbers(row: Json, now: dict[str, Any]) -> str:
+def compare_numbers(row: Json, values: dict[str, Any]) -> str:
     """Describe how a row differs from what its fields have to be; empty if it does not."""
-    wrong = [name for name, value in now.items() if not is_alike(row[name], value)]
-    return ", ".join(f"{name} was {show(row[name])} and is now {show(now[name])}" for name in wrong)
+    wrong = [name for name, value in values.items() if not is_alike(row[name], value)]
+    return ", ".join(
+        f"{name} was {show(row[name])} and is now {show(values[name])}" for name in wrong
+    )
 
 
-def is_alike(before: Any, now: Any) -> bool:
+def is_alike(stated: Any, value: Any) -> bool:
     """Return whether two values of a field are equal, numbers but for rounding."""
-    if isinstance(before, float) and isinstance(now, float):
-        return math.isclose(before, now, rel_tol=ROUNDING)
-    return bool(before == now)
+    if isinstance(stated, float) and isinstance(value, float):
+        return math.isclose(stated, value, rel_tol=ROUNDING)
+    return bool(stated == value)
 
 
 def show(value: Any) -> str:
@@ -112,13 +115,13 @@ def show(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def compare_measurements(row: Json, again: Finalist) -> str:
+def compare_measurements(row: Json, finalist: Finalist) -> str:
     """Describe how two noisy measurements of a placement disagree; empty if they agree."""
-    before, now = row["speedup_vs_best_single"], again.speedup_vs_best_single
-    stated = judge(before, row["noise"], row["warning"])
-    if row["beats_best_single"] != stated:
-        return f"beats_best_single is {row['beats_best_single']!r}, by its numbers {stated!r}"
-    allowed = min(N_INTERVALS * (again.noise + row["noise"]), MOST_DIFFERENCE)
-    if abs(now / before - 1.0) <= allowed:
+    stated, measured = row["speedup_vs_best_single"], finalist.speedup_vs_best_single
+    verdict = judge(stated, row["noise"], row["warning"])
+    if row["beats_best_single"] != verdict:
+        return f"beats_best_single is {row['beats_best_single']!r}, by its numbers {verdict!r}"
+    allowed = min(MAX_INTERVALS * (finalist.noise + row["noise"]), MAX_DIFFERENCE)
+    if abs(measured / stated - 1.0) <= allowed:
         return ""
-    return f"speedup_vs_best_single was {before:.3f} and is now {now:.3f}"
+    return f"speedup_vs_best_single was {stated:.3f} and is now {measured:.3f}"

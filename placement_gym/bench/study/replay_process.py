@@ -17,7 +17,7 @@ MODULE = "placement_gym.bench.study.replay_process"
 
 
 class IsolatedReplays:
-    """Replays rows within a time limit, whatever problem they state.
+    """Replays rows of any problem within a time limit.
 
     Args:
         timeout_s: Seconds that a replay may take.

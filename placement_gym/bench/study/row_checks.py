@@ -18,7 +18,7 @@ from placement_gym.bench.study.spec import Study
 from placement_gym.bench.study.task import Task
 
 REPLAY_TIMEOUT_S = 600.0
-"""Seconds that the replay of a row may take that is of no study of the reader's."""
+"""Seconds for the replay of a row that comes from elsewhere: ours."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def check_rows(
         The place of a row in ``rows``, and an empty string if it holds; those of one problem
         follow each other.
     """
-    known = {name_problem(task) for task in (study.tasks() if study else ())}
+    problem_names = {name_problem(task) for task in (study.tasks() if study else ())}
     places = sorted(range(len(rows)), key=lambda place: str(rows[place]["problem"]))
     with (
         BenchEnvs() as envs,
@@ -104,7 +104,7 @@ def check_rows(
         for place in places:
             row = rows[place]
             progress.update(progress.task_ids[0], description=name_run(row))
-            trusted = name_problem(Task.of_row(row)) in known
+            trusted = name_problem(Task.of_row(row)) in problem_names
             yield place, check_row(row, envs) if trusted else isolated.check(row)
             progress.advance(progress.task_ids[0])
 

@@ -1,4 +1,4 @@
-"""What a row may name where no study of the reader's has its problem: nothing outside the package.
+"""Limits of rows without a study that has their problem: nothing outside the package.
 
 A row may be a stranger's. Its problem is made again only from what the package has: no file is
 opened, no variable expanded, and nothing is repeated beyond what a measurement needs.
@@ -18,9 +18,11 @@ from placement_gym.problem.costs.workloads import SCALES
 
 COSTS = (None, "analytic", "profiled", *SCALES)
 """Costs that are no file."""
-MOST = {"warmup": 1000, "repeats": 1000, "requests": 1000, "timeout_s": 3600}
-"""Largest values of arguments that say how often something is done, or how long it may take."""
+MAX_ARGUMENTS = {"warmup": 1000, "repeats": 1000, "requests": 1000, "timeout_s": 3600}
+"""Largest values of arguments that are a number of repetitions or a time: ours, so that a row from
+elsewhere cannot occupy the machine."""
 MAX_MODELS = 8
+"""Models of a union in a row from elsewhere: ours."""
 
 
 def check_row_task(task: Task) -> None:
@@ -29,12 +31,12 @@ def check_row_task(task: Task) -> None:
     Raises:
         UserError: It does; the message says what, and how the row can be replayed all the same.
     """
-    for one in filter(None, (task, task.elsewhere)):
-        strange = find_strange(one.model, one.devices, one.env_kwargs)
+    for setting in filter(None, (task, task.elsewhere)):
+        strange = find_strange(setting.model, setting.devices, setting.env_kwargs)
         if strange:
             raise UserError(
-                f"it names {strange!s:.200}, which a row alone may not: replay it with a study "
-                "that has its problem, as in `bench validate STUDY --out FOLDER`"
+                f"it names {strange!s:.200}, which a row may not name without a study: replay it "
+                "with one that has its problem, as in `bench validate STUDY --out FOLDER`"
             )
 
 
@@ -48,15 +50,15 @@ def find_strange(model: str, devices: Any, env_kwargs: Mapping[str, Any]) -> str
         return f"the file of costs {env_kwargs['costs']!r}"
     if isinstance(env_kwargs.get("constraints"), str):
         return f"the file of constraints {env_kwargs['constraints']!r}"
-    for name, most in MOST.items():
+    for name, maximum in MAX_ARGUMENTS.items():
         value = env_kwargs.get(name)
-        if isinstance(value, (int, float)) and value > most:
-            return f"{name}={value}, more than {most}"
+        if isinstance(value, (int, float)) and value > maximum:
+            return f"{name}={value}, more than {maximum}"
     return ""
 
 
 def is_in_package(model: str) -> bool:
     """Return whether a model is built in or generated, or a union of few that are built in."""
     parts = list_models(model)
-    built_in = len(parts) <= MAX_MODELS and all(match_built_in(one) for one, _ in parts)
+    built_in = len(parts) <= MAX_MODELS and all(match_built_in(part) for part, _ in parts)
     return built_in or is_generated(model)

@@ -7,6 +7,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
+from rich.console import RenderableType
 from rich.progress import Task as ProgressTask
 
 from placement_gym.base.files import make_output_folder
@@ -108,6 +109,7 @@ def run_tasks(
     executor: Executor,
     on_row: Callable[[Task, Json], None] = lambda task, row: None,
     quiet: bool = False,
+    above: RenderableType | None = None,
 ) -> None:
     """Run tasks and add each row to the folder's results as it ends.
 
@@ -118,6 +120,7 @@ def run_tasks(
         executor: Runs them.
         on_row: Called after a row has been written.
         quiet: Show no progress.
+        above: Shown above the progress on a terminal.
 
     Raises:
         FileError: A row cannot be written, as on a full disk; those before it are kept.
@@ -125,10 +128,10 @@ def run_tasks(
         KeyboardInterrupt: The run was interrupted; the message says what is kept.
     """
     n_done, n_evaluations = len(tasks) - len(missing), 0
-    most = f"≤ {sum(task.budget for task in missing):,}"
+    total = f"≤ {sum(task.budget for task in missing):,}"
     with (
         lock_folder(folder),
-        progress_bar(len(tasks), "runs", quiet, f"of {most} evaluations") as progress,
+        progress_bar(len(tasks), "runs", quiet, f"of {total} evaluations", above=above) as progress,
     ):
         bar = progress.tasks[0]
         progress.update(bar.id, completed=n_done)

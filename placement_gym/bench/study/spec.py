@@ -23,6 +23,7 @@ ROLES = (TEST, VALIDATION, TRAIN)
 Roles = Mapping[str, Sequence[Any]]
 STUDIES = Path(__file__).parent.parent / "studies"
 MAX_FILE_BYTES = 2**20
+"""Of a study file: ours."""
 LOG_OPTION = "tensorboard_log"
 """The only option of shipped agents, one of SB3's, that has them write files."""
 
@@ -104,7 +105,7 @@ class Study:
         """
         import yaml
 
-        defaults = {one.name: one.default for one in fields(self)}
+        defaults = {entry.name: entry.default for entry in fields(self)}
         given = vars(self).items()
         values = {name: value for name, value in given if value and value != defaults[name]}
         values["models"] = list(map(str, self.models))
@@ -153,7 +154,7 @@ class Study:
     def label(self, row: Mapping[str, Any]) -> str:
         """The study's label for the agent of a row."""
         made_by = (row["agent"], row["kwargs"])
-        labels = [one.label for one in self.specs if (one.name, dict(one.kwargs)) == made_by]
+        labels = [spec.label for spec in self.specs if (spec.name, dict(spec.kwargs)) == made_by]
         return labels[0] if labels else str(row["label"])
 
     def tasks(self) -> list[Task]:
@@ -208,7 +209,7 @@ def assign_roles(roles: Roles, tasks: Sequence[Task]) -> dict[str, str]:
         UserError: A role is unknown, an entry fits no problem, or a problem has two roles. Entries
             of ``train`` may be models that only agents use.
     """
-    found: dict[str, str] = {}
+    role_of: dict[str, str] = {}
     for role, entries in roles.items():
         if role not in ROLES:
             raise unknown_name("a role", role, ROLES)
@@ -217,9 +218,9 @@ def assign_roles(roles: Roles, tasks: Sequence[Task]) -> dict[str, str]:
             if not problems and role != TRAIN:
                 raise UserError(f"{role} names {entry!r}, which is not a problem of the study")
             for problem in problems:
-                if found.setdefault(problem, role) != role:
-                    raise UserError(f"{entry!r} is both a {found[problem]} and a {role} problem")
-    return {task.problem: found.get(task.problem, TEST) for task in tasks}
+                if role_of.setdefault(problem, role) != role:
+                    raise UserError(f"{entry!r} is both a {role_of[problem]} and a {role} problem")
+    return {task.problem: role_of.get(task.problem, TEST) for task in tasks}
 
 
 def check_entries(role: str, entries: Any) -> Sequence[Any]:
@@ -241,5 +242,5 @@ def matches(entry: Any, task: Task) -> bool:
     if isinstance(entry, Mapping):
         return entry["devices"] == task.devices and matches(entry["model"], task)
     parts = Path(task.model).with_suffix("").parts if Path(task.model).suffix else (task.model,)
-    wanted = Path(str(entry)).parts
-    return str(entry) == task.model or parts[-len(wanted) :] == wanted
+    suffix = Path(str(entry)).parts
+    return str(entry) == task.model or parts[-len(suffix) :] == suffix

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from placement_gym.base.plain import to_plain
 from placement_gym.base.processes.serving import Parent, serve
 from placement_gym.bench.run.agent_run import describe_error, run_agent
 from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.bench.run.budget import OnEvaluation
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.row_schema import Row
 from placement_gym.bench.run.rows import Json
@@ -24,7 +25,7 @@ def run_task(
     task: Task,
     envs: BenchEnvs,
     factories: Mapping[str, Any] | None = None,
-    on_evaluation: Callable[[], object] = lambda: None,
+    on_evaluation: OnEvaluation = lambda speedup: None,
     forget: bool = True,
 ) -> Json:
     """Run one task and return its row.
@@ -36,7 +37,7 @@ def run_task(
         task: What to run.
         envs: Environments that are open already.
         factories: Agents that cannot be imported: name -> factory or agent.
-        on_evaluation: Called after each evaluation.
+        on_evaluation: See ``OnEvaluation``.
         forget: Whether measurements of earlier runs are forgotten first.
     """
     with warnings.catch_warnings():
@@ -118,7 +119,7 @@ class TaskProcess:
     def __call__(self, request: Json) -> Any:
         self.heartbeat.count = 0
 
-        def beat() -> None:
+        def beat(speedup: float | None) -> None:
             self.heartbeat.touch_and_count("the step after an evaluation")
 
         return run_task(Task(**request["task"]), self.envs, on_evaluation=beat)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.backends.pipeline.cutting import MODEL, Cutter, Port
+from placement_gym.backends.pipeline.cutting import WHOLE_MODEL, Cutter, Port
 from placement_gym.backends.pipeline.inputs import InputReader
 from placement_gym.backends.pipeline.stage import StageError, compile_on
 from placement_gym.base.arrays import FloatArray
@@ -235,7 +235,7 @@ class PlanExecutor:
             self.compiled[stage] = compiled.create_infer_request()
         request, loaded_s = self.compiled[stage], perf_counter()
         for index, (giver, port) in enumerate(job.plan.sources[position]):
-            given = job.inputs[port] if giver == MODEL else job.values[giver][port]
+            given = job.inputs[port] if giver == WHOLE_MODEL else job.values[giver][port]
             request.set_input_tensor(index, as_tensor(given))
         request.infer()
         # The next request of this stage writes over its outputs.

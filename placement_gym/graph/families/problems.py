@@ -46,7 +46,8 @@ SCHEDULES: tuple[tuple[dict[str, str], float], ...] = (
     ({"objective": "throughput"}, 0.15),
 )
 """Arguments of an environment, and how often they are drawn."""
-LARGEST_SET = 5
+MAX_SET_SIZE = 5
+"""Devices of a sampled set at most: ours."""
 SHARES_OF_COUNTS = (0.02, 0.33, 0.29, 0.18, 0.18)
 """Shares of sets that have one device, two, and so on."""
 ACCELERATORS = ("iGPU", "GPU", "GPU-PCIe5", "GPU-NVLink", "NPU")
@@ -54,7 +55,8 @@ ACCELERATORS = ("iGPU", "GPU", "GPU-PCIe5", "GPU-NVLink", "NPU")
 THREADS = (2, 4, 8)
 UNLIMITED, LIMITED_HOST = 0.15, 0.3
 """Shares of sets in which no device has a limit, and in which the host has one, too."""
-LOOSER = 1.1
+SLACK_FACTOR = 1.1
+"""Factor by which limits grow until a placement fits: ours."""
 
 
 @dataclass(frozen=True)
@@ -131,13 +133,13 @@ def split_of_seed(seed: int) -> str:
 
 def sample_devices(rng: np.random.Generator, unit_bytes: FloatArray) -> tuple[DeviceSpec, ...]:
     """Draw devices on which units of (n_units,) bytes fit."""
-    count = 1 + int(rng.choice(LARGEST_SET, p=SHARES_OF_COUNTS))
+    count = 1 + int(rng.choice(MAX_SET_SIZE, p=SHARES_OF_COUNTS))
     devices = draw_devices(rng, count)
     if count == 1 or not unit_bytes.any() or rng.random() < UNLIMITED:
         return devices
     shares = draw_limits(rng, devices)
     while fill_best(unit_bytes, shares * unit_bytes.sum()) is None:
-        shares = np.minimum(np.ceil(LOOSER * shares * 1e3) / 1e3, 1.0)
+        shares = np.minimum(np.ceil(SLACK_FACTOR * shares * 1e3) / 1e3, 1.0)
     return tuple(
         replace(device, weight_share=float(share)) if share < 1.0 else device
         for device, share in zip(devices, shares, strict=True)
@@ -179,9 +181,9 @@ def fill_best(unit_bytes: FloatArray, limits_bytes: FloatArray) -> IntArray | No
     room = limits_bytes.astype(np.float64)
     device = np.zeros(len(unit_bytes), dtype=np.int64)
     for unit in np.argsort(-unit_bytes, kind="stable"):
-        left = room - unit_bytes[unit]
-        if left.max() < 0.0:
+        free_bytes = room - unit_bytes[unit]
+        if free_bytes.max() < 0.0:
             return None
-        device[unit] = np.where(left >= 0.0, left, np.inf).argmin()
+        device[unit] = np.where(free_bytes >= 0.0, free_bytes, np.inf).argmin()
         room[device[unit]] -= unit_bytes[unit]
     return device

@@ -17,7 +17,7 @@ GNMT_LAYERS = (2, 4, 8)
 GNMT_VOCABULARY = 32_000
 CELL, BESIDE_CELLS = 8, 8
 """Operators of a cell of GNMT, and those of a step outside its cells."""
-FEWEST_STEPS = 4
+MIN_STEPS = 4
 
 State = tuple[int, int]
 """Output and memory of a cell."""
@@ -54,7 +54,7 @@ def translation(name: str, n: int, rng: np.random.Generator) -> OpGraph:
     add their input to their output, and every step of the decoder attends to all of the encoder's
     answers. The steps of a layer hold an equal share of its weights each.
     """
-    fitting = [count for count in GNMT_LAYERS if FEWEST_STEPS * count_step(count) <= n]
+    fitting = [count for count in GNMT_LAYERS if MIN_STEPS * count_step(count) <= n]
     layers = int(rng.choice(fitting)) if fitting else 1
     steps = max(round(n / count_step(layers)), 1)
     b = Translator(int(rng.choice(GNMT_HIDDEN)), int(rng.choice(GNMT_BATCHES)), layers, steps)

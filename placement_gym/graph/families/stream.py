@@ -66,12 +66,12 @@ class StreamProblems:
 
 def draw_model(rng: np.random.Generator, family: str, seed: int, sizes: tuple[int, int]) -> str:
     """Draw sizes until a graph has one that is allowed, and few edges."""
-    least, most = sizes
+    min_units, max_units = sizes
     while True:
-        size = np.exp(rng.uniform(np.log(least), np.log(most)))
+        size = np.exp(rng.uniform(np.log(min_units), np.log(max_units)))
         name = name_graph(family, int(round_significant(size, 6)), seed)
         graph = build_family(name)
-        if least <= len(graph) <= most and graph.n_edges <= MAX_EDGES:
+        if min_units <= len(graph) <= max_units and graph.n_edges <= MAX_EDGES:
             return name
 
 

@@ -48,7 +48,7 @@ def assign_cuts(
         The slots; and (n_sets, n, n_devices) price of each step's time in all cuts.
     """
     n, d = ms.shape
-    prices = np.stack([one.cut for one in sets])
+    prices = np.stack([group.cut for group in sets])
     priced = np.flatnonzero(prices.any(axis=0))
     every = np.array(cuts.added, dtype=np.int64).reshape(-1, 4)[priced, :3]
     begins, ends = find_spans(frontier, every)

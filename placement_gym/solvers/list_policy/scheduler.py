@@ -156,7 +156,9 @@ class SchedulerPool:
 
     def find(self, schedulers: Sequence[ListScheduler]) -> IntArray:
         """(k,) the numbers of schedulers' problems, of which new ones are added."""
-        new = [one for one in dict.fromkeys(schedulers) if one not in self.numbers]
+        new = [
+            scheduler for scheduler in dict.fromkeys(schedulers) if scheduler not in self.numbers
+        ]
         if len(self.numbers) + len(new) > POOLED:
             self.numbers, new = {}, list(dict.fromkeys(schedulers))
         for one in new:
@@ -165,7 +167,7 @@ class SchedulerPool:
             else:
                 self.held = hold(one.view)
             self.numbers[one] = len(self.numbers)
-        return np.array([self.numbers[one] for one in schedulers])
+        return np.array([self.numbers[scheduler] for scheduler in schedulers])
 
     def find_best(
         self,
@@ -182,17 +184,17 @@ class SchedulerPool:
         """
         which = self.find(schedulers)
         gains_ms, means_ms = (
-            np.array([getattr(one.view, name) for one in schedulers])
+            np.array([getattr(scheduler.view, name) for scheduler in schedulers])
             for name in ("gain_ms", "mean_ms")
         )
         weights = convert(actions, gains_ms, means_ms[:, None])
-        sizes = [one.problem.n_units for one in schedulers]
+        sizes = [scheduler.problem.n_units for scheduler in schedulers]
         places, costs_ms = np.empty((len(sizes), max(sizes)), np.uint8), np.empty(len(sizes))
         seeds = np.concatenate([draw_seeds(rng, 1) for rng in rngs])
         schedule_lists(self.held, which, weights, seeds, places, costs_ms)
         found = (
-            one.choose(places[k : k + 1, :size], costs_ms[k : k + 1])
-            for k, (one, size) in enumerate(zip(schedulers, sizes, strict=True))
+            scheduler.choose(places[k : k + 1, :size], costs_ms[k : k + 1])
+            for k, (scheduler, size) in enumerate(zip(schedulers, sizes, strict=True))
         )
         return [(best[0], float(best_ms[0])) for best, best_ms in found]
 

@@ -218,7 +218,7 @@ class AnytimeSearch:
     def make_feasible(self, places: IntArray) -> IntArray:
         """(k, n_units) placements where what is not supported or does not fit is elsewhere."""
         if not self.chains.limited:
-            return np.stack([self.problem.where_supported(one) for one in places])
+            return np.stack([self.problem.where_supported(place) for place in places])
         return repair(self.problem, places, self.prices)
 
     @cached_property

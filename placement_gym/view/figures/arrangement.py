@@ -15,7 +15,7 @@ COLUMN_IN, LANE_IN = 0.8, 0.4
 PAGE_IN = (10.4, 7.5)
 """Width and height that a picture should not exceed."""
 ROW_GAP = 1.6
-"""Lanes between two rows."""
+"""Distance of two rows, in lanes: ours."""
 MOST_ROWS, MOST_FOLDS = 60, 40
 FEW_LAYERS = 12
 """Graphs of fewer layers may fold tall ones into several columns."""

@@ -81,8 +81,8 @@ class Backdrop:
 def lay_over_white(drawn: UInt8) -> UInt8:
     """(height, width, 3) pixels of (height, width, 4) ones that may be transparent."""
     pixels = np.full((*drawn.shape[:2], 3), WHITE, dtype=np.uint8)
-    at = np.nonzero(drawn[..., ALPHA])
-    found = drawn[at].astype(np.uint16)
-    colour, share = found[:, :3], found[:, 3:]
-    pixels[at] = (colour * share + WHITE * (WHITE - share) + WHITE // 2) // WHITE
+    visible = np.nonzero(drawn[..., ALPHA])
+    colours = drawn[visible].astype(np.uint16)
+    colour, share = colours[:, :3], colours[:, 3:]
+    pixels[visible] = (colour * share + WHITE * (WHITE - share) + WHITE // 2) // WHITE
     return pixels

@@ -18,12 +18,12 @@ LETTER_IN, LINE_IN = 0.056, 0.1
 """Size of a letter, including a little room."""
 SHORTEST, LONGEST = 8, 24
 """Letters of a name."""
-WIDE_IN, FEW = 0.33, 40
+WIDE_IN, MAX_NAMED_UNITS = 0.33, 40
 """Distance of layers below which only so many units, those with most work, are named."""
 BEHIND = {"facecolor": GROUND, "alpha": 0.75, "pad": 0.2, "linewidth": 0.0}
 """Keeps lines from running through a name."""
-INCH = 72.0
-"""Points of an inch, in which areas of circles are measured."""
+POINTS_PER_INCH = 72.0
+"""The unit of the areas of circles is a square point."""
 
 LEFT, BOTTOM, RIGHT, TOP = range(4)
 """Columns of boxes."""
@@ -44,23 +44,23 @@ def add_names(
         column_in: Distance between layers in inches.
     """
     letters = int(np.clip(column_in / LETTER_IN, SHORTEST, LONGEST))
-    radius = np.sqrt(area) / 2 / INCH
+    radius = np.sqrt(area) / 2 / POINTS_PER_INCH
     circles = np.concatenate([points - radius[:, None], points + radius[:, None]], axis=1)
     below = points - np.stack([np.zeros_like(radius), radius], axis=1)
     order = np.argsort(-graph.flops, kind="stable").tolist()
-    named: dict[int, FloatArray] = {}
+    box_of: dict[int, FloatArray] = {}
 
     def try_length(unit: int, length: int) -> None:
         box = find_box(below[unit], len(shorten(graph.names[unit], length)))
-        others = [other for one, other in named.items() if one != unit]
-        if not overlaps(box, np.array([*others, *circles])):
-            named[unit] = box
+        other_boxes = [other for named_unit, other in box_of.items() if named_unit != unit]
+        if not overlaps(box, np.array([*other_boxes, *circles])):
+            box_of[unit] = box
             lengths[unit] = length
 
     lengths: dict[int, int] = {}
-    for unit in order[: len(graph) if column_in >= WIDE_IN else FEW]:
+    for unit in order[: len(graph) if column_in >= WIDE_IN else MAX_NAMED_UNITS]:
         try_length(unit, letters)
-    for unit in [*named]:
+    for unit in [*box_of]:
         for length in range(letters + 4, LONGEST + 1, 4):
             try_length(unit, length)
     for unit, length in lengths.items():
@@ -71,8 +71,8 @@ def add_names(
 
 def shorten(name: str, letters: int) -> str:
     """The end of a name, which tells it from others."""
-    shown = make_printable(name)
-    return shown if len(shown) <= letters else f"…{shown[1 - letters :]}"
+    printable = make_printable(name)
+    return printable if len(printable) <= letters else f"…{printable[1 - letters :]}"
 
 
 def find_box(point: FloatArray, letters: int) -> FloatArray:
@@ -84,13 +84,13 @@ def find_box(point: FloatArray, letters: int) -> FloatArray:
 
 def overlaps(box: FloatArray, others: FloatArray) -> bool:
     """Return whether a box of left, bottom, right and top overlaps one of (n, 4) others."""
-    apart = (
+    is_apart = (
         (others[:, LEFT] >= box[RIGHT])
         | (others[:, RIGHT] <= box[LEFT])
         | (others[:, BOTTOM] >= box[TOP])
         | (others[:, TOP] <= box[BOTTOM])
     )
-    return not apart.all()
+    return not is_apart.all()
 
 
 def add_key(
@@ -99,7 +99,7 @@ def add_key(
     circles: tuple[FloatArray, FloatArray],
     lines: tuple[IntArray, float],
 ) -> None:
-    """Say below a picture what colours, areas and lines mean.
+    """Add a legend of colours, areas and lines below a picture.
 
     Args:
         figure: The picture.

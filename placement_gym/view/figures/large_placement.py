@@ -37,11 +37,11 @@ def draw_large_placement(problem: Problem, assignment: IntArray, title: str) -> 
     axes.add_collection(draw_group_edges(problem, column * n_devices + assignment))
     shares = work_shares(problem, assignment, column, n_columns)
     for index in range(n_devices):
-        here = np.flatnonzero(shares[:, index])
-        area = LARGEST_AREA * shares[here, index]
+        groups = np.flatnonzero(shares[:, index])
+        area = LARGEST_AREA * shares[groups, index]
         axes.scatter(
-            here,
-            np.full(len(here), index),
+            groups,
+            np.full(len(groups), index),
             area,
             COLOURS[index % len(COLOURS)],
             zorder=2,

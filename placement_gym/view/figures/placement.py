@@ -24,7 +24,7 @@ SMALLEST_AREA, LARGEST_AREA = 20.0, 180.0
 """Of a unit's circle, in square points, at full scale."""
 THINNEST_LINE, WIDEST_LINE = 0.5, 3.5
 MANY_EDGES = 200
-"""More of them are thinner."""
+"""Number of edges above which they are drawn thinner: ours."""
 CURVE = np.linspace(0.0, 1.0, 15)
 PAGE_WIDTH_IN, MARGIN_IN = 11.0, 0.35
 
@@ -82,8 +82,11 @@ class PlacementPicture:
 
     def make_figure(self) -> tuple[Figure, Axes]:
         """An empty picture with room for all units and edges."""
-        drawn = np.concatenate([self.points, *self.curves])
-        (left, bottom), (right, top) = drawn.min(axis=0) - MARGIN_IN, drawn.max(axis=0) + MARGIN_IN
+        extent = np.concatenate([self.points, *self.curves])
+        (left, bottom), (right, top) = (
+            extent.min(axis=0) - MARGIN_IN,
+            extent.max(axis=0) + MARGIN_IN,
+        )
         aside = max(0.0, PAGE_WIDTH_IN - (right - left)) / 2
         figure = Figure(figsize=(PAGE_WIDTH_IN, max(1.9, top - bottom + 0.8)), layout="constrained")
         axes = figure.add_subplot(xlim=(left - aside, right + aside), ylim=(bottom, top))
@@ -106,9 +109,9 @@ class PlacementPicture:
         self.lines.set_color(np.where(crossing[order], CROSSING, WITHIN).tolist())
         self.lines.set_linewidth(self.widths[order].tolist())
         for index, circles in enumerate(self.circles):
-            here = assignment == index
-            circles.set_offsets(self.points[here])
-            circles.set_sizes(self.area[here])
+            on_device = assignment == index
+            circles.set_offsets(self.points[on_device])
+            circles.set_sizes(self.area[on_device])
 
 
 def edge_bytes(graph: OpGraph) -> IntArray:

@@ -37,9 +37,13 @@ def save(figure: Figure, path: Path, follow: bool = False) -> None:
         FileError: It cannot be written; the file that was there is unchanged.
     """
     stamp = {"Date": None} if path.suffix == ".svg" else None
-    with replace_file(path, follow) as new, rc_context(TEXT_AS_TEXT), warnings.catch_warnings():
+    with (
+        replace_file(path, follow) as temporary,
+        rc_context(TEXT_AS_TEXT),
+        warnings.catch_warnings(),
+    ):
         warnings.filterwarnings("ignore", "Glyph .* missing from font")  # names in other scripts
-        figure.savefig(new, dpi=150, metadata=stamp)
+        figure.savefig(temporary, dpi=150, metadata=stamp)
 
 
 def render_pixels(figure: Figure) -> UInt8:

@@ -86,7 +86,7 @@ def test_an_engine_that_is_dead_altogether_blames_no_placement() -> None:
 def test_reference_that_moved_is_measured_again() -> None:
     engine = ScriptedEngine([10.0, 10.1, 9.9, 12.0, 10.0])
     found = [engine.evaluate(MIXED) for _ in range(4)]
-    assert [m.doubt for m in found] == [""] * 4
+    assert [m.warning for m in found] == [""] * 4
     assert found[-1].reference_ms == 10.0
     assert engine.log.count("measure") == 5
 
@@ -106,13 +106,13 @@ def test_reference_that_stays_away_marks_the_sample() -> None:
     engine = ScriptedEngine([10.0, 10.0, 10.0, 12.0])
     found = [engine.evaluate(MIXED) for _ in range(8)]
     assert [bool(m.warning) for m in found[:4]] == [False, False, False, True]
-    assert "the reference moved by +20%" in found[3].doubt
+    assert "the reference moved by +20%" in found[3].warning
     assert found[-1].warning == ""
 
 
 def test_a_long_tail_marks_the_sample() -> None:
     shaky = Measurement(5.0, 10.0, 7.0, noise=0.02)
-    assert "1.40 x the median" in ScriptedEngine([shaky]).evaluate(MIXED).doubt
+    assert "1.40 x the median" in ScriptedEngine([shaky]).evaluate(MIXED).warning
     steady = replace(shaky, latency_p90_ms=6.0)
     assert ScriptedEngine([steady]).evaluate(MIXED).warning == ""
 
@@ -124,7 +124,7 @@ def test_a_busy_machine_marks_the_sample_and_is_not_asked_twice(
     monkeypatch.setattr(os, "getloadavg", lambda: (9.0, 0.0, 0.0))
     engine = ScriptedEngine([10.0, 10.0, 10.0, 12.0])
     found = [engine.evaluate(MIXED) for _ in range(4)]
-    assert all("load average 9.0 on 2 cores" in m.doubt for m in found)
+    assert all("load average 9.0 on 2 cores" in m.warning for m in found)
     assert engine.log.count("measure") == 4
 
 
@@ -135,7 +135,7 @@ def test_where_interference_is_seen_nothing_else_is_doubted(
     monkeypatch.setattr(os, "getloadavg", lambda: (99.0, 0.0, 0.0))
     taken = Measurement(5.0, 12.0, 9.0, noise=0.02, warning="other programs took 46% of the time")
     engine = ScriptedEngine([10.0, 10.0, 10.0, replace(taken, warning=""), taken])
-    assert [engine.evaluate(MIXED).doubt for _ in range(5)] == [*[""] * 4, taken.warning]
+    assert [engine.evaluate(MIXED).warning for _ in range(5)] == [*[""] * 4, taken.warning]
     assert engine.log.count("measure") == 5
 
 

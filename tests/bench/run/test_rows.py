@@ -209,7 +209,7 @@ def test_no_more_is_unpacked_than_a_study_has(
 ) -> None:
     monkeypatch.setattr(rows_file, "MAX_UNPACKED_BYTES", 1000)
     (tmp_path / rows_file.PACKED_ROWS).write_bytes(lzma.compress(b"\n" * 2**22))
-    with pytest.raises(FileError, match="more than 1000 bytes once it is unpacked"):
+    with pytest.raises(FileError, match="more than 1000 bytes once unpacked"):
         rows_file.load_runs(tmp_path)
 
 

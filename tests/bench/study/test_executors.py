@@ -23,7 +23,7 @@ from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study import runner
 from placement_gym.bench.study.executors import (
-    ATTEMPTS,
+    MAX_ATTEMPTS,
     Executor,
     Serial,
     WorkerLost,
@@ -98,7 +98,7 @@ class Unreliable(Serial):
 
 def test_task_of_a_lost_worker_restarts_and_is_then_given_up() -> None:
     tasks = study(models=["tiny"], seeds=1).tasks()
-    losses = {tasks[0].key: ATTEMPTS - 1, tasks[1].key: ATTEMPTS}
+    losses = {tasks[0].key: MAX_ATTEMPTS - 1, tasks[1].key: MAX_ATTEMPTS}
     rows = {task.key: row for task, row in run_all(tasks, Unreliable(losses))}
     assert len(rows) == 3
     assert rows[tasks[0].key]["error"] == ""

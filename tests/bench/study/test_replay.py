@@ -142,7 +142,9 @@ def test_published_rows_name_no_machine_and_replay_anywhere(
     monkeypatch.setenv("NETS", str(tmp_path / "there"))
     published = tmp_path / "published"
     assert [replay.error for replay in validate(published, study=small)] == ["", ""]
-    assert all("which a row alone may not" in replay.error for replay in validate(published))
+    assert all(
+        "which a row may not name without a study" in replay.error for replay in validate(published)
+    )
     monkeypatch.setenv("NETS", "a password")
     errors = [replay.error for replay in validate(published, study=small)]
     assert all("NETS has to name a folder" in error for error in errors)

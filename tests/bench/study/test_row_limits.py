@@ -31,7 +31,7 @@ TASK = Task("heft", {}, "DevicePlacementSim-v0", {}, "tiny", "cpu+dgpu", 0, 5)
     ],
 )
 def test_a_row_may_name_no_file_and_no_endless_work(change: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match="which a row alone may not"):
+    with pytest.raises(UserError, match="which a row may not name without a study"):
         check_row_task(replace(TASK, **change))
 
 

@@ -15,8 +15,8 @@ from placement_gym.graph.families.problems import (
     ACCELERATORS,
     DRAWN,
     HELD_OUT,
-    LARGEST_SET,
     MAX_EDGES,
+    MAX_SET_SIZE,
     MAX_UNITS,
     MIN_UNITS,
     SEEDS,
@@ -78,7 +78,7 @@ def test_sizes_and_devices_stay_in_their_ranges_and_fill_them() -> None:
     assert MIN_UNITS <= min(sizes) < 40
     assert 250 < max(sizes) <= MAX_UNITS
     assert max(build_family(problem.model).n_edges for problem in draw_all()) <= MAX_EDGES
-    assert {len(problem.devices) for problem in draw_all()} <= set(range(1, LARGEST_SET + 1))
+    assert {len(problem.devices) for problem in draw_all()} <= set(range(1, MAX_SET_SIZE + 1))
     assert {2, 3, 4, 5} <= {len(problem.devices) for problem in draw_all()}
     kinds = {device.roofline for problem in draw_all() for device in problem.devices}
     assert set(ACCELERATORS) <= kinds | {""}

@@ -1,0 +1,157 @@
+"""The table of a comparison that fills while its runs go on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from rich.console import Console, ConsoleOptions, RenderResult
+
+from placement_gym.base.arrays import FloatArray
+from placement_gym.base.fitted_table import Column, FittedTable
+from placement_gym.bench.report.announcement import count_evaluations
+from placement_gym.bench.report.preview import Preview
+from placement_gym.bench.report.wording import describe_misfit, merge_equal_choices
+from placement_gym.bench.run.environment import BenchEnv
+from placement_gym.bench.run.rows import Json
+from placement_gym.bench.study.task import Task
+
+STRIP_WIDTH = 20
+"""Characters of a strip of samples."""
+DOTS = np.array(list(" \N{MIDDLE DOT}\N{BULLET}\N{BLACK CIRCLE}"))
+"""No sample, one, two or three, and more of them at one place of the strip."""
+BASE = "\N{BOX DRAWINGS LIGHT QUADRUPLE DASH VERTICAL}"
+"""The place of what speed-ups are relative to."""
+
+
+@dataclass
+class Line:
+    """The runs of an agent, of all seeds.
+
+    Attributes:
+        tasks: Its runs.
+        rows: Of those that have ended.
+        samples: Speed-ups of all evaluations that were feasible.
+        evaluations: Of the run that goes on.
+    """
+
+    tasks: list[Task] = field(default_factory=list)
+    rows: list[Json] = field(default_factory=list)
+    samples: list[float] = field(default_factory=list)
+    evaluations: int = 0
+
+    def describe_state(self, running: bool) -> str:
+        """Describe the progress of its runs; ``running`` if one is in progress."""
+        budget = count_evaluations(self.tasks[0])
+        done = sum(row["evaluations"] for row in self.rows) + min(self.evaluations, budget)
+        if running:
+            state = "searching" if self.evaluations < budget else "finalists"
+        elif len(self.rows) < len(self.tasks):
+            state = "waiting"
+        else:
+            error = next((row["error"] for row in self.rows if row["error"]), "")
+            if error:
+                return describe_misfit(error) or "failed"
+            state = "doubtful" if any(row["warning"] for row in self.rows) else "done"
+        return f"{state} {done}/{budget * len(self.tasks)}"
+
+
+class LiveTable:
+    """Agents as lines: state, best latency so far, speed-up, and a dot for each sample.
+
+    Args:
+        bench_env: Where the agents run.
+        tasks: All runs.
+        missing: Those of them that are done now, in their order.
+        labels: Of the agents, by the keys of tasks.
+        preview: Simulates what was found; None where nothing is simulated.
+    """
+
+    def __init__(
+        self,
+        bench_env: BenchEnv,
+        tasks: Sequence[Task],
+        missing: Sequence[Task],
+        labels: Mapping[str, str],
+        preview: Preview | None,
+    ) -> None:
+        self.base, self.labels, self.preview = bench_env.base, labels, preview
+        self.alone = bench_env.one_device_holds_the_model
+        self.waiting = [task.key for task in missing]
+        self.base_ms = np.nan
+        self.lines: dict[str, Line] = {}
+        for task in tasks:
+            self.lines.setdefault(labels[task.key], Line()).tasks.append(task)
+
+    def add_sample(self, speedup: float | None) -> None:
+        """Add an evaluation of the present run; see ``OnEvaluation``."""
+        line = self.lines[self.labels[self.waiting[0]]]
+        line.evaluations += 1
+        if speedup is not None:
+            best_single = self.base.best_speedups[0] if self.alone else 1.0
+            self.base_ms = self.base.reference.latency_ms / best_single
+            line.samples.append(speedup / best_single)
+
+    def add_row(self, row: Json) -> None:
+        """Add the result of a run that has ended, now or earlier."""
+        line = self.lines[self.labels[row["key"]]]
+        line.rows.append(row)
+        line.evaluations = 0
+        self.waiting = [key for key in self.waiting if key != row["key"]]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        samples = [1.0, *(sample for line in self.lines.values() for sample in line.samples)]
+        low, high = min(samples), max(samples)
+        base = "the best single device" if self.alone else "the reference device"
+        dots = f"each evaluation, from {low:.2f} to {high:.2f} x {base} ({BASE})"
+        table = FittedTable(
+            [
+                Column("agent", spare=1, text=True),
+                Column("state", spare=2, text=True, meaning="with evaluations done and allowed"),
+                Column("best ms"),
+                Column("speed-up"),
+                Column("simulated", spare=4, meaning="speed-up in the simulation"),
+                Column("samples", spare=3, text=True, whole=True, meaning=dots),
+            ]
+        )
+        # Another thread draws than adds: what it reads twice may have changed.
+        running = self.labels.get(next(iter(self.waiting), ""), "")
+        finished = [row for line in self.lines.values() for row in line.rows]
+        finished = [row | {"label": self.labels[row["key"]]} for row in finished]
+        names = {row["key"]: row["label"] for row in merge_equal_choices(finished)}
+        for label, line in self.lines.items():
+            keys = [row["key"] for row in line.rows]
+            if len(keys) == len(line.tasks) and not any(key in names for key in keys):
+                continue  # the line above has its name too
+            table.add_row(
+                names.get(keys[0], label) if keys else label,
+                line.describe_state(label == running),
+                *self.describe_best(line),
+                draw_strip(np.array(line.samples), low, high) if low < high else "",
+                style="bold" if label == running else "",
+            )
+        yield table
+
+    def describe_best(self, line: Line) -> tuple[str, str, str]:
+        """Latency, speed-up and simulated speed-up of the best finalist, or the best so far."""
+        feasible_rows = [row for row in line.rows if row["latency_ms"]]
+        if feasible_rows:
+            row = min(feasible_rows, key=lambda row: float(row["latency_ms"]))
+            ratio = row["speedup_vs_best_single" if self.alone else "speedup"]
+            simulated = f"{self.preview.find_ratio(row):.2f}" if self.preview else "-"
+            return f"{row['latency_ms']:.2f}", f"{ratio:.2f}", simulated
+        if line.samples:
+            best = max(line.samples)
+            return f"{self.base_ms / best:.2f}", f"{best:.2f}", "-"
+        return "-", "-", "-"
+
+
+def draw_strip(samples: FloatArray, low: float, high: float) -> str:
+    """Draw samples as dots on a scale; ``BASE`` is at 1."""
+    counts, edges = np.histogram(samples, STRIP_WIDTH, (low, high))
+    strip = DOTS[np.searchsorted([1, 2, 4], counts, side="right")]
+    index = min(int(np.searchsorted(edges, 1.0, side="right")) - 1, STRIP_WIDTH - 1)
+    if not counts[index]:
+        strip[index] = BASE
+    return "".join(strip)
