@@ -32,7 +32,7 @@ class Struct(structref.StructRefProxy):
     def __new__(cls, **fields: Any) -> Self:
         """Keep the fields for Python as well, for which reading one would be another kernel."""
         struct: Self = cls.pack(tuple(fields[name] for name in cls.__annotations__))
-        vars(struct).update(fields)
+        struct.__dict__.update(fields)
         return struct
 
 
