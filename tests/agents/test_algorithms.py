@@ -159,7 +159,7 @@ def test_masks_of_the_environment_hold_under_maskable_ppo(policy: type[Any]) -> 
 def test_unknown_multi_input_options_are_refused_with_the_known(
     policy: type[Any], option: str
 ) -> None:
-    with pytest.raises(UserError, match=rf"{policy.__name__} has no {option}: ") as refusal:
+    with pytest.raises(UserError, match=rf"{policy.__name__} has no option {option}") as refusal:
         PPO(policy, env_of(policy), policy_kwargs={option: [64]})
     for name in POLICIES[policy]:
         assert name in str(refusal.value)
