@@ -8,15 +8,15 @@ from statistics import median
 from typing import Any
 
 import gymnasium as gym
-import matplotlib as mpl
 import numpy as np
-from matplotlib.collections import LineCollection
+from episode import draw_episode
+from graphs import draw_edges, spread_layers
 from matplotlib.figure import Figure
 
 import placement_gym
 from placement_gym.bench.run.rows import load_rows
 from placement_gym.graph.layout import assign_layers
-from placement_gym.view.figures.style import COLOURS, CROSSING, WITHIN
+from placement_gym.view.figures.style import COLOURS
 
 FOLDER = Path(__file__).parent
 PAPER = FOLDER.parent / "results" / "paper" / "results.jsonl.xz"
@@ -25,11 +25,14 @@ MODEL, DEVICES = "inception", "hsdag-paper"
 CPU_MS = 12.8
 """Of Inception-V3 on the CPU of ``hsdag-paper``, which is calibrated to it."""
 
-mpl.rcParams |= {"svg.hashsalt": "placement_gym", "font.size": 9, "font.family": "DejaVu Sans"}
+WIDE, NARROW = 10.0, 4.6
+"""Widths in inches, for a page and for a telephone."""
 
 
 def save(figure: Figure, name: str) -> None:
-    figure.savefig(FOLDER / name, metadata={"Date": None}, facecolor="white")
+    """Save a picture under its name, its narrow form under NAME-narrow."""
+    form = "-narrow" if figure.get_figwidth() == NARROW else ""
+    figure.savefig(FOLDER / f"{name}{form}.svg", metadata={"Date": None}, facecolor="white")
 
 
 def load_latencies() -> dict[str, float]:
@@ -39,7 +42,7 @@ def load_latencies() -> dict[str, float]:
     return {label: median(r["latency_ms"] for r in rows if r["label"] == label) for label in labels}
 
 
-def draw_overview() -> None:
+def draw_overview(width: float) -> None:
     """README: the optimal placement of Inception-V3, and what other choices cost."""
     env = gym.make("DevicePlacementSim-v0", model=MODEL, devices=DEVICES)
     base: Any = placement_gym.placement_env(env)
@@ -52,11 +55,11 @@ def draw_overview() -> None:
     assignment = np.array(
         [base.problem.device_names.index(saved["placement"][unit]) for unit in placement]
     )
-    figure = Figure(figsize=(10, 4.4), layout="constrained")
+    figure = Figure(figsize=(width, 4.4), layout="constrained")
     graph, bars = figure.subplots(2, 1, height_ratios=[1.15, 1])
     draw_graph(graph, base.problem, assignment)
     draw_bars(bars, load_latencies())
-    save(figure, "overview.svg")
+    save(figure, "overview")
 
 
 def draw_graph(axes: Any, problem: Any, assignment: Any) -> None:
@@ -73,30 +76,6 @@ def draw_graph(axes: Any, problem: Any, assignment: Any) -> None:
                    loc="left", fontsize=10)  # fmt: skip
     axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=2)
     axes.set_axis_off()
-
-
-def spread_layers(layer: Any) -> Any:
-    """(n,) position among the units of the same layer, centred on zero."""
-    position = np.zeros(len(layer))
-    for number in np.unique(layer):
-        here = np.flatnonzero(layer == number)
-        position[here] = np.arange(len(here)) - (len(here) - 1) / 2
-    return position
-
-
-def draw_edges(edges: Any, across: Any, down: Any, assignment: Any) -> LineCollection:
-    """Lines to the next unit, and arcs past units in between; those that cross on top."""
-    edges = edges[:, np.argsort(assignment[edges[0]] != assignment[edges[1]], kind="stable")]
-    source, target = edges
-    steps = (across[target] - across[source])[:, None]
-    along = np.linspace(0.0, 1.0, 15)
-    sag = np.where(steps > 1, np.minimum(0.15 * steps, 0.6), 0.0)
-    x = across[source][:, None] + steps * along
-    y = down[source][:, None] + (down[target] - down[source])[:, None] * along
-    y -= 4.0 * sag * along * (1.0 - along)
-    crossing = assignment[source] != assignment[target]
-    colours = np.where(crossing, CROSSING, WITHIN).tolist()
-    return LineCollection(list(np.stack([x, y], axis=2)), colors=colours, linewidths=0.8, zorder=1)
 
 
 def draw_bars(axes: Any, latencies: dict[str, float]) -> None:
@@ -117,9 +96,9 @@ def draw_bars(axes: Any, latencies: dict[str, float]) -> None:
     axes.tick_params(left=False, bottom=False, labelbottom=False)
 
 
-def draw_schedules() -> None:
+def draw_schedules(width: float) -> None:
     """One placement of two branches: as HETERO runs it, and if devices overlapped."""
-    figure = Figure(figsize=(10, 3.2), layout="constrained")
+    figure = Figure(figsize=(width, 3.2), layout="constrained")
     both: Sequence[Any] = figure.subplots(2, 1, sharex=True)
     titles = {"serial": "as HETERO runs it: one submodel after another",
               "event": "if devices worked at the same time"}  # fmt: skip
@@ -142,19 +121,19 @@ def draw_schedules() -> None:
         axes.invert_yaxis()
         axes.spines[["top", "right"]].set_visible(False)
     both[1].set_xlabel("ms since the input arrived")
-    save(figure, "schedules.svg")
+    save(figure, "schedules")
 
 
-def draw_gap() -> None:
+def draw_gap(width: float) -> None:
     """Draw an optimum, and the gap that a bound leaves open."""
-    figure = Figure(figsize=(10, 2.9), layout="constrained")
+    figure = Figure(figsize=(width, 2.9), layout="constrained")
     proven, bounded = figure.subplots(2, 1)
     latencies = load_latencies()
     found = [latencies[name] for name in ("hsdag", "random-blocks", "prefix", "heft")]
     single = latencies["single-device"]
     draw_line(proven, "the optimum is proven", latencies["min-cut"], found, single, "optimum")
     draw_line(bounded, "only a bound is known (a sketch)", 9.2, found, single, "bound")
-    save(figure, "gap.svg")
+    save(figure, "gap")
 
 
 def draw_line(axes: Any, title: str, least: float, found: Any, single: float, name: str) -> None:
@@ -182,6 +161,8 @@ def draw_line(axes: Any, title: str, least: float, found: Any, single: float, na
 
 
 if __name__ == "__main__":
-    draw_overview()
-    draw_schedules()
-    draw_gap()
+    for width in (WIDE, NARROW):
+        draw_overview(width)
+        draw_schedules(width)
+        draw_gap(width)
+    draw_episode()
