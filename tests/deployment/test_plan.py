@@ -79,7 +79,7 @@ def test_a_split_is_the_plan_only_if_it_wins_beyond_its_noise(
 @pytest.mark.parametrize("doubtful", ["GPU alone", "milp"])
 def test_a_doubtful_measurement_decides_nothing_and_that_is_said(doubtful: str) -> None:
     measured = {"GPU alone": Measurement(10.0, 10.0), "milp": Measurement(8.0, 10.0)}
-    measured[doubtful] = replace(measured[doubtful], doubt="load average 9.0 on 2 cores")
+    measured[doubtful] = replace(measured[doubtful], warning="load average 9.0 on 2 cores")
     candidates = [Candidate("GPU alone", ALONE, 9.0), Candidate("milp", SPLIT, 8.0)]
     found = make_rows(candidates, measured, {})
     assert choose(found) == "GPU alone"
@@ -91,7 +91,7 @@ def test_a_doubtful_measurement_decides_nothing_and_that_is_said(doubtful: str) 
 def test_a_doubtful_split_does_not_hide_one_that_wins() -> None:
     candidates = [Candidate("GPU alone", ALONE, 9.0), Candidate("milp", SPLIT, 8.0),
                   Candidate("window", 1 - SPLIT, 8.0)]  # fmt: skip
-    lucky = Measurement(7.0, 10.0, doubt="the reference moved")
+    lucky = Measurement(7.0, 10.0, warning="the reference moved")
     measured = {"GPU alone": Measurement(10.0, 10.0), "milp": Measurement(8.0, 10.0)}
     found = make_rows(candidates, measured | {"window": lucky}, {})
     assert choose(found) == "milp"
@@ -232,7 +232,7 @@ def test_the_command_prints_the_table_and_the_verdict(
 ) -> None:
     rows = make_rows(
         [Candidate("CPU alone", ALONE, 9.0), Candidate("milp", SPLIT, 8.0)],
-        {"CPU alone": Measurement(10.0, 10.0, doubt="the reference moved")},
+        {"CPU alone": Measurement(10.0, 10.0, warning="the reference moved")},
         {"milp": "does not run: the device caught fire"},
     )
     document = {
@@ -279,7 +279,14 @@ def test_an_interrupted_plan_says_what_is_kept_and_how_to_go_on(
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     out = tmp_path / "out"
     with pytest.raises(KeyboardInterrupt) as interrupted:
-        plan("tiny", "cpu-testbed", "colocated", out=out, quiet=True, export=out / "deployed")
+        plan(
+            "tiny",
+            "cpu-testbed",
+            granularity="colocated",
+            out=out,
+            quiet=True,
+            export=out / "deployed",
+        )
     assert not out.exists()
     said = str(interrupted.value)
     if interrupted_in == "remeasure":

@@ -159,6 +159,7 @@ def test_32_tokens_on_two_devices_are_those_of_one() -> None:
 def test_placement_that_forgets_the_past_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     backend = decoder(scenario="chat-4-2")
     backend.check_reference()
+    assert backend.reference_outputs.separate is not None  # before the inputs change
     steps = [list(step) for step in backend.steps]
     steps[0][0] = 1 - steps[0][0]
     monkeypatch.setattr(backend, "steps", steps)
@@ -228,7 +229,9 @@ def test_environment_tells_the_phases() -> None:
 
 @pytest.mark.slow
 def test_plan_of_a_decoder_can_be_evaluated_and_compiled(tmp_path: Path) -> None:
-    document = plan("gpt", "cpu-testbed", "colocated", tmp_path, scenario="chat-4-2", quiet=True)
+    document = plan(
+        "gpt", "cpu-testbed", granularity="colocated", out=tmp_path, scenario="chat-4-2", quiet=True
+    )
     assert all(row["token_ms"] > 0 for row in document["rows"] if not row["error"])
     assert json.loads(Path(document["file"]).read_text())["scenario"] == "chat-4-2"
     again = evaluate_placement("gpt", document["file"])
