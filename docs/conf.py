@@ -57,7 +57,7 @@ def read_source(app: Sphinx, page: str, source: list[str]) -> None:
 
 
 def add_narrow_forms(app: Sphinx, page: nodes.document) -> None:
-    """Add the narrow form of each picture that has one, NAME-narrow; the style shows one of both."""
+    """Add the narrow form of pictures that have one, NAME-narrow; the style shows one."""
     folder = Path(app.env.doc2path(app.env.docname)).parent
     for picture in list(page.findall(nodes.image)):
         narrow = picture["uri"].replace(".svg", "-narrow.svg")

@@ -38,6 +38,7 @@ DOCS = ROOT / "docs"
 SAVED = ROOT / "tests" / "data" / "saved"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 GENERATOR = runpy.run_path(str(DOCS / "_scripts" / "gen_mds.py"))
+COMMANDS = runpy.run_path(str(DOCS / "_scripts" / "gen_commands.py"))
 GENERATED = dict(GENERATOR["generate_pages"]())
 """Text of the pages that come from docstrings and READMEs."""
 PAGES = {
@@ -177,6 +178,18 @@ def test_the_command_of_the_readme_prints_its_sample(folder: Path) -> None:
     assert not [line for line in sample.splitlines() if line.split() not in printed]
 
 
+SWALLOWED = re.compile(r"%|\+\+\+|\+ |\([^()]*\)=")
+"""Beginnings of lines that MyST takes for a comment, a break, a list and the name of a place."""
+
+
+def test_no_line_of_a_page_is_swallowed() -> None:
+    texts = {str(path): path.read_text() for path in sorted(DOCS.rglob("*.md"))} | GENERATED
+    for page, text in texts.items():
+        without_code = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+        lines = (line.lstrip() for line in without_code.splitlines())
+        assert not [line for line in lines if SWALLOWED.match(line)], page
+
+
 def first_cells(page: str) -> set[str]:
     """What stands between backticks in the first cells of the tables of a page."""
     rows = re.findall(r"^\|([^|]*)\|", PAGES[page], re.MULTILINE)
@@ -313,6 +326,17 @@ def test_site_code_is_copied_unclipped_and_pictures_turn_dark(tmp_path: Path) ->
         assert page.locator("button.copybtn").count() == 2
 
 
-def test_the_page_of_commands_names_every_command() -> None:
-    named = {word for cell in first_cells("reference/commands") for word in cell.split()}
-    assert not set(make_parser().commands) - named
+def test_the_page_of_commands_has_the_options_of_every_command() -> None:
+    filled = COMMANDS["fill_options"](PAGES["reference/commands"])
+    assert "{options}" not in filled
+    sections = dict(
+        re.findall(r"^## ([a-z -]+)\n(.*?)(?=^## |\Z)", filled, re.MULTILINE | re.DOTALL)
+    )
+    parser = make_parser()
+    bench = {f"bench {name}": one for name, one in parser.commands["bench"].commands.items()}
+    commands = {name: one for name, one in parser.commands.items() if name != "bench"} | bench
+    assert sections.keys() == commands.keys()
+    everywhere = {"-h", "--help", "--json", "-q", "--quiet", "-v", "--verbose"}
+    for name, command in commands.items():
+        for option in command._option_string_actions.keys() - everywhere:
+            assert re.search(rf"^\|.*`{re.escape(option)}[ `].*\|$", sections[name], re.MULTILINE)
