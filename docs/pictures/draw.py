@@ -55,10 +55,10 @@ def draw_overview(width: float) -> None:
     assignment = np.array(
         [base.problem.device_names.index(saved["placement"][unit]) for unit in placement]
     )
-    figure = Figure(figsize=(width, 4.4), layout="constrained")
+    figure = Figure(figsize=(width, 4.4 if width == WIDE else 6.0), layout="constrained")
     graph, bars = figure.subplots(2, 1, height_ratios=[1.15, 1])
     draw_graph(graph, base.problem, assignment)
-    draw_bars(bars, load_latencies())
+    draw_bars(bars, load_latencies(), names_above=width == NARROW)
     save(figure, "overview")
 
 
@@ -73,12 +73,12 @@ def draw_graph(axes: Any, problem: Any, assignment: Any) -> None:
         label = f"{name}: {here.sum()} units"
         axes.scatter(across[here], down[here], area[here], COLOURS[index], label=label, zorder=2)
     axes.set_title("Inception-V3 on a simulated CPU and GPU: the fastest placement",
-                   loc="left", fontsize=10)  # fmt: skip
-    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=2)
+                   loc="left", fontsize=10, wrap=True)  # fmt: skip
+    axes.legend(loc="upper right", bbox_to_anchor=(1.0, 0.0), frameon=False, ncols=2)
     axes.set_axis_off()
 
 
-def draw_bars(axes: Any, latencies: dict[str, float]) -> None:
+def draw_bars(axes: Any, latencies: dict[str, float], names_above: bool) -> None:
     shown = {
         "CPU alone": CPU_MS,
         "GPU alone": latencies["single-device"],
@@ -88,8 +88,13 @@ def draw_bars(axes: Any, latencies: dict[str, float]) -> None:
         "optimum, proven by a minimum cut": latencies["min-cut"],
     }
     colours = [BLUE, RED, GREY, GREY, GREY, GREEN]
-    bars = axes.barh(list(shown), list(shown.values()), color=colours, height=0.7)
+    height = 0.45 if names_above else 0.7
+    bars = axes.barh(list(shown), list(shown.values()), color=colours, height=height)
     axes.bar_label(bars, [f"{value:.2f} ms" for value in shown.values()], padding=4)
+    if names_above:
+        for index, name in enumerate(shown):
+            axes.text(0, index - 0.28, name, va="bottom")
+        axes.set_yticks([])
     axes.invert_yaxis()
     axes.set_xlim(0, 15)
     axes.spines[["top", "right", "bottom"]].set_visible(False)
