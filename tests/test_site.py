@@ -139,7 +139,10 @@ def commands(page: str) -> list[list[str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["tutorial/first_agent", "tutorial/first_study", "your_own_agent"])
+@pytest.mark.parametrize(
+    "page",
+    ["tutorial/first_agent", "tutorial/first_study", "your_own_agent", "how_to/graph_network"],
+)
 def test_the_commands_of_a_page_run(page: str, folder: Path) -> None:
     save_files(page, folder)
     for command in commands(page):
@@ -291,6 +294,13 @@ def test_a_page_of_the_api_begins_with_what_to_use_for_what(page: Path) -> None:
         assert "{py:" in begin
 
 
+def test_pictures_have_narrow_forms_and_the_episode_is_small() -> None:
+    names = {path.stem for path in (DOCS / "pictures").glob("*.svg")}
+    wide = {name for name in names if not name.endswith("-narrow")}
+    assert names == wide | {f"{name}-narrow" for name in wide}
+    assert 10_000 < (DOCS / "pictures" / "episode.gif").stat().st_size < 300_000
+
+
 def test_results_index_shows_numbers_of_the_study_and_pictures() -> None:
     results = DOCS / "results"
     shown, _, _ = (results / "index.md").read_text().partition("## All pages")
@@ -322,8 +332,11 @@ def test_site_code_is_copied_unclipped_and_pictures_turn_dark(tmp_path: Path) ->
         )
         assert filters
         assert all(one.startswith("invert") for one in filters)
+        page.goto((tmp_path / "results/board/board.html").as_uri())
+        wider = "all => all.filter(one => one.scrollWidth > one.clientWidth).length"
+        assert page.eval_on_selector_all(".table-wrapper", wider) == 0
         page.goto((tmp_path / "index.html").as_uri())
-        assert page.locator("button.copybtn").count() == 2
+        assert page.locator("button.copybtn").count() == 3
 
 
 def test_the_page_of_commands_has_the_options_of_every_command() -> None:

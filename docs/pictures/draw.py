@@ -146,10 +146,10 @@ def draw_line(axes: Any, title: str, least: float, found: Any, single: float, na
     axes.set_xlim(8.4, 13.2)
     axes.set_ylim(-1.0, 1.6)
     axes.axvspan(8.4, least, color="#dddddd", linewidth=0)
-    axes.text(8.45, 0.0, "no placement\nis here", va="center", fontsize=8)
+    axes.text(8.45, 0.0, "no\nplacement\nis here", va="center", fontsize=8)
     if name == "bound":
         axes.axvspan(least, best, color=GREEN, alpha=0.2, linewidth=0)
-        axes.text((least + best) / 2, 1.15, "nobody knows", ha="center", fontsize=8)
+        axes.text((least + best) / 2, 1.15, "unknown", ha="center", fontsize=8)
     axes.axvline(least, color="black", linewidth=1.5)
     axes.text(least, 1.15, f"{name} ", ha="right", fontsize=8)
     axes.scatter(found, [0] * len(found), 50, GREEN, zorder=2)
@@ -158,7 +158,7 @@ def draw_line(axes: Any, title: str, least: float, found: Any, single: float, na
     axes.text(best + 0.06, 0.45, "placements of agents", fontsize=8)
     if name == "bound":
         axes.annotate("", (best, -0.5), (least, -0.5), arrowprops={"arrowstyle": "<->"})
-        axes.text((least + best) / 2, -0.4, "gap of the best", ha="center", va="bottom", fontsize=8)
+        axes.text((least + best) / 2, -0.4, "gap", ha="center", va="bottom", fontsize=8)
     axes.set_title(title, loc="left", fontsize=9)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.set_yticks([])
