@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -53,7 +53,7 @@ class SameStepVectorEnv(VectorEnv[ObsType, ActType, NDArray[Any]]):
         """Values of all environments, each key with its mask."""
         return values | {f"_{key}": np.ones(self.num_envs, dtype=np.bool_) for key in values}
 
-    def report_ends(self, observations: Sequence[Any], info: Info) -> Info:
+    def report_ends(self, observations: Iterable[Any], info: Info) -> Info:
         """What the info of a new episode has of the one that has ended.
 
         Args:

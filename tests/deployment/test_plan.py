@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
 from collections.abc import Callable, Sequence
@@ -307,6 +308,15 @@ def test_unwritable_output_folder_is_found_before_building(
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="cannot write results into"):
         tool("tiny", "cpu-testbed", out=tmp_path / "file" / "folder")
+
+
+@pytest.mark.parametrize("tool", [plan, fidelity])
+def test_keywords_are_flat_and_a_wrong_one_names_the_nearest(tool: Callable[..., Any]) -> None:
+    assert {"granularity", "shapes", "tolerance"} <= set(inspect.signature(tool).parameters)
+    with pytest.raises(TypeError, match="did you mean 'granularity'"):
+        tool("tiny", "cpu-testbed", granularty="op")
+    with pytest.raises(TypeError, match="positional"):
+        tool("tiny", "cpu-testbed", "op")
 
 
 def test_one_device_is_refused_before_anything_is_built(
