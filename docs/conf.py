@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from docutils import nodes
 from sphinx.application import Sphinx
 
 DOCS = Path(__file__).parent
@@ -55,6 +56,17 @@ def read_source(app: Sphinx, page: str, source: list[str]) -> None:
     source[0] = gen_mds.lead_links(text, Path(app.env.doc2path(page)), page)
 
 
+def add_narrow_forms(app: Sphinx, page: nodes.document) -> None:
+    """Add the narrow form of pictures that have one, NAME-narrow; the style shows one."""
+    folder = Path(app.env.doc2path(app.env.docname)).parent
+    for picture in list(page.findall(nodes.image)):
+        narrow = picture["uri"].replace(".svg", "-narrow.svg")
+        if narrow != picture["uri"] and (folder / narrow).exists():
+            form = nodes.image(uri=narrow, alt=picture["alt"], classes=["narrow"])
+            picture["classes"].append("wide")
+            picture.parent.insert(picture.parent.index(picture) + 1, form)
+
+
 def leave_out_manual(
     app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
 ) -> None:
@@ -81,5 +93,6 @@ def write_gallery(app: Sphinx, error: Exception | None) -> None:
 
 def setup(app: Sphinx) -> None:
     app.connect("source-read", read_source)
+    app.connect("doctree-read", add_narrow_forms, priority=100)  # before pictures are collected
     app.connect("autodoc-process-docstring", leave_out_manual, priority=100)
     app.connect("build-finished", write_gallery)

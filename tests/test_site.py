@@ -38,6 +38,7 @@ DOCS = ROOT / "docs"
 SAVED = ROOT / "tests" / "data" / "saved"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 GENERATOR = runpy.run_path(str(DOCS / "_scripts" / "gen_mds.py"))
+COMMANDS = runpy.run_path(str(DOCS / "_scripts" / "gen_commands.py"))
 GENERATED = dict(GENERATOR["generate_pages"]())
 """Text of the pages that come from docstrings and READMEs."""
 PAGES = {
@@ -138,7 +139,10 @@ def commands(page: str) -> list[list[str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["tutorial/first_agent", "tutorial/first_study", "your_own_agent"])
+@pytest.mark.parametrize(
+    "page",
+    ["tutorial/first_agent", "tutorial/first_study", "your_own_agent", "how_to/graph_network"],
+)
 def test_the_commands_of_a_page_run(page: str, folder: Path) -> None:
     save_files(page, folder)
     for command in commands(page):
@@ -175,6 +179,18 @@ def test_the_command_of_the_readme_prints_its_sample(folder: Path) -> None:
     )
     printed = [line.split() for line in done.stdout.splitlines()]
     assert not [line for line in sample.splitlines() if line.split() not in printed]
+
+
+SWALLOWED = re.compile(r"%|\+\+\+|\+ |\([^()]*\)=")
+"""Beginnings of lines that MyST takes for a comment, a break, a list and the name of a place."""
+
+
+def test_no_line_of_a_page_is_swallowed() -> None:
+    texts = {str(path): path.read_text() for path in sorted(DOCS.rglob("*.md"))} | GENERATED
+    for page, text in texts.items():
+        without_code = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+        lines = (line.lstrip() for line in without_code.splitlines())
+        assert not [line for line in lines if SWALLOWED.match(line)], page
 
 
 def first_cells(page: str) -> set[str]:
@@ -278,6 +294,13 @@ def test_a_page_of_the_api_begins_with_what_to_use_for_what(page: Path) -> None:
         assert "{py:" in begin
 
 
+def test_pictures_have_narrow_forms_and_the_episode_is_small() -> None:
+    names = {path.stem for path in (DOCS / "pictures").glob("*.svg")}
+    wide = {name for name in names if not name.endswith("-narrow")}
+    assert names == wide | {f"{name}-narrow" for name in wide}
+    assert 10_000 < (DOCS / "pictures" / "episode.gif").stat().st_size < 300_000
+
+
 def test_results_index_shows_numbers_of_the_study_and_pictures() -> None:
     results = DOCS / "results"
     shown, _, _ = (results / "index.md").read_text().partition("## All pages")
@@ -309,10 +332,24 @@ def test_site_code_is_copied_unclipped_and_pictures_turn_dark(tmp_path: Path) ->
         )
         assert filters
         assert all(one.startswith("invert") for one in filters)
+        page.goto((tmp_path / "results/board/board.html").as_uri())
+        wider = "all => all.filter(one => one.scrollWidth > one.clientWidth).length"
+        assert page.eval_on_selector_all(".table-wrapper", wider) == 0
         page.goto((tmp_path / "index.html").as_uri())
-        assert page.locator("button.copybtn").count() == 2
+        assert page.locator("button.copybtn").count() == 3
 
 
-def test_the_page_of_commands_names_every_command() -> None:
-    named = {word for cell in first_cells("reference/commands") for word in cell.split()}
-    assert not set(make_parser().commands) - named
+def test_the_page_of_commands_has_the_options_of_every_command() -> None:
+    filled = COMMANDS["fill_options"](PAGES["reference/commands"])
+    assert "{options}" not in filled
+    sections = dict(
+        re.findall(r"^## ([a-z -]+)\n(.*?)(?=^## |\Z)", filled, re.MULTILINE | re.DOTALL)
+    )
+    parser = make_parser()
+    bench = {f"bench {name}": one for name, one in parser.commands["bench"].commands.items()}
+    commands = {name: one for name, one in parser.commands.items() if name != "bench"} | bench
+    assert sections.keys() == commands.keys()
+    everywhere = {"-h", "--help", "--json", "-q", "--quiet", "-v", "--verbose"}
+    for name, command in commands.items():
+        for option in command._option_string_actions.keys() - everywhere:
+            assert re.search(rf"^\|.*`{re.escape(option)}[ `].*\|$", sections[name], re.MULTILINE)

@@ -61,5 +61,6 @@ def name_option(action: argparse.Action) -> str:
 
 
 def state_meaning(action: argparse.Action) -> str:
-    """State what an option means, as its help does, in a cell of a table."""
-    return ((action.help or "") % vars(action)).replace("|", r"\|")
+    """State what an option means, as its help does, in a cell of a table; examples as code."""
+    meaning = (action.help or "") % vars(action)
+    return re.sub(r'"([^"]+)"', r"`\1`", meaning).replace("|", r"\|")

@@ -8,15 +8,15 @@ from statistics import median
 from typing import Any
 
 import gymnasium as gym
-import matplotlib as mpl
 import numpy as np
-from matplotlib.collections import LineCollection
+from episode import draw_episode
+from graphs import draw_edges, spread_layers
 from matplotlib.figure import Figure
 
 import placement_gym
 from placement_gym.bench.run.rows import load_rows
 from placement_gym.graph.layout import assign_layers
-from placement_gym.view.figures.style import COLOURS, CROSSING, WITHIN
+from placement_gym.view.figures.style import COLOURS
 
 FOLDER = Path(__file__).parent
 PAPER = FOLDER.parent / "results" / "paper" / "results.jsonl.xz"
@@ -25,11 +25,14 @@ MODEL, DEVICES = "inception", "hsdag-paper"
 CPU_MS = 12.8
 """Of Inception-V3 on the CPU of ``hsdag-paper``, which is calibrated to it."""
 
-mpl.rcParams |= {"svg.hashsalt": "placement_gym", "font.size": 9, "font.family": "DejaVu Sans"}
+WIDE, NARROW = 10.0, 4.6
+"""Widths in inches, for a page and for a telephone."""
 
 
 def save(figure: Figure, name: str) -> None:
-    figure.savefig(FOLDER / name, metadata={"Date": None}, facecolor="white")
+    """Save a picture under its name, its narrow form under NAME-narrow."""
+    form = "-narrow" if figure.get_figwidth() == NARROW else ""
+    figure.savefig(FOLDER / f"{name}{form}.svg", metadata={"Date": None}, facecolor="white")
 
 
 def load_latencies() -> dict[str, float]:
@@ -39,7 +42,7 @@ def load_latencies() -> dict[str, float]:
     return {label: median(r["latency_ms"] for r in rows if r["label"] == label) for label in labels}
 
 
-def draw_overview() -> None:
+def draw_overview(width: float) -> None:
     """README: the optimal placement of Inception-V3, and what other choices cost."""
     env = gym.make("DevicePlacementSim-v0", model=MODEL, devices=DEVICES)
     base: Any = placement_gym.placement_env(env)
@@ -52,11 +55,11 @@ def draw_overview() -> None:
     assignment = np.array(
         [base.problem.device_names.index(saved["placement"][unit]) for unit in placement]
     )
-    figure = Figure(figsize=(10, 4.4), layout="constrained")
+    figure = Figure(figsize=(width, 4.4 if width == WIDE else 6.0), layout="constrained")
     graph, bars = figure.subplots(2, 1, height_ratios=[1.15, 1])
     draw_graph(graph, base.problem, assignment)
-    draw_bars(bars, load_latencies())
-    save(figure, "overview.svg")
+    draw_bars(bars, load_latencies(), names_above=width == NARROW)
+    save(figure, "overview")
 
 
 def draw_graph(axes: Any, problem: Any, assignment: Any) -> None:
@@ -70,36 +73,12 @@ def draw_graph(axes: Any, problem: Any, assignment: Any) -> None:
         label = f"{name}: {here.sum()} units"
         axes.scatter(across[here], down[here], area[here], COLOURS[index], label=label, zorder=2)
     axes.set_title("Inception-V3 on a simulated CPU and GPU: the fastest placement",
-                   loc="left", fontsize=10)  # fmt: skip
-    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=2)
+                   loc="left", fontsize=10, wrap=True)  # fmt: skip
+    axes.legend(loc="upper right", bbox_to_anchor=(1.0, 0.0), frameon=False, ncols=2)
     axes.set_axis_off()
 
 
-def spread_layers(layer: Any) -> Any:
-    """(n,) position among the units of the same layer, centred on zero."""
-    position = np.zeros(len(layer))
-    for number in np.unique(layer):
-        here = np.flatnonzero(layer == number)
-        position[here] = np.arange(len(here)) - (len(here) - 1) / 2
-    return position
-
-
-def draw_edges(edges: Any, across: Any, down: Any, assignment: Any) -> LineCollection:
-    """Lines to the next unit, and arcs past units in between; those that cross on top."""
-    edges = edges[:, np.argsort(assignment[edges[0]] != assignment[edges[1]], kind="stable")]
-    source, target = edges
-    steps = (across[target] - across[source])[:, None]
-    along = np.linspace(0.0, 1.0, 15)
-    sag = np.where(steps > 1, np.minimum(0.15 * steps, 0.6), 0.0)
-    x = across[source][:, None] + steps * along
-    y = down[source][:, None] + (down[target] - down[source])[:, None] * along
-    y -= 4.0 * sag * along * (1.0 - along)
-    crossing = assignment[source] != assignment[target]
-    colours = np.where(crossing, CROSSING, WITHIN).tolist()
-    return LineCollection(list(np.stack([x, y], axis=2)), colors=colours, linewidths=0.8, zorder=1)
-
-
-def draw_bars(axes: Any, latencies: dict[str, float]) -> None:
+def draw_bars(axes: Any, latencies: dict[str, float], names_above: bool) -> None:
     shown = {
         "CPU alone": CPU_MS,
         "GPU alone": latencies["single-device"],
@@ -109,17 +88,22 @@ def draw_bars(axes: Any, latencies: dict[str, float]) -> None:
         "optimum, proven by a minimum cut": latencies["min-cut"],
     }
     colours = [BLUE, RED, GREY, GREY, GREY, GREEN]
-    bars = axes.barh(list(shown), list(shown.values()), color=colours, height=0.7)
+    height = 0.45 if names_above else 0.7
+    bars = axes.barh(list(shown), list(shown.values()), color=colours, height=height)
     axes.bar_label(bars, [f"{value:.2f} ms" for value in shown.values()], padding=4)
+    if names_above:
+        for index, name in enumerate(shown):
+            axes.text(0, index - 0.28, name, va="bottom")
+        axes.set_yticks([])
     axes.invert_yaxis()
     axes.set_xlim(0, 15)
     axes.spines[["top", "right", "bottom"]].set_visible(False)
     axes.tick_params(left=False, bottom=False, labelbottom=False)
 
 
-def draw_schedules() -> None:
+def draw_schedules(width: float) -> None:
     """One placement of two branches: as HETERO runs it, and if devices overlapped."""
-    figure = Figure(figsize=(10, 3.2), layout="constrained")
+    figure = Figure(figsize=(width, 3.2), layout="constrained")
     both: Sequence[Any] = figure.subplots(2, 1, sharex=True)
     titles = {"serial": "as HETERO runs it: one submodel after another",
               "event": "if devices worked at the same time"}  # fmt: skip
@@ -142,19 +126,19 @@ def draw_schedules() -> None:
         axes.invert_yaxis()
         axes.spines[["top", "right"]].set_visible(False)
     both[1].set_xlabel("ms since the input arrived")
-    save(figure, "schedules.svg")
+    save(figure, "schedules")
 
 
-def draw_gap() -> None:
+def draw_gap(width: float) -> None:
     """Draw an optimum, and the gap that a bound leaves open."""
-    figure = Figure(figsize=(10, 2.9), layout="constrained")
+    figure = Figure(figsize=(width, 2.9), layout="constrained")
     proven, bounded = figure.subplots(2, 1)
     latencies = load_latencies()
     found = [latencies[name] for name in ("hsdag", "random-blocks", "prefix", "heft")]
     single = latencies["single-device"]
     draw_line(proven, "the optimum is proven", latencies["min-cut"], found, single, "optimum")
     draw_line(bounded, "only a bound is known (a sketch)", 9.2, found, single, "bound")
-    save(figure, "gap.svg")
+    save(figure, "gap")
 
 
 def draw_line(axes: Any, title: str, least: float, found: Any, single: float, name: str) -> None:
@@ -162,10 +146,10 @@ def draw_line(axes: Any, title: str, least: float, found: Any, single: float, na
     axes.set_xlim(8.4, 13.2)
     axes.set_ylim(-1.0, 1.6)
     axes.axvspan(8.4, least, color="#dddddd", linewidth=0)
-    axes.text(8.45, 0.0, "no placement\nis here", va="center", fontsize=8)
+    axes.text(8.45, 0.0, "no\nplacement\nis here", va="center", fontsize=8)
     if name == "bound":
         axes.axvspan(least, best, color=GREEN, alpha=0.2, linewidth=0)
-        axes.text((least + best) / 2, 1.15, "nobody knows", ha="center", fontsize=8)
+        axes.text((least + best) / 2, 1.15, "unknown", ha="center", fontsize=8)
     axes.axvline(least, color="black", linewidth=1.5)
     axes.text(least, 1.15, f"{name} ", ha="right", fontsize=8)
     axes.scatter(found, [0] * len(found), 50, GREEN, zorder=2)
@@ -174,7 +158,7 @@ def draw_line(axes: Any, title: str, least: float, found: Any, single: float, na
     axes.text(best + 0.06, 0.45, "placements of agents", fontsize=8)
     if name == "bound":
         axes.annotate("", (best, -0.5), (least, -0.5), arrowprops={"arrowstyle": "<->"})
-        axes.text((least + best) / 2, -0.4, "gap of the best", ha="center", va="bottom", fontsize=8)
+        axes.text((least + best) / 2, -0.4, "gap", ha="center", va="bottom", fontsize=8)
     axes.set_title(title, loc="left", fontsize=9)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.set_yticks([])
@@ -182,6 +166,8 @@ def draw_line(axes: Any, title: str, least: float, found: Any, single: float, na
 
 
 if __name__ == "__main__":
-    draw_overview()
-    draw_schedules()
-    draw_gap()
+    for width in (WIDE, NARROW):
+        draw_overview(width)
+        draw_schedules(width)
+        draw_gap(width)
+    draw_episode()

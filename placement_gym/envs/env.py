@@ -125,6 +125,11 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     The episode terminates after `horizon` placements. An infeasible placement does not end it.
     It is never truncated, unless `gym.make` is given `max_episode_steps`.
 
+    An episode of `DevicePlacementPerUnitSim-v0`, which places one unit a step, with the actions of
+    a minimum cut:
+
+    ![Units of Inception-V3 are placed, and its latency falls](../../docs/pictures/episode.gif)
+
     ## Information
     `reset` and `step` return the same keys.
 

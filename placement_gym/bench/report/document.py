@@ -21,6 +21,8 @@ from placement_gym.view.page import fill_in, hash_source, read
 
 VARIABLES = {GROUND: "ground", CROSSING: "ink", WITHIN: "faint", COLOURS[7]: "ink"}
 """Colours that follow the page's theme, by the name of its variable."""
+NUMBER = re.compile(r"[-≤±]? ?\.?\d")
+"""How a cell begins that is aligned to the right, with its column."""
 METADATA = re.compile(r"<metadata>.*?</metadata>", re.DOTALL)
 ID = re.compile(r'(<[^<>]*\s)id="')
 REFERENCE = re.compile(r'(url\(#|href="#)')
@@ -106,11 +108,12 @@ class Table:
         return cls(columns, [[line.get(name, "") for name in columns] for line in lines])
 
     def markdown(self, folder: Path) -> str:
-        sides = " --- |" + " ---: |" * (len(self.columns) - 1)
         first, *rows = (
             [self.cell(cell, folder) for cell in row] for row in (self.columns, *self.rows)
         )
-        lines = [f"| {' | '.join(first)} |", f"|{sides}"]
+        numbers = [any(map(NUMBER.match, column[1:])) for column in zip(first, *rows, strict=True)]
+        sides = [" ---: |" if number else " --- |" for number in [False, *numbers[1:]]]
+        lines = [f"| {' | '.join(first)} |", f"|{''.join(sides)}"]
         lines += [f"| {' | '.join(cell or ' ' for cell in row)} |" for row in rows]
         return "\n".join(lines)
 

@@ -1,9 +1,10 @@
-"""Pictures within a page: text of labels stays text, whatever it is."""
+"""Pictures and tables of a page: text of labels stays text, numbers are aligned."""
 
 from __future__ import annotations
 
 import re
 from io import BytesIO
+from pathlib import Path
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
@@ -13,6 +14,7 @@ from placement_gym.base.texts import escape_figure_text
 from placement_gym.bench.report.document import (
     Heading,
     Picture,
+    Table,
     Text,
     make_inline,
     render_page,
@@ -61,3 +63,8 @@ def test_labels_of_agents_become_neither_markup_nor_script() -> None:
 def test_the_script_writes_no_markup() -> None:
     script = read("report.js", "placement_gym.bench.report")
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", script)
+
+
+def test_columns_of_numbers_alone_are_aligned_to_the_right(tmp_path: Path) -> None:
+    lines = [{"agent": "a", "score": ".5", "found by": "heft"}, {"agent": "b", "score": "optimal"}]
+    assert Table.of(lines).markdown(tmp_path).splitlines()[1] == "| --- | ---: | --- |"
