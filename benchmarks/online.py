@@ -1,10 +1,10 @@
 """Requests under load: rules and learned policies on the same traces.
 
     python benchmarks/online.py --folder FOLDER --rows rows.jsonl    # trains what has no file yet
-    python benchmarks/online.py --rows docs/results/online-rows.jsonl.gz --tables
+    python benchmarks/online.py --rows docs/results/online-rows.jsonl --tables
 
-Policies are trained on the traces of ``train``; ``--trace validation`` chooses settings. The budget
-of a training is its requests.
+A budget is the requests of a training, on traces of ``train``; ``--trace validation`` chooses
+settings. The folder keeps policies, and the plans: ``plans.json`` may be of other models.
 """
 
 from __future__ import annotations
@@ -34,10 +34,15 @@ from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 
 from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import unknown_name
+from placement_gym.base.progress import progress_bar, show_step
+from placement_gym.bench.run.provenance import git_commit, host
+from placement_gym.envs.online.choosers import make_chooser
 from placement_gym.envs.online.env import OnlineEnv
 from placement_gym.envs.online.plans import PlanTable, propose_plans
 from placement_gym.envs.online.rules import RULES, Rollouts, make_rule
 from placement_gym.envs.online.vector import OnlineVectorEnv
+from placement_gym.version import VERSION
 
 MODELS = ["resnet", "inception", "vit", "mobilenet"]
 DEVICES = [
@@ -45,8 +50,9 @@ DEVICES = [
     {"name": "GPU", "roofline": "iGPU", "weight_share": 0.6},
     {"name": "NPU", "precision": "f16", "weight_share": 0.45},
 ]
-RATES = (0.6, 0.8, 1.0, 1.4)
 N_ENVS = 128
+DECISIONS = 1000
+"""Decisions of which the time is taken."""
 PPO_SETTINGS: dict[str, Any] = {
     "n_steps": 16,
     "batch_size": 512,
@@ -58,7 +64,6 @@ PPO_SETTINGS: dict[str, Any] = {
 }
 LEARNERS: dict[str, Callable[..., Any]] = {
     "PPO": partial(PPO, "MlpPolicy", **PPO_SETTINGS),
-    "PPO-hidden": partial(PPO, "MlpPolicy", **PPO_SETTINGS),
     "A2C": partial(A2C, "MlpPolicy", n_steps=8, gamma=0.97, gae_lambda=0.9, ent_coef=0.002),
     "DQN": partial(
         DQN,
@@ -76,7 +81,6 @@ LEARNERS: dict[str, Callable[..., Any]] = {
         RecurrentPPO, "MlpLstmPolicy", **PPO_SETTINGS, policy_kwargs={"lstm_hidden_size": 64}
     ),
 }
-HIDDEN = "PPO-hidden"
 
 
 class OnlineVecEnv(VecEnv):
@@ -126,10 +130,11 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--rows", type=Path, required=True, help="rows, added to and read")
     parser.add_argument("--folder", type=Path, default=Path(), help="of policies (%(default)s)")
-    parser.add_argument("--policies", default="rules", help="names, or rules (%(default)s)")
-    parser.add_argument("--rates", default="0.6,0.8,1.0", help="rates (%(default)s)")
+    parser.add_argument("--policies", default=",".join(RULES), help="names (%(default)s)")
+    parser.add_argument("--rates", default="0.6,0.8,1.0,1.4", help="rates (%(default)s)")
     parser.add_argument("--seeds", default="0", help="of trainings (%(default)s)")
     parser.add_argument("--requests", type=int, default=200_000, help="budget (%(default)s)")
+    parser.add_argument("--hidden", action="store_true", help="hide other programs")
     parser.add_argument("--trace", default="test", help="test or validation (%(default)s)")
     parser.add_argument("--traces", type=int, default=50, help="how many (%(default)s)")
     parser.add_argument("--tables", action="store_true", help="print tables of the rows alone")
@@ -139,49 +144,65 @@ def main() -> None:
 
 
 def run(options: argparse.Namespace) -> list[Row]:
-    """Train the policies that have no file, and play what has no row; returns all rows."""
-    table = options.folder / "plans.json"
-    if not table.exists():
-        propose_plans(MODELS, DEVICES).save(table)
-    names = options.policies.split(",")
-    learners = [name for name in names if name in LEARNERS]
-    rules = list(RULES) if "rules" in names else [name for name in names if name in RULES]
-    rates = [float(rate) for rate in options.rates.split(",")]
-    seeds = [int(seed) for seed in options.seeds.split(",")]
-    play = partial(play_one, options, PlanTable.load(table))
-    shared = {"trace": [options.trace], "rate": rates}
-    run_missing(options.rows, combine(policy=rules, seed=[0], requests=[0], **shared), play)
-    trained = combine(policy=learners, seed=seeds, requests=[options.requests], **shared)
-    return run_missing(options.rows, trained, play)
+    """Play, with every policy, what has no row yet; returns all rows."""
+    file = options.folder / "plans.json"
+    if not file.exists():
+        propose_plans(MODELS, DEVICES).save(file)
+    names, seeds = options.policies.split(","), [int(seed) for seed in options.seeds.split(",")]
+    unknown = [name for name in names if name not in {**RULES, **LEARNERS}]
+    if unknown:
+        raise unknown_name("a policy", unknown[0], {**RULES, **LEARNERS})
+    jobs = [
+        job
+        for name in names
+        for job in combine(
+            trace=[options.trace],
+            rate=[float(rate) for rate in options.rates.split(",")],
+            policy=[name],
+            hidden=[options.hidden],
+            requests=[options.requests if name in LEARNERS else 0],
+            seed=seeds if name in LEARNERS else [0],
+        )
+    ]
+    with progress_bar(None, "", quiet=False):
+        return run_missing(options.rows, jobs, partial(play_one, options, PlanTable.load(file)))
 
 
 def play_one(
-    options: argparse.Namespace, plans: PlanTable, policy: str, seed: int, rate: float, **_: Any
+    options: argparse.Namespace,
+    plans: PlanTable,
+    policy: str,
+    seed: int,
+    rate: float,
+    hidden: bool,
+    **_: Any,
 ) -> Row:
     """Train a policy unless it has a file, and play the traces."""
-    kwargs = {"plans": plans, "rate": rate, "observe_load": policy != HIDDEN}
-    spent_s = 0.0
-    if policy in RULES:
-        # A static rule is chosen on validation traces, whatever it plays.
-        found: Any = make_rule(policy, OnlineEnv(**kwargs, trace="validation"))
+    show_step(f"{policy} with seed {seed} at {rate}")
+    kwargs = {"plans": plans, "rate": rate, "observe_load": not hidden}
+    if policy in LEARNERS:
+        name = f"{policy}{'-hidden' * hidden}-{rate}-{seed}-{options.requests}.zip"
+        found, spent_s = train(policy, seed, options.requests, options.folder / name, kwargs)
     else:
-        found, spent_s = train(options, policy, seed, kwargs)
-    return {"train_cpu_s": spent_s} | evaluate(found, options.trace, options.traces, kwargs)
+        # A static rule is chosen on validation traces, whatever it plays.
+        found, spent_s = make_rule(policy, OnlineEnv(**kwargs, trace="validation")), 0.0
+    return (
+        {"train_cpu_s": spent_s}
+        | evaluate(found, options.trace, options.traces, kwargs)
+        | {"version": VERSION, "git": git_commit(), "host": host()}
+    )
 
 
 def train(
-    options: argparse.Namespace, policy: str, seed: int, kwargs: dict[str, Any]
-) -> tuple[Any, float]:
-    """The trained policy, and the CPU seconds that it took; zero if it had a file."""
-    name = policy.replace(", ", "-").replace(" ", "-")
-    file = options.folder / f"{name}-{kwargs['rate']}-{seed}-{options.requests}.zip"
+    policy: str, seed: int, requests: int, file: Path, kwargs: dict[str, Any]
+) -> tuple[Any, float | None]:
+    """The trained policy, and the CPU seconds that it took; None if it had a file."""
     make = LEARNERS[policy]
     if file.exists():
-        return make.func.load(file), 0.0
+        return make.func.load(file, device="cpu"), None
     began_s = process_time()
     envs = OnlineVecEnv(OnlineVectorEnv(N_ENVS, **kwargs))
-    model = make(env=envs, seed=seed, device="cpu")
-    model.learn(options.requests)
+    model = make(env=envs, seed=seed, device="cpu").learn(requests)
     model.save(file)
     return model, round(process_time() - began_s, 1)
 
@@ -192,19 +213,16 @@ def evaluate(policy: Any, trace: str, n_traces: int, kwargs: dict[str, Any]) -> 
         return play_apart(trace, n_traces, kwargs)
     envs = OnlineVectorEnv(n_traces, **kwargs, trace=trace)
     seen, _ = envs.reset(options={"trace": 0})
-    state, start, steps = None, np.ones(n_traces, bool), []
+    choose, steps = make_chooser(policy), []
     for _ in range(envs.env.requests):
-        actions, state = policy.predict(seen, state, start, deterministic=True)
-        start = np.zeros(n_traces, bool)
-        seen, reward, _, _, info = envs.step(actions)
+        seen, reward, _, _, info = envs.step(choose(seen))
         final = info.get("final_info", info)  # of the last request of a trace
         steps.append([-reward, final["slowdown"], final["late"], final["loaded_bytes"] / 1e6])
     # One request at a time, as a server decides.
-    one, state = seen[0], None
-    began_s = process_time()
-    for _ in range(100):
-        _, state = policy.predict(one, state, np.zeros(1, bool), deterministic=True)
-    return summarise(np.array(steps, dtype=float), (process_time() - began_s) / 100)
+    choose, began_s = make_chooser(policy), process_time()
+    for number in range(DECISIONS):
+        choose(seen[number % n_traces])
+    return summarise(np.array(steps, dtype=float), (process_time() - began_s) / DECISIONS)
 
 
 def play_apart(trace: str, n_traces: int, kwargs: dict[str, Any]) -> Row:
@@ -233,7 +251,7 @@ def summarise(steps: Any, decision_s: float) -> Row:
 
 def print_tables(rows: list[Row]) -> None:
     """A table for each rate, and the differences to the shortest completion."""
-    for (trace, rate), mine in group_by(rows, "trace", "rate").items():
+    for (trace, rate), mine in sorted(group_by(rows, "trace", "rate").items()):
         (floor,) = [row for row in mine if row["policy"] == "shortest-completion"]
         columns = {
             "trainings": lambda group: len({row["seed"] for row in group}),
@@ -244,9 +262,9 @@ def print_tables(rows: list[Row]) -> None:
             "late": partial(mean_of, "late"),
             "MB loaded": partial(mean_of, "loaded_mb"),
             "decision, ms": lambda group: f"{np.mean([row['decision_ms'] for row in group]):.3f}",
-            "training, CPU s": lambda group: f"{max(row['train_cpu_s'] for row in group):.0f}",
+            "training, CPU s": lambda group: f"{max(row['train_cpu_s'] or 0 for row in group):.0f}",
         }
-        keys = ("policy", "requests")
+        keys = ("policy", "hidden", "requests")
         print_groups(mine, keys, columns, f"{trace}, rate {rate}, {len(floor['late'])} traces")
 
 

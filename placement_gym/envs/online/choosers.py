@@ -1,0 +1,79 @@
+"""A policy's decision for a request, in as little time as it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placement_gym.base.arrays import IntArray
+from placement_gym.envs.online.observation import Seen
+
+Layer = Callable[[NDArray[np.float32]], NDArray[np.float32]]
+ACTIVATIONS: dict[str, Layer] = {"Tanh": np.tanh, "ReLU": partial(np.maximum, np.float32(0))}
+
+
+def make_chooser(policy: Any) -> Callable[[Seen], IntArray]:
+    """Make the function from observations to the plans that a policy chooses.
+
+    Perceptrons of SB3's PPO, A2C and DQN run in NumPy, with the weights that they have now:
+    ``predict`` checks and converts for most of a millisecond. Other policies run by ``predict``,
+    with the state that it returned last.
+
+    Args:
+        policy: Has SB3's ``predict``.
+
+    Returns:
+        Takes (..., n_entries) observations of one or more traces, one request of each at a time.
+    """
+    layers = [read_layer(module) for module in list_modules(policy)]
+    if not layers or None in layers:
+        return Asked(policy)
+
+    def choose(seen: Seen) -> IntArray:
+        for layer in layers:
+            seen = layer(seen)  # type: ignore[misc]
+        return seen.argmax(axis=-1)
+
+    return choose
+
+
+def list_modules(policy: Any) -> list[Any]:
+    """The layers of a perceptron of SB3 itself; none for any other policy."""
+    network = getattr(policy, "policy", None)
+    kind = type(network).__name__
+    if kind == "ActorCriticPolicy":
+        before = network.features_extractor
+        modules = [*network.mlp_extractor.policy_net, network.action_net]
+    elif kind == "DQNPolicy":
+        before, modules = network.q_net.features_extractor, [*network.q_net.q_net]
+    else:
+        return []
+    return modules if type(before).__name__ == "FlattenExtractor" else []
+
+
+def read_layer(module: Any) -> Layer | None:
+    """A layer of PyTorch as a function of arrays; None for an unknown one."""
+    name = type(module).__name__
+    if name != "Linear":
+        return ACTIVATIONS.get(name)
+    weights, bias = (one.detach().cpu().numpy().copy() for one in (module.weight.T, module.bias))
+    return lambda values: values @ weights + bias
+
+
+class Asked:
+    """Chooses by ``predict``, which gets the state that it returned for the requests before."""
+
+    def __init__(self, policy: Any) -> None:
+        self.policy, self.state, self.begun = policy, None, False
+
+    def __call__(self, seen: Seen) -> IntArray:
+        """The plans; see ``make_chooser``."""
+        start = np.full(len(np.atleast_2d(seen)), not self.begun)
+        chosen: IntArray
+        chosen, self.state = self.policy.predict(seen, self.state, start, deterministic=True)
+        self.begun = True
+        return chosen
