@@ -42,9 +42,9 @@ Draw = Callable[[NDArray[Any], int, np.random.Generator], FloatArray]
 ENV_ID, ENVS = "DevicePlacementStream-v0", 16
 EPISODES = 4_096
 """Of SB3's algorithms."""
-UPDATES = 300
+UPDATES = 100
 """Of the policy gradient, each of 32 samples of 32 problems."""
-GENERATIONS, SAMPLES = 40, 8
+GENERATIONS, SAMPLES = 20, 8
 """Of CMA-ES, each of whose candidates is worth the best of so many samples of 32 problems."""
 FIRST_SPREAD = 0.5
 """Of CMA-ES's candidates."""
