@@ -48,7 +48,12 @@ GENERATIONS, SAMPLES = 20, 8
 """Of CMA-ES, each of whose candidates is worth the best of so many samples of 32 problems."""
 FIRST_SPREAD = 0.5
 """Of CMA-ES's candidates."""
-OFF_POLICY: dict[str, Any] = {"gamma": 0.0, "batch_size": 128, "learning_starts": 1_024, "gradient_steps": 4}
+OFF_POLICY: dict[str, Any] = {
+    "gamma": 0.0,
+    "batch_size": 128,
+    "learning_starts": 1_024,
+    "gradient_steps": 4,
+}
 LOADERS: dict[str, type[BaseAlgorithm]] = {"PPO": PPO, "SAC": SAC, "TD3": TD3}
 
 
