@@ -42,7 +42,7 @@ Draw = Callable[[NDArray[Any], int, np.random.Generator], FloatArray]
 ENV_ID, ENVS = "DevicePlacementStream-v0", 16
 EPISODES = 4_096
 """Of SB3's algorithms."""
-UPDATES = 100
+UPDATES = 60
 """Of the policy gradient, each of 32 samples of 32 problems."""
 GENERATIONS, SAMPLES = 20, 8
 """Of CMA-ES, each of whose candidates is worth the best of so many samples of 32 problems."""
