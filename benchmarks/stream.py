@@ -274,19 +274,16 @@ def time_steps() -> Iterator[Row]:
             for action in actions:
                 envs.step(action)
             seconds.append(process_time() - began)
-        units = [made.problem.n_units for made in list_problems(envs)]
+        stream = name == ENV_ID and envs.envs[0]
+        units = (
+            [stream.find_problem(seed).problem.n_units for seed in stream.seeds] if stream else []
+        )
         yield {
             "environment": name,
             "units": f"{np.mean(units):.0f}" if units else "-",
             "at once": num_envs,
             "steps a CPU second": f"{STEPS * num_envs / min(seconds[1:]):.0f}",
         }
-
-
-def list_problems(envs: Any) -> list[StreamProblem]:
-    """All problems of a stream; none of other environments."""
-    streams = [one for one in envs.envs[:1] if isinstance(one, StreamEnv)]
-    return [env.find_problem(seed) for env in streams for seed in env.seeds]
 
 
 def run_published(options: argparse.Namespace) -> list[Row]:
