@@ -1,16 +1,18 @@
 """Placing graphs that no policy has seen, within milliseconds of processor time.
 
+    python benchmarks/stream.py --rows rows.jsonl --problems 100
     python benchmarks/stream_trainings.py --folder policies
-    python benchmarks/stream.py --rows rows.jsonl --problems 100 --policies policies
+    python benchmarks/stream.py --rows trained.jsonl --problems 100 --policies policies
     python benchmarks/stream.py --rows published.jsonl --data DNN_PARTITIONING PIPEDREAM
     python benchmarks/stream.py --rows docs/results/stream-rows.jsonl.gz --tables
     python benchmarks/stream.py --speed
 
 Problems are those of ``DevicePlacementStream-v0``, of the test split or of ``--split validation``.
 Seconds are of the process, from when a problem is known to an answer: schedulers and statistics
-are made within them. Answers of estimates are simulated within them as well. ``--data`` places
-published inputs, on accelerators with little memory, by list schedules alone. ``--speed`` prints
-steps of environments a second of the process.
+are made within them. Answers of estimates are simulated within them as well. ``--policies``
+compares policies of ``stream_trainings.py`` in place of searches. ``--data`` places published
+inputs, on accelerators with little memory, by list schedules alone. ``--speed`` prints steps of
+environments a second of the process.
 """
 
 from __future__ import annotations
@@ -44,9 +46,10 @@ from common import (
     search,
 )
 from floors import find_models
+from scipy import stats
 from stream_trainings import Draw, load_policies
 
-from placement_gym.base.arrays import IntArray
+from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.provenance import git_commit
 from placement_gym.envs.simulated_env import SimulatedEnv
@@ -56,7 +59,7 @@ from placement_gym.graph.families.stream import UNSEEN
 from placement_gym.problem.patterns import random_blocks
 from placement_gym.schedules.limits import cost_ms
 from placement_gym.solvers.list_policy.policy import MANY, ONE, ListPolicy
-from placement_gym.solvers.list_policy.scheduler import ListScheduler, draw_actions
+from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS, ListScheduler, draw_actions
 from placement_gym.solvers.list_policy.statistics import compute_statistics
 from placement_gym.solvers.list_scheduling import heft
 from placement_gym.solvers.search import anytime
@@ -86,7 +89,7 @@ def main() -> None:
     parser.add_argument("--rows", type=Path, help="rows, added to and read")
     parser.add_argument("--problems", type=int, default=1000, help="how many (%(default)s)")
     parser.add_argument("--split", default="test", help="test or validation (%(default)s)")
-    parser.add_argument("--policies", type=Path, help="folder of further policies to compare")
+    parser.add_argument("--policies", type=Path, help="folder of policies, compared alone")
     parser.add_argument("--data", type=Path, nargs="+", help="folders of published inputs")
     parser.add_argument("--tables", action="store_true", help="print tables of the rows alone")
     parser.add_argument("--speed", action="store_true", help="time steps of environments alone")
@@ -103,17 +106,33 @@ def main() -> None:
 def run(options: argparse.Namespace) -> list[Row]:
     """Place the problems that have no row; returns all rows."""
     env = StreamEnv(options.split, options.problems)
-    arms = list_arms(env, options.policies)
+    arms = list_trained(options.policies) if options.policies else list_arms(env)
     train = StreamEnv("train", WARM)
     for seed in train.seeds:
         place_all(train, arms, seed)
     return run_missing(options.rows, combine(problem=env.seeds), partial(place_all, env, arms))
 
 
-def list_arms(env: StreamEnv, folder: Path | None) -> dict[str, Arm]:
-    """What is compared, by name; a folder has further policies."""
-    one, many = ListPolicy.load(ONE).draw, ListPolicy.load(MANY).draw
+def list_trained(folder: Path) -> dict[str, Arm]:
+    """HEFT, weights that are not trained, and the policies of a folder, by name."""
     arms: dict[str, Arm] = {
+        "HEFT": run_heft,
+        "neutral weights": partial(run_lists, draw_neutral, (1,)),
+        "random weights": partial(run_lists, None, (1, 20)),
+    }
+    policies = load_policies(folder)
+    return arms | {name: partial(run_lists, draw, sizes) for name, draw, sizes in policies}
+
+
+def draw_neutral(_: Any, number: int, __: np.random.Generator) -> FloatArray:
+    """Actions of zero."""
+    return np.zeros((number, N_WEIGHTS))
+
+
+def list_arms(env: StreamEnv) -> dict[str, Arm]:
+    """What is compared, by name."""
+    one, many = ListPolicy.load(ONE).draw, ListPolicy.load(MANY).draw
+    return {
         "HEFT": run_heft,
         "random blocks": run_blocks,
         "random weights": partial(run_lists, None, RANDOM_SAMPLES),
@@ -124,9 +143,6 @@ def list_arms(env: StreamEnv, folder: Path | None) -> dict[str, Arm]:
         "search": partial(run_search, True),
         "search without learned starts": partial(run_search, False),
     }
-    for name, draw, sizes in load_policies(folder) if folder else ():
-        arms[f"trained: {name}"] = partial(run_lists, draw, sizes)
-    return arms
 
 
 def place_all(env: StreamEnv, arms: dict[str, Arm], problem: int) -> Row:
@@ -258,19 +274,16 @@ def time_steps() -> Iterator[Row]:
             for action in actions:
                 envs.step(action)
             seconds.append(process_time() - began)
-        units = [made.problem.n_units for made in list_problems(envs)]
+        stream = name == ENV_ID and envs.envs[0]
+        units = (
+            [stream.find_problem(seed).problem.n_units for seed in stream.seeds] if stream else []
+        )
         yield {
             "environment": name,
             "units": f"{np.mean(units):.0f}" if units else "-",
             "at once": num_envs,
             "steps a CPU second": f"{STEPS * num_envs / min(seconds[1:]):.0f}",
         }
-
-
-def list_problems(envs: Any) -> list[StreamProblem]:
-    """All problems of a stream; none of other environments."""
-    streams = [one for one in envs.envs[:1] if isinstance(one, StreamEnv)]
-    return [env.find_problem(seed) for env in streams for seed in env.seeds]
 
 
 def run_published(options: argparse.Namespace) -> list[Row]:
@@ -335,6 +348,7 @@ def print_tables(rows: Sequence[Row]) -> None:
         "problems": len,
         "score": partial(describe, "score"),
         "x HEFT": partial(describe, "of_heft"),
+        "geometric": lambda mine: f"{stats.gmean([run['of_heft'] for run in mine]):.3f}",
         "other families": lambda mine: describe(
             "of_heft", [run for run in mine if run["family"] in UNSEEN]
         ),
@@ -342,7 +356,12 @@ def print_tables(rows: Sequence[Row]) -> None:
         "CPU ms": lambda mine: f"{1e3 * np.mean([run['cpu_s'] for run in mine]):.1f}",
     }
     print_groups(runs, ["arm"], columns)
-    by_arm = group_by(runs, "arm")
+    if "search" in rows[0]["arms"]:
+        print_gains(group_by(runs, "arm"))
+
+
+def print_gains(by_arm: dict[tuple[Any, ...], list[Row]]) -> None:
+    """Print by how much learned starts raise the score of the search."""
     gains = []
     for time_s in TIMES_S:
         name = f"{1e3 * time_s:g} ms"

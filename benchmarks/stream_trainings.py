@@ -4,8 +4,8 @@
     python benchmarks/stream_trainings.py --folder policies --tables
 
 All learn on the environment's 128 problems, but ``shuffled``, which sees each with the statistics
-of another. A training that has a row is not repeated. CPU seconds are of a process that has made
-the problems before; making them takes what the row ``problems`` says.
+of another. ``CMA-ES`` needs ``pip install cma``. A training that has a row is not repeated. CPU
+seconds are of a process that has made the problems before, which takes ``problems_s`` of a row.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
-import cma
 import numpy as np
 import torch
 from common import Row, combine, make_parser, print_groups, read_rows, run_missing
@@ -42,9 +41,9 @@ Draw = Callable[[NDArray[Any], int, np.random.Generator], FloatArray]
 ENV_ID, ENVS = "DevicePlacementStream-v0", 16
 EPISODES = 4_096
 """Of SB3's algorithms."""
-UPDATES = 300
+UPDATES = 60
 """Of the policy gradient, each of 32 samples of 32 problems."""
-GENERATIONS, SAMPLES = 40, 8
+GENERATIONS, SAMPLES = 20, 8
 """Of CMA-ES, each of whose candidates is worth the best of so many samples of 32 problems."""
 FIRST_SPREAD = 0.5
 """Of CMA-ES's candidates."""
@@ -120,6 +119,8 @@ def train_best_of_k(k: int, shuffled: bool, path: Path, seed: int) -> int:
 
 def train_cma(path: Path, seed: int) -> int:
     """Let CMA-ES find means and spreads of weights that are the same for all problems."""
+    import cma
+
     trainer = BestOfK(StreamEnv(), SAMPLES, seed=seed)
     strategy = cma.CMAEvolutionStrategy(
         np.zeros(2 * N_WEIGHTS), FIRST_SPREAD, {"seed": seed + 1, "verbose": -9}

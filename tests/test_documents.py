@@ -52,7 +52,7 @@ PUBLIC_MODULES = (
 
 SMALLER = {
     '"DevicePlacement-v0", model="resnet"': '"DevicePlacement-v0", model="tiny"',
-    "learn(16_384)": "learn(1024)",
+    "learn(4_096)": "learn(1024)",
     "learn(2_000)": "learn(40)",
     "range(10_000, 10_100)": "range(10_000, 10_002)",
 }

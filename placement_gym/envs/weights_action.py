@@ -19,7 +19,7 @@ from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS, ListScheduler
 
 
 def make_weights_space() -> spaces.Box:
-    """The space of actions: a number from -1 to 1 for each weight."""
+    """The space of actions: for each weight a number from -1 to 1, see ``scheduler.SCALES``."""
     return spaces.Box(-1.0, 1.0, (N_WEIGHTS,), np.float32)
 
 

@@ -127,7 +127,7 @@ def test_algorithms_of_sb3_learn_to_choose_weights(algorithm: Any) -> None:
     envs = make_vec_env(ENV_ID, 2, env_kwargs=SMALL)
     on_policy = issubclass(algorithm, OnPolicyAlgorithm)
     settings = {"n_steps": 8} if on_policy else {"learning_starts": 8}
-    if algorithm is PPO:
+    if algorithm in (PPO, TRPO):
         settings["batch_size"] = 16
     model = algorithm("MlpPolicy", envs, seed=0, device="cpu", **settings)
     before = [parameter.clone() for parameter in model.policy.parameters()]
