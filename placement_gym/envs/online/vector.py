@@ -76,10 +76,10 @@ class OnlineVectorEnv(VectorEnv[Seen, IntArray, NDArray[Any]]):
         """
         if not self.action_space.contains(np.asarray(actions)):
             raise UserError(
-                f"actions are {self.num_envs} numbers from 0 to {self.env.layout.n_plans - 1}, "
+                f"actions are {self.num_envs} numbers from 0 to {self.single_action_space.n - 1}, "
                 f"not {actions!r:.80}"
             )
-        queue_ms = self.sim.queue_ms.sum(axis=1)
+        queue_ms = self.sim.state.queue_ms.sum(axis=1)
         plans = self.env.replace_refused(self.sim.models, actions)
         models, ms, loaded_bytes = self.sim.serve(plans)
         slowdown = self.env.slowdown_of(models, ms)
