@@ -38,15 +38,9 @@ if TYPE_CHECKING:
 REWARDS = ("log_slowdown", "deadline")
 MAX_REQUESTS, MAX_PACE = 1_000_000, 1000.0
 NO_REQUEST: dict[str, Any] = {
-    "latency_ms": 0.0,
-    "slowdown": 0.0,
-    "late": 0,
-    "queue_ms": 0.0,
-    "loaded_bytes": 0.0,
+    **dict.fromkeys(("latency_ms", "slowdown", "queue_ms", "loaded_bytes"), 0.0),
+    **dict.fromkeys(("late", "finished", "failed", "plan"), 0),
     "refused": False,
-    "plan": 0,
-    "finished": 0,
-    "failed": 0,
 }
 """The info before the first request."""
 FAILED = 1000.0

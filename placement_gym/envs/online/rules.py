@@ -29,14 +29,14 @@ FUTURES, AHEAD = 6, 20
 
 
 class Rule:
-    """Chooses the plan with the least cost.
+    """Chooses plans by a function.
 
     Args:
-        costs: (n_envs, n_plans) from (n_envs, n_entries) observations; infinite where refused.
+        choose: (n_envs,) plans from (n_envs, n_entries) observations.
     """
 
-    def __init__(self, costs: Callable[[FloatArray], FloatArray]) -> None:
-        self.costs = costs
+    def __init__(self, choose: Callable[[FloatArray], IntArray]) -> None:
+        self.choose = choose
 
     def predict(
         self,
@@ -46,14 +46,14 @@ class Rule:
         deterministic: bool = True,
     ) -> tuple[IntArray, Any]:
         """The plan for one observation, or for a batch; see ``BasePolicy.predict``."""
-        chosen = self.costs(np.atleast_2d(observation)).argmin(axis=1)
+        chosen = self.choose(np.atleast_2d(observation))
         return (chosen if observation.ndim == 2 else chosen[0]), state
 
 
 def choose_shortest_completion(env: OnlineEnv) -> Rule:
     """The plan by which the request ends first, if nothing changes."""
     part = env.parts["latency"]
-    return Rule(lambda seen: seen[:, part])
+    return Rule(lambda seen: seen[:, part].argmin(axis=1))
 
 
 def choose_by_load(env: OnlineEnv) -> Rule:
@@ -61,11 +61,11 @@ def choose_by_load(env: OnlineEnv) -> Rule:
     model_of, pace_of = env.parts["model"], env.parts["load"]
     alone_ms = list_alone_ms(env)
 
-    def cost(seen: FloatArray) -> FloatArray:
-        model = seen[:, model_of].argmax(axis=1)
-        return (alone_ms[model] * (1.0 + seen[:, None, pace_of])).min(axis=2)
+    def choose(seen: FloatArray) -> IntArray:
+        own_ms = alone_ms[seen[:, model_of].argmax(axis=1)]
+        return (own_ms * (1.0 + seen[:, None, pace_of])).min(axis=2).argmin(axis=1)
 
-    return Rule(cost)
+    return Rule(choose)
 
 
 def list_alone_ms(env: OnlineEnv) -> FloatArray:
@@ -114,9 +114,8 @@ def keep(env: OnlineEnv, assignments: Iterator[tuple[int, ...]]) -> Rule:
     sim, choices = env.simulate(traces * len(tried)), np.repeat(tried, SEARCHED, axis=0)
     total = play(env, sim, lambda: choices[np.arange(len(choices)), sim.models])
     best = tried[total.reshape(len(tried), SEARCHED).sum(axis=1).argmin()]
-    model, costs = env.parts["model"], np.ones(env.tables.allowed.shape)
-    costs[np.arange(len(best)), best] = 0.0
-    return Rule(lambda seen: costs[seen[:, model].argmax(axis=1)])
+    model = env.parts["model"]
+    return Rule(lambda seen: best[seen[:, model].argmax(axis=1)])
 
 
 def play(env: OnlineEnv, sim: Simulation, choose: Callable[[], IntArray]) -> FloatArray:
@@ -128,7 +127,7 @@ def play(env: OnlineEnv, sim: Simulation, choose: Callable[[], IntArray]) -> Flo
     return total
 
 
-class Rollouts:
+class Rollouts(Rule):
     """Chooses the plan that is best in futures drawn from the recent mix and rate.
 
     Later requests of a future run by the shortest completion, and devices keep their pace.
@@ -139,26 +138,20 @@ class Rollouts:
     """
 
     def __init__(self, env: OnlineEnv, seed: int = 0) -> None:
+        super().__init__(self.search)
         self.env, self.rng = env, np.random.default_rng(seed)
 
-    def predict(
-        self,
-        observation: NDArray[np.float32],
-        state: Any = None,
-        episode_start: Any = None,
-        deterministic: bool = True,
-    ) -> tuple[IntArray, Any]:
-        """The plan for the environment's request; see ``BasePolicy.predict``."""
+    def search(self, _: FloatArray) -> IntArray:
+        """(1,) the plan for the environment's request."""
         env, known = self.env, self.env.sim.state
         plans, latency = np.flatnonzero(env.action_masks()), env.parts["latency"]
         sim = env.simulate([self.draw(known) for _ in range(FUTURES)] * len(plans))
         sim.free_ms[:], sim.state.used[:] = known.queue_ms * known.pace, known.used
-        first = np.repeat(plans, FUTURES)
+        chosen = np.repeat(plans, FUTURES)
         total = play(
-            env, sim, lambda: sim.arrive()[:, latency].argmin(axis=1) if sim.request else first
+            env, sim, lambda: sim.arrive()[:, latency].argmin(axis=1) if sim.request else chosen
         )
-        best = plans[total.reshape(len(plans), FUTURES).sum(axis=1).argmin()]
-        return np.full(observation.shape[:-1], best), state
+        return plans[[total.reshape(len(plans), FUTURES).sum(axis=1).argmin()]]
 
     def draw(self, known: State) -> Trace:
         """The request, and those that may follow it, at times from now on."""
