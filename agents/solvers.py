@@ -22,7 +22,7 @@ from placement_gym.solvers.balance import N_MOVES, balance_loads, find_start
 from placement_gym.solvers.bounds import load_ms
 from placement_gym.solvers.milp import serial_program
 from placement_gym.solvers.partition import metis_partition
-from placement_gym.solvers.pipelines.ideal_stages import ADDED, BY_CUT, OVERLAPPED
+from placement_gym.solvers.pipelines.ideal_stages import BY_CUT
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
 from placement_gym.solvers.programs.max_load import max_load as solve_max_load
 from placement_gym.solvers.solution import Solution
@@ -85,32 +85,13 @@ critical_path = without_options("critical-path", list_scheduling.critical_path)
 m_etf = without_options("m-etf", list_scheduling.m_etf)
 min_cut = without_options("min-cut", lambda problem, costs: cuts.minimum_cut(problem.units, costs))
 metis = without_options("metis", metis_partition)
+dp = without_options("dp", exact_pipeline)
+dpl = without_options("dpl", linear_pipeline)
 pipedream = without_options(
     "pipedream", lambda problem, costs: linear_pipeline(problem, costs, BY_CUT)
 )
 model_per_device = without_options("model-per-device", whole_models.model_per_device)
 greedy_fill = without_options("greedy-fill", calls.greedy_fill)
-
-
-def dp(env: gym.Env[Any, Any], seed: int, overlapped: bool = False) -> FixedPlacement:
-    """See ``solvers.pipelines.pipeline.exact_pipeline``.
-
-    Args:
-        env: An environment with ``objective="throughput"``.
-        seed: Without effect.
-        overlapped: Whether a device computes while it sends and receives, so that the longer of
-            both is its load. The environment adds them.
-    """
-    transfers = OVERLAPPED if overlapped else ADDED
-    return solve(
-        env, "dp", lambda problem, costs: exact_pipeline(problem, costs, transfers=transfers)
-    )
-
-
-def dpl(env: gym.Env[Any, Any], seed: int, overlapped: bool = False) -> FixedPlacement:
-    """See ``solvers.pipelines.pipeline.linear_pipeline``; the option is that of ``dp``."""
-    transfers = OVERLAPPED if overlapped else ADDED
-    return solve(env, "dpl", lambda problem, costs: linear_pipeline(problem, costs, transfers))
 
 
 def fill_in_order(env: gym.Env[Any, Any], seed: int, shares: str = "full") -> FixedPlacement:

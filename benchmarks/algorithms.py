@@ -5,20 +5,18 @@
 
 DIR is a copy of dnn-partitioning, whose inputs state their devices. A second call does what the
 file of rows lacks. Loads and latencies are computed again from the placement, infinite ones are of
-placements that do not fit. Only variants of the dynamic programme have loads of their own.
+placements that do not fit.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from math import floor
 from pathlib import Path
 from time import process_time
 
-import numpy as np
 from common import (
     Row,
     columns_of,
@@ -37,32 +35,12 @@ from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.balance import balance_loads, find_start
 from placement_gym.solvers.bounds import load_ms
-from placement_gym.solvers.calls import call_program, greedy_fill
+from placement_gym.solvers.calls import greedy_fill
 from placement_gym.solvers.partition import metis_partition
-from placement_gym.solvers.pipelines.clusters import clustered_pipeline, region_costs
-from placement_gym.solvers.pipelines.contiguous import SplitSearch
-from placement_gym.solvers.pipelines.forward import Forward, merge_leaves
-from placement_gym.solvers.pipelines.ideal_stages import ADDED, BY_CUT, OVERLAPPED
-from placement_gym.solvers.pipelines.ideals import TooManyIdealsError, enumerate_ideals
-from placement_gym.solvers.pipelines.maxima import separate_pipeline
-from placement_gym.solvers.pipelines.pipeline import (
-    exact_pipeline,
-    find_exact,
-    find_largest_load_ms,
-    find_linear,
-    linear_pipeline,
-    narrow,
-    replicated_pipeline,
-)
+from placement_gym.solvers.pipelines.ideal_stages import BY_CUT
+from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
 from placement_gym.solvers.programs.max_load import max_load
 from placement_gym.solvers.solution import Solution
-
-FEW_IDEALS, FEW_CUTS = 8_000, 1_000
-"""Ideals up to which variants are exact, and clusters, where each needs a dynamic programme."""
-SYNC_MS = 1e3 / 12e9
-"""Of a byte of weights between copies of a stage that is trained, at 12 GB/s."""
-IN_CLUSTERS, SLOWER = 6, 4.0
-"""Accelerators of inputs for two clusters, and how many times slower links between these are."""
 
 
 def main() -> None:
@@ -81,7 +59,6 @@ def main() -> None:
         job
         for job in combine(input=files, arm=ARMS)
         if job["input"].startswith("latency") == (job["arm"] in LATENCY)
-        and (job["arm"] not in CLUSTERS or in_clusters(files[job["input"]]))
     ]
     rows = run_missing(options.rows, jobs, run)
     for title, arms in TABLES.items():
@@ -138,75 +115,6 @@ def anneal(problem: Problem, costs: CostTable) -> IntArray:
     return balance_loads(problem, costs, find_start(problem, costs))
 
 
-def solve_calls(backend: SimulatedBackend, time_limit_s: float, n_calls: int) -> Row:
-    """With several calls from the placement with one."""
-    problem, costs = backend.problem, backend.costs
-    start = greedy_fill(problem, costs)
-    for most in sorted({1, n_calls}):
-        found = call_program(problem, costs, start, backend.schedule, time_limit_s, most)
-        start = start if found.assignment is None else found.assignment
-    return score_solution(backend, found)
-
-
-def vary(backend: SimulatedBackend, _: float, transfers: int, replicated: bool = False) -> Row:
-    """The load of a variant's own split, in its own model."""
-    problem, costs = backend.problem, backend.costs
-    linear = is_wide(problem, costs)
-    if replicated:
-        sync_ms = SYNC_MS * ("Backward" in problem.units.graph.types)
-        split = replicated_pipeline(problem, costs, sync_ms, transfers, linear)
-        copies = [len(stage) for stage in split.stages]
-        return {"ms": split.load_ms, "linear": linear, "copies": copies}
-    search = SplitSearch(problem, costs, transfers=transfers)
-    found = narrow(search, find_linear if linear else find_exact)
-    return {"ms": found.load_ms, "linear": linear}
-
-
-def separate(backend: SimulatedBackend, _: float) -> Row:
-    """The largest forward load and the largest backward load of the best split for that."""
-    problem, costs = backend.problem, backend.costs
-    linear = is_wide(problem, costs)
-    return {"ms": separate_pipeline(problem, costs, linear).load_ms, "linear": linear}
-
-
-def in_clusters(path: Path) -> bool:
-    return bool(json.loads(path.read_text())["maxFPGAs"] == IN_CLUSTERS)
-
-
-def split_clusters(backend: SimulatedBackend, _: float, aware: bool) -> Row:
-    """The load in two clusters, the host in the first; of the split for equal links if not aware.
-
-    That takes the devices in its order, from either end.
-    """
-    problem, costs = backend.problem, backend.costs
-    cluster = (np.cumsum(~costs.host) > IN_CLUSTERS // 2).astype(np.int64)
-    apart = cluster[:, None] != cluster
-    slow = replace(costs, link_ms_per_size=costs.link_ms_per_size * np.where(apart, SLOWER, 1.0))
-    linear = is_wide(problem, costs, FEW_CUTS)
-    if aware:
-        return {"ms": clustered_pipeline(problem, slow, cluster, linear).load_ms, "linear": linear}
-    found = narrow(SplitSearch(problem, costs), find_linear if linear else find_exact)
-    stages = [device for (device,) in found.stages if not costs.host[device]]
-    loads = []
-    for order in (stages, stages[::-1]):
-        moved = np.arange(len(problem.devices))
-        moved[order] = np.flatnonzero(~costs.host)[: len(order)]
-        device = moved[found.device]
-        known = region_costs(problem, slow, cluster, cluster[device])
-        loads.append(find_largest_load_ms(problem, known, device))
-    return {"ms": min(loads), "linear": linear}
-
-
-def is_wide(problem: Problem, costs: CostTable, few: int = FEW_IDEALS) -> bool:
-    """Whether there are so many ideals that variants are split along one order."""
-    try:
-        merged, _ = merge_leaves(Forward.of(problem.units), problem, costs)
-        enumerate_ideals(merged, few)
-    except TooManyIdealsError:
-        return True
-    return False
-
-
 THROUGHPUT: dict[str, Arm] = {
     "metis": place(metis_partition),
     "pipedream": place(partial(linear_pipeline, transfers=BY_CUT)),
@@ -216,42 +124,22 @@ THROUGHPUT: dict[str, Arm] = {
     "balance": place(anneal),
     "max-load": partial(solve_max_load, contiguous=False),
 }
-VARIANTS: dict[str, Arm] = {
-    "one after the other": partial(vary, transfers=ADDED),
-    "overlapped": partial(vary, transfers=OVERLAPPED),
-    "forward, then backward": separate,
-    "replicated": partial(vary, transfers=ADDED, replicated=True),
-    "overlapped, replicated": partial(vary, transfers=OVERLAPPED, replicated=True),
-}
-CLUSTERS: dict[str, Arm] = {
-    "split for equal links": partial(split_clusters, aware=False),
-    "split for clusters": partial(split_clusters, aware=True),
-}
 LATENCY: dict[str, Arm] = {
     "greedy-fill": place(greedy_fill),
-    "one call": partial(solve_calls, n_calls=1),
-    "two calls": partial(solve_calls, n_calls=2),
-    "three calls": partial(solve_calls, n_calls=3),
 }
-ARMS = THROUGHPUT | VARIANTS | CLUSTERS | LATENCY
-TABLES = {
-    "largest load, ms (bound)": THROUGHPUT,
-    "largest load of variants of the DP, each in its own model, ms": VARIANTS,
-    "largest load in two clusters, ms": CLUSTERS,
-    "latency, ms (bound for so many calls)": LATENCY,
-}
+ARMS = THROUGHPUT | LATENCY
+TABLES = {"largest load, ms (bound)": THROUGHPUT, "latency, ms": LATENCY}
 
 
 def describe(rows: list[Row]) -> str:
-    """The value, with a bound or * if it is proven, copies of stages, and ~ for one order."""
+    """The value, with a bound or * if it is proven."""
     (row,) = rows
     if row.get("ms") is None:
         return "-"
     text = f"{row['ms']:.6g}"
     if "bound_ms" in row:
         text += " *" if row["proven"] else f" ({floor(row['bound_ms'] * 100) / 100:.6g})"
-    text += f" ({'+'.join(map(str, row['copies']))})" if "copies" in row else ""
-    return text + " ~" * row.get("linear", False)
+    return text
 
 
 if __name__ == "__main__":

@@ -99,6 +99,64 @@ def test_a_release_has_all_that_it_needs_and_nothing_else(
     assert {"CHANGELOG.md", "CITATION.cff", "LICENSE", "README.md"} <= set(source)
 
 
+ADDRESS = CONFIG["metadata"]["url"]
+WITH_ADDRESS = {
+    "CITATION.cff",
+    "CONTRIBUTING.md",
+    "README.md",
+    "docs/index.md",
+    "docs/tutorial/install.md",
+}
+"""Files that say where the repository is."""
+
+
+def test_every_file_gives_the_address_of_the_metadata() -> None:
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "CITATION.cff"]
+    before = r"git clone |git\+|repository-code: |url = \{|- \[placement_gym: .*\]\("
+    given = {
+        str(page.relative_to(ROOT)): set(re.findall(rf"(?:{before})(http[^\s`)}}]+)", text))
+        for page in pages
+        if "http" in (text := page.read_text()) and page.parent.name != "project"  # generated
+    }
+    assert {page for page, found in given.items() if found} == WITH_ADDRESS
+    assert {page for page, found in given.items() if found - {ADDRESS}} == set()
+
+
+def test_the_description_of_the_package_has_absolute_links(tmp_path: Path) -> None:
+    config = ("setup.py", "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
+    licences = CONFIG["metadata"]["license_files"].split()
+    for name in (*config, *licences, "placement_gym/version.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / "out").mkdir()
+    build = "from setuptools import build_meta as b; b.prepare_metadata_for_build_wheel('out')"
+    done = subprocess.run([sys.executable, "-c", build], cwd=tmp_path, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+    (file,) = tmp_path.glob("out/*.dist-info/METADATA")
+    metadata = file.read_text()
+    targets = re.findall(r"\]\(([^)]*)\)", metadata)
+    assert len(targets) > 30
+    assert not [target for target in targets if not target.startswith("https://")]
+    ours = [target.removeprefix(f"{ADDRESS}/") for target in targets if ADDRESS in target]
+    files = {target.partition("/main/")[2].partition("#")[0] for target in ours}
+    assert not [name for name in files if not (ROOT / name).exists()]
+    assert f"{ADDRESS}/raw/main/docs/pictures/overview.svg" in targets
+    assert re.search(rf"^(Home-page|Project-URL): .*{re.escape(ADDRESS)}$", metadata, re.MULTILINE)
+
+
+def test_bibtex_and_citation_say_the_same() -> None:
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    _, _, entry = (ROOT / "README.md").read_text().partition("```bibtex\n")
+    fields = dict(re.findall(r"^  (\w+) = \{+(.*?)\}+,?$", entry.replace("\\", ""), re.MULTILINE))
+    assert fields == {
+        "title": cited["title"],
+        "author": cited["authors"][0]["name"],
+        "version": cited["version"],
+        "year": str(cited["date-released"].year),
+        "url": cited["repository-code"],
+    }
+
+
 def test_the_version_is_the_same_everywhere() -> None:
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert cited["version"] == placement_gym.__version__

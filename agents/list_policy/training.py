@@ -17,7 +17,6 @@ from placement_gym.base.arrays import FloatArray, round_significant
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs.stream import StreamEnv
 from placement_gym.envs.stream_problem import StreamProblem
-from placement_gym.envs.weights_action import REACH
 from placement_gym.solvers.list_policy.policy import MOST_SPREAD, ListPolicy
 from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS
 from placement_gym.solvers.list_policy.statistics import N_STATISTICS
@@ -31,10 +30,9 @@ WORST = 10.0
 PPO_SETTINGS: dict[str, Any] = {
     "n_steps": 64,
     "batch_size": 128,
-    "n_epochs": 4,
     "learning_rate": 1e-3,
     "gamma": 0.0,
-    "policy_kwargs": {"net_arch": [HIDDEN], "log_std_init": -1.0},
+    "policy_kwargs": {"net_arch": [HIDDEN]},
     "device": "cpu",
 }
 """Arguments of SB3's PPO, for ``PPO_ENVS`` environments."""
@@ -200,11 +198,10 @@ def export_ppo(model: PPO, about: str = "") -> ListPolicy:
         raise UserError("a list policy has one hidden layer: use policy_kwargs={'net_arch': [32]}")
     output: Any = model.policy.action_net
     log_std: Any = model.policy.log_std
-    spreads = log_std.detach() + np.log(REACH)
     both = nn.Linear(output.in_features, 2 * N_WEIGHTS)
     with torch.no_grad():
-        both.weight[:N_WEIGHTS], both.weight[N_WEIGHTS:] = REACH * output.weight, 0.0
-        both.bias[:N_WEIGHTS], both.bias[N_WEIGHTS:] = REACH * output.bias, spreads
+        both.weight[:N_WEIGHTS], both.weight[N_WEIGHTS:] = output.weight, 0.0
+        both.bias[:N_WEIGHTS], both.bias[N_WEIGHTS:] = output.bias, log_std
     return make_policy(np.zeros(N_STATISTICS), np.ones(N_STATISTICS), [hidden[0], both], about)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import fields
 from functools import wraps
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 from placement_gym.base.errors import UserError, suggest
 
@@ -20,6 +20,7 @@ MAX_NOISE = 10.0
 """Of the logarithm of a latency."""
 MAX_NUMBER = 1e12
 """Larger numbers mean nothing here, and arithmetic with them overflows."""
+T = TypeVar("T")
 
 
 def check_integer(name: str, value: Any, least: int, most: int = MAX_INTEGER) -> None:
@@ -78,8 +79,8 @@ def check_plain_fields(
             check_flag(one.name, value)
 
 
-def flat_keywords(**groups: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Let a constructor that takes keywords in groups be called with each of them.
+def flat_keywords(**groups: type) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    """Let a function that takes keywords in groups be called with each of them.
 
     Those that are given become an instance of their group. A group may also be given whole, as to
     the constructor of a base class. The ``TypeError`` for an unknown keyword suggests the nearest.
@@ -95,24 +96,24 @@ def flat_keywords(**groups: type) -> Callable[[Callable[..., None]], Callable[..
         for one in fields(kind)
     ]
 
-    def decorate(init: Callable[..., None]) -> Callable[..., None]:
-        signature = inspect.signature(init)
+    def decorate(function: Callable[..., T]) -> Callable[..., T]:
+        signature = inspect.signature(function)
         own = [one for name, one in signature.parameters.items() if name not in groups]
         known = {one.name for one in (*own, *flat)} - {"self"}
 
-        @wraps(init)
-        def checked(*args: Any, **kwargs: Any) -> None:
+        @wraps(function)
+        def checked(*args: Any, **kwargs: Any) -> T:
             for name in kwargs:
                 if name not in known | set(groups):
                     raise TypeError(
-                        f"{init.__qualname__}() got an unexpected keyword argument "
+                        f"{function.__qualname__}() got an unexpected keyword argument "
                         f"{name!r}{suggest(name, known)}"
                     )
             for name, kind in groups.items():
                 given = {one.name for one in fields(kind)} & set(kwargs)
                 if name not in kwargs:
                     kwargs[name] = kind(**{key: kwargs.pop(key) for key in given})
-            init(*args, **kwargs)
+            return function(*args, **kwargs)
 
         checked.__signature__ = signature.replace(parameters=[*own, *flat])  # type: ignore[attr-defined]
         return checked

@@ -14,6 +14,7 @@ UInt8 = NDArray[np.uint8]
 MAX_DEVICES = 256
 """Of a problem: kernels and hashes have eight bits for a device."""
 UInt32 = NDArray[np.uint32]
+UInt64 = NDArray[np.uint64]
 Int32 = NDArray[np.int32]
 
 POWERS = np.array([float(f"1e{k}") for k in range(-323, 309)])

@@ -19,6 +19,7 @@ from placement_gym.backends.measured.profile import sample_fit_placements
 from placement_gym.backends.measured.timing_protocol import FOR_RANKING
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.base.arguments import flat_keywords
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import EngineError, UserError, warn_user
 from placement_gym.base.files import (
@@ -30,10 +31,9 @@ from placement_gym.base.files import (
 )
 from placement_gym.base.plain import to_plain
 from placement_gym.base.progress import progress_bar
-from placement_gym.deployment.granularity import DEFAULT_GRANULARITY, build_backend_to_split
+from placement_gym.deployment.granularity import build_backend_to_split
+from placement_gym.deployment.options import ProblemOptions
 from placement_gym.hardware.devices import collect_cautions
-from placement_gym.models.shapes import Shapes
-from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.patterns import sample_placements
 from placement_gym.problem.problem import Problem
@@ -44,18 +44,16 @@ FASTEST = 1 / 3
 Document = dict[str, Any]
 
 
-def fidelity(
+@flat_keywords(options=ProblemOptions)
+def fidelity(  # noqa: D417  the keywords of the group are described
     model: Any = "resnet",
     devices: Any = None,
-    granularity: str = DEFAULT_GRANULARITY,
+    *,
+    options: ProblemOptions,
     n_placements: int = 40,
     out: str | Path = "results",
     refresh: bool = False,
     quiet: bool = False,
-    shapes: Shapes | None = None,
-    scenario: str | None = None,
-    data_shapes: Shapes | None = None,
-    tolerance: float | None = None,
     limit_s: float = float("inf"),
 ) -> Document:
     """Measure a spread of placements with OpenVINO, predict them with the profiled twin, compare.
@@ -68,17 +66,17 @@ def fidelity(
     Args:
         model: As for ``gym.make``.
         devices: As for ``gym.make``.
-        granularity: As for ``gym.make``; a finer one is used where it leaves fewer than four
-            units.
         n_placements: Number of placements to measure.
         out: Folder for the results.
         refresh: Profile again, even if this machine has a profile.
         quiet: Show no progress.
-        shapes: As for ``gym.make``.
-        scenario: As for ``gym.make``.
-        data_shapes: As for ``gym.make``.
-        tolerance: As for ``gym.make``.
         limit_s: Seconds after which no more placements are measured, once there are six.
+        granularity: As for ``gym.make``; a finer one is used where it leaves fewer than four
+            units.
+        shapes: As for ``gym.make``.
+        data_shapes: As for ``gym.make``.
+        scenario: As for ``gym.make``.
+        tolerance: As for ``gym.make``.
 
     Returns:
         ``model``, ``devices``, ``notes``, ``costs`` (fingerprint), ``reference_ms``,
@@ -98,10 +96,7 @@ def fidelity(
         )
     folder, deadline_s = check_output_folder(out), perf_counter() + limit_s
     backend, notes = build_backend_to_split(
-        ModelSpec(model, granularity, "folded", shapes, data_shapes, scenario),
-        devices,
-        quiet=quiet,
-        tolerance=tolerance,
+        options.make_spec(model), devices, quiet=quiet, tolerance=options.tolerance
     )
     problem = backend.problem
     # Placements that the profile was fitted to would flatter it.

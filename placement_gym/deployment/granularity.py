@@ -19,8 +19,6 @@ from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.constraints import Constraints
 from placement_gym.workloads.objectives import find_objective
 
-DEFAULT_GRANULARITY = "fused"
-
 
 def build_backend_to_split(
     spec: ModelSpec,

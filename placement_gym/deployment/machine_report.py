@@ -18,13 +18,12 @@ from placement_gym.base.texts import make_printable
 from placement_gym.base.time_limit import time_limit
 from placement_gym.deployment.check import check
 from placement_gym.deployment.fidelity import fidelity
-from placement_gym.deployment.granularity import DEFAULT_GRANULARITY
+from placement_gym.deployment.options import ProblemOptions
 from placement_gym.deployment.plan import plan
 from placement_gym.deployment.profile import profile
 from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
 from placement_gym.hardware.devices import DeviceSpec, usable_cores
 from placement_gym.hardware.machine import load_plugin
-from placement_gym.models.spec import ModelSpec
 from placement_gym.version import VERSION
 
 if TYPE_CHECKING:
@@ -132,7 +131,7 @@ def list_parts(
     quiet: bool,
 ) -> list[Part]:
     """The parts in their order, those that take longest last."""
-    first, whole = models[0], ModelSpec(models[0], DEFAULT_GRANULARITY)
+    first, whole = models[0], ProblemOptions().make_spec(models[0])
     quietly: dict[str, Any] = {"out": folder, "quiet": quiet}
 
     def check_one(model: Any, _: float) -> Document:

@@ -61,15 +61,15 @@ class StreamEnv(gym.Env[Any, Any]):
 
     | number | weight | at -1 and 1 |
     | --- | --- | --- |
-    | 0 | price of a limited device's memory, in typical gains of a byte | 2^-12, 2^6 |
-    | 1 | the unit's time, in addition | -1.5, 1.5 |
-    | 2 | times of transfers of its inputs | -1.5, 1.5 |
-    | 3 | leaving the device of the latest input, in mean times of an operator | -.9, .9 |
-    | 4 | the share of the free memory that it takes, likewise | -1.5, 1.5 |
-    | 5 | largest random taste of a device, likewise | 2^-7, 2^5 |
-    | 6 | probability that tastes are drawn again before a unit | 2^-9, 1 |
-    | 7 | being the host, likewise | -1.5, 1.5 |
-    | 8 | how long the device works already | -.6, .6 |
+    | 0 | price of a limited device's memory, in typical gains of a byte | 2^-6, 1 |
+    | 1 | the unit's time, in addition | -.5, .5 |
+    | 2 | times of transfers of its inputs | -.5, .5 |
+    | 3 | leaving the device of the latest input, in mean times of an operator | -.3, .3 |
+    | 4 | the share of the free memory that it takes, likewise | -.5, .5 |
+    | 5 | largest random taste of a device, likewise | 2^-3, 2 |
+    | 6 | probability that tastes are drawn again before a unit | 2^-5, 1/2 |
+    | 7 | being the host, likewise | -.5, .5 |
+    | 8 | how long the device works already | -.2, .2 |
 
     With `action="units"` a `MultiDiscrete`: a device for each of `sizes[1]` units, of which those
     that are not there are ignored; `env.unwrapped.action_masks()` masks devices that cannot run a
@@ -214,8 +214,7 @@ class StreamEnv(gym.Env[Any, Any]):
             self.left = self.episodes
         self.left -= 1
         problem = self.current
-        host = problem.problem.single(problem.problem.reference_device)
-        return self.observe(host, 0), self.describe(problem.floor_ms, True)
+        return self.observe(problem.host, 0), self.describe(problem.floor_ms, True)
 
     def step(self, action: ArrayLike) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Place every unit and evaluate the placement, which ends the episode.
@@ -223,11 +222,17 @@ class StreamEnv(gym.Env[Any, Any]):
         Raises:
             UserError: The action has another shape or range.
         """
-        problem = self.current
         if self.weighted:
-            cost, place = problem.schedule(read_weights(action), self.np_random)
-        else:
-            cost, place = problem.repair(self.current.observer.layout.parse(action))
+            places, costs_ms = self.current.scheduler.find_best(
+                read_weights([action]), self.np_random
+            )
+            return self.finish(places[0], float(costs_ms[0]))
+        cost, place = self.current.repair(self.current.observer.layout.parse(action))
+        return self.finish(place, cost)
+
+    def finish(self, place: Any, cost: float) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """End the episode with (n_units,) devices and their cost in ms."""
+        problem = self.current
         feasible, latency_ms = bool(np.isfinite(cost)), problem.latency_ms(cost)
         reward = float(np.log(problem.floor_ms / latency_ms))
         return self.observe(place, 1), reward, True, False, self.describe(latency_ms, feasible)

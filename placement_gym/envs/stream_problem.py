@@ -10,7 +10,7 @@ import numpy as np
 
 from placement_gym.backends.protocol import PENALTY
 from placement_gym.backends.simulated.build import build_simulated_problem
-from placement_gym.base.arrays import FloatArray, IntArray, UInt8
+from placement_gym.base.arrays import IntArray, UInt8
 from placement_gym.envs.observation import Observer
 from placement_gym.graph.families.problems import SampledProblem
 from placement_gym.models.spec import ModelSpec
@@ -37,6 +37,7 @@ class StreamProblem:
     Attributes:
         scheduler: Its list scheduler, which has the problem and the simulator.
         statistics: (``N_STATISTICS``,) float32.
+        host: (n_units,) the reference device for each unit.
         reference_ms: Latency of the reference device, memory ignored.
         floor_ms: Latency that rewards compare with: of the best of list scheduling by earliest
             finish, filling in order and single devices, repaired where they do not fit.
@@ -54,8 +55,8 @@ class StreamProblem:
         self.simulator = Simulator(twin.problem.units, twin.costs, semantics)
         self.scheduler = ListScheduler(self.problem, self.simulator)
         self.statistics = compute_statistics(self.scheduler.view)
-        host = self.problem.single(self.problem.reference_device)
-        self.reference_ms = self.simulator.latency_ms(host.astype(np.uint8))
+        self.host = self.problem.single(self.problem.reference_device)
+        self.reference_ms = self.simulator.latency_ms(self.host.astype(np.uint8))
         self.floor_ms = self.compute_floor()
 
     def compute_floor(self) -> float:
@@ -78,11 +79,6 @@ class StreamProblem:
         if np.isfinite(cost):
             return cost, devices
         return self.evaluate(self.scheduler.repair(devices[None])[0])
-
-    def schedule(self, action: FloatArray, rng: np.random.Generator) -> tuple[float, UInt8]:
-        """The cost of the list schedule of (``N_WEIGHTS``,) weights, repaired; and its devices."""
-        places, costs_ms = self.scheduler.find_best(action[None], rng)
-        return float(costs_ms[0]), places[0]
 
     def latency_ms(self, cost: float) -> float:
         """The latency of an info: finite, ten floors where nothing fits."""

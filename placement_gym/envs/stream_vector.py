@@ -14,6 +14,8 @@ from placement_gym.base.arguments import check_integer
 from placement_gym.base.arrays import BoolArray, FloatArray
 from placement_gym.base.errors import UserError
 from placement_gym.envs.stream import StreamEnv
+from placement_gym.envs.weights_action import read_weights
+from placement_gym.solvers.list_policy.scheduler import SchedulerPool
 
 Info = dict[str, Any]
 
@@ -39,7 +41,7 @@ class StreamVectorEnv(VectorEnv[Any, Any, NDArray[Any]]):
     def __init__(self, num_envs: int = 1, **kwargs: Any) -> None:
         check_integer("num_envs", num_envs, 1)
         self.envs = [StreamEnv(**kwargs) for _ in range(num_envs)]
-        self.num_envs = num_envs
+        self.num_envs, self.pool = num_envs, SchedulerPool()
         self.single_observation_space = self.envs[0].observation_space
         self.single_action_space = self.envs[0].action_space
         self.observation_space = batch_space(self.single_observation_space, num_envs)
@@ -80,7 +82,7 @@ class StreamVectorEnv(VectorEnv[Any, Any, NDArray[Any]]):
         """
         if len(actions) != self.num_envs:
             raise UserError(f"actions must be {self.num_envs}, one each, not {len(actions)}")
-        ended = [env.step(action) for env, action in zip(self.envs, actions, strict=True)]
+        ended = self.place(actions)
         begun = [env.reset() for env in self.envs]
         rewards = np.array([one[1] for one in ended])
         always = np.ones(self.num_envs, dtype=np.bool_)
@@ -90,6 +92,17 @@ class StreamVectorEnv(VectorEnv[Any, Any, NDArray[Any]]):
         info |= {"final_obs": final, "_final_obs": always}
         info |= {"final_info": gather([one[4] for one in ended]), "_final_info": always.copy()}
         return self.batch([one for one, _ in begun]), rewards, always.copy(), ~always, info
+
+    def place(self, actions: NDArray[Any]) -> list[Any]:
+        """What ``step`` of each environment returns; all list schedules are made in one call."""
+        if not self.envs[0].weighted:
+            return [env.step(action) for env, action in zip(self.envs, actions, strict=True)]
+        found = self.pool.find_best(
+            [env.current.scheduler for env in self.envs],
+            read_weights(actions, self.num_envs),
+            [env.np_random for env in self.envs],
+        )
+        return [env.finish(*one) for env, one in zip(self.envs, found, strict=True)]
 
     def batch(self, observations: list[Any]) -> Any:
         """Observations one below another, in fresh arrays."""

@@ -17,25 +17,22 @@ from placement_gym.problem.costs.semantics import parse_schedule
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS, ListScheduler
 
-REACH = 3.0
-"""Standard deviations of the weights, see ``scheduler.MEANS``, that an action of 1 means."""
-
 
 def make_weights_space() -> spaces.Box:
     """The space of actions: a number from -1 to 1 for each weight."""
     return spaces.Box(-1.0, 1.0, (N_WEIGHTS,), np.float32)
 
 
-def read_weights(action: ArrayLike) -> FloatArray:
-    """The (``N_WEIGHTS``,) argument of a ``ListScheduler``, from an action.
+def read_weights(actions: ArrayLike, number: int = 1) -> FloatArray:
+    """The (number, ``N_WEIGHTS``) argument of a ``ListScheduler``, from as many actions.
 
     Raises:
-        UserError: It has another shape, or numbers that are not finite.
+        UserError: They have another shape, or numbers that are not finite.
     """
-    weights = np.asarray(action, dtype=np.float64)
-    if weights.shape != (N_WEIGHTS,) or not np.isfinite(weights).all():
-        raise UserError(f"an action is {N_WEIGHTS} numbers from -1 to 1, not {action!r:.200}")
-    return REACH * np.minimum(np.maximum(weights, -1.0), 1.0)
+    weights = np.asarray(actions, dtype=np.float64)
+    if weights.shape != (number, N_WEIGHTS) or not np.isfinite(weights).all():
+        raise UserError(f"an action is {N_WEIGHTS} numbers from -1 to 1, not {actions!r:.200}")
+    return np.minimum(np.maximum(weights, -1.0), 1.0)
 
 
 class WeightsAction(
@@ -67,7 +64,7 @@ class WeightsAction(
         """(N,) devices of the list schedule with these weights."""
         if self.scheduler is None:
             self.scheduler = make_scheduler(self.base)
-        weights = read_weights(action)[None]
+        weights = read_weights([action])
         places, _ = self.scheduler.find_best(weights, self.np_random)
         row = np.zeros(self.base.observer.n_nodes, dtype=np.int64)
         row[: self.base.problem.n_units] = places[0]

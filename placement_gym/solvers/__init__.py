@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from placement_gym.solvers.balance import balance_loads as balance_loads
     from placement_gym.solvers.bounds import lower_bound as lower_bound
     from placement_gym.solvers.bounds import optimum_or_bound as optimum_or_bound
-    from placement_gym.solvers.calls import call_program as call_program
     from placement_gym.solvers.calls import greedy_fill as greedy_fill
     from placement_gym.solvers.cuts import minimum_cut as minimum_cut
     from placement_gym.solvers.fill import fill_in_order as fill_in_order
@@ -28,10 +27,8 @@ if TYPE_CHECKING:
     from placement_gym.solvers.list_scheduling import m_etf as m_etf
     from placement_gym.solvers.milp import serial_program as serial_program
     from placement_gym.solvers.partition import metis_partition as metis_partition
-    from placement_gym.solvers.pipelines.clusters import clustered_pipeline as clustered_pipeline
     from placement_gym.solvers.pipelines.pipeline import exact_pipeline as exact_pipeline
     from placement_gym.solvers.pipelines.pipeline import linear_pipeline as linear_pipeline
-    from placement_gym.solvers.pipelines.pipeline import replicated_pipeline as replicated_pipeline
     from placement_gym.solvers.programs.max_load import max_load as max_load
     from placement_gym.solvers.repair import RepairPrices as RepairPrices
     from placement_gym.solvers.search.anytime import AnytimeSearch as AnytimeSearch
@@ -44,8 +41,6 @@ SOURCES = {
     "SearchResult": "search.anytime",
     "Solution": "solution",
     "balance_loads": "balance",
-    "call_program": "calls",
-    "clustered_pipeline": "pipelines.clusters",
     "critical_path": "list_scheduling",
     "exact_pipeline": "pipelines.pipeline",
     "fill_in_order": "fill",
@@ -62,7 +57,6 @@ SOURCES = {
     "propose_simple": "heuristics",
     "propose_single_devices": "heuristics",
     "propose_windows": "heuristics",
-    "replicated_pipeline": "pipelines.pipeline",
     "serial_program": "milp",
 }
 __all__, __getattr__, __dir__ = export_lazily(__name__, SOURCES)

@@ -165,7 +165,8 @@ def test_a_plan_of_two_phases_is_two_placements_and_a_script(
 
     monkeypatch.setattr(phases, "choose_pair", split)
     monkeypatch.setattr(phases, "judge_phases", lambda *_: "yes")
-    document = plan(make_decoder(), "cpu-testbed", "op", tmp_path, 1.0, quiet=True, phases=True,
+    document = plan(make_decoder(), "cpu-testbed", granularity="op", out=tmp_path,
+                    time_limit_s=1.0, quiet=True, phases=True,
                     scenario="chat-4-2", export=tmp_path / "deployed")  # fmt: skip
     assert document["plan"] == "phases"
     row = next(row for row in document["rows"] if row["label"] == "phases")

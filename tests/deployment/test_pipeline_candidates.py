@@ -17,7 +17,8 @@ from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.errors import UserError
 from placement_gym.deployment.candidates import Candidate, find_pipelines, propose_pipelines
-from placement_gym.deployment.plan import make_placement, plan
+from placement_gym.deployment.plan import plan
+from placement_gym.deployment.plan_files import make_placement
 from placement_gym.deployment.plan_rows import make_rows
 from placement_gym.models import load
 from placement_gym.problem.costs.semantics import parse_schedule

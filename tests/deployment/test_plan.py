@@ -279,7 +279,14 @@ def test_an_interrupted_plan_says_what_is_kept_and_how_to_go_on(
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     out = tmp_path / "out"
     with pytest.raises(KeyboardInterrupt) as interrupted:
-        plan("tiny", "cpu-testbed", "colocated", out=out, quiet=True, export=out / "deployed")
+        plan(
+            "tiny",
+            "cpu-testbed",
+            granularity="colocated",
+            out=out,
+            quiet=True,
+            export=out / "deployed",
+        )
     assert not out.exists()
     said = str(interrupted.value)
     if interrupted_in == "remeasure":

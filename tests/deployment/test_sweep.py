@@ -200,7 +200,7 @@ def test_the_engine_races_devices_that_differ_by_a_property(
 
 @pytest.mark.slow
 def test_a_plan_races_properties_and_compiles_with_them(tmp_path: Path) -> None:
-    document = plan("tiny", "cpu-testbed", "op", out=tmp_path, quiet=True, sweep=True)
+    document = plan("tiny", "cpu-testbed", granularity="op", out=tmp_path, quiet=True, sweep=True)
     swept = document["sweep"]
     assert swept["tolerance"] == 1e-4
     # Processors that are fast in lower precisions try these too, which the tolerance may refuse.
@@ -223,5 +223,5 @@ def test_an_interrupted_sweep_leaves_the_plan(
 
     monkeypatch.setattr("placement_gym.deployment.plan.sweep_properties", interrupt)
     with pytest.raises(KeyboardInterrupt, match=r"plan-tiny\.json is the plan without the sweep"):
-        plan("tiny", "cpu-testbed", "op", out=tmp_path / "out", quiet=True, sweep=True)
+        plan("tiny", "cpu-testbed", granularity="op", out=tmp_path / "out", quiet=True, sweep=True)
     assert Placement.load(tmp_path / "out" / "plan-tiny.json").model == "tiny"

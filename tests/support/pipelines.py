@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from itertools import combinations, product
+from itertools import product
 
 import networkx as nx
 import numpy as np
@@ -13,7 +13,6 @@ from by_hand import cost_table, draw_made, every_placement, grouped, made_graph,
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
 from placement_gym.problem.costs.semantics import PRESETS
-from placement_gym.solvers.kinds import interchangeable_devices
 from placement_gym.solvers.pipelines.forward import Forward
 from placement_gym.solvers.pipelines.ideal_stages import ADDED, BY_CUT
 
@@ -114,42 +113,29 @@ def all_ideals(forward: Forward) -> list[Ideal]:
     return found
 
 
-def plain_pipeline_ms(
-    backend: SimulatedBackend, transfers: int = ADDED, replicated: bool = False, sync_ms: float = 0
-) -> float:
-    """The smallest maximum load by the published recursion, device by device, all pairs.
-
-    ``replicated``: or several devices of a kind at a time.
-    """
+def plain_pipeline_ms(backend: SimulatedBackend, transfers: int = ADDED) -> float:
+    """The smallest maximum load by the published recursion, device by device, all pairs."""
     problem = backend.problem
     forward = Forward.of(problem.units)
     ideals = all_ideals(forward)
-    load = make_load(backend, forward, transfers, sync_ms)
-    alike = interchangeable_devices(problem, backend.costs)
-    teams = [
-        team
-        for kind in alike
-        for size in range(1, 1 + (len(kind) if replicated else 1))
-        for team in combinations(kind, size)
-    ]
+    load = make_load(backend, forward, transfers)
     best: dict[tuple[int, Ideal], float] = {(0, ideals[0]): 0.0}
     n_devices = len(problem.devices)
     for used, larger in product(range(1, 1 << n_devices), ideals):
         value = best.get((used, larger), np.inf)
-        for team in (team for team in teams if all(used >> d & 1 for d in team)):
-            rest = used - sum(1 << device for device in team)
+        for device in (device for device in range(n_devices) if used >> device & 1):
             for smaller in ideals:
-                before = best.get((rest, smaller), np.inf)
+                before = best.get((used - (1 << device), smaller), np.inf)
                 if smaller <= larger and before < value:
-                    value = min(value, max(before, load(smaller, larger, team)))
+                    value = min(value, max(before, load(smaller, larger, device)))
         best[used, larger] = value
     return best[(1 << n_devices) - 1, ideals[-1]]
 
 
 def make_load(
-    backend: SimulatedBackend, forward: Forward, transfers: int, sync_ms: float
-) -> Callable[[Ideal, Ideal, tuple[int, ...]], float]:
-    """A function that adds up the load of the stage between two ideals on each of some devices.
+    backend: SimulatedBackend, forward: Forward, transfers: int
+) -> Callable[[Ideal, Ideal, int], float]:
+    """A function that adds up the load of the stage between two ideals on a device.
 
     It is infinite if it is impossible.
     """
@@ -165,8 +151,8 @@ def make_load(
     unit_ms = costs.unit_ms(problem.units)
 
     @cache
-    def load_ms(smaller: Ideal, larger: Ideal, team: tuple[int, ...]) -> float:
-        stage, device, m = larger - smaller, team[0], len(team)
+    def load_ms(smaller: Ideal, larger: Ideal, device: int) -> float:
+        stage = larger - smaller
         units = np.isin(forward.node, sorted(stage))
         fits = problem.unit_bytes[units].sum() <= problem.limits_bytes[device]
         if not fits or not problem.supported[units, device].all():
@@ -176,10 +162,9 @@ def make_load(
             crossing = [bool(nodes & side) and not nodes <= side for nodes in touched]
             return float(costs.boundary_ms[crossing, device].sum())
 
-        work_ms = float(unit_ms[units, device].sum()) / m
-        both_ms = max(moved_ms(smaller), moved_ms(larger)) if transfers == BY_CUT else None
-        links_ms = (moved_ms(stage) if both_ms is None else both_ms) / m
-        links_ms += 2 * (m - 1) / m * sync_ms * float(problem.unit_bytes[units].sum())
-        return work_ms + links_ms if transfers == ADDED else max(work_ms, links_ms)
+        work_ms = float(unit_ms[units, device].sum())
+        if transfers == BY_CUT:
+            return max(work_ms, moved_ms(smaller), moved_ms(larger))
+        return work_ms + moved_ms(stage)
 
     return load_ms

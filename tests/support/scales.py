@@ -24,7 +24,6 @@ from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.graph.units import group
 from placement_gym.problem.costs.semantics import PRESETS, Semantics
 from placement_gym.solvers.bounds import load_ms, lower_bound, optimum_or_bound
-from placement_gym.solvers.calls import call_indices, call_program
 from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.milp import serial_program
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline
@@ -144,12 +143,10 @@ class Case:
         self.latency_ms = self.evaluate(solver)
 
     def find_least_ms(self, solver: str) -> float:
-        """By brute force: of one call each, of contiguous splits, else of all placements."""
+        """By brute force: of contiguous splits, else of all placements."""
         if solver == "pipeline":
             return least_load_ms(self.backend)
-        places, latency_ms = feasible_placements(self.backend)
-        if solver == "calls":
-            latency_ms = latency_ms[[count_calls(self.backend, place) <= 1 for place in places]]
+        _, latency_ms = feasible_placements(self.backend)
         return float(latency_ms.min(initial=np.inf))
 
     def evaluate(self, solver: str) -> float | None:
@@ -159,18 +156,6 @@ class Case:
         if solver == "path-load" and not self.backend.problem.infeasibility(place):
             return relaxed_ms(self.backend, place)
         return evaluate_ms(self.backend, place)
-
-
-def count_calls(backend: SimulatedBackend, place: IntArray) -> int:
-    start = backend.schedule(place)[1]
-    return (
-        int(call_indices(backend.costs, place[backend.problem.units.of_operator], start).max()) + 1
-    )
-
-
-def solve_calls(backend: SimulatedBackend) -> Solution:
-    start = backend.problem.single(0)
-    return call_program(backend.problem, backend.costs, start, backend.schedule, SECONDS)
 
 
 def solve_pipeline(backend: SimulatedBackend) -> Solution:
@@ -210,7 +195,6 @@ def evaluate_ms(backend: SimulatedBackend, place: IntArray) -> float:
 SOLVERS: dict[str, Callable[[SimulatedBackend], Solution]] = {
     "serial": lambda b: serial_program(b.problem, b.costs, SECONDS),
     "min-cut": lambda b: minimum_cut(b.problem.units, b.costs),
-    "calls": solve_calls,
     "path-load": lambda b: path_load.solve(b.problem, b.costs, SECONDS),
     "grouped-load": lambda b: grouped_load(b.problem, b.costs, SECONDS),
     "priced-load": solve_priced_load,
@@ -223,7 +207,6 @@ ANY = (Semantics(), LIST, EVENT, LOAD, CALLS)
 BACKENDS: dict[str, Callable[[int, str, int | None], SimulatedBackend]] = {
     "serial": lambda seed, kind, e: draw(seed, kind, Semantics(), e),
     "min-cut": lambda seed, kind, e: draw(seed, kind, Semantics(), e, devices=2, free=True),
-    "calls": lambda seed, kind, e: draw(seed, kind, CALLS, e, host=True),
     "path-load": lambda seed, kind, e: draw(seed, kind, LIST, e),
     "grouped-load": lambda seed, kind, e: draw(seed, kind, LOAD, e, host=seed % 2 > 0),
     "priced-load": lambda seed, kind, e: draw(seed, kind, LOAD, e, host=seed % 2 > 0),

@@ -135,26 +135,18 @@ class CostTable:
     def boundary_ms(self) -> FloatArray:
         """(n_tensors, n_devices) time between each device and the host's memory.
 
-        Where no device is a host, half of the cheapest transfer to another device.
+        All of a transfer to the first host; where no device is one, half of the cheapest transfer
+        to another device.
         """
-        return self.end_ms(~np.eye(len(self.devices), dtype=bool))
-
-    def end_ms(self, partners: BoolArray) -> FloatArray:
-        """(n_tensors, n_devices) part of a device in a transfer between it and its partners.
-
-        All of a transfer to the first host among them; without one, half of the cheapest.
-
-        Args:
-            partners: (n_devices, n_devices) bool, which others a device sends to, or receives from.
-        """
-        part = np.zeros((len(self.transfer_size), len(self.devices)))
-        for device in np.flatnonzero(~self.host & partners.any(axis=1)):
-            among = np.flatnonzero(partners[device])
-            hosts = among[self.host[among]]
+        n_devices = len(self.devices)
+        hosts = np.flatnonzero(self.host)
+        part = np.zeros((len(self.transfer_size), n_devices))
+        for device in np.flatnonzero(~self.host):
+            others = np.flatnonzero(np.arange(n_devices) != device)
             if len(hosts):
                 part[:, device] = self.transfer_ms[:, device, hosts[0]]
-            else:
-                part[:, device] = self.transfer_ms[:, device, among].min(axis=1) / 2
+            elif len(others):
+                part[:, device] = self.transfer_ms[:, device, others].min(axis=1) / 2
         return part
 
     def unit_ms(self, units: Units) -> FloatArray:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from numba import njit
+from numba.typed import List
 
-from placement_gym.base.arrays import FloatArray, UInt8
+from placement_gym.base.arrays import FloatArray, IntArray, UInt8, UInt64
 from placement_gym.solvers.list_policy.list_problem import LOAD, OVERLAP, SERIAL, ListProblem
 
 NAMES = ("price", "ms", "arriving", "stick", "scarce", "strength", "lasting", "host", "load")
@@ -13,15 +17,83 @@ NAMES = ("price", "ms", "arriving", "stick", "scarce", "strength", "lasting", "h
 PRICE, MS, ARRIVING, STICK, SCARCE, STRENGTH, LASTING, HOST, WAITING = range(len(NAMES))
 
 
+GAMMA, FIRST_FACTOR, SECOND_FACTOR = map(
+    np.uint64, (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+)
+FAR, NEAR, LAST, LOW_BITS = map(np.uint64, (30, 27, 31, 11))
+"""Constants of SplitMix64."""
+
+
+@njit(cache=True, nogil=True)
+def hold(problem: ListProblem) -> Any:
+    """A list of one problem, as kernels take it.
+
+    Python's arrays are made numba's once, and not on every call.
+    """
+    problems = List()
+    problems.append(problem)
+    return problems
+
+
+@njit(cache=True, nogil=True)
+def add(problems: Any, problem: ListProblem) -> None:
+    """Append a problem to a list of ``hold``."""
+    problems.append(problem)
+
+
+@njit(cache=True, nogil=True)
+def draw_uniform(state: int) -> float:
+    """A number from 0 to 1 of a state that grows by ``GAMMA``: SplitMix64 (Steele et al. 2014)."""
+    mixed = (state ^ (state >> FAR)) * FIRST_FACTOR
+    mixed = (mixed ^ (mixed >> NEAR)) * SECOND_FACTOR
+    return float((mixed ^ (mixed >> LAST)) >> LOW_BITS) * 2.0**-53
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def schedule_lists(
-    problem: ListProblem,
+    problems: Sequence[ListProblem],
+    which: IntArray,
     weights: FloatArray,
-    rng: np.random.Generator,
+    seeds: UInt64,
     places: UInt8,
     costs_ms: FloatArray,
 ) -> None:
-    """Make a list schedule for each row of weights.
+    """Make a list schedule of a problem for each row of weights.
+
+    Args:
+        problems: A list of ``hold``.
+        which: (k,) the problem of each row; consecutive rows of one take less time.
+        weights: (k, 9), columns ``NAMES``: price in ms per byte; stick, scarce, strength and host
+            in ms.
+        seeds: (k,) of the tastes of each schedule.
+        places: (k, most units) gets devices; those of fewer units are the first ones of a row.
+        costs_ms: (k,) gets times, infinite where limits are exceeded. They are the simulator's
+            where ``is_exact``; else transfers wait for those of operators scheduled before.
+    """
+    begin = 0
+    while begin < len(which):
+        end = begin + 1
+        while end < len(which) and which[end] == which[begin]:
+            end += 1
+        schedule_problem(
+            problems[which[begin]],
+            weights[begin:end],
+            seeds[begin:end],
+            places[begin:end],
+            costs_ms[begin:end],
+        )
+        begin = end
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def schedule_problem(
+    problem: ListProblem,
+    weights: FloatArray,
+    seeds: UInt64,
+    places: UInt8,
+    costs_ms: FloatArray,
+) -> None:
+    """Make the list schedules of one problem; see ``schedule_lists``.
 
     A unit is placed when the first of its operators has its turn. The score of a device is when the
     operator would be ready there, or what the schedule adds up instead, and the unit's time; and::
@@ -33,15 +105,6 @@ def schedule_lists(
 
     Tastes are uniform up to ``strength``, and drawn again before a unit with probability
     ``lasting``. A unit that no device has room for goes where most is left.
-
-    Args:
-        problem: Operators, units and devices.
-        weights: (k, 9), columns ``NAMES``: price in ms per byte; stick, scarce, strength and host
-            in ms.
-        rng: Source of the tastes.
-        places: (k, n_units) gets devices.
-        costs_ms: (k,) gets times, infinite where limits are exceeded. They are the simulator's
-            where ``is_exact``; else transfers wait for those of operators scheduled before.
     """
     kind, unit, ms, unit_ms = problem.kind, problem.unit, problem.ms, problem.unit_ms
     first, tensor, maker = problem.first, problem.tensor, problem.maker
@@ -59,9 +122,10 @@ def schedule_lists(
     arrival = np.empty((len(transfer_ms), n_devices))
 
     for k in range(len(weights)):
-        w = weights[k]
+        w, state = weights[k], seeds[k]
         for d in range(n_devices):
-            free[d], taste[d] = 0.0, w[STRENGTH] * rng.random()
+            state += GAMMA
+            free[d], taste[d] = 0.0, w[STRENGTH] * draw_uniform(state)
         for g in range(n_limits):
             left[g] = limit[g]
         channel_free[:] = 0.0
@@ -72,9 +136,11 @@ def schedule_lists(
             u = unit[i]
             if place[u] < 0:
                 # the unit chooses, perhaps by other tastes than the last one
-                if rng.random() < w[LASTING]:
+                state += GAMMA
+                if draw_uniform(state) < w[LASTING]:
                     for d in range(n_devices):
-                        taste[d] = w[STRENGTH] * rng.random()
+                        state += GAMMA
+                        taste[d] = w[STRENGTH] * draw_uniform(state)
                 # inputs whose makers have a device, on every device; those of the first operator
                 # have run
                 for d in range(n_devices):

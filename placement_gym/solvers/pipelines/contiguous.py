@@ -48,14 +48,11 @@ class Split(NamedTuple):
 
     Attributes:
         load_ms: Its largest load; infinite if none is known.
-        device: (n_units,) device of each unit, of a replicated stage the first; empty if no split
-            is known.
-        stages: Devices of each stage, in the order of the pipeline.
+        device: (n_units,) device of each unit; empty if no split is known.
     """
 
     load_ms: float
     device: IntArray
-    stages: tuple[tuple[int, ...], ...] = ()
 
 
 NO_SPLIT = Split(np.inf, np.empty(0, dtype=np.int64))
@@ -68,9 +65,6 @@ class SplitSearch:
     Attributes:
         most_ms: Only splits of at most this load are looked for.
         transfers: How they count, see ``StageCosts``.
-        copies: Maximum number of devices that run one stage, of every so many requests each.
-        sync_ms: Time for a byte of weights between them, which is paid for each request.
-        forward_ms: See ``ChainLimits``.
     """
 
     problem: Problem
@@ -78,9 +72,6 @@ class SplitSearch:
     max_ideals: int = MAX_IDEALS
     most_ms: float = np.inf
     transfers: int = ADDED
-    copies: int = 1
-    sync_ms: float = 0.0
-    forward_ms: float = -1.0
 
     def below(self, load_ms: float) -> SplitSearch | None:
         """The search for splits up to a load that is known.
@@ -92,7 +83,7 @@ class SplitSearch:
         largest_ms = max(float(unit_ms.max()), float(border_ms.max(initial=0.0)))
         if load_ms == 0.0 or min(largest_ms, self.most_ms) <= FAR * load_ms:
             return None
-        return replace(self, most_ms=self.copies * load_ms * (1.0 + ROUNDING))
+        return replace(self, most_ms=load_ms * (1.0 + ROUNDING))
 
     @cached_property
     def kinds(self) -> Kinds:
@@ -161,7 +152,6 @@ class SplitSearch:
             held_bytes,
             most,
             self.most_ms,
-            self.sync_ms,
             self.transfers,
         )
         chains = find_chains(stages, self.plan(forward, ideals, cutoff_ms), ideals.offsets)
@@ -180,11 +170,9 @@ class SplitSearch:
             prices, work = self.prices
             total = sum_units(work[:, None], forward, ideals)[:, 0]
             left = total[-1] - total
-            allowed_ms = cutoff_ms + max(self.forward_ms, 0.0)
-            room = allowed_ms * ((self.kinds.counts - used) @ prices)
-            room += ROUNDING * (allowed_ms + total[-1])
-        stride = self.kinds.stride
-        return ChainLimits(used, stride, left, room, cutoff_ms, self.copies, self.forward_ms)
+            room = cutoff_ms * ((self.kinds.counts - used) @ prices)
+            room += ROUNDING * (cutoff_ms + total[-1])
+        return ChainLimits(used, self.kinds.stride, left, room, cutoff_ms)
 
     def read_split(self, forward: Forward, ideals: Ideals, chains: ChainTable) -> Split:
         """Follow the links of the best chain back."""
@@ -194,15 +182,14 @@ class SplitSearch:
         if not np.isfinite(load_ms):
             return NO_SPLIT
         device = np.empty(self.problem.n_units, dtype=np.int64)
-        inside, stages = ideals.nodes(ideal), []
+        inside = ideals.nodes(ideal)
         while ideal:
-            before, more = divmod(int(chains.link[ideal, state]), self.copies)
-            smaller, kind = divmod(before, len(stride))
-            within, last = ideals.nodes(smaller), used[state, kind]
-            stages.append(tuple(self.kinds.devices[kind][last - more - 1 : last]))
-            device[(inside & ~within)[forward.node]] = stages[-1][0]
-            ideal, state, inside = smaller, state - (more + 1) * int(stride[kind]), within
-        return Split(load_ms, device, tuple(stages[::-1]))
+            smaller, kind = divmod(int(chains.link[ideal, state]), len(stride))
+            within = ideals.nodes(smaller)
+            last = self.kinds.devices[kind][used[state, kind] - 1]
+            device[(inside & ~within)[forward.node]] = last
+            ideal, state, inside = smaller, state - int(stride[kind]), within
+        return Split(load_ms, device)
 
 
 def price_devices(ms: FloatArray, counts: IntArray) -> tuple[FloatArray, FloatArray]:

@@ -161,7 +161,7 @@ def any_unit(values: BoolArray, node: IntArray, n: int) -> BoolArray:
 
 
 def find_endpoint_times(
-    problem: Problem, costs: CostTable, node: IntArray, forward: bool = False
+    problem: Problem, costs: CostTable, node: IntArray
 ) -> dict[frozenset[int], FloatArray]:
     """Find the touch sets of several nodes whose tensors cost time.
 
@@ -169,7 +169,6 @@ def find_endpoint_times(
         problem: Units and devices.
         costs: Costs of the units' operators.
         node: (n_units,) node of each unit.
-        forward: Whether only tensors count that forward operators make.
 
     Returns:
         (n_devices,) time when all tensors of the touch set leave or enter a device.
@@ -180,11 +179,7 @@ def find_endpoint_times(
     for t, target in zip(tensor.tolist(), node[reader].tolist(), strict=True):
         sets[t].add(target)
     total: dict[frozenset[int], FloatArray] = {}
-    graph, boundary_ms = problem.units.graph, costs.boundary_ms[tasks.tensor]
-    if forward:
-        maker = graph.tensors.source[tasks.tensor]
-        boundary_ms[np.array(graph.types)[maker] == BACKWARD] = 0.0
-    for nodes, ms in zip(map(frozenset, sets), boundary_ms, strict=True):
+    for nodes, ms in zip(map(frozenset, sets), costs.boundary_ms[tasks.tensor], strict=True):
         if len(nodes) > 1 and ms.any():
             total[nodes] = total.get(nodes, 0.0) + ms
     return total

@@ -8,9 +8,6 @@ chains below a cut-off are looked for, which leaves out most pairs of ideals:
   can do below the cut-off, state s is not open.
 - A stage whose work alone is not below what i already has is skipped before nesting is tested, one
   whose work and difference of borders is not, before crossing tensors are added up.
-
-A stage may be replicated over several devices of a kind: each runs every so many requests, and they
-keep their weights equal.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ from numpy.typing import NDArray
 from placement_gym.base.arrays import FloatArray, Int32, IntArray
 from placement_gym.solvers.pipelines.ideal_stages import ADDED, BY_CUT, StageCosts
 
-STATE, KIND, COPIES = 0, 1, 2
+STATE, KIND = 0, 1
 """Columns of the moves that ``open_moves`` lists."""
 
 
@@ -38,9 +35,6 @@ class ChainLimits(NamedTuple):
         left: (n_ideals,) priced work of the units outside of each ideal.
         room: (n_states,) how much of it the devices that are not in use do below the cut-off.
         cutoff_ms: Only chains of a smaller maximum load are looked for.
-        copies: Maximum number of devices of a stage.
-        forward_ms: Maximum of the forward pass of a stage, whose load is then the backward pass;
-            negative where both passes are one load.
     """
 
     used: IntArray
@@ -48,8 +42,6 @@ class ChainLimits(NamedTuple):
     left: FloatArray
     room: FloatArray
     cutoff_ms: float
-    copies: int
-    forward_ms: float
 
 
 class ChainTable(NamedTuple):
@@ -57,9 +49,8 @@ class ChainTable(NamedTuple):
 
     Attributes:
         best: (n_ideals, n_states) smallest maximum load in ms; infinite where none is known.
-        link: (n_ideals, n_states) int32; -1 where none is known. The ideal before, the kind of the
-            last stage and its devices but one, of which each is a digit: ``copies`` of the last,
-            ``n_kinds`` of the second.
+        link: (n_ideals, n_states) int32; -1 where none is known. The ideal before times
+            ``n_kinds``, and the kind of the last stage's device.
         lowest: (n_ideals,) minimum of each row of ``best``.
     """
 
@@ -127,12 +118,10 @@ def extend_chains(
     """
     # Single arrays: a tuple of them would be counted as referenced at every inner call.
     words, solid, extent, work_ms, refused, held, limit = stages[:7]
-    border_ms, begin, tensor, part, boundary_ms, stage_ms, sync_ms, transfers = stages[7:15]
-    forward_work_ms, forward_border_ms, forward_boundary_ms = stages[15:]
+    border_ms, begin, tensor, part, boundary_ms, stage_ms, transfers = stages[7:]
     best, link, lowest = chains
     here = np.zeros(len(boundary_ms), np.int32)
-    load, moved_ms, first_ms = np.empty((3, work_ms.shape[1]))
-    separate, allowed_ms = plan.forward_ms >= 0.0, max(plan.forward_ms, 0.0)
+    load, moved_ms = np.empty((2, work_ms.shape[1]))
     for i in range(first, stop):
         moves = open_moves(plan, best, i)
         if not len(moves):
@@ -141,20 +130,17 @@ def extend_chains(
         # it.
         highest = plan.cutoff_ms
         mark_border(here, begin, tensor, part, i, True)
-        # Of several devices each takes no less than its share of a stage, and the backward pass
-        # may be all that counts.
-        most_ms = highest * plan.copies + allowed_ms
-        lightest = first_light(work_ms, heaviest_ms[:n_reached], i, most_ms)
+        lightest = first_light(work_ms, heaviest_ms[:n_reached], i, highest)
         for place in range(n_reached - 1, lightest - 1, -1):
             j = reached[place]
             # Cheapest tests first: most pairs of ideals fail the first two, and only few are
             # nested.
             if (
                 lowest[j] < highest
-                and subtract_work(load, work_ms, stage_ms, i, j) < most_ms
+                and subtract_work(load, work_ms, stage_ms, i, j) < highest
                 and is_nested(words, solid, extent, i, j)
                 and refuse(load, refused, held, limit, i, j)
-                and add_borders(load, moved_ms, border_ms, transfers, i, j) < most_ms
+                and add_borders(load, moved_ms, border_ms, transfers, i, j) < highest
             ):
                 # Tensors on both borders were added twice: once is right if the stage holds another
                 # part of the touch set than before, none if it holds the same.
@@ -165,19 +151,8 @@ def extend_chains(
                             both = 1 + (here[tensor[entry]] == part[entry])
                             for k in range(len(load)):
                                 moved_ms[k] -= both * boundary_ms[tensor[entry], k]
-                if separate:
-                    take_differences(first_ms, forward_work_ms, forward_border_ms, i, j)
-                    for entry in range(begin[j], begin[j + 1]):
-                        if here[tensor[entry]]:
-                            both = 1 + (here[tensor[entry]] == part[entry])
-                            for k in range(len(load)):
-                                first_ms[k] -= both * forward_boundary_ms[tensor[entry], k]
-                    for k in range(len(load)):
-                        load[k] -= first_ms[k] if first_ms[k] <= plan.forward_ms else -np.inf
-                same_ms = (held[i] - held[j]) * sync_ms
-                if append_stage(best, link, moves, plan, load, moved_ms, same_ms, transfers, i, j):
+                if append_stage(best, link, moves, plan, load, moved_ms, transfers, i, j):
                     highest = find_highest(best, moves, i)
-                    most_ms = highest * plan.copies + allowed_ms
         # Unmarking costs as much as the border is long, clearing `here` as much as all tensors.
         mark_border(here, begin, tensor, part, i, False)
         close_row(best, link, lowest, i)
@@ -191,19 +166,19 @@ def extend_chains(
 
 @njit(cache=True, nogil=True)
 def open_moves(plan: ChainLimits, best: FloatArray, i: int) -> IntArray:
-    """(n_moves, 3) states, and kinds and numbers of last devices, that chains to ideal i may have.
+    """(n_moves, 2) states, and kinds of last devices, that chains to ideal i may have.
 
     The row of ``best`` becomes the cut-off where a chain may go on from it.
     """
-    moves = np.empty((plan.used.size * plan.copies, 3), np.int64)
+    moves = np.empty((plan.used.size, 2), np.int64)
     count = 0
     # A state whose unused devices cannot do the remaining work below the cut-off leads nowhere.
     for s in range(1, len(plan.used)):
         if plan.left[i] <= plan.room[s]:
             best[i, s] = plan.cutoff_ms
             for k in range(len(plan.stride)):
-                for copies in range(1, min(plan.used[s, k], plan.copies) + 1):
-                    moves[count] = s, k, copies
+                if plan.used[s, k]:
+                    moves[count] = s, k
                     count += 1
     return moves[:count]
 
@@ -291,15 +266,6 @@ def add_borders(
 
 
 @njit(cache=True, nogil=True)
-def take_differences(
-    first_ms: FloatArray, work_ms: FloatArray, border_ms: FloatArray, i: int, j: int
-) -> None:
-    """Set loads to the work between two ideals and all tensors of both borders."""
-    for k in range(len(first_ms)):
-        first_ms[k] = work_ms[i, k] - work_ms[j, k] + border_ms[i, k] + border_ms[j, k]
-
-
-@njit(cache=True, nogil=True)
 def together(work_ms: float, moved_ms: float, transfers: int) -> float:
     """Time of work and transfers, one after the other or at the same time."""
     return work_ms + moved_ms if transfers == ADDED else max(work_ms, moved_ms)
@@ -313,26 +279,19 @@ def append_stage(
     plan: ChainLimits,
     load: FloatArray,
     moved_ms: FloatArray,
-    same_ms: float,
     transfers: int,
     i: int,
     j: int,
 ) -> bool:
-    """Let the stage from ideal j to ideal i follow the chains of j; whether that improves any.
-
-    ``same_ms`` is the time in which its weights pass a link.
-    """
+    """Let the stage from ideal j to ideal i follow the chains of j; whether that improves any."""
     improved, n_kinds = False, len(plan.stride)
     for move in range(len(moves)):
-        s, k, copies = moves[move, STATE], moves[move, KIND], moves[move, COPIES]
-        before = best[j, s - copies * plan.stride[k]]
-        # A ring exchanges all weights twice, but for each device's own part.
-        sync_ms = 2 * same_ms * (copies - 1) / copies
-        stage_ms = together(load[k] / copies, moved_ms[k] / copies + sync_ms, transfers)
-        largest = max(before, stage_ms)
+        s, k = moves[move, STATE], moves[move, KIND]
+        before = best[j, s - plan.stride[k]]
+        largest = max(before, together(load[k], moved_ms[k], transfers))
         if largest < best[i, s]:
             best[i, s] = largest
-            link[i, s] = (j * n_kinds + k) * plan.copies + copies - 1
+            link[i, s] = j * n_kinds + k
             improved = True
     return improved
 

@@ -8,7 +8,6 @@ part. That includes tensors of a backward pass. Tensors of equal touch sets are 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,15 +16,14 @@ from numpy.typing import NDArray
 
 from placement_gym.base.arrays import FloatArray, Int32, IntArray
 from placement_gym.base.errors import UserError
-from placement_gym.graph.operators import BACKWARD
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.pipelines.forward import Forward, find_endpoint_times
 from placement_gym.solvers.pipelines.ideals import MAX_BYTES, Ideals
 
 FULL = np.uint64(2**64 - 1)
-ADDED, OVERLAPPED, BY_CUT = range(3)
-"""How a device's transfers count: in addition to its work, at the same time as it, or also those at
+ADDED, BY_CUT = range(2)
+"""How a device's transfers count: in addition to its work, or at the same time as it, and those at
 either end of its stage at the same time."""
 
 
@@ -56,11 +54,7 @@ class StageCosts(NamedTuple):
         part: (n_entries,) int32, size of the part of the touch set in the ideal.
         boundary_ms: (n_tensors, n_kinds) time when the tensor leaves or enters the device.
         stage_ms: (n_kinds,) cost of a stage on top of its units and tensors.
-        sync_ms: Time in which a byte of weights passes a link between copies of a stage.
-        transfers: ``ADDED``, ``OVERLAPPED`` or ``BY_CUT``.
-        forward_work_ms: As ``work_ms``, of forward operators alone.
-        forward_border_ms: As ``border_ms``, of tensors that these make.
-        forward_boundary_ms: As ``boundary_ms``, of these.
+        transfers: ``ADDED`` or ``BY_CUT``.
     """
 
     words: NDArray[np.uint64]
@@ -76,11 +70,7 @@ class StageCosts(NamedTuple):
     part: Int32
     boundary_ms: FloatArray
     stage_ms: FloatArray
-    sync_ms: float
     transfers: int
-    forward_work_ms: FloatArray
-    forward_border_ms: FloatArray
-    forward_boundary_ms: FloatArray
 
 
 class Touches(NamedTuple):
@@ -91,14 +81,12 @@ class Touches(NamedTuple):
         tensor: (n_touches,) tensors that each node makes or reads.
         size: (n_tensors,) number of nodes that touch the tensor.
         boundary_ms: (n_tensors, n_kinds) time when the tensor leaves or enters the device.
-        forward_ms: The same of tensors that forward operators make.
     """
 
     begin: IntArray
     tensor: IntArray
     size: IntArray
     boundary_ms: FloatArray
-    forward_ms: FloatArray
 
 
 def compute_stages(
@@ -110,7 +98,6 @@ def compute_stages(
     held_bytes: FloatArray,
     max_entries: int,
     most_ms: float = np.inf,
-    sync_ms: float = 0.0,
     transfers: int = ADDED,
 ) -> StageCosts:
     """Compute the arrays.
@@ -124,7 +111,6 @@ def compute_stages(
         held_bytes: (n_units,) memory of each unit.
         max_entries: Maximum length of all borders.
         most_ms: A unit is refused where it takes longer, and no border takes more than twice this.
-        sync_ms: See ``StageCosts``.
         transfers: See ``StageCosts``.
 
     Raises:
@@ -134,7 +120,6 @@ def compute_stages(
     # A unit that is slower than any acceptable load is refused like an unsupported one, and counts
     # no work: sums of very large times would lose the digits of small ones.
     work = costs.unit_ms(problem.units)[:, devices]
-    forward_work = forward_part(problem, costs).unit_ms(problem.units)[:, devices]
     refused = (~problem.supported[:, devices] | (work > most_ms)).astype(np.float64)
     touches = find_touches(problem, costs, position, devices)
     boundary_ms = np.minimum(touches.boundary_ms, 2.0 * most_ms)
@@ -155,18 +140,8 @@ def compute_stages(
         part=part,
         boundary_ms=boundary_ms,
         stage_ms=np.ascontiguousarray(costs.submodel_ms[devices], dtype=np.float64),
-        sync_ms=float(sync_ms),
         transfers=transfers,
-        forward_work_ms=sum_units(forward_work, forward, ideals),
-        forward_border_ms=sum_borders(begin, tensor, touches.forward_ms),
-        forward_boundary_ms=touches.forward_ms,
     )
-
-
-def forward_part(problem: Problem, costs: CostTable) -> CostTable:
-    """The same costs, in which backward operators take no time."""
-    backward = np.array([kind == BACKWARD for kind in problem.units.graph.types])
-    return replace(costs, operator_ms=np.where(backward[:, None], 0.0, costs.operator_ms))
 
 
 def sum_units(values: FloatArray, forward: Forward, ideals: Ideals) -> FloatArray:
@@ -181,7 +156,6 @@ def find_touches(
 ) -> Touches:
     """Number touch sets of the nodes at (n_units,) positions as tensors."""
     total = find_endpoint_times(problem, costs, position)
-    forward = find_endpoint_times(problem, costs, position, forward=True)
     pairs = np.array([(v, t) for t, nodes in enumerate(total) for v in nodes], dtype=np.int64)
     pairs = pairs.reshape(-1, 2)
     node, touched = pairs[np.lexsort(pairs.T[::-1])].T
@@ -191,12 +165,6 @@ def find_touches(
         tensor=touched.copy(),
         size=np.array([len(nodes) for nodes in total], dtype=np.int64),
         boundary_ms=np.array([ms[devices] for ms in total.values()]).reshape(-1, len(devices)),
-        forward_ms=np.array(
-            [
-                forward[nodes][devices] if nodes in forward else 0.0 * ms[devices]
-                for nodes, ms in total.items()
-            ]
-        ).reshape(-1, len(devices)),
     )
 
 

@@ -9,7 +9,6 @@ exponential in the graph's width; over the prefixes of one topological order it 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
@@ -25,9 +24,7 @@ from placement_gym.solvers.pipelines.ideal_stages import ADDED
 from placement_gym.solvers.pipelines.ideals import MAX_IDEALS, TooManyIdealsError
 
 
-def exact_pipeline(
-    problem: Problem, costs: CostTable, max_ideals: int = MAX_IDEALS, transfers: int = ADDED
-) -> IntArray:
+def exact_pipeline(problem: Problem, costs: CostTable, max_ideals: int = MAX_IDEALS) -> IntArray:
     """(n_units,) devices of the best contiguous split, the published DP.
 
     Of memory pools it keeps each device's own limit alone, and refuses a split that does not fit.
@@ -38,14 +35,13 @@ def exact_pipeline(
         problem: Units, devices, support and memory limits.
         costs: Costs of the units' operators.
         max_ideals: Maximum number of ideals.
-        transfers: How they count, see ``StageCosts``.
 
     Raises:
         TooManyIdealsError: The graph has more than ``max_ideals`` ideals.
         PipelineMemoryError: The tables need more than ``MAX_BYTES``.
         ValueError: No contiguous split is feasible.
     """
-    return narrow(SplitSearch(problem, costs, max_ideals, transfers=transfers), find_exact).device
+    return narrow(SplitSearch(problem, costs, max_ideals), find_exact).device
 
 
 def linear_pipeline(problem: Problem, costs: CostTable, transfers: int = ADDED) -> IntArray:
@@ -67,37 +63,6 @@ def linear_pipeline(problem: Problem, costs: CostTable, transfers: int = ADDED) 
     return narrow(SplitSearch(problem, costs, transfers=transfers), find_linear).device
 
 
-def replicated_pipeline(
-    problem: Problem,
-    costs: CostTable,
-    sync_ms: float = 0.0,
-    transfers: int = ADDED,
-    linear: bool = False,
-) -> Split:
-    """The best contiguous split if alike devices may run one stage together, as PipeDream has it.
-
-    Each of m devices runs every m-th request, and exchanges its weights with the others in a ring:
-    a request takes it 1 / m of the stage's work and transfers, and the time of 2 (m - 1) / m of the
-    stage's bytes.
-
-    Args:
-        problem: Units, devices, support and memory limits; every copy of a stage holds all of it.
-        costs: Costs of the units' operators.
-        sync_ms: Time for a byte of weights; zero where they do not change, as in inference.
-        transfers: How they count, see ``StageCosts``.
-        linear: Whether to split along one order, as ``linear_pipeline``.
-
-    Returns:
-        The split; ``stages`` says which devices run each.
-
-    Raises:
-        UserError: As for ``exact_pipeline``.
-    """
-    search = SplitSearch(problem, costs, transfers=transfers, sync_ms=sync_ms)
-    search = replace(search, copies=int(search.kinds.counts.max()))
-    return narrow(search, find_linear if linear else find_exact)
-
-
 def narrow(search: SplitSearch, solve: Callable[[SplitSearch], Split]) -> Split:
     """Search again below the load that was found while times are far above it.
 
@@ -109,7 +74,7 @@ def narrow(search: SplitSearch, solve: Callable[[SplitSearch], Split]) -> Split:
         if not np.isfinite(split.load_ms):
             raise UserError("no contiguous split fits the devices' memory and support")
         load_ms = split.load_ms
-        if search.copies == 1 and search.transfers == ADDED:  # without errors of differences
+        if search.transfers == ADDED:  # without errors of differences
             load_ms = find_largest_load_ms(search.problem, search.costs, split.device)
         below = search.below(load_ms)
         if below is None:
@@ -145,8 +110,7 @@ def find_exact(search: SplitSearch) -> Split:
     forward = Forward.of(problem.units)
     merged, joined = merge_leaves(forward, problem, costs)
     held_bytes = problem.unit_bytes
-    # Copies of a stage exchange the bytes of leaves, too.
-    if search.sync_ms == 0.0 and (problem.limits_bytes >= held_bytes.sum()).all():
+    if (problem.limits_bytes >= held_bytes.sum()).all():
         return search.exact(merged, held_bytes)
     try:
         return search.exact(forward, held_bytes)

@@ -228,7 +228,9 @@ def test_environment_tells_the_phases() -> None:
 
 @pytest.mark.slow
 def test_plan_of_a_decoder_can_be_evaluated_and_compiled(tmp_path: Path) -> None:
-    document = plan("gpt", "cpu-testbed", "colocated", tmp_path, scenario="chat-4-2", quiet=True)
+    document = plan(
+        "gpt", "cpu-testbed", granularity="colocated", out=tmp_path, scenario="chat-4-2", quiet=True
+    )
     assert all(row["token_ms"] > 0 for row in document["rows"] if not row["error"])
     assert json.loads(Path(document["file"]).read_text())["scenario"] == "chat-4-2"
     again = evaluate_placement("gpt", document["file"])

@@ -10,10 +10,8 @@ import pytest
 from by_hand import (
     chain,
     cost_table,
-    every_placement,
     feasible_ms,
     grouped,
-    ints,
     made_graph,
     problem_of,
 )
@@ -29,27 +27,19 @@ from placement_gym.solvers.kinds import Kinds, interchangeable_devices
 from placement_gym.solvers.pipelines import contiguous
 from placement_gym.solvers.pipelines.contiguous import SplitSearch, price_devices
 from placement_gym.solvers.pipelines.ideal_chains import extend_chains
-from placement_gym.solvers.pipelines.ideal_stages import (
-    ADDED,
-    BY_CUT,
-    OVERLAPPED,
-    PipelineMemoryError,
-)
+from placement_gym.solvers.pipelines.ideal_stages import ADDED, BY_CUT, PipelineMemoryError
 from placement_gym.solvers.pipelines.ideals import TooManyIdealsError
-from placement_gym.solvers.pipelines.maxima import pass_loads, separate_pipeline
 from placement_gym.solvers.pipelines.pipeline import (
     exact_pipeline,
     find_exact,
     find_linear,
     linear_pipeline,
     narrow,
-    replicated_pipeline,
 )
 
 SOLVERS = {
     "exact": exact_pipeline,
     "linear": linear_pipeline,
-    "replicated": lambda problem, costs: replicated_pipeline(problem, costs).device,
 }
 LAYERS, OPERATORS = "LayerGraphs", "OperatorGraphs"
 VALUES = [
@@ -132,87 +122,25 @@ def test_larger_problems_equal_the_published_recursion(
     assert solve_ms(backend) == pytest.approx(plain_pipeline_ms(backend))
 
 
-@pytest.mark.parametrize("transfers", [ADDED, OVERLAPPED, BY_CUT])
-@pytest.mark.parametrize("sync_ms", [None, 0.0, 0.01])
+@pytest.mark.parametrize("transfers", [ADDED, BY_CUT])
 @pytest.mark.parametrize("axis", ["plain", "limits", "training"])
 def test_variants_equal_the_plain_recursion(
-    axis: str, sync_ms: float | None, transfers: int, monkeypatch: pytest.MonkeyPatch
+    axis: str, transfers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With copies if there is a time for a byte of weights."""
     for seed in range(2):
         monkeypatch.setattr(contiguous, "FEW", 256 * seed)
         backend = draw_backend(seed, n=4 + seed, kinds="ABBB", **AXES[axis])
         search = SplitSearch(backend.problem, backend.costs, transfers=transfers)
-        if sync_ms is not None:
-            search = replace(search, copies=3, sync_ms=sync_ms)
         found = narrow(search, find_exact)
-        least_ms = plain_pipeline_ms(backend, transfers, sync_ms is not None, sync_ms or 0.0)
-        assert found.load_ms == pytest.approx(least_ms)
-        team = [device for stage in found.stages for device in stage]
-        assert len(set(team)) == len(team)
-        assert {stage[0] for stage in found.stages} == set(found.device.tolist())
+        assert found.load_ms == pytest.approx(plain_pipeline_ms(backend, transfers))
 
 
-@pytest.mark.usefixtures("cut_off")
-@pytest.mark.parametrize(("axis", "seed"), [("plain", 0), ("training", 1), ("everything", 0)])
-def test_no_pipeline_has_a_smaller_sum_of_both_maxima(axis: str, seed: int) -> None:
-    backend = draw_backend(seed, n=5, **AXES[axis])
-    problem, costs = backend.problem, backend.costs
-    loads = [
-        float(pass_loads(problem, costs, one).max(axis=1).sum())
-        for one in every_placement(problem)
-        if not problem.infeasibility(one) and is_pipeline(backend, one)
-    ]
-    if loads:
-        found = separate_pipeline(problem, costs)
-        assert found.load_ms == pytest.approx(min(loads))
-        assert problem.infeasibility(found.device) == ""
-
-
-def test_both_passes_by_hand() -> None:
-    """Forward 1 and 5 ms on units whose backward operators take 5 and 1 ms, 1 ms in and out."""
-    graph = made_graph(4, [(0, [1]), (2, [3])], types=["Forward"] * 2 + ["Backward"] * 2)
-    costs = cost_table(graph, np.repeat([[1.0], [5.0], [1.0], [5.0]], 2, axis=1), [2, 2])
-    problem = problem_of(grouped(graph, [0, 1, 1, 0]), costs)
-    # apart: 2 and 6 ms forward, 6 and 2 ms backward, though each device has 8 ms together
-    assert pass_loads(problem, costs, ints([0, 1])).tolist() == [[2.0, 6.0], [6.0, 2.0]]
-    assert separate_pipeline(problem, costs).load_ms == pytest.approx(12.0)
-    assert narrow(SplitSearch(problem, costs), find_exact).load_ms == pytest.approx(8.0)
-
-
-def row_of_two_alike(held: int = 0) -> SimulatedBackend:
+@pytest.mark.parametrize(("transfers", "load_ms"), [(ADDED, 11.0), (BY_CUT, 8.0)])
+def test_a_row_of_two_by_hand(transfers: int, load_ms: float) -> None:
     """4 and 8 ms in a row on three equal devices, 3 ms to send and 3 to receive."""
     costs = cost_table(chain(2), [[4] * 3, [8] * 3], [6])
-    return SimulatedBackend(
-        problem_of(grouped(chain(2)), costs, ints([held] * 2)), costs, THROUGHPUT
-    )
-
-
-@pytest.mark.parametrize(
-    ("transfers", "load_ms"), [(ADDED, 11.0), (OVERLAPPED, 8.0), (BY_CUT, 8.0)]
-)
-def test_a_row_of_two_by_hand(transfers: int, load_ms: float) -> None:
-    backend = row_of_two_alike()
-    search = SplitSearch(backend.problem, backend.costs, transfers=transfers)
+    search = SplitSearch(problem_of(grouped(chain(2)), costs), costs, transfers=transfers)
     assert narrow(search, find_linear).load_ms == load_ms
-
-
-@pytest.mark.parametrize(
-    ("sync_ms", "transfers", "load_ms", "teams"),
-    [
-        (0.0, ADDED, 4.0, {3}),  # 12 / 3
-        (0.1, ADDED, 12 / 3 + 8 / 3, {3}),  # 4 / 3 of 20 bytes
-        (0.15, ADDED, 7.0, {1, 2}),  # 4 + 3, and (8 + 3) / 2 + 10 * 0.15
-        (9.0, ADDED, 11.0, {1}),
-    ],
-)
-def test_copies_of_a_row_of_two_by_hand(
-    sync_ms: float, transfers: int, load_ms: float, teams: set[int]
-) -> None:
-    backend = row_of_two_alike(held=10)
-    found = replicated_pipeline(backend.problem, backend.costs, sync_ms, transfers)
-    assert found.load_ms == pytest.approx(load_ms)
-    assert {len(stage) for stage in found.stages} == teams
 
 
 @pytest.mark.usefixtures("cut_off")

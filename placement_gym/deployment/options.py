@@ -1,0 +1,55 @@
+"""Keywords of the functions that plan for a problem, in groups that are passed on whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from placement_gym.base.errors import UserError
+from placement_gym.models.shapes import Shapes
+from placement_gym.models.spec import ModelSpec
+from placement_gym.workloads.objectives import Objective, find_objective
+
+DEFAULT_GRANULARITY = "fused"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProblemOptions:
+    """What is split besides the model and the devices, and how exactly; as for ``gym.make``."""
+
+    granularity: str = DEFAULT_GRANULARITY
+    shapes: Shapes | None = None
+    data_shapes: Shapes | None = None
+    scenario: str | None = None
+    tolerance: float | None = None
+
+    def make_spec(self, model: Any) -> ModelSpec:
+        """The model with these sizes and units."""
+        return ModelSpec(
+            model, self.granularity, "folded", self.shapes, self.data_shapes, self.scenario
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions:
+    """Which candidates are tried, and what decides among them; ``plan`` says what each means.
+
+    Raises:
+        UserError: The objective is unknown, or two options exclude each other.
+    """
+
+    objective: str = "latency"
+    constraints: Any = None
+    time_limit_s: float = 10.0
+    phases: bool = False
+    sweep: bool = False
+
+    def __post_init__(self) -> None:
+        find_objective(self.objective)
+        if self.phases and self.sweep:
+            raise UserError("a sweep varies one placement: leave the sweep or phases out")
+
+    @property
+    def goal(self) -> Objective:
+        """The objective itself."""
+        return find_objective(self.objective)

@@ -1,0 +1,123 @@
+"""What a plan leaves: its report, the placement with its costs and a picture, and the export."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from placement_gym.backends.pipeline.stage import with_streams
+from placement_gym.base.errors import warn_user
+from placement_gym.base.files import make_output_folder, write_text
+from placement_gym.base.plain import to_plain
+from placement_gym.deployment.candidates import Candidate
+from placement_gym.deployment.export import export_phases, export_placement
+from placement_gym.deployment.memory import describe_fit, describe_use, report_memory
+from placement_gym.deployment.plan_rows import state_plan_verdict
+from placement_gym.deployment.selection import Selection
+from placement_gym.hardware.devices import collect_cautions
+from placement_gym.models.shapes import Shapes
+from placement_gym.problem.costs.table import CostTable, costs_beside
+from placement_gym.problem.placement import Placement, describe_gain, describe_saved
+from placement_gym.problem.problem import Problem
+
+Document = dict[str, Any]
+
+
+def make_document(
+    problem: Problem, found: Selection, objective: str, notes: Sequence[str], stem: Path
+) -> Document:
+    """The report; see ``plan``."""
+    rows = [*found.rows, found.pair.row] if found.pair else found.rows
+    candidates = [*found.candidates, found.pair.candidate] if found.pair else found.candidates
+    document: Document = to_plain(
+        {
+            "model": problem.units.graph.model,
+            "objective": objective,
+            "devices": problem.device_names,
+            "notes": [
+                *collect_cautions(problem.devices),
+                *describe_fit(problem),
+                *describe_use(problem, found.winner.label, found.winner.assignment),
+                *notes,
+            ],
+            "saved": describe_winner(problem, found),
+            "plan": found.winner.label,
+            "verdict": state_plan_verdict(found.rows, found.chosen.label),
+            "bound_ms": found.bound_ms,
+            "file": f"{stem}.json",
+            "rows": rows,
+            "memory": report_memory(
+                problem,
+                {name: one.assignment for one in candidates for name in (one.label, *one.also)},
+            ),
+        }
+    )
+    return document
+
+
+def describe_winner(problem: Problem, found: Selection) -> str:
+    """Describe what is saved, in one line."""
+    alone = [row for row in found.rows if row["alone"] and row["speedup"] is not None]
+    best = max(alone, key=lambda row: row["speedup"])["label"] if alone else ""
+    if found.pair is not None and found.winner is not found.chosen:
+        gain = describe_gain(found.pair.row["speedup"], found.pair.row["noise"], best)
+        return f"Saved: two placements, one for prompts and one for tokens{gain}"
+    row = next(row for row in found.rows if row["label"] == found.chosen.label)
+    placement = Placement.of(problem, found.chosen.assignment)
+    return describe_saved(placement, row["speedup"], row["noise"], best)
+
+
+def make_placement(problem: Problem, chosen: Candidate, streams: int | None) -> Placement:
+    """The placement to hand over; a device alone keeps the streams that it was measured with."""
+    placement = Placement.of(problem, chosen.assignment)
+    if streams is None or not chosen.alone:
+        return placement
+    devices, device = list(problem.devices), int(chosen.assignment[0])
+    devices[device] = with_streams(devices[device], streams)
+    return replace(placement, devices=tuple(devices))
+
+
+def write_files(document: Document, problem: Problem, costs: CostTable, found: Selection) -> None:
+    """Write the placement, the costs that it was solved for, the report, and a picture."""
+    from placement_gym.view.figures.placement import draw_placement
+    from placement_gym.view.figures.style import draw_if_possible
+
+    file = Path(document["file"])
+    make_output_folder(file.parent)
+    make_placement(problem, found.chosen, found.result.streams).save(file, follow=False)
+    write_text(costs_beside(file), json.dumps(costs.to_json()) + "\n")
+    write_text(file.with_name(f"{file.stem}-report.json"), json.dumps(document, indent=1) + "\n")
+    phase_files = document.get("phases", {}).get("files", [])
+    for placement, phase_file in zip(list_phases(problem, found), phase_files, strict=True):
+        placement.save(phase_file, follow=False)
+    title = [
+        document["saved"],
+        f"{document['model']}: {document['verdict']}",
+        *collect_cautions(problem.devices),
+    ]
+    draw = partial(draw_placement, problem, found.chosen.assignment, "\n".join(title))
+    if note := draw_if_possible(draw, file.with_suffix(".png")):
+        warn_user(note)
+
+
+def list_phases(problem: Problem, found: Selection) -> list[Placement]:
+    """The placements of prompts and of tokens, where two win; else none."""
+    if found.winner is found.chosen:
+        return []
+    return [Placement.of(problem, one) for one in found.winner.assignment]
+
+
+def export_winner(
+    problem: Problem, found: Selection, folder: str | Path, model: Any, shapes: Shapes | None
+) -> None:
+    """Write what OpenVINO alone needs to run the plan."""
+    if phases := list_phases(problem, found):
+        prefill, decode = phases
+        export_phases(prefill, decode, folder, model, shapes)
+        return
+    placement = make_placement(problem, found.chosen, found.result.streams)
+    export_placement(placement, folder, model, shapes, requests=found.result.requests)
