@@ -109,8 +109,8 @@ class PlanExecutor:
         ]
         self.lock = Lock()
         self.compiled: dict[int, ov.InferRequest] = {}
-        self.timings: dict[int, list[tuple[float, float]]] = {}
-        """Of each stage, milliseconds that loading and running took, each time."""
+        self.took_ms: dict[int, tuple[float, float]] = {}
+        """Time that loading and running a stage took, the last time."""
         self.queued_ms: list[deque[float]] = [deque() for _ in plans.devices]
         self.begun_s = np.zeros(len(plans.devices))
         self.forget(0.0)
@@ -217,8 +217,7 @@ class PlanExecutor:
         request.infer()
         # The next request of this stage writes over its outputs.
         outputs = [copy_tensor(tensor) for tensor in request.output_tensors]
-        times = (loaded_s - began_s) * 1e3, (perf_counter() - loaded_s) * 1e3
-        self.timings.setdefault(stage, []).append(times)
+        self.took_ms[stage] = (loaded_s - began_s) * 1e3, (perf_counter() - loaded_s) * 1e3
         return outputs
 
     def __enter__(self) -> Self:
@@ -234,13 +233,13 @@ class PlanExecutor:
 
 def finish(job: Job) -> None:
     """Answer a request whose stages are done, with the first failure if there is one."""
-    failures = [one.exception() for one in job.done]
-    failed = next((one for one in failures if one is not None), None)
-    if failed is not None:
-        settle(job.answer.set_exception, failed)
-        return
-    outputs = [read_tensor(job.done[giver].result()[port]) for giver, port in job.plan.outputs]
-    settle(job.answer.set_result, (outputs, perf_counter() - job.arrived_s))
+    try:
+        done = [one.result() for one in job.done]
+    except StageError as error:
+        settle(job.answer.set_exception, error)
+    else:
+        outputs = [read_tensor(done[giver][port]) for giver, port in job.plan.outputs]
+        settle(job.answer.set_result, (outputs, perf_counter() - job.arrived_s))
 
 
 def cut(model: ov.Model, plan: ServingPlan) -> CutPlan:

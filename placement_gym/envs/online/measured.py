@@ -27,8 +27,8 @@ from placement_gym.models.loading import load
 from placement_gym.models.union import parse_rate
 from placement_gym.workloads.samples import sample_inputs
 
-RUNS = 5
-"""Inferences of a stage that are timed; their median counts."""
+LOADS, RUNS = 3, 6
+"""Times that a stage is loaded, and runs each time; the fastest count, as others only slow them."""
 DRAIN_S = 120.0
 """Seconds after which requests that have no answer count as failed."""
 BURN = [sys.executable, "-c", "while True: pass"]
@@ -106,17 +106,22 @@ def find_cores(devices: Sequence[DeviceSpec]) -> list[int] | None:
 
 
 def measure(executor: PlanExecutor, inputs: Sequence[Any]) -> PlanTable:
-    """The plans with times of this machine: medians of a stage's runs, and of its loading."""
-    plans = executor.plans
-    for model, own in enumerate(plans.plans):
-        for plan in range(len(own)):
-            for _ in range(1 + RUNS):
-                executor.submit(model, plan, inputs[model]).result()
-    timings = iter([executor.timings[stage] for stage in sorted(executor.timings)])
+    """The plans with the times of stages, and of their loading, on this machine."""
+    plans, n_stages = executor.plans, len(executor.tables.device)
+    took_ms = np.empty((LOADS, RUNS, n_stages, 2))
+    for load_number in range(LOADS):
+        executor.forget(0.0)
+        for run in range(RUNS):
+            for model, own in enumerate(plans.plans):
+                for plan in range(len(own)):
+                    executor.submit(model, plan, inputs[model]).result()
+            took_ms[load_number, run] = [executor.took_ms[stage] for stage in range(n_stages)]
+    load_ms, run_ms = took_ms[:, 0, :, 0].min(axis=0), took_ms[:, :, :, 1].min(axis=(0, 1))
+    times = iter(zip(run_ms.tolist(), load_ms.tolist(), strict=True))
 
     def timed(stage: PlanStage) -> PlanStage:
-        (load_ms, _), *runs = next(timings)
-        return replace(stage, ms=float(np.median([ms for _, ms in runs])), load_ms=load_ms)
+        ms, load_ms = next(times)
+        return replace(stage, ms=ms, load_ms=load_ms)
 
     return replace(
         plans,
