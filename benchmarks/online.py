@@ -54,6 +54,8 @@ DEVICES = [
 TRAINED_AT = 0.6
 """Rate of the traces of trainings, whatever the rate that is played."""
 N_ENVS = 128
+NAMES = ("log_slowdown", "slowdown", "late", "loaded_mb", "other", "spared")
+"""Means over a trace. ``other``: not by the shortest completion; ``spared``: and loads less."""
 DECISIONS = 1000
 """Decisions of which the time is taken."""
 PPO_SETTINGS: dict[str, Any] = {
@@ -210,45 +212,55 @@ def train(policy: str, seed: int, requests: int, kwargs: dict[str, Any]) -> Any:
 
 
 def evaluate(policy: Any, trace: str, n_traces: int, kwargs: dict[str, Any]) -> Row:
-    """Rewards and slow-downs of each trace, and what a decision takes."""
+    """Means of each trace, and the time that a decision takes, one request at a time."""
     if isinstance(policy, Rollouts):
         return play_apart(trace, n_traces, kwargs)
     envs = OnlineVectorEnv(n_traces, **kwargs, trace=trace)
     seen, _ = envs.reset(options={"trace": 0})
     choose, steps = make_chooser(policy), []
     for _ in range(envs.env.requests):
-        seen, reward, _, _, info = envs.step(choose(seen))
+        chosen, before = choose(seen), seen
+        seen, reward, _, _, info = envs.step(chosen)
         final = info.get("final_info", info)  # of the last request of a trace
-        steps.append([-reward, final["slowdown"], final["late"], final["loaded_bytes"] / 1e6])
-    # One request at a time, as a server decides.
+        steps.append(list_values(envs.env, before, chosen, reward, final))
     choose, began_s = make_chooser(policy), process_time()
     for number in range(DECISIONS):
         choose(seen[number % n_traces])
-    return summarise(np.array(steps, dtype=float), (process_time() - began_s) / DECISIONS)
+    return summarise(steps, (process_time() - began_s) / DECISIONS)
 
 
 def play_apart(trace: str, n_traces: int, kwargs: dict[str, Any]) -> Row:
     """The same for rollouts, which read the state of one environment."""
     env = OnlineEnv(**kwargs, trace=trace)
-    policy, each, spent_s, decisions = Rollouts(env), [], 0.0, 0
+    policy, each, spent_s = Rollouts(env), [], 0.0
     for number in range(n_traces):
         (seen, _), over, steps = env.reset(options={"trace": number}), False, []
         while not over:
             began_s = process_time()
             action, _ = policy.predict(seen)
             spent_s += process_time() - began_s
-            decisions += 1
+            before = seen[None]
             seen, reward, _, over, info = env.step(int(action))
-            steps.append([-reward, info["slowdown"], info["late"], info["loaded_bytes"] / 1e6])
+            steps.append(list_values(env, before, action[None], np.array([reward]), info))
         each.append(steps)
-    return summarise(np.array(each, dtype=float).transpose(1, 2, 0), spent_s / decisions)
+    joined = np.concatenate(each, axis=2)
+    return summarise(joined, spent_s / (n_traces * env.requests))
+
+
+def list_values(env: OnlineEnv, seen: Any, chosen: Any, reward: Any, info: Row) -> Any:
+    """(6, n_traces) what is known of a request of each trace; see ``NAMES``."""
+    traces, shortest = np.arange(len(seen)), seen[:, env.parts["latency"]].argmin(axis=1)
+    loading = seen[:, env.parts["loading"]]
+    spared = loading[traces, chosen] < loading[traces, shortest]
+    other = chosen != shortest
+    counts = [info["slowdown"], info["late"], info["loaded_bytes"] / 1e6]
+    return np.array([-reward, *map(np.atleast_1d, counts), other, other & spared], dtype=float)
 
 
 def summarise(steps: Any, decision_s: float) -> Row:
-    """Means of each trace from (n_requests, 4, n_traces) values."""
-    names = ("log_slowdown", "slowdown", "late", "loaded_mb")
-    means = steps.mean(axis=0).round(5).tolist()
-    return dict(zip(names, means, strict=True)) | {"decision_ms": round(1e3 * decision_s, 4)}
+    """Means of each trace from (n_requests, 6, n_traces) values."""
+    means = np.mean(steps, axis=0).round(5).tolist()
+    return dict(zip(NAMES, means, strict=True)) | {"decision_ms": round(1e3 * decision_s, 4)}
 
 
 def print_tables(rows: list[Row]) -> None:
@@ -263,6 +275,8 @@ def print_tables(rows: list[Row]) -> None:
             "slow-down": partial(mean_of, "slowdown"),
             "late": partial(mean_of, "late"),
             "MB loaded": partial(mean_of, "loaded_mb"),
+            "other": partial(mean_of, "other"),
+            "spared": partial(mean_of, "spared"),
             "decision, ms": lambda group: f"{np.mean([row['decision_ms'] for row in group]):.3f}",
             "training, CPU s": lambda group: f"{max(row['train_cpu_s'] for row in group):.0f}",
         }

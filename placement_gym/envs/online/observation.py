@@ -13,7 +13,7 @@ from placement_gym.envs.online.kernel import State, Tables, predict
 MOST = 10.0
 """Bound of logarithms: 22,000 times."""
 LEAST = 0.01
-"""Upper bound of the work on devices that no plan uses, as a space of one value is a warning."""
+"""Smallest upper bound, as a space of one value is a warning."""
 Seen = NDArray[np.float32]
 
 
@@ -47,7 +47,7 @@ def make_space(tables: Tables, pace: float) -> spaces.Box:
     high[:] = 1.0
     for name in ("queue", "latency", "loading", "rate"):
         high[parts[name]] = MOST
-    low[parts["rate"]], high[parts["load"]] = -MOST, pace - 1.0
+    low[parts["rate"]], high[parts["load"]] = -MOST, max(pace - 1.0, LEAST)
     works = [log_work(tables, model) for model in range(len(tables.allowed))]
     high[parts["work"]] = np.maximum(np.max(works, axis=0).ravel(), LEAST)
     return spaces.Box(low, high, dtype=np.float32)
