@@ -20,8 +20,8 @@ from placement_gym.envs.online.kernel import State
 from placement_gym.envs.online.simulation import Simulation
 from placement_gym.envs.online.traces import Trace
 
-TRIED = 1000
-"""Most assignments of plans to models that are tried."""
+TRIED, AT_ONCE = 5000, 500
+"""Most assignments of plans to models that are tried, and are simulated at a time."""
 SEARCHED, LENGTH = 8, 400
 """Traces of the split that they are tried on, and requests of each at most."""
 FUTURES, AHEAD = 6, 20
@@ -108,14 +108,20 @@ def fits(env: OnlineEnv, choice: tuple[int, ...]) -> bool:
 
 def keep(env: OnlineEnv, assignments: Iterator[tuple[int, ...]]) -> Rule:
     """The best of some assignments of plans to models, on the first traces of the split."""
-    tried = np.array([*islice(assignments, TRIED)])
     made = [env.make_trace(number) for number in range(SEARCHED)]
     traces = [Trace(t.arrivals_ms[:LENGTH], t.models[:LENGTH], t.toggles_ms) for t in made]
-    sim, choices = env.simulate(traces * len(tried)), np.repeat(tried, SEARCHED, axis=0)
-    total = play(env, sim, lambda: choices[np.arange(len(choices)), sim.models])
-    best = tried[total.reshape(len(tried), SEARCHED).sum(axis=1).argmin()]
-    model = env.parts["model"]
+    tried = [*islice(assignments, TRIED)]
+    parts = [tried[at : at + AT_ONCE] for at in range(0, len(tried), AT_ONCE)]
+    totals = np.concatenate([try_static(env, traces, part) for part in parts])
+    best, model = np.array(tried[totals.argmin()]), env.parts["model"]
     return Rule(lambda seen: best[seen[:, model].argmax(axis=1)])
+
+
+def try_static(env: OnlineEnv, traces: list[Trace], tried: list[tuple[int, ...]]) -> FloatArray:
+    """(n_tried,) sums of log slow-downs of all traces, if each model always has its plan."""
+    sim, choices = env.simulate(traces * len(tried)), np.repeat(tried, len(traces), axis=0)
+    total = play(env, sim, lambda: choices[np.arange(len(choices)), sim.models])
+    return total.reshape(len(tried), len(traces)).sum(axis=1)
 
 
 def play(env: OnlineEnv, sim: Simulation, choose: Callable[[], IntArray]) -> FloatArray:
