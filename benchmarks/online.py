@@ -269,6 +269,7 @@ def print_tables(rows: list[Row]) -> None:
         (floor,) = [row for row in mine if row["policy"] == "shortest-completion"]
         columns = {
             "trainings": lambda group: len({row["seed"] for row in group}),
+            "traces": lambda group: len(group[0]["late"]),
             "log slow-down": partial(mean_of, "log_slowdown"),
             "gain over shortest completion (95 %)": partial(describe_gain, floor),
             "each training": partial(list_gains, floor),
@@ -281,7 +282,7 @@ def print_tables(rows: list[Row]) -> None:
             "training, CPU s": lambda group: f"{max(row['train_cpu_s'] for row in group):.0f}",
         }
         keys = ("policy", "hidden", "requests")
-        print_groups(mine, keys, columns, f"{trace}, rate {rate}, {len(floor['late'])} traces")
+        print_groups(mine, keys, columns, f"{trace}, rate {rate}")
 
 
 def mean_of(name: str, group: Sequence[Row]) -> str:
@@ -289,8 +290,9 @@ def mean_of(name: str, group: Sequence[Row]) -> str:
 
 
 def gains_of(floor: Row, group: Sequence[Row]) -> Any:
-    """(n_trainings, n_traces) by how much less the log slow-down is."""
-    return np.array(floor["log_slowdown"]) - np.array([row["log_slowdown"] for row in group])
+    """(n_trainings, n_traces) by how much less the log slow-down is, on traces of both."""
+    played = np.array([row["log_slowdown"] for row in group])
+    return np.array(floor["log_slowdown"])[: played.shape[1]] - played
 
 
 def describe_gain(floor: Row, group: Sequence[Row]) -> str:
