@@ -188,7 +188,9 @@ def describe_goal(name: str) -> str:
     (other,) = set(OBJECTIVES) - {objective}
     schedules = " or ".join(about.model)
     found = f"exactly for {about.optimum}" if about.optimum else "approximately"
-    heuristic = "" if objective == THROUGHPUT.name else " Under other schedules it is a heuristic."
+    heuristic = (
+        "" if not OBJECTIVES[objective].serial else " Under other schedules it is a heuristic."
+    )
     return (
         f"Places for {objective} by its own model of schedule {schedules}, {found}.{heuristic} "
         f"For {other} it refuses: {SUBSTITUTES[other]} is accepted there."

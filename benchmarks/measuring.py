@@ -83,7 +83,7 @@ def judge_answers(options: argparse.Namespace) -> None:
             started = perf_counter()
             measured = backend.with_protocol(protocol).evaluate(placed)
             spent = perf_counter() - started, runs[0]
-            found[name].append((measured.speedup, measured.noise, bool(measured.doubt), *spent))
+            found[name].append((measured.speedup, measured.noise, bool(measured.warning), *spent))
     long = np.array(found["long"])[:, 0]
     for name, rows in found.items():
         speedup, noise, doubt, seconds, n = np.array(rows).T
@@ -96,7 +96,7 @@ def judge_answers(options: argparse.Namespace) -> None:
     backend.remeasure_elsewhere = None
     verdicts = [backend.remeasure([one, one])[1] for one in placements[: options.comparisons]]
     faster = sum(m.speedup * (1 - m.noise) > 1.0 for m in verdicts)
-    doubtful = sum(bool(m.doubt) for m in verdicts)
+    doubtful = sum(bool(m.warning) for m in verdicts)
     print(f"{len(verdicts)} comparisons with itself: {faster} faster, {doubtful} doubtful")
     print(describe(find_share(first, read_usage()), ()))
 

@@ -1,13 +1,16 @@
 """Placing graphs that no policy has seen, within milliseconds of processor time.
 
-    python benchmarks/stream.py --rows rows.jsonl --problems 100
+    python benchmarks/stream_trainings.py --folder policies
+    python benchmarks/stream.py --rows rows.jsonl --problems 100 --policies policies
     python benchmarks/stream.py --rows published.jsonl --data DNN_PARTITIONING PIPEDREAM
     python benchmarks/stream.py --rows docs/results/stream-rows.jsonl.gz --tables
+    python benchmarks/stream.py --speed
 
 Problems are those of ``DevicePlacementStream-v0``, of the test split or of ``--split validation``.
 Seconds are of the process, from when a problem is known to an answer: schedulers and statistics
 are made within them. Answers of estimates are simulated within them as well. ``--data`` places
-published inputs, on accelerators with little memory, by list schedules alone.
+published inputs, on accelerators with little memory, by list schedules alone. ``--speed`` prints
+steps of environments a second of the process.
 """
 
 from __future__ import annotations
@@ -20,11 +23,13 @@ from time import process_time
 from types import SimpleNamespace
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import torch
 from common import (
     BY_RANK,
     Describe,
+    Meter,
     Row,
     columns_of,
     combine,
@@ -33,13 +38,18 @@ from common import (
     make_env,
     make_parser,
     print_groups,
+    print_table,
     read_rows,
     run_missing,
+    search,
 )
 from floors import find_models
+from stream_trainings import Draw, load_policies
 
-from agents.list_policy.training import PPO_NAME, export_ppo, make_trainer
 from placement_gym.base.arrays import IntArray
+from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.bench.run.provenance import git_commit
+from placement_gym.envs.simulated_env import SimulatedEnv
 from placement_gym.envs.stream import StreamEnv
 from placement_gym.envs.stream_problem import StreamProblem
 from placement_gym.graph.families.stream import UNSEEN
@@ -50,6 +60,7 @@ from placement_gym.solvers.list_policy.scheduler import ListScheduler, draw_acti
 from placement_gym.solvers.list_policy.statistics import compute_statistics
 from placement_gym.solvers.list_scheduling import heft
 from placement_gym.solvers.search import anytime
+from placement_gym.version import VERSION
 
 Curve = list[tuple[str, float, float]]
 """Label, latency in ms and CPU seconds of each answer of an arm."""
@@ -59,8 +70,11 @@ TIMES_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 """When the best placement of a search is looked at."""
 SAMPLES = (1, 8, 20, 100)
 RANDOM_SAMPLES = (*SAMPLES, 1000)
-PPO_EPISODES = 16_384
 DEVICES = ("1cpu+2acc@0.3", "1cpu+4acc@0.2")
+ANNEALED = 300
+"""Evaluations over which annealing cools, more than it has time for."""
+ENV_ID, STEPS, ROUNDS = "DevicePlacementStream-v0", 20, 10
+"""Steps of a round of ``--speed``, and rounds, of which the fastest counts."""
 SIMPLE = {"granularity": "op", "observe_graph": False}
 PUBLISHED_SEEDS, PUBLISHED_SAMPLES = 3, (1, 8, 20, 100, 500)
 WARM = 3
@@ -69,33 +83,36 @@ WARM = 3
 
 def main() -> None:
     parser = make_parser(__doc__)
-    parser.add_argument("--rows", type=Path, required=True, help="rows, added to and read")
+    parser.add_argument("--rows", type=Path, help="rows, added to and read")
     parser.add_argument("--problems", type=int, default=1000, help="how many (%(default)s)")
     parser.add_argument("--split", default="test", help="test or validation (%(default)s)")
-    parser.add_argument("--seeds", default="0,1,2", help="of trainings of PPO (%(default)s)")
+    parser.add_argument("--policies", type=Path, help="folder of further policies to compare")
     parser.add_argument("--data", type=Path, nargs="+", help="folders of published inputs")
     parser.add_argument("--tables", action="store_true", help="print tables of the rows alone")
+    parser.add_argument("--speed", action="store_true", help="time steps of environments alone")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    if options.data:
+    if options.speed:
+        print_table(time_steps())
+    elif options.data:
         print_published(run_published(options))
     else:
         print_tables(read_rows(options.rows) if options.tables else run(options))
 
 
 def run(options: argparse.Namespace) -> list[Row]:
-    """Train PPO, and place the problems that have no row; returns all rows."""
+    """Place the problems that have no row; returns all rows."""
     env = StreamEnv(options.split, options.problems)
-    arms = list_arms(env, [int(seed) for seed in options.seeds.split(",")])
+    arms = list_arms(env, options.policies)
     train = StreamEnv("train", WARM)
     for seed in train.seeds:
         place_all(train, arms, seed)
     return run_missing(options.rows, combine(problem=env.seeds), partial(place_all, env, arms))
 
 
-def list_arms(env: StreamEnv, ppo_seeds: Sequence[int]) -> dict[str, Arm]:
-    """What is compared, by name."""
-    one, many = ListPolicy.load(ONE), ListPolicy.load(MANY)
+def list_arms(env: StreamEnv, folder: Path | None) -> dict[str, Arm]:
+    """What is compared, by name; a folder has further policies."""
+    one, many = ListPolicy.load(ONE).draw, ListPolicy.load(MANY).draw
     arms: dict[str, Arm] = {
         "HEFT": run_heft,
         "random blocks": run_blocks,
@@ -103,15 +120,12 @@ def list_arms(env: StreamEnv, ppo_seeds: Sequence[int]) -> dict[str, Arm]:
         "list-policy, one": partial(run_lists, one, (1,)),
         "list-policy, one, other statistics": partial(run_lists, one, (1,), others=env),
         "list-policy, many": partial(run_lists, many, SAMPLES),
+        "annealing": run_annealing,
         "search": partial(run_search, True),
         "search without learned starts": partial(run_search, False),
     }
-    for seed in ppo_seeds:
-        began = process_time()
-        trainer: Any = make_trainer(seed, PPO_NAME)
-        policy = export_ppo(trainer.learn(PPO_EPISODES))
-        print(f"PPO, seed {seed}: {process_time() - began:.1f} CPU s", flush=True)
-        arms[f"PPO, seed {seed}"] = partial(run_lists, policy, (1, 20))
+    for name, draw, sizes in load_policies(folder) if folder else ():
+        arms[f"trained: {name}"] = partial(run_lists, draw, sizes)
     return arms
 
 
@@ -124,6 +138,8 @@ def place_all(env: StreamEnv, arms: dict[str, Arm], problem: int) -> Row:
         "units": found.problem.n_units,
         "limited": found.problem.limited,
         "schedule": found.simulator.semantics.schedule,
+        "version": VERSION,
+        "commit": git_commit(),
         "arms": {name: arm(found, problem) for name, arm in arms.items()},
     }
 
@@ -145,7 +161,7 @@ def run_blocks(problem: StreamProblem, seed: int) -> Curve:
 
 
 def run_lists(
-    policy: ListPolicy | None,
+    draw: Draw | None,
     sizes: Sequence[int],
     problem: StreamProblem,
     seed: int,
@@ -154,24 +170,24 @@ def run_lists(
     """The best of so many list schedules, of which each number is drawn anew.
 
     Args:
-        policy: Draws their weights; None draws random ones.
+        draw: Draws their weights; None draws random ones.
         sizes: Numbers of schedules.
         problem: What is placed.
         seed: Of all draws.
-        others: The policy sees statistics of another problem of these.
+        others: Weights are drawn by statistics of another problem of these.
     """
     curve: Curve = []
     for size in sizes:
         began, rng = process_time(), np.random.default_rng(seed)
         scheduler = ListScheduler(problem.problem, problem.simulator)
-        if policy is None:
+        if draw is None:
             actions = draw_actions(rng, size)
         else:
             seen = compute_statistics(scheduler.view)
             if others is not None:
                 wrong = others.seeds[(seed + 7) % len(others.seeds)]
                 seen = others.find_problem(wrong).statistics
-            actions = policy.draw(seen, size, rng)
+            actions = draw(seen, size, rng)
         costs_ms = scheduler.find_best(actions, rng)[1]
         curve.append((str(size), float(costs_ms[0]), process_time() - began))
     return curve
@@ -188,6 +204,21 @@ def run_search(learned: bool, problem: StreamProblem, seed: int) -> Curve:
         return list(watch(search, began))
     finally:
         anytime.propose_lists = propose
+
+
+def run_annealing(problem: StreamProblem, seed: int) -> Curve:
+    """The best placement of annealing after each time but the last."""
+    kwargs = {**problem.sampled.env_kwargs(), "repair": True, "observe_graph": False}
+    env = SimulatedEnv(**kwargs)
+    meter = Meter(env.backend, cpu_seconds=TIMES_S[:-1])
+    search(env, meter, AgentSpec("annealing"), seed, ANNEALED)
+    reached = [
+        (time_s, [up for _, at_s, up in meter.curve if at_s <= time_s]) for time_s in TIMES_S[:-1]
+    ]
+    return [
+        (f"{1e3 * time_s:g} ms", problem.reference_ms / max(ups) if ups else np.inf, time_s)
+        for time_s, ups in reached
+    ]
 
 
 def propose_nothing(*_: Any) -> Iterator[IntArray]:
@@ -209,11 +240,45 @@ def watch(search: Any, began: float) -> Iterator[tuple[str, float, float]]:
         known = search.best.ms
 
 
+def time_steps() -> Iterator[Row]:
+    """Time steps with random actions, all problems made before."""
+    for name, num_envs, kwargs in (
+        (ENV_ID, 64, {"sizes": (150, 310)}),
+        (ENV_ID, 64, {}),
+        (ENV_ID, 1, {}),
+        ("CartPole-v1", 1, {}),
+    ):
+        envs: Any = gym.make_vec(name, num_envs, **kwargs)
+        envs.reset(seed=0)
+        envs.action_space.seed(0)
+        actions = [envs.action_space.sample() for _ in range(STEPS)]
+        seconds = []
+        for _ in range(ROUNDS + 1):  # problems are made, and code is loaded, in the first
+            began = process_time()
+            for action in actions:
+                envs.step(action)
+            seconds.append(process_time() - began)
+        units = [made.problem.n_units for made in list_problems(envs)]
+        yield {
+            "environment": name,
+            "units": f"{np.mean(units):.0f}" if units else "-",
+            "at once": num_envs,
+            "steps a CPU second": f"{STEPS * num_envs / min(seconds[1:]):.0f}",
+        }
+
+
+def list_problems(envs: Any) -> list[StreamProblem]:
+    """All problems of a stream; none of other environments."""
+    streams = [one for one in envs.envs[:1] if isinstance(one, StreamEnv)]
+    return [env.find_problem(seed) for env in streams for seed in env.seeds]
+
+
 def run_published(options: argparse.Namespace) -> list[Row]:
     """Place published inputs that have no row; returns all rows."""
     files = find_models(options.data)
     jobs = combine(model=files, devices=DEVICES, seed=range(PUBLISHED_SEEDS))
-    arms = {"random weights": None, "one": ListPolicy.load(ONE), "many": ListPolicy.load(MANY)}
+    one, many = ListPolicy.load(ONE), ListPolicy.load(MANY)
+    arms = {"random weights": None, "one": one.draw, "many": many.draw}
 
     def place_published(model: str, devices: str, seed: int) -> Row:
         env = make_env(files[model][0], devices=devices, schedule=BY_RANK, **SIMPLE)
@@ -222,8 +287,7 @@ def run_published(options: argparse.Namespace) -> list[Row]:
             simulator=env.backend.simulator,  # type: ignore[attr-defined]
         )
         curves = {
-            name: run_lists(policy, PUBLISHED_SAMPLES, problem, seed)
-            for name, policy in arms.items()
+            name: run_lists(draw, PUBLISHED_SAMPLES, problem, seed) for name, draw in arms.items()
         }
         return {"arms": curves}
 

@@ -40,7 +40,7 @@ from placement_gym.version import VERSION
 Draw = Callable[[NDArray[Any], int, np.random.Generator], FloatArray]
 """Draws so many actions for statistics, the most likely one first."""
 ENV_ID, ENVS = "DevicePlacementStream-v0", 16
-EPISODES = 8_192
+EPISODES = 4_096
 """Of SB3's algorithms."""
 UPDATES = 300
 """Of the policy gradient, each of 32 samples of 32 problems."""
@@ -48,7 +48,12 @@ GENERATIONS, SAMPLES = 40, 8
 """Of CMA-ES, each of whose candidates is worth the best of so many samples of 32 problems."""
 FIRST_SPREAD = 0.5
 """Of CMA-ES's candidates."""
-OFF_POLICY: dict[str, Any] = {"gamma": 0.0, "batch_size": 128, "learning_starts": 1_024}
+OFF_POLICY: dict[str, Any] = {
+    "gamma": 0.0,
+    "batch_size": 128,
+    "learning_starts": 1_024,
+    "gradient_steps": 4,
+}
 LOADERS: dict[str, type[BaseAlgorithm]] = {"PPO": PPO, "SAC": SAC, "TD3": TD3}
 
 

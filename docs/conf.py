@@ -11,6 +11,7 @@ DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 sys.path[:0] = [str(ROOT), str(DOCS / "_scripts")]
 
+import gen_commands  # noqa: E402
 import gen_mds  # noqa: E402
 
 from placement_gym.version import VERSION  # noqa: E402
@@ -49,8 +50,9 @@ gen_mds.write_pages()
 
 
 def read_source(app: Sphinx, page: str, source: list[str]) -> None:
-    """Lead links to the files that generated pages show to these pages."""
-    source[0] = gen_mds.lead_links(source[0], Path(app.env.doc2path(page)), page)
+    """Lead links to the files that generated pages show to these pages; fill in options."""
+    text = gen_commands.fill_options(source[0])
+    source[0] = gen_mds.lead_links(text, Path(app.env.doc2path(page)), page)
 
 
 def leave_out_manual(

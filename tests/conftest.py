@@ -24,7 +24,6 @@ from placement_gym import CostTable
 from placement_gym.backends.measured import assembly
 from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.kept_profiles import keep, profile_path
-from placement_gym.base import kernels
 from placement_gym.base.processes.signal_stack import SignalStack
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.graph.extract import extract
@@ -34,8 +33,7 @@ from placement_gym.hardware.devices import TESTBED
 from placement_gym.models import load, loading
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.costs.analytic import analytic
-
-kernels.PATIENCE_S = 0.0  # tests are of compiled kernels
+from placement_gym.solvers import beams, search
 
 LONGEST_FILES = ("test_learners.py", "test_isolated.py", "test_executors.py")
 """They begin first."""
@@ -76,12 +74,27 @@ What both need comes first in one and last in the other.
 
 def pytest_configure(config: pytest.Config) -> None:
     """Compile the kernels once, on two cores, before the workers of pytest-xdist need them."""
-    if not getattr(config.option, "numprocesses", None) or hasattr(config, "workerinput"):
+    if hasattr(config, "workerinput"):
+        return
+    remove_outdated_kernels()
+    if not getattr(config.option, "numprocesses", None):
         return
     script = Path(__file__).parent / "support" / "compile_kernels.py"
     processes = [subprocess.Popen([sys.executable, str(script), *names]) for names in SCHEDULES]
     for process in processes:
         process.wait()
+
+
+def remove_outdated_kernels() -> None:
+    """Have kernels compiled again where a file of their folder is newer.
+
+    numba looks at a kernel's own file alone, and would keep one whose parts have changed.
+    """
+    for folder in (Path(beams.__file__).parent, Path(search.__file__).parent):
+        changed = max(file.stat().st_mtime for file in folder.glob("*.py"))
+        for file in folder.glob("__pycache__/*.nb[ci]"):
+            if file.stat().st_mtime < changed:
+                file.unlink()
 
 
 settings.register_profile("tests", deadline=None, max_examples=25)

@@ -12,7 +12,7 @@ DECAY = 0.9
 
 
 def is_tied(rewards: FloatArray) -> bool:
-    """Tell if rewards say nothing about placements, as there are several and all are equal."""
+    """Return whether there are several rewards and all are equal: nothing to learn from."""
     return rewards.size > 1 and bool((rewards == rewards.flat[0]).all())
 
 
@@ -35,9 +35,10 @@ class MovingAverages:
         result = np.zeros(returns.shape)
         for key in np.unique(keys).tolist():
             of_key = keys == key
-            now = float(returns[of_key].mean())
-            before = self.known.get(key, now)
-            self.known[key] = DECAY * before + (1.0 - DECAY) * now
+            mean = float(returns[of_key].mean())
+            # The first mean starts the average: from 0 it would be biased for tens of rollouts.
+            average = self.known.get(key, mean)
+            self.known[key] = DECAY * average + (1.0 - DECAY) * mean
             result[of_key] = self.known[key]
         return result
 
@@ -54,6 +55,7 @@ def leave_one_out(returns: FloatArray, keys: IntArray, fallback: FloatArray) -> 
     for key in np.unique(keys):
         of_key = keys == key
         k = int(of_key.sum())
+        # Without itself, so that the baseline does not depend on the action (Kool et al. 2019).
         if k > 1:
             result[of_key] = (returns[of_key].sum() - returns[of_key]) / (k - 1)
     return result

@@ -1,4 +1,4 @@
-"""A callback that keeps the best placement of a training, and what it reads of a step."""
+"""A callback that keeps the best placement of a training."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from placement_gym.problem.problem import Problem
 
 PICTURE = "placement/best"
 WITHOUT_PICTURES = ("stdout", "log", "json", "csv")
-"""Outputs of a logger that show no pictures."""
+"""Outputs of a logger that cannot show pictures."""
 
 
 class Best(NamedTuple):
@@ -30,7 +30,7 @@ class Best(NamedTuple):
         assignment: (n_units,) device of each unit.
         speedup: Relative to the reference device.
         latency_ms: Of one inference.
-        problem: What it was evaluated in, see ``identify_problem``.
+        problem: Identifies the problem, see ``identify_problem``.
     """
 
     assignment: IntArray
@@ -45,13 +45,13 @@ class BestPlacementCallback(BaseCallback):
     Logs ``placement/best_speedup``, ``placement/best_latency_ms``, ``placement/mean_speedup`` and
     ``placement/feasible`` (the share of feasible placements) of each rollout; of simulated
     environments also ``placement/gap``, the share by which the best latency exceeds a lower bound
-    of all placements. TensorBoard gets the best placement as a picture. All environments must
-    share one problem. What a simulated twin evaluated is forgotten where latencies are measured.
+    of all placements. TensorBoard gets the best placement as a picture. All environments must share
+    one problem. The best placement of a simulated twin is dropped where latencies are measured.
 
     Args:
         path: Placement file, rewritten whenever a faster placement is found; None saves nothing.
         verbose: 1 prints every improvement.
-        bound_s: Most seconds for the lower bound, before training; 0 logs no gap.
+        bound_s: Time limit of the lower bound, before training; 0 logs no gap.
 
     Attributes:
         best: The fastest placement so far, None before the first feasible one. It is saved with the
@@ -72,9 +72,15 @@ class BestPlacementCallback(BaseCallback):
         self.problem = ""
 
     def _on_training_start(self) -> None:
-        known: Best | None = getattr(self.model, "best_placement", None)
+        earlier_best: Best | None = getattr(self.model, "best_placement", None)
+        # A resumed training goes on from its best placement, unless the environment is another one:
+        # a speed-up that a twin predicted must not hide those that are measured.
         self.problem = identify_problem(self.training_env)
-        self.best = known if known is not None and known.problem == self.problem else None
+        self.best = (
+            earlier_best
+            if earlier_best is not None and earlier_best.problem == self.problem
+            else None
+        )
         self.bound_ms = compute_bound_ms(self.training_env, self.bound_s)
 
     def _on_step(self) -> bool:
@@ -105,6 +111,7 @@ class BestPlacementCallback(BaseCallback):
 
     def draw(self, best: Best) -> None:
         """Draw the best placement for TensorBoard, once."""
+        # Drawing takes up to a second: once for each improvement, not for each rollout.
         if best is self.drawn or not writes_to_tensorboard(self.logger):
             return
         self.drawn = best
@@ -113,7 +120,7 @@ class BestPlacementCallback(BaseCallback):
         record_placement(self.logger, problem, best.assignment, title)
 
     def _on_rollout_end(self) -> None:
-        tried = len(self.seen) + self.failed
+        n_placements = len(self.seen) + self.failed
         if self.best is not None:
             self.logger.record("placement/best_speedup", self.best.speedup)
             self.logger.record("placement/best_latency_ms", self.best.latency_ms)
@@ -123,8 +130,8 @@ class BestPlacementCallback(BaseCallback):
                 self.logger.record("placement/gap", gap)
         if self.seen:
             self.logger.record("placement/mean_speedup", float(np.mean(self.seen)))
-        if tried:
-            self.logger.record("placement/feasible", len(self.seen) / tried)
+        if n_placements:
+            self.logger.record("placement/feasible", len(self.seen) / n_placements)
         self.seen, self.failed = [], 0
 
 
@@ -137,17 +144,19 @@ def read_placements(
         observation: Of the step: where an episode has ended, of the beginning of the next one.
         infos: Of the step.
     """
+    # A vector environment resets itself: after the last step of an episode `new_obs` is of the next
+    # episode, and the evaluated placement is in the terminal observation.
     finals = [info.get("terminal_observation") for info in infos]
     return [
-        now if final is None else final["placement"]
-        for now, final in zip(observation["placement"], finals, strict=True)
+        placement if final is None else final["placement"]
+        for placement, final in zip(observation["placement"], finals, strict=True)
     ]
 
 
 def identify_problem(env: VecEnv) -> str:
-    """Return the fingerprint of a problem, and whether it is known to be measured.
+    """Return the fingerprint of a problem, with a suffix if it is measured.
 
-    A twin has the problem of what it is the twin of, but its latencies are others.
+    A twin has the same problem as its measured environment, but other latencies.
     """
     from placement_gym.backends.measured.measuring import MeasuringBackend
 
@@ -167,7 +176,7 @@ def find_backend(env: VecEnv) -> Any:
 
 
 def compute_bound_ms(env: VecEnv, time_limit_s: float) -> float | None:
-    """Compute a latency that no placement is below.
+    """Compute a lower bound of the latency of all placements.
 
     Args:
         env: Environments of one problem.
@@ -182,19 +191,19 @@ def compute_bound_ms(env: VecEnv, time_limit_s: float) -> float | None:
     backend = find_backend(env) if time_limit_s > 0.0 else None
     if not isinstance(backend, SimulatedBackend):
         return None
-    solved = lower_bound(backend.problem, backend.costs, backend.semantics, time_limit_s)
-    return solved.bound_ms if solved.bound_ms > 0.0 else None
+    result = lower_bound(backend.problem, backend.costs, backend.semantics, time_limit_s)
+    return result.bound_ms if result.bound_ms > 0.0 else None
 
 
 def writes_to_tensorboard(logger: Logger) -> bool:
-    """Tell if somebody may look at a picture."""
-    return any(isinstance(one, TensorBoardOutputFormat) for one in logger.output_formats)
+    """Return whether the logger writes to TensorBoard, which shows pictures."""
+    return any(isinstance(output, TensorBoardOutputFormat) for output in logger.output_formats)
 
 
 def record_placement(logger: Logger, problem: Problem, assignment: IntArray, title: str) -> None:
     """Record a placement, drawn on its graph, for the next dump of the logger.
 
-    A picture that cannot be drawn is a warning: it must not cost a training.
+    A picture that cannot be drawn gives a warning rather than ending the training.
     """
     from placement_gym.view.figures.placement import draw_placement
     from placement_gym.view.figures.style import render_pixels

@@ -1,7 +1,7 @@
 """Checkpoints from which a training resumes with the same result as without a stop.
 
-They are safetensors files of weights, optimizer and what else the training has gathered. Settings
-are not kept: a checkpoint is restored into a model that was made with the same ones.
+They are safetensors files of the weights, the optimizer and the training's state. Settings are not
+saved: a checkpoint is restored into a model that was made with the same settings.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ Algorithm = TypeVar("Algorithm", bound=BaseAlgorithm)
 class Checkpoint(BaseCallback):
     """Saves the model between rollouts so that a resumed run equals an uninterrupted one.
 
-    A resumed run repeats what followed the last checkpoint. At every checkpoint, and when training
-    starts, random generators are reseeded and environments reset; the seed depends on the model's
-    seed and the number of steps only, so no generator state has to be saved.
+    A resumed run repeats the steps after the last checkpoint. At every checkpoint, and when
+    training starts, random generators are reseeded and environments reset; the seed depends on the
+    model's seed and the number of steps only, so no generator state has to be saved.
 
         model = resume(REINFORCE("MultiInputPolicy", env, seed=0), "run.safetensors")
         left = total - model.num_timesteps
@@ -61,6 +61,7 @@ class Checkpoint(BaseCallback):
         return True
 
     def _on_rollout_start(self) -> None:
+        # Between rollouts the buffer is empty, so that it need not be saved.
         if self.due:
             self.save()
             restart(self.model)
@@ -83,6 +84,8 @@ class Checkpoint(BaseCallback):
 
 def restart(model: BaseAlgorithm) -> None:
     """Reseed all generators from the model's seed and number of steps, and reset the episodes."""
+    # From the seed and the steps alone: a resumed run reseeds to the same, with no generator to
+    # save.
     steps = np.random.SeedSequence([model.seed or 0, model.num_timesteps])
     seed = int(steps.generate_state(1)[0])
     set_random_seed(seed)
@@ -137,14 +140,15 @@ def save(model: BaseAlgorithm, path: str | Path) -> None:
         FileError: It cannot be written; the file that was there is unchanged.
     """
     policy: Any = model.policy
+    # Safetensors hold arrays by name alone: the nested state is flattened to part/name.
     moments = policy.optimizer.state_dict()["state"]
     parts: dict[str, Mapping[str, Any]] = {
         "weights": policy.state_dict(),
-        "optimizer": {f"{i}/{name}": one for i in moments for name, one in moments[i].items()},
+        "optimizer": {f"{i}/{name}": value for i in moments for name, value in moments[i].items()},
         **(model.get_training_state() if isinstance(model, OnPolicyLearner) else {}),
     }
     best: Best | None = getattr(model, "best_placement", None)
-    about = {
+    fields = {
         "algorithm": type(model).__name__,
         "policy": type(policy).__name__,
         "num_timesteps": model.num_timesteps,
@@ -152,12 +156,14 @@ def save(model: BaseAlgorithm, path: str | Path) -> None:
         "progress": model._current_progress_remaining,
         "best_placement": best and {**best._asdict(), "assignment": best.assignment.tolist()},
     }
-    arrays = {f"{part}/{name}": one for part in parts for name, one in parts[part].items()}
-    write_safetensors(path, {name: torch.as_tensor(one) for name, one in arrays.items()}, about)
+    arrays = {f"{part}/{name}": value for part in parts for name, value in parts[part].items()}
+    write_safetensors(
+        path, {name: torch.as_tensor(value) for name, value in arrays.items()}, fields
+    )
 
 
 def restore(model: Algorithm, path: str | Path) -> Algorithm:
-    """Give a model the weights and the state of one that ``save`` wrote; returns it.
+    """Load weights and state that ``save`` wrote into a model; returns it.
 
     Args:
         model: Made with the same settings, in an environment with the same spaces.
@@ -170,14 +176,14 @@ def restore(model: Algorithm, path: str | Path) -> Algorithm:
     """
     policy: Any = model.policy
     algorithm: Any = model
-    # everything is checked before anything is taken, so that an error leaves the model as it is
+    # Everything is checked before anything changes, so that an error leaves the model as it was.
     try:
         parts, fields = read_checkpoint(path, type(model).__name__)
-        mine = type(model).__name__, type(policy).__name__
-        if (fields.algorithm, fields.policy) != mine:
+        names = type(model).__name__, type(policy).__name__
+        if (fields.algorithm, fields.policy) != names:
             raise UserError(
                 f"saved by {fields.algorithm:.80} with policy {fields.policy:.80}; this model is "
-                f"{mine[0]} with policy {mine[1]}"
+                f"{names[0]} with policy {names[1]}"
             )
         weights = to_tensors(parts.pop("weights", {}), policy.state_dict())
         moments = read_moments(parts.pop("optimizer", {}), policy.optimizer)
@@ -209,35 +215,37 @@ def read_checkpoint(
     """
     if zipfile.is_zipfile(path):
         raise UserError(
-            f"it is a file of SB3's save, not of a checkpoint: {algorithm}.load reads it, and "
-            "runs what it holds"
+            f"it is a file of SB3's save, not a checkpoint: read it by {algorithm}.load, which "
+            "runs the code in it, if you trust its source"
         )
-    arrays, about = read_safetensors(path)
+    arrays, fields = read_safetensors(path)
     parts: dict[str, dict[str, NDArray[Any]]] = {}
     for name, array in arrays.items():
-        part, _, own = name.partition("/")
-        parts.setdefault(part, {})[own] = array
-    return parts, check(CheckpointFields, about)
+        part, _, field_name = name.partition("/")
+        parts.setdefault(part, {})[field_name] = array
+    return parts, check(CheckpointFields, fields)
 
 
 def read_moments(
-    given: Mapping[str, NDArray[Any]], optimizer: Optimizer
+    arrays: Mapping[str, NDArray[Any]], optimizer: Optimizer
 ) -> dict[int, dict[str, torch.Tensor]]:
     """Read the optimizer's state of each parameter.
 
-    A copy of the optimizer, of zero weights and gradients, takes a step from them.
+    A copy of the optimizer takes a trial step from them, with zero weights and gradients.
 
     Raises:
         UserError: It fails, or leaves weights that are not finite.
     """
+    # Moments of a wrong shape or a wrong key fail in a step only, which then has changed the
+    # weights.
     trial = deepcopy(optimizer)
-    weights = [one for group in trial.param_groups for one in group["params"]]
-    for one in weights:
-        one.data.zero_()
-        one.grad = torch.zeros_like(one)
+    weights = [weight for group in trial.param_groups for weight in group["params"]]
+    for weight in weights:
+        weight.data.zero_()
+        weight.grad = torch.zeros_like(weight)
     moments: dict[int, dict[str, torch.Tensor]] = {}
     try:
-        for name, array in given.items():
+        for name, array in arrays.items():
             parameter, _, moment = name.partition("/")
             if array.shape not in ((), weights[int(parameter)].shape):
                 raise ValueError(f"{name!r:.60} has another shape")
@@ -245,7 +253,9 @@ def read_moments(
         trial.load_state_dict({**trial.state_dict(), "state": deepcopy(moments)})
         trial.step()
     except Exception as error:
-        raise UserError(f"its optimizer cannot go on: {type(error).__name__}: {error}") from error
-    if not all(bool(torch.isfinite(one).all()) for one in weights):
+        raise UserError(
+            f"its optimizer cannot continue: {type(error).__name__}: {error}"
+        ) from error
+    if not all(bool(torch.isfinite(weight).all()) for weight in weights):
         raise UserError("its optimizer's state is not finite, or not one of this optimizer")
     return dict(sorted(moments.items()))

@@ -9,6 +9,8 @@ from torch import Tensor
 from torch.distributions import Categorical, Independent
 
 FORBIDDEN = -1e9
+"""Logit of a device that is not allowed: its probability is 0 in float32, and unlike with minus
+infinity p log p and its gradient stay finite."""
 
 
 class Likelihood(Protocol):
@@ -23,7 +25,7 @@ class Likelihood(Protocol):
 
 @runtime_checkable
 class UnitLikelihood(Likelihood, Protocol):
-    """A likelihood that is known for each decision by itself."""
+    """A likelihood that factors into one for each decision."""
 
     def unit_log_prob(self, actions: Tensor) -> Tensor:
         """(B, N) log-probability of each of (B, N) decisions."""
@@ -68,6 +70,7 @@ class UnitCategorical:
         allowed: Tensor | None = None,
         row: Tensor | None = None,
     ) -> None:
+        # Rows of a batch that share a state share one softmax; `row` expands it on demand.
         masked = logits if allowed is None else logits.masked_fill(~allowed, FORBIDDEN)
         self.state_log_probs = masked.log_softmax(dim=-1)
         self.row = torch.arange(len(logits), device=logits.device) if row is None else row
@@ -79,6 +82,7 @@ class UnitCategorical:
     def distribution(self) -> Independent[Categorical]:
         """PyTorch's form, from which SB3 computes divergences; units without weight add nothing."""
         logits = self.log_probs
+        # Equal logits in both distributions: units that decide nothing have divergence 0.
         if self.weight is not None:
             logits = logits.masked_fill(~self.weight[..., None], 0.0)
         return Independent(Categorical(logits=logits), 1)
@@ -95,19 +99,22 @@ class UnitCategorical:
 
     def log_prob(self, actions: Tensor) -> Tensor:
         """(B,) log-probability of (B, N) devices, summed over the units that decide."""
-        chosen = self.unit_log_prob(actions)
-        return (chosen if self.weight is None else chosen * self.weight).sum(dim=1)
+        log_probs = self.unit_log_prob(actions)
+        return (log_probs if self.weight is None else log_probs * self.weight).sum(dim=1)
 
     def entropy(self) -> Tensor:
         """(B,) entropy, summed over the units that decide."""
-        each = -(self.state_log_probs.exp() * self.state_log_probs).sum(dim=-1)
-        weighted = each if self.state_weight is None else each * self.state_weight
-        return weighted.sum(dim=1)[self.row]
+        entropies = -(self.state_log_probs.exp() * self.state_log_probs).sum(dim=-1)
+        counted_entropies = (
+            entropies if self.state_weight is None else entropies * self.state_weight
+        )
+        return counted_entropies.sum(dim=1)[self.row]
 
     def permits(self, actions: Tensor) -> Tensor:
         """(B,) bool, whether the deciding units are allowed their (B, N) devices."""
-        permitted = self.unit_log_prob(actions) > FORBIDDEN / 2
-        return (permitted if self.weight is None else permitted | ~self.weight).all(dim=1)
+        # Half, as a log-softmax shifts the logit of a forbidden device a little.
+        is_permitted = self.unit_log_prob(actions) > FORBIDDEN / 2
+        return (is_permitted if self.weight is None else is_permitted | ~self.weight).all(dim=1)
 
     def conditioned_on(self, actions: Tensor) -> UnitCategorical:
         """Itself: units choose independently."""
@@ -119,26 +126,27 @@ class UnitCategorical:
 
     def sample(self) -> Tensor:
         """(B, N) devices, sampled by inverting the cumulative probabilities."""
-        summed = self.state_log_probs.detach().exp().cumsum(dim=-1)
-        # divided by their sum, so that rounding never leads to a device that is not allowed
-        reached = (summed / summed[..., -1:])[..., :-1][self.row]
-        drawn = torch.rand(reached.shape[:-1], device=reached.device)
-        return self.follow_leaders((drawn[..., None] >= reached).sum(dim=-1))
+        cumulative = self.state_log_probs.detach().exp().cumsum(dim=-1)
+        # Divided by their sum: a cumulative probability that rounds below 1 would otherwise select
+        # the last device, allowed or not.
+        thresholds = (cumulative / cumulative[..., -1:])[..., :-1][self.row]
+        uniform = torch.rand(thresholds.shape[:-1], device=thresholds.device)
+        return self.follow_leaders((uniform[..., None] >= thresholds).sum(dim=-1))
 
     def mode(self) -> Tensor:
         """(B, N) most likely devices."""
         return self.follow_leaders(self.state_log_probs.argmax(dim=-1)[self.row])
 
-    def follow_leaders(self, chosen: Tensor) -> Tensor:
+    def follow_leaders(self, devices: Tensor) -> Tensor:
         """(B, N) devices in which each unit has that of its leader, and padding has 0."""
         if self.weight is not None:
-            chosen = chosen * self.weight
-        return chosen if self.leader is None else chosen.gather(1, self.leader)
+            devices = devices * self.weight
+        return devices if self.leader is None else devices.gather(1, self.leader)
 
     def restricted_to(self, allowed: Tensor) -> UnitCategorical:
         """The distribution with only the devices that a (B, N, D) bool mask allows."""
-        shared = intersect_followers(allowed, self.leader)
-        return UnitCategorical(self.log_probs, self.weight, self.leader, shared)
+        common = intersect_followers(allowed, self.leader)
+        return UnitCategorical(self.log_probs, self.weight, self.leader, common)
 
 
 def intersect_followers(allowed: Tensor, leader: Tensor | None) -> Tensor:
@@ -159,12 +167,13 @@ def intersect_places(allowed: Tensor, place: Tensor, mask: Tensor, n_places: int
     """
     forbidden = (~allowed & mask[..., None]).to(torch.int32)
     index = place[..., None].expand_as(forbidden)
+    # Counting by scatter works for any number of units in a place, in one operation.
     count = forbidden.new_zeros(len(allowed), n_places, allowed.shape[2])
     return count.scatter_add_(1, index, forbidden) == 0
 
 
 class PlacementMemory:
-    """Values of placements that a rollout buffer has no place for, as the groups of their units.
+    """Values of placements beside SB3's rollout buffer, as the groups of their units.
 
     A placement that is sampled again keeps the values of its first time. Where these are groups,
     both groupings are samples of the same conditional distribution, so the estimate of the gradient
@@ -177,13 +186,16 @@ class PlacementMemory:
     def keep(self, graph: Tensor, placements: Tensor, values: Tensor) -> None:
         """Store (B, ...) values of (B, N) placements on graphs with (B,) ``graph_id``."""
         for key, value in zip(make_keys(graph, placements), values, strict=True):
+            # The first value stays: the rollout's log-probability was computed with it.
             self.values.setdefault(key, value)
 
     def recall(self, graph: Tensor, placements: Tensor, fallback: Tensor) -> Tensor:
         """(B, ...) values of (B, N) placements; ``fallback`` for those that were not sampled."""
         keys = make_keys(graph, placements)
-        known = [self.values.get(key, one) for key, one in zip(keys, fallback, strict=True)]
-        return torch.stack(known)
+        values = [
+            self.values.get(key, default) for key, default in zip(keys, fallback, strict=True)
+        ]
+        return torch.stack(values)
 
 
 def make_keys(graph: Tensor, placements: Tensor) -> list[tuple[int, bytes]]:

@@ -14,8 +14,8 @@ from stable_baselines3.common.preprocessing import get_obs_shape
 from agents.common.weights import check_rows
 from placement_gym.base.arrays import BoolArray, IntArray
 
-IMITATED = 2
-"""Best placements of each graph and step of an episode that are imitated."""
+N_ELITES = 2
+"""Best placements of each graph and step of an episode that are imitated: ours."""
 
 
 class Elite(NamedTuple):
@@ -36,7 +36,7 @@ class Elites:
     """The actions of highest return for each graph and step. Saved models name this class.
 
     Args:
-        number: How many actions are kept per graph and step.
+        number: Number of actions for each graph and step.
     """
 
     def __init__(self, number: int) -> None:
@@ -56,22 +56,25 @@ class Elites:
             buffer: Rollout of (n_steps, n_envs) actions and observations.
             returns: (n_steps, n_envs) return of each action.
             keys: (n_steps, n_envs) key of each action's graph and step.
-            feasible: (n_steps, n_envs) bool, whether what was placed is.
+            feasible: (n_steps, n_envs) bool, whether the placement is feasible.
         """
         for step, env in np.argwhere(feasible).tolist():
-            best = self.best.setdefault(int(keys[step, env]), [])
+            elites = self.best.setdefault(int(keys[step, env]), [])
             value, action = float(returns[step, env]), buffer.actions[step, env]
-            if len(best) == self.number and value <= best[-1].value:
+            if len(elites) == self.number and value <= elites[-1].value:
                 continue
-            if any(np.array_equal(action, elite.action) for elite in best):
+            # A policy that converges samples one placement again and again, which is one elite.
+            if any(np.array_equal(action, elite.action) for elite in elites):
                 continue
-            seen = {key: values[step, env].copy() for key, values in buffer.observations.items()}
-            best.append(Elite(value, action.copy(), seen))
-            best.sort(key=lambda elite: -elite.value)
-            del best[self.number :]
+            observation = {
+                key: values[step, env].copy() for key, values in buffer.observations.items()
+            }
+            elites.append(Elite(value, action.copy(), observation))
+            elites.sort(key=lambda elite: -elite.value)
+            del elites[self.number :]
 
     def get_state(self) -> dict[str, NDArray[Any]]:
-        """(k,) keys and values, (k, ...) actions and observations of all elites; none if none."""
+        """(k,) keys and values, (k, ...) actions and observations; empty without elites."""
         if not self.best:
             return {}
         observations, actions = self.batch()
@@ -85,7 +88,7 @@ class Elites:
     def set_state(
         self, state: Mapping[str, NDArray[Any]], observations: spaces.Space[Any], n_actions: int
     ) -> None:
-        """Take what ``get_state`` returned.
+        """Restore what ``get_state`` returned.
 
         Args:
             state: From a checkpoint.
@@ -95,19 +98,19 @@ class Elites:
         Raises:
             UserError: It has another form.
         """
-        found: dict[int, list[Elite]] = {}
+        elites: dict[int, list[Elite]] = {}
         if state:
-            seen: Any = get_obs_shape(observations)
-            check_rows(state, {"key": (), "value": (), "action": (n_actions,), **seen})
+            shapes: Any = get_obs_shape(observations)
+            check_rows(state, {"key": (), "value": (), "action": (n_actions,), **shapes})
             for i, key in enumerate(state["key"].tolist()):
-                observation = {name: state[name][i] for name in seen}
+                observation = {name: state[name][i] for name in shapes}
                 elite = Elite(float(state["value"][i]), state["action"][i], observation)
-                found.setdefault(key, []).append(elite)
-        self.best = found
+                elites.setdefault(key, []).append(elite)
+        self.best = elites
 
     def batch(self) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
         """(k, ...) observations and (k, N) actions of all elites."""
         elites = [elite for best in self.best.values() for elite in best]
-        first = elites[0].observation
-        observations = {key: np.stack([e.observation[key] for e in elites]) for key in first}
+        names = elites[0].observation
+        observations = {key: np.stack([e.observation[key] for e in elites]) for key in names}
         return observations, np.stack([elite.action for elite in elites])

@@ -17,6 +17,7 @@ from placement_gym.envs.observation import FEATURES
 
 CONVOLUTIONS = ("gcn", "gat", "gin")
 HEADS = 4
+"""Attention heads of ``"gat"``: ours."""
 Conv = str | type[nn.Module]
 """One of ``CONVOLUTIONS``, or a class; see ``Encoder``."""
 
@@ -75,12 +76,15 @@ class Encoder(nn.Module):
         """
         if isinstance(graphs, Data):
             graphs = read_data(graphs)
+        # Scaled within each graph: latencies and sizes of models differ by orders of magnitude, and
+        # weights are to transfer.
         h = graphs.jointly_scaled[:, self.columns]
         if self.sees_devices:
             h = torch.cat([h, describe_units_on_devices(graphs).flatten(1)], dim=1)
         for layer in self.enter:
             h = functional.dropout(layer(h), self.dropout, training=noisy)
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
+            # Residual, so that deep encoders keep a unit's own features (oversmoothing).
             h = norm(h + convolution(h, graphs).relu())
         return h
 
@@ -108,12 +112,14 @@ class Convolution(nn.Module):
         """(n, width) from (n, width)."""
         if self.against is None:
             return self.own(h) + self.send(self.along, h, graphs.undirected)
+        # A producer and a consumer matter for different reasons: what arrives, and where it must
+        # go.
         from_producers = self.send(self.along, h, graphs.along)
         return self.own(h) + from_producers + self.send(self.against, h, graphs.against)
 
     def send(self, layer: nn.Module, h: Tensor, edges: Edges) -> Tensor:
-        sent: Tensor = layer(h, *edges) if self.weighted else layer(h, edges.ends)
-        return sent
+        messages: Tensor = layer(h, *edges) if self.weighted else layer(h, edges.ends)
+        return messages
 
 
 def make_message_layer(kind: Conv, width: int) -> nn.Module:
@@ -125,7 +131,7 @@ def make_message_layer(kind: Conv, width: int) -> nn.Module:
     if isinstance(kind, type):
         return make_layer_of_class(kind, width)
     if kind not in CONVOLUTIONS:
-        raise UserError(f"{unknown_name('conv', kind, CONVOLUTIONS)}; or give a class as SAGEConv")
+        raise UserError(f"{unknown_name('conv', kind, CONVOLUTIONS)}; or pass a class as SAGEConv")
     if kind == "gcn":
         return GCNConv(width, width, normalize=False, bias=False)
     if kind == "gat":
@@ -141,6 +147,7 @@ def make_layer_of_class(conv: type[nn.Module], width: int) -> nn.Module:
     Raises:
         UserError: It cannot be made or called, or returns another shape.
     """
+    # Tried at once: a class with another interface would fail in the middle of a rollout.
     x, edge_index = torch.zeros(2, width), torch.tensor([[0], [1]])
     try:
         layer = conv(width, width).eval()
@@ -170,5 +177,5 @@ def select_columns(features: Sequence[str]) -> list[int]:
     unknown = sorted(set(features) - set(FEATURES))
     if unknown or not features:
         raise UserError(f"features must be one or more of {tuple(FEATURES)}, not {tuple(features)}")
-    chosen = [FEATURES[name] for name in FEATURES if name in features]
-    return [column for block in chosen for column in range(block.start, block.stop)]
+    blocks = [FEATURES[name] for name in FEATURES if name in features]
+    return [column for block in blocks for column in range(block.start, block.stop)]

@@ -1,4 +1,4 @@
-"""What a training has evaluated: its best placements, and whether any of a rollout fits."""
+"""Evaluations of a training: the best placements, and the feasibility of each rollout."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BestRows = dict[int, tuple[float, IntArray]]
 
 
 class Evaluated:
-    """The best feasible placement of each graph, and what fits of a rollout.
+    """The best feasible placement of each graph, and the feasible ones of a rollout.
 
     Saved models name this class.
 
@@ -41,12 +41,12 @@ class Evaluated:
         return np.stack(self.rollout)
 
     def remember(self, graph: int, row: NDArray[Any], speedup: float) -> None:
-        """Keep a feasible (width,) row of decisions if none of its graph was better."""
+        """Keep a feasible (width,) row of decisions if it is the best of its graph."""
         if speedup >= self.best.get(graph, (0.0,))[0]:
             self.best[graph] = speedup, row.astype(np.int64)
 
     def get_state(self) -> dict[str, NDArray[Any]]:
-        """(k,) graphs and speed-ups, and (k, width) rows; none if none is known."""
+        """(k,) graphs and speed-ups, and (k, width) rows; empty without a feasible one."""
         if not self.best:
             return {}
         speedups, rows = zip(*self.best.values(), strict=True)
@@ -57,7 +57,7 @@ class Evaluated:
         }
 
     def set_state(self, state: Mapping[str, NDArray[Any]], width: int) -> None:
-        """Take what ``get_state`` returned.
+        """Restore what ``get_state`` returned.
 
         Raises:
             UserError: It has another form.
@@ -70,12 +70,12 @@ class Evaluated:
 
 
 class WatchRollouts(BaseCallback):
-    """Keeps what a training evaluates, and warns once if nothing of a whole rollout fits.
+    """Records the evaluations of a training, and warns once of a rollout that is all infeasible.
 
     Args:
-        evaluated: Where it is kept.
-        base: The placement environment, of which best placements are kept; None if problems
-            change, or are in other processes.
+        evaluated: The record.
+        base: The placement environment whose best placements are recorded; None if problems change,
+            or are in other processes.
     """
 
     def __init__(self, evaluated: Evaluated, base: DevicePlacementEnv | None) -> None:
@@ -98,11 +98,13 @@ class WatchRollouts(BaseCallback):
 
     def read(self, i: int) -> tuple[int, IntArray]:
         """Read the ``graph_id`` and the row of decisions of an environment's step."""
-        # where an episode has ended, the observation is of the next one
-        seen = self.locals["infos"][i].get("terminal_observation")
-        if seen is None:
-            seen = {key: values[i] for key, values in self.locals["new_obs"].items()}
-        return int(seen["graph_id"][0]), np.concatenate([seen[key] for key in self.keys])
+        # After the last step of an episode, `new_obs` is of the next episode.
+        observation = self.locals["infos"][i].get("terminal_observation")
+        if observation is None:
+            observation = {key: values[i] for key, values in self.locals["new_obs"].items()}
+        return int(observation["graph_id"][0]), np.concatenate(
+            [observation[key] for key in self.keys]
+        )
 
     def _on_rollout_end(self) -> None:
         feasible = self.evaluated.feasible
@@ -115,24 +117,25 @@ class WatchRollouts(BaseCallback):
 def warn_nothing_fits(
     n_placements: int, base: DevicePlacementEnv | None = None, row: IntArray | None = None
 ) -> None:
-    """Warn that none of some placements is feasible, and say what helps.
+    """Warn that a whole rollout is infeasible, with a remedy.
 
     Args:
-        n_placements: How many.
-        base: Their environment, if it is known.
-        row: One of them.
+        n_placements: Number of its placements.
+        base: Their environment, if it is in this process.
+        row: One of the placements.
     """
     reason, by_memory, repairs = "", True, False
     if base is not None and row is not None:
         reason = base.backend.infeasibility(row)
         by_memory, repairs = bool(base.backend.excess_shares(row[None])[0] > 0.0), base.repair
+    # The remedy depends on the reason: repair helps against memory alone, and only if it is off.
     remedy = "look at info['error'] of placements in this environment"
     if by_memory and repairs:
-        remedy = "not even repaired ones: give devices more memory"
+        remedy = "repair does not help: give devices more memory"
     elif by_memory:
         remedy = (
-            "make the environment with repair=True, which evaluates the nearest placement that "
-            "fits instead; without it, rewards say how many bytes are too many, and no more"
+            "make the environment with repair=True, which evaluates the nearest feasible placement "
+            "instead; without it, rewards only reflect the number of excess bytes"
         )
     because = f" ({reason})" if reason else ""
     warn_user(f"none of {n_placements} placements of a rollout is feasible{because}: {remedy}")

@@ -19,12 +19,12 @@ from placement_gym.base.errors import unknown_name
 from placement_gym.envs.placement_env import placement_env
 
 SB3_ADAM: Mapping[str, Any] = {"eps": 1e-5}
-"""Stable-Baselines3's Adam; PyTorch's own has 1e-8."""
+"""Epsilon of Adam in Stable-Baselines3, after OpenAI Baselines; PyTorch's default is 1e-8."""
 
 
 @dataclass(frozen=True)
 class Preset:
-    """How a method is run and trained.
+    """Settings with which a method is run and trained.
 
     Attributes:
         policy: Options of the policy, an instance of its ``Options``.
@@ -41,7 +41,7 @@ class Preset:
 
 @dataclass(frozen=True)
 class Method:
-    """What a learned agent is made of, whatever the preset.
+    """The parts of a learned agent that all presets share.
 
     Attributes:
         policy: Class of the policy.
@@ -72,14 +72,14 @@ def make_learner(
     """Make a learned agent for one environment.
 
     Args:
-        method: What it is made of.
+        method: Its policy, algorithm and presets.
         env: The environment to learn in.
         seed: Seed of all random numbers.
         preset: Name of a preset: ``"rl"``, ours, or ``"paper"``, the publication's numbers.
         policy: Options of the policy that override the preset.
         envs: Arguments of ``PlacementVectorEnv`` that override the preset.
-        weights: What the policy begins with: the name of weights that come with the agent, or a
-            file of ``agents.save_weights``; None is untrained.
+        weights: Initial weights: the name of weights that come with the agent, or a file of
+            ``agents.save_weights``; None leaves them untrained.
         settings: Arguments of the algorithm that override the preset, as ``imitate``.
 
     Raises:
@@ -88,17 +88,22 @@ def make_learner(
     """
     if preset not in method.presets:
         raise unknown_name("preset", preset, method.presets)
-    chosen = method.presets[preset]
+    chosen_preset = method.presets[preset]
     joint = {"joint": True} if getattr(method.policy, "joint", False) else {}
-    options = {**asdict(chosen.policy), **(policy or {})}
-    # tables of devices are left out where the policy would not read them
+    options = {**asdict(chosen_preset.policy), **(policy or {})}
+    # Observations carry no graph, and the policy gets it once, here; without the tables of devices
+    # if it would not read them.
     graphs = placement_env(env, **joint).graph_table(method.policy.reads_devices(options))
     model = method.algorithm(
         method.policy,  # type: ignore[arg-type]
-        method.rollouts(env, **joint, **{**chosen.envs, **(envs or {})}),
-        policy_kwargs={"graphs": graphs, "optimizer_kwargs": dict(chosen.optimizer), **options},
+        method.rollouts(env, **joint, **{**chosen_preset.envs, **(envs or {})}),
+        policy_kwargs={
+            "graphs": graphs,
+            "optimizer_kwargs": dict(chosen_preset.optimizer),
+            **options,
+        },
         seed=seed,
-        **{"device": "cpu", **chosen.algorithm, **settings},
+        **{"device": "cpu", **chosen_preset.algorithm, **settings},
     )
     if weights is not None:
         load_weights(model, weights, method.folder)

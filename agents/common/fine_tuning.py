@@ -1,4 +1,4 @@
-"""Going on with measured steps where a policy has learned in a simulated twin."""
+"""Fine-tuning by measured steps after training in a simulated twin."""
 
 from __future__ import annotations
 
@@ -17,31 +17,35 @@ from placement_gym.base.arguments import check_not_negative
 from placement_gym.base.arrays import IntArray
 from placement_gym.envs.env import DevicePlacementEnv
 
-WAYS, SAMPLED = 10, 20
-"""Steps of the way back, and placements that are sampled after each, at least."""
+N_INTERPOLATIONS, MIN_SAMPLES = 10, 20
+"""Steps from the trained weights to the initial ones, and placements sampled after each: ours, 200
+evaluations of the twin at most."""
 
 
 def soften(model: Any, untrained: Mapping[str, Tensor], distinct: float = 0.25) -> None:
     """Move weights back towards those before training, until the policy explores again.
 
     Where evaluations are free a policy learns until it samples a handful of placements. Measuring
-    these again and again teaches nothing. Weights that are moved back like this also learn better
-    from new data (Ash and Adams 2020, "On Warm-Starting Neural Network Training").
+    the same few again yields no new information. Weights that are moved back like this also learn
+    better from new data (Ash and Adams 2020, "On Warm-Starting Neural Network Training").
 
     Args:
         model: An algorithm of SB3, in the environment that it has learned in, which it steps.
         untrained: ``copy.deepcopy(model.policy.state_dict())`` from before the training.
-        distinct: The share of sampled placements that are to be different ones, at least.
+        distinct: Smallest share of distinct placements among the sampled ones.
 
     Raises:
         UserError: The share is out of range.
     """
     check_not_negative("distinct", distinct, 1.0)
-    trained = {name: weight.detach().clone() for name, weight in model.policy.named_parameters()}
-    for share in np.linspace(0.0, 1.0, WAYS + 1).tolist():
+    trained_weights = {
+        name: weight.detach().clone() for name, weight in model.policy.named_parameters()
+    }
+    # The smallest step back that explores again: further ones forget more of the twin.
+    for share in np.linspace(0.0, 1.0, N_INTERPOLATIONS + 1).tolist():
         with torch.no_grad():
             for name, weight in model.policy.named_parameters():
-                weight.copy_(trained[name].lerp(untrained[name], share))
+                weight.copy_(trained_weights[name].lerp(untrained[name], share))
         if compute_distinct_share(model) >= distinct:
             return
 
@@ -49,12 +53,12 @@ def soften(model: Any, untrained: Mapping[str, Tensor], distinct: float = 0.25) 
 def compute_distinct_share(model: Any) -> float:
     """Sample and evaluate placements, and return the share of those that are different ones."""
     env = model.get_env()
-    observation, found = env.reset(), list[NDArray[Any]]()
-    while len(found) < SAMPLED:
+    observation, placements = env.reset(), list[NDArray[Any]]()
+    while len(placements) < MIN_SAMPLES:
         actions, _ = model.predict(observation, deterministic=False)
         observation, _, _, infos = env.step(actions)
-        found += read_placements(observation, infos)
-    return len(np.unique(found, axis=0)) / len(found)
+        placements += read_placements(observation, infos)
+    return len(np.unique(placements, axis=0)) / len(placements)
 
 
 class TwinAgreement(BaseCallback):
@@ -62,7 +66,7 @@ class TwinAgreement(BaseCallback):
 
     Logs ``twin/ratio``, the median of measured over predicted speed-ups, ``twin/rank_correlation``
     (Spearman's) and ``twin/distinct``, the number of different placements. A correlation near zero
-    says that measured steps decide what the twin cannot; few distinct placements say that the
+    means that the twin cannot rank what the policy samples; few distinct placements mean that the
     policy has stopped exploring, see ``soften``.
 
     Args:
@@ -95,17 +99,18 @@ class TwinAgreement(BaseCallback):
             return
         placements, measured = np.stack(self.placements), np.array(self.measured)
         self.placements, self.measured = [], []
-        predicted, _ = self.twin.backend.evaluate_batch(placements)
-        ratio = float(np.median(measured / predicted))
-        varies = np.ptp(measured) > 0.0 and np.ptp(predicted) > 0.0
-        correlation = float(spearmanr(measured, predicted).statistic) if varies else 0.0
-        distinct = len(np.unique(placements, axis=0))
-        self.found.append((ratio, correlation, distinct))
+        predictions, _ = self.twin.backend.evaluate_batch(placements)
+        ratio = float(np.median(measured / predictions))
+        # A rank correlation of constants is undefined.
+        varies = np.ptp(measured) > 0.0 and np.ptp(predictions) > 0.0
+        correlation = float(spearmanr(measured, predictions).statistic) if varies else 0.0
+        n_distinct = len(np.unique(placements, axis=0))
+        self.found.append((ratio, correlation, n_distinct))
         self.logger.record("twin/ratio", ratio)
         self.logger.record("twin/rank_correlation", correlation)
-        self.logger.record("twin/distinct", distinct)
+        self.logger.record("twin/distinct", n_distinct)
         if self.verbose:
             print(
-                f"{self.num_timesteps}: {distinct} placements, {ratio:.3f} x the twin's speed-up, "
-                f"rank correlation {correlation:.2f}"
+                f"{self.num_timesteps}: {n_distinct} placements, {ratio:.3f} x the twin's "
+                f"speed-up, rank correlation {correlation:.2f}"
             )

@@ -1,4 +1,4 @@
-"""Devices of units that follow a producer or choose for themselves: groups that are drawn."""
+"""A distribution of devices in which units follow a producer or choose for themselves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from agents.common.distribution import FORBIDDEN
 from agents.common.graphs import MIN_COST
 
 FOLLOWING_STEP = 0.5
-"""Steps of logits of following, relative to those of devices: better on validation problems."""
+"""Learning rate of the logits of following relative to those of devices: ours, the best on the
+validation problems."""
 
 
 def first_keep(n_units: Tensor, groups: float) -> Tensor:
@@ -23,8 +24,8 @@ def first_keep(n_units: Tensor, groups: float) -> Tensor:
 class FollowingDevices:
     """A distribution in which a unit has its leader's device, or one of its own choice.
 
-    With each placement other units follow, so the groups that get one device are drawn with it. No
-    group need be kept: the likelihood of a placement sums over all that lead to it,
+    Each placement draws the units that follow, and so the groups that get one device. Groups need
+    not be stored: the likelihood of a placement sums over all groupings that lead to it,
 
         log p(a) = sum_u log(keep_u [a_u = a_leader(u)] + (1 - keep_u) p_u(a_u)).
 
@@ -52,6 +53,8 @@ class FollowingDevices:
         self.allowed = allowed
         self.row = torch.arange(len(logits), device=logits.device) if row is None else row
         units = torch.arange(leader.shape[1], device=leader.device)
+        # A unit may follow only a leader all of whose devices it can run on: the likelihood would
+        # otherwise give probability to devices that the unit cannot have.
         follows = mask & (leader != units)
         if allowed is not None:
             logits = logits.masked_fill(~allowed, FORBIDDEN)
@@ -72,30 +75,32 @@ class FollowingDevices:
 
     def get_actions(self, deterministic: bool = False) -> Tensor:
         """(B, N) sampled devices, or each unit's most likely one."""
-        chosen = self.mode() if deterministic else self.sample()
-        return chosen * self.mask[self.row]
+        devices = self.mode() if deterministic else self.sample()
+        return devices * self.mask[self.row]
 
     @torch.no_grad()
     def sample(self) -> Tensor:
         """(B, N) devices: all units choose, then those that follow take their leader's device."""
-        summed = self.own.exp().cumsum(dim=-1)
-        # divided by their sum, so that rounding never leads to a device that is not allowed
-        reached = (summed / summed[..., -1:])[..., :-1][self.row]
-        drawn = torch.rand(reached.shape[:-1], device=reached.device)
-        own = (drawn[..., None] >= reached).sum(dim=-1)
-        # the first unit of a chain of followers chooses for all: pointers are doubled until there
-        follows = torch.rand_like(drawn) < self.stay.exp()[self.row]
+        cumulative = self.own.exp().cumsum(dim=-1)
+        # Divided by their sum: see `UnitCategorical.sample`.
+        thresholds = (cumulative / cumulative[..., -1:])[..., :-1][self.row]
+        uniform = torch.rand(thresholds.shape[:-1], device=thresholds.device)
+        devices = (uniform[..., None] >= thresholds).sum(dim=-1)
+        # The first unit of a chain of followers chooses for all of it. Pointer doubling finds it in
+        # log2(length) operations on whole batches.
+        follows = torch.rand_like(uniform) < self.stay.exp()[self.row]
         if self.window is not None and self.base is not None:
-            own, follows = torch.where(self.window, own, self.base), follows & self.window
-        units = torch.arange(own.shape[1], device=own.device)
+            devices, follows = torch.where(self.window, devices, self.base), follows & self.window
+        units = torch.arange(devices.shape[1], device=devices.device)
         chooser = torch.where(follows, self.leader[self.row], units)
-        while (further := chooser.gather(1, chooser)).ne(chooser).any():
-            chooser = further
-        return own.gather(1, chooser)
+        while (next_chooser := chooser.gather(1, chooser)).ne(chooser).any():
+            chooser = next_chooser
+        return devices.gather(1, chooser)
 
     @torch.no_grad()
     def mode(self) -> Tensor:
-        """(B, N) most likely device of each unit, whatever the others have."""
+        """(B, N) device with the highest marginal probability of each unit."""
+        # Marginals by the chain rule, in topological order, as a leader comes before its followers.
         probability = (self.own + self.leave[..., None]).exp()
         states = torch.arange(len(probability), device=probability.device)
         stay = self.stay.exp()
@@ -106,11 +111,12 @@ class FollowingDevices:
 
     def unit_log_prob(self, actions: Tensor) -> Tensor:
         """(B, N) log-probability of each unit's device, given its leader's."""
-        chosen = actions.long()
-        units = torch.arange(chosen.shape[1], device=chosen.device)
-        alone = self.leave[self.row] + self.own[self.row[:, None], units, chosen]
-        same = chosen == chosen.gather(1, self.leader[self.row])
-        return torch.where(same, torch.logaddexp(self.stay[self.row], alone), alone)
+        devices = actions.long()
+        units = torch.arange(devices.shape[1], device=devices.device)
+        own_log_prob = self.leave[self.row] + self.own[self.row[:, None], units, devices]
+        # A unit with its leader's device has followed or has chosen the same: both count.
+        agrees = devices == devices.gather(1, self.leader[self.row])
+        return torch.where(agrees, torch.logaddexp(self.stay[self.row], own_log_prob), own_log_prob)
 
     def log_prob(self, actions: Tensor) -> Tensor:
         """(B,) log-probability of (B, N) devices."""
@@ -118,15 +124,15 @@ class FollowingDevices:
 
     def permits(self, actions: Tensor) -> Tensor:
         """(B,) bool, whether the units are allowed their (B, N) devices."""
-        permitted = self.unit_log_prob(actions) > FORBIDDEN / 2
-        return (permitted | ~self.decides).all(dim=1)
+        is_permitted = self.unit_log_prob(actions) > FORBIDDEN / 2
+        return (is_permitted | ~self.decides).all(dim=1)
 
     def entropy(self) -> Tensor:
-        """(B,) entropy of what is drawn: who follows, and the choice of those who do not."""
+        """(B,) entropy of the units that follow, and of the devices of those that do not."""
         of_choice = -(self.own.exp() * self.own).sum(dim=-1)
         of_following = -(self.stay.exp() * self.stay + self.leave.exp() * self.leave)
-        each = of_following + self.leave.exp() * of_choice
-        return (each[self.row] * self.decides).sum(dim=1)
+        entropies = of_following + self.leave.exp() * of_choice
+        return (entropies[self.row] * self.decides).sum(dim=1)
 
     def conditioned_on(self, actions: Tensor) -> FollowingDevices:
         """Itself: its likelihood is that of whole placements."""
@@ -149,6 +155,6 @@ class FollowingDevices:
 
     def restricted_to(self, allowed: Tensor) -> FollowingDevices:
         """The distribution with only the devices that a (B, N, D) bool mask allows."""
-        both = allowed if self.allowed is None else allowed & self.allowed[self.row]
-        logits, keep, leader, mask = (one[self.row] for one in self.given)
-        return FollowingDevices(logits, keep, leader, mask, both)
+        joint_mask = allowed if self.allowed is None else allowed & self.allowed[self.row]
+        logits, keep, leader, mask = (tensor[self.row] for tensor in self.given)
+        return FollowingDevices(logits, keep, leader, mask, joint_mask)

@@ -29,8 +29,8 @@ STATE_KEYS = (
 """Keys of an observation that are of the graph as a whole: they get a leading axis of one."""
 NODE_KEYS = ("x", "placement", "visited", "start_ms", "unit_ms", "unit_bytes", "supported")
 """Keys with a row for each unit."""
-SAME = 1e-4
-"""Relative difference of norms that rounding may cause."""
+NORM_TOLERANCE = 1e-4
+"""Relative difference of two norms of the same array: ours, far above rounding to float32."""
 
 
 class MissingGraphError(UserError):
@@ -64,10 +64,12 @@ class Graphs:
         """
         ids, row_graph = torch.unique(observation["graph_id"].flatten(), return_inverse=True)
         key = tuple(ids.long().tolist())
-        first = find_first_rows(row_graph, len(ids))
-        self.check_unchanged(observation, key, first)
+        first_rows = find_first_rows(row_graph, len(ids))
+        self.check_unchanged(observation, key, first_rows)
+        # Equal graphs of a batch are encoded once; without a table they come with the observations,
+        # and are not cached.
         if self.table is None:
-            return make_batch(take_rows(observation, first), key), row_graph
+            return make_batch(take_rows(observation, first_rows), key), row_graph
         if key not in self.batches:
             self.batches[key] = make_batch(self.stack_table(key, row_graph.device), key)
         return self.batches[key], row_graph
@@ -91,10 +93,10 @@ class Graphs:
         }
 
     def check_unchanged(self, observation: TensorDict, ids: tuple[int, ...], rows: Tensor) -> None:
-        """Raise if a graph is not as before, as ``VecNormalize`` makes it.
+        """Raise if the arrays of a graph have changed, as by ``VecNormalize``.
 
-        Policies keep what they compute of a graph under its ``graph_id``, so that a rollout and its
-        update would see different ones. What is compared is the norm of each array.
+        Policies cache what they compute of a graph under its ``graph_id``: a rollout and its update
+        would use different graphs. The norms of arrays are compared.
 
         Args:
             observation: (B, ...) arrays.
@@ -104,36 +106,40 @@ class Graphs:
         Raises:
             UserError: A graph has changed, or a number that identifies something is no integer.
         """
-        plain = "node_mask" in observation and not observation["node_mask"].is_floating_point()
-        if plain:  # a rollout buffer holds floats alone
+        has_integers = (
+            "node_mask" in observation and not observation["node_mask"].is_floating_point()
+        )
+        # Only where masks have kept their type: a rollout buffer converts all keys to floats.
+        if has_integers:
             for key in INTEGER_KEYS:
                 if key in observation and observation[key].is_floating_point():
                     raise altered(key)
         for key in ("x", *DEVICE_KEYS):
             if key in observation:
                 for graph_id, row in zip(ids, rows.tolist(), strict=True):
-                    now = compute_norm(observation[key][row])
-                    before = self.norms.setdefault((graph_id, key), now)
-                    if abs(now - before) > SAME * max(before, now):
+                    norm = compute_norm(observation[key][row])
+                    first_norm = self.norms.setdefault((graph_id, key), norm)
+                    if abs(norm - first_norm) > NORM_TOLERANCE * max(first_norm, norm):
                         raise altered(key)
 
 
 def compute_norm(values: Tensor) -> float:
-    """The sum of magnitudes, by which a change shows."""
+    """The sum of magnitudes, as a cheap checksum."""
     return float(torch.linalg.vector_norm(values.double(), 1))
 
 
 def altered(key: str) -> UserError:
     """The error for an array that a wrapper changes."""
     return UserError(
-        f"{key!r} is not as the environment observes it, or changes from step to step, and "
-        "policies keep graphs by their graph_id: normalise rewards alone, "
-        "VecNormalize(norm_obs=False); policies scale the features of graphs themselves"
+        f"a wrapper changes {key!r}, and policies cache graphs by their graph_id: normalise "
+        "rewards only, by VecNormalize(norm_obs=False); policies scale the features of graphs "
+        "themselves"
     )
 
 
 def find_first_rows(row_graph: Tensor, n_graphs: int) -> Tensor:
     """(n_graphs,) the first row of each graph."""
+    # Flipped, since the last of several writes to one index stays: the first row of each graph.
     rows = torch.arange(len(row_graph), device=row_graph.device).flip(0)
     return rows.new_empty(n_graphs).scatter_(0, row_graph.flip(0), rows)
 
@@ -149,8 +155,8 @@ def take_rows(observation: TensorDict, rows: Tensor) -> dict[str, Tensor]:
             "give the policy its graphs, by policy_kwargs={'graphs': env.unwrapped.graph_table()} "
             "or, later, model.policy.add_graphs(env.unwrapped.graph_table())"
         )
-    known = [key for key in DEVICE_KEYS if key in observation]
-    arrays = {key: observation[key][rows] for key in (*GRAPH_KEYS, *known)}
+    device_keys = [key for key in DEVICE_KEYS if key in observation]
+    arrays = {key: observation[key][rows] for key in (*GRAPH_KEYS, *device_keys)}
     if "supported" in observation:
         arrays["action_mask"] = observation["supported"][rows]
     return arrays
@@ -166,6 +172,7 @@ def make_batch(padded: TensorDict, ids: tuple[int, ...]) -> GraphBatch:
     """
     mask, edge_mask = padded["node_mask"].bool(), padded["edge_mask"].bool()
     n_graphs, n_slots = mask.shape
+    # Padding is dropped: the nodes of all graphs are numbered in one row, and edges follow.
     position = torch.cumsum(mask.flatten(), 0) - 1
     offset = n_slots * torch.arange(n_graphs, device=mask.device)[:, None, None]
     ends = (padded["edge_index"].long() + offset).transpose(0, 1)[:, edge_mask]
@@ -218,12 +225,12 @@ def to_data(observation: Mapping[str, Any]) -> Data:
             "the observation carries no graph: make the environment with observe_graph=True"
         )
     units, edges = (np.asarray(observation[key]) > 0 for key in ("node_mask", "edge_mask"))
-    known = {key: np.asarray(value) for key, value in observation.items()}
-    arrays = {key: known[key][units] for key in NODE_KEYS if key in known}
-    arrays |= {key: known[key][None] for key in STATE_KEYS if key in known}
-    arrays["edge_index"] = known["edge_index"][:, edges]
-    if "edge_attr" in known:
-        arrays["edge_attr"] = known["edge_attr"][edges]
+    values = {key: np.asarray(value) for key, value in observation.items()}
+    arrays = {key: values[key][units] for key in NODE_KEYS if key in values}
+    arrays |= {key: values[key][None] for key in STATE_KEYS if key in values}
+    arrays["edge_index"] = values["edge_index"][:, edges]
+    if "edge_attr" in values:
+        arrays["edge_attr"] = values["edge_attr"][edges]
     return Data(
         num_nodes=int(units.sum()),
         **{key: torch.from_numpy(np.ascontiguousarray(value)) for key, value in arrays.items()},

@@ -24,15 +24,15 @@ from placement_gym.envs.sizes import check_sizes, read_sizes
 
 GraphTable = Mapping[int, Mapping[str, Any]]
 MAY_BE_ZERO = ("groups", "depth", "layers", "rounds")
-"""Options of policies that may be 0, which leaves a part out."""
+"""Options of policies that may be 0, which omits that part."""
 GIVEN_BY_ALGORITHMS = ("self", "observation_space", "action_space", "lr_schedule", "use_sde")
 
 
 class GraphPolicy:
     """A mixin for ``ActorCriticPolicy``.
 
-    Subclasses make their networks in ``build``; a dataclass, ``Options``, says which options they
-    have. They take ``action_masks``, so sb3-contrib's MaskablePPO accepts them, too.
+    Subclasses make their networks in ``build``, and declare their options in a dataclass,
+    ``Options``. They accept ``action_masks``, and so sb3-contrib's MaskablePPO.
 
     Args:
         observation_space: Observation space of the environment.
@@ -44,10 +44,10 @@ class GraphPolicy:
         critic: Whether to build a critic, as PPO and A2C need one; REINFORCE builds none.
         optimizer_class: As for SB3's policies.
         optimizer_kwargs: As for SB3's policies.
-        options: Attributes of ``Options``; other names are an error that says which there are.
+        options: Attributes of ``Options``.
 
     Raises:
-        UserError: There is no such option, or one is no number, or out of range.
+        UserError: An option is unknown, has a wrong type or is out of range.
     """
 
     Options: ClassVar[type[Any]]
@@ -84,15 +84,21 @@ class GraphPolicy:
     @classmethod
     def list_options(cls) -> set[str]:
         """The names that ``policy_kwargs`` may have."""
-        own = [kind for kind in cls.__mro__ if issubclass(kind, GraphPolicy)]
-        named = [one for kind in own for one in inspect.signature(kind).parameters.values()]
-        given = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-        names = {one.name for one in named if one.kind not in given} - set(GIVEN_BY_ALGORITHMS)
+        classes = [kind for kind in cls.__mro__ if issubclass(kind, GraphPolicy)]
+        parameters = [
+            parameter
+            for kind in classes
+            for parameter in inspect.signature(kind).parameters.values()
+        ]
+        variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        names = {
+            parameter.name for parameter in parameters if parameter.kind not in variadic
+        } - set(GIVEN_BY_ALGORITHMS)
         return names | {field.name for field in fields(cls.Options)}
 
     @classmethod
     def reads_devices(cls, options: Mapping[str, Any]) -> bool | None:
-        """Tell if these options need ``graph_table(devices=True)``; None takes observations'."""
+        """True if these options need ``graph_table(devices=True)``; None as the observations."""
         reads = options.get("devices") or options.get("respect_memory")
         return True if reads else None
 
@@ -119,11 +125,11 @@ class GraphPolicy:
         )
 
     def add_graphs(self, graphs: GraphTable) -> None:
-        """Add graphs, so that the policy can be used in environments of these."""
+        """Add graphs of further environments."""
         self.set_graphs({**(self.table or {}), **graphs})
 
     def set_graphs(self, graphs: GraphTable) -> None:
-        """Use the policy in environments of these graphs, and forget all others."""
+        """Replace the policy's graphs."""
         self.table = graphs
         self.graphs = Graphs(graphs)
 
@@ -136,14 +142,15 @@ class GraphPolicy:
         action_masks: Any = None,
     ) -> tuple[Any, Any]:
         """See SB3; ``action_masks`` as for MaskablePPO."""
+        # SB3's `predict` has no argument for masks: `_predict` reads them here.
         self.masks = action_masks
         try:
-            found: tuple[Any, Any] = super().predict(  # type: ignore[misc]
+            result: tuple[Any, Any] = super().predict(  # type: ignore[misc]
                 observation, state, episode_start, deterministic
             )
         finally:
             self.masks = None
-        return found
+        return result
 
     def obs_to_tensor(self: Any, observation: Any) -> tuple[dict[str, Tensor], bool]:
         """See SB3; keys that are not in the policy's observation space are ignored.
@@ -161,9 +168,9 @@ class GraphPolicy:
                 "observe_graph=True or observe_devices=True"
             )
             raise UserError(f"the policy was made for observations with {missing}: {remedy}")
-        known = {key: observation[key] for key in self.observation_space.spaces}
-        check_sizes(read_sizes(self.observation_space), read_sizes(known))
-        return super().obs_to_tensor(known)  # type: ignore[misc]
+        observed = {key: observation[key] for key in self.observation_space.spaces}
+        check_sizes(read_sizes(self.observation_space), read_sizes(observed))
+        return super().obs_to_tensor(observed)  # type: ignore[misc]
 
     def explain_trpo_refusal(self, distribution: Any) -> str:
         """The reason why TRPO, which compares distributions, cannot train it; empty if it can."""
@@ -175,7 +182,7 @@ class GraphPolicy:
         """The distribution of a policy that TRPO can train: by likelihood, divergence and critic.
 
         Raises:
-            UserError: TRPO cannot; the message says why, and what can.
+            UserError: TRPO cannot train it; the message has the reason and the alternatives.
         """
         reason = self.explain_trpo_refusal(distribution)
         if reason:
@@ -206,25 +213,25 @@ with suppress(ImportError):  # an extra; its check is by class, and ours take it
     MaskableActorCriticPolicy.register(GraphPolicy)
 
 
-def check_options(policy: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Raise unless a policy has all options that are given.
+def check_options(policy: str, options: Iterable[str], available: Iterable[str]) -> None:
+    """Raise unless a policy has all of these options.
 
     Raises:
-        UserError: It lacks one; the message names those that it has.
+        UserError: It lacks one; the message lists its options.
     """
-    names = sorted(known)
-    for name in sorted(set(given) - set(names)):
+    names = sorted(available)
+    for name in sorted(set(options) - set(names)):
         if name in inspect.signature(MultiInputActorCriticPolicy).parameters:
             raise UserError(
-                f"{policy} has no {name}: it reads graphs, by networks of its own; it has "
-                f"{', '.join(names)}. 'MultiInputPolicy' takes {name}"
+                f"{policy} has no option {name}, as it has networks for graphs: use one of "
+                f"{', '.join(names)}; or 'MultiInputPolicy', which has {name}"
             )
         raise unknown_name(f"an option of {policy}", name, names)
 
 
 def make_perceptron(width: int, hidden: int, out: int, gain: float = 1.0) -> nn.Sequential:
     """Linear, LayerNorm, ReLU, linear; ``gain`` scales the initial weights of the last layer."""
-    last = nn.Linear(hidden, out)
+    output = nn.Linear(hidden, out)
     with torch.no_grad():
-        last.weight *= gain
-    return nn.Sequential(nn.Linear(width, hidden), nn.LayerNorm(hidden), nn.ReLU(), last)
+        output.weight *= gain
+    return nn.Sequential(nn.Linear(width, hidden), nn.LayerNorm(hidden), nn.ReLU(), output)

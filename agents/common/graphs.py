@@ -17,14 +17,16 @@ from placement_gym.envs.observation import FEATURES
 TensorDict = Mapping[str, Tensor]
 COST = FEATURES["cost"]
 MIN_COST = 1e-3
-"""Added to times before their logarithm, in mean times."""
+"""Added to times before their logarithm, in mean times: ours, so that free operators stay within
+about seven of the others."""
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 MAX_ENTRIES = 8
+"""Batches of graphs in a cache: ours, as many sets of graphs as a rollout alternates between."""
 
 
 class Recent(dict[Key, Value]):
-    """A dict that keeps its latest entries only."""
+    """A dict of the latest entries."""
 
     def __setitem__(self, key: Key, value: Value) -> None:
         super().__setitem__(key, value)
@@ -47,8 +49,8 @@ class Edges(NamedTuple):
     def of(cls, ends: Tensor, n: int) -> Edges:
         """The edges with their weights among n nodes."""
         source, target = ends
-        out, into = degree(source, n) + 1.0, degree(target, n) + 1.0
-        return cls(ends, (out[source] * into[target]).rsqrt())
+        out_degree, into_degree = degree(source, n) + 1.0, degree(target, n) + 1.0
+        return cls(ends, (out_degree[source] * into_degree[target]).rsqrt())
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +84,7 @@ class GraphBatch:
         x: (n, N_FEATURES) float32.
         edge_index: (2, e).
         batch: (n,) graph of each node.
-        ptr: (G + 1,) where each graph's nodes begin.
+        ptr: (G + 1,) index of each graph's first node.
         node_mask: (G, N) bool, False for padding.
         action_mask: (n, D) bool, the devices that support each unit; None if unknown.
         ids: (G,) ``graph_id`` of each graph.
@@ -107,8 +109,8 @@ class GraphBatch:
         """
         if self.tables is None:
             raise UserError(
-                "the policy sees devices, and its graphs do not hold them: make the "
-                "environment with observe_devices=True, or give policy_kwargs={'graphs': "
+                "the policy reads devices, and its graphs have none: make the "
+                "environment with observe_devices=True, or pass policy_kwargs={'graphs': "
                 "env.unwrapped.graph_table(devices=True)}"
             )
         return self.tables
@@ -125,27 +127,31 @@ class GraphBatch:
 
         All devices have one scale then, so that it shows which is faster.
         """
-        together, costs = self.scaled.clone(), self.x[:, COST]
-        together[:, COST] = torch.where(costs > 0, (costs + MIN_COST).log(), 0.0)
-        return together
+        columns, costs = self.scaled.clone(), self.x[:, COST]
+        # Not standardised one by one, as other features are: the difference of two devices' times
+        # is what a placement depends on.
+        columns[:, COST] = torch.where(costs > 0, (costs + MIN_COST).log(), 0.0)
+        return columns
 
     @cached_property
     def allowed_slots(self) -> Tensor | None:
         """(G, N, D) bool, allowed devices of padded units; None if all are allowed or unknown."""
         if self.action_mask is None or bool(self.action_mask.all()):
             return None
-        padded = self.action_mask.new_ones(*self.node_mask.shape, self.action_mask.shape[1])
-        padded[self.node_mask] = self.action_mask
-        return padded
+        allowed = self.action_mask.new_ones(*self.node_mask.shape, self.action_mask.shape[1])
+        allowed[self.node_mask] = self.action_mask
+        return allowed
 
     @cached_property
     def latest_producer(self) -> Tensor:
         """(n,) the last of each node's producers before it; itself if there is none."""
         source, target = self.edge_index
-        before = source < target
+        # Edges against the order exist where units of a cyclic quotient are numbered by their first
+        # operator; a leader must come before its followers.
+        is_forward = source < target
         nodes = torch.arange(len(self.x), device=source.device)
         latest = torch.full_like(nodes, -1)
-        latest.scatter_reduce_(0, target[before], source[before], "amax")
+        latest.scatter_reduce_(0, target[is_forward], source[is_forward], "amax")
         return torch.where(latest < 0, nodes, latest)
 
     @cached_property
@@ -168,8 +174,8 @@ class GraphBatch:
 
     def edges_of(self, graph: int) -> Tensor:
         """(2, e) edges of one graph, its nodes numbered from 0."""
-        mine = self.batch[self.edge_index[0]] == graph
-        return self.edge_index[:, mine] - self.ptr[graph]
+        in_graph = self.batch[self.edge_index[0]] == graph
+        return self.edge_index[:, in_graph] - self.ptr[graph]
 
     def pad(self, values: Tensor) -> Tensor:
         """(G, N, F) from (n, F) values of the nodes, zero for padding."""
@@ -188,5 +194,5 @@ class GraphBatch:
     @cached_property
     def undirected(self) -> Edges:
         """The edges in both directions."""
-        both = torch.cat([self.edge_index, self.edge_index.flip(0)], dim=1)
-        return Edges.of(both, len(self.x))
+        ends = torch.cat([self.edge_index, self.edge_index.flip(0)], dim=1)
+        return Edges.of(ends, len(self.x))

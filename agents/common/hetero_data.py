@@ -41,32 +41,32 @@ def to_hetero_data(observation: Mapping[str, Any]) -> HeteroData:
     Raises:
         MissingGraphError: The observation carries no graph or no devices.
     """
-    flat = to_data(observation)
+    graph = to_data(observation)
     if "devices" not in observation:
         raise MissingGraphError(
             "the observation carries no devices: make the environment with observe_devices=True"
         )
     n_devices = int(np.asarray(observation["device_mask"]).sum())  # padding comes last
-    data = HeteroData({key: flat[key] for key in GRAPH_KEYS if key in flat})
+    data = HeteroData({key: graph[key] for key in GRAPH_KEYS if key in graph})
     for key in UNIT_KEYS:
-        if key in flat:
-            data["unit"][key] = flat[key]
-    data["device"].x = flat.devices[0, :n_devices]
-    data["device"].room = flat.room[0, :n_devices]
-    data["device"].memory_pool = flat.memory_pool[0, :n_devices]
-    add_edges(data, flat, n_devices)
+        if key in graph:
+            data["unit"][key] = graph[key]
+    data["device"].x = graph.devices[0, :n_devices]
+    data["device"].room = graph.room[0, :n_devices]
+    data["device"].memory_pool = graph.memory_pool[0, :n_devices]
+    add_edges(data, graph, n_devices)
     return data
 
 
-def add_edges(data: HeteroData, flat: Any, n_devices: int) -> None:
+def add_edges(data: HeteroData, graph: Any, n_devices: int) -> None:
     """Add the edges of ``to_hetero_data``, from what ``to_data`` returns."""
     feeds, placed_on = data["unit", "feeds", "unit"], data["unit", "placed_on", "device"]
-    feeds.edge_index, feeds.edge_attr = flat.edge_index, flat.edge_attr
-    placed_on.edge_index = torch.stack([torch.arange(flat.num_nodes), flat.placement])
+    feeds.edge_index, feeds.edge_attr = graph.edge_index, graph.edge_attr
+    placed_on.edge_index = torch.stack([torch.arange(graph.num_nodes), graph.placement])
     runs_on, sends_to = data["unit", "runs_on", "device"], data["device", "sends_to", "device"]
-    unit, device = flat.supported[:, :n_devices].nonzero().T
+    unit, device = graph.supported[:, :n_devices].nonzero().T
     runs_on.edge_index = torch.stack([unit, device])
-    runs_on.edge_attr = flat.unit_ms[unit, device][:, None]
+    runs_on.edge_attr = graph.unit_ms[unit, device][:, None]
     source, target = (1 - torch.eye(n_devices)).nonzero().T
     sends_to.edge_index = torch.stack([source, target])
-    sends_to.edge_attr = flat.links[0, source, target]
+    sends_to.edge_attr = graph.links[0, source, target]

@@ -33,7 +33,7 @@ from placement_gym.envs.placement_env import find_placement_env
 from placement_gym.envs.sizes import check_sizes, read_sizes
 
 SMALL_GRAPH = 5_000
-"""Units below which one thread was measured to be faster than several."""
+"""Units below which one torch thread was faster than several in our measurements."""
 ACTION_SPACES = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 SETTINGS_OF_THE_USER = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -42,7 +42,7 @@ class OnPolicyLearner(OnPolicyAlgorithm):
     """``OnPolicyAlgorithm`` of SB3 for placement environments.
 
     Models of ``agents.make`` also take environments of ``gym.make``, in ``load`` and ``set_env``.
-    Nothing is written unless ``tensorboard_log`` says where.
+    Nothing is written without ``tensorboard_log``.
 
     Args:
         policy: A policy class, or an alias of SB3.
@@ -82,14 +82,18 @@ class OnPolicyLearner(OnPolicyAlgorithm):
                 has other sizes.
         """
         if env is not None:
-            known: Any = load_from_zip_file(path, custom_objects=kwargs.get("custom_objects"))[0]
-            env = env if isinstance(env, VecEnv) else cls.fit_env(env, known)
-            check_sizes(read_sizes(known["observation_space"]), read_sizes(env.observation_space))
+            attributes: Any = load_from_zip_file(path, custom_objects=kwargs.get("custom_objects"))[
+                0
+            ]
+            env = env if isinstance(env, VecEnv) else cls.fit_env(env, attributes)
+            check_sizes(
+                read_sizes(attributes["observation_space"]), read_sizes(env.observation_space)
+            )
         with explain_mismatch(path):
             return super().load(path, env, **kwargs)
 
     @classmethod
-    def fit_env(cls, env: Any, known: dict[str, Any]) -> Any:
+    def fit_env(cls, env: Any, attributes: dict[str, Any]) -> Any:
         """Make an environment as a model was trained in.
 
         ``agents.make`` trains on many placements at once and without the graph in observations, so
@@ -98,43 +102,50 @@ class OnPolicyLearner(OnPolicyAlgorithm):
         Args:
             env: Any environment that is not vectorised, or its id; all but placement environments
                 are returned as they are.
-            known: The model's attributes by name.
+            attributes: The model's attributes by name.
         """
-        seen, acted = known["observation_space"], known["action_space"]
+        observation_space, action_space = (
+            attributes["observation_space"],
+            attributes["action_space"],
+        )
         if isinstance(env, str):
             env = gym.make(env)
-        if env.observation_space == seen or env.action_space != acted:
+        # Only a placement environment whose training was vectorised needs a change; everything else
+        # is left to the checks of SB3.
+        if env.observation_space == observation_space or env.action_space != action_space:
             return env
-        if not isinstance(seen, spaces.Dict) or not isinstance(acted, spaces.MultiDiscrete):
+        if not isinstance(observation_space, spaces.Dict) or not isinstance(
+            action_space, spaces.MultiDiscrete
+        ):
             return env
-        if "x" in seen.spaces:
+        if "x" in observation_space.spaces:
             return env
-        step: Any = seen["step"]
-        return vectorize(env, joint=True, num_envs=known["n_envs"], horizon=int(step.high[0]))
+        step: Any = observation_space["step"]
+        return vectorize(env, joint=True, num_envs=attributes["n_envs"], horizon=int(step.high[0]))
 
     def set_env(self, env: GymEnv, force_reset: bool = True) -> None:
         """See SB3; an environment of ``gym.make`` is vectorised as that of the training was.
 
-        It then also has the reward of the training. A vector environment may have another size, as
-        a smaller one where placements are dear. Weights and optimizer stay; what is known of
-        returns is forgotten, as they are the former environment's.
+        It then also has the reward of the training. The number of environments may differ, as a
+        smaller one where evaluations are expensive. Weights and optimizer stay; statistics of the
+        former environment's returns are dropped.
 
         Raises:
             UserError: The environment has other sizes than that of the training.
         """
-        fitting: Any = env
+        training_env: Any = env
         if not isinstance(env, VecEnv):
-            fitting = self.fit_env(env, vars(self))
-            if isinstance(fitting, PlacementVecEnv) and isinstance(self.env, PlacementVecEnv):
-                fitting.envs.reward = self.env.envs.reward
-        check_sizes(read_sizes(self.observation_space), read_sizes(fitting.observation_space))
-        if isinstance(fitting, VecEnv) and fitting.num_envs != self.n_envs:
-            self.resize_rollouts(fitting.num_envs)
-        super().set_env(fitting, force_reset)
+            training_env = self.fit_env(env, vars(self))
+            if isinstance(training_env, PlacementVecEnv) and isinstance(self.env, PlacementVecEnv):
+                training_env.envs.reward = self.env.envs.reward
+        check_sizes(read_sizes(self.observation_space), read_sizes(training_env.observation_space))
+        if isinstance(training_env, VecEnv) and training_env.num_envs != self.n_envs:
+            self.resize_rollouts(training_env.num_envs)
+        super().set_env(training_env, force_reset)
         self.forget_returns()
 
     def resize_rollouts(self, n_envs: int) -> None:
-        """Make room for rollouts of another number of environments."""
+        """Make a rollout buffer for another number of environments."""
         assert self.rollout_buffer_class is not None
         self.n_envs = n_envs
         self.rollout_buffer = self.rollout_buffer_class(
@@ -149,12 +160,12 @@ class OnPolicyLearner(OnPolicyAlgorithm):
         )
 
     def forget_returns(self) -> None:
-        """Forget returns of the former environment, which may be on another level."""
+        """Drop statistics of the former environment's returns, which may have another scale."""
         self.evaluated.best.clear()
         self.answers.clear()
 
     def find_base(self) -> DevicePlacementEnv | None:
-        """Find the placement environment that it is trained in, the first of several."""
+        """Find the first placement environment of the training."""
         return next(iter(self.find_bases().values()), None)
 
     def find_bases(self) -> dict[int, DevicePlacementEnv]:
@@ -164,8 +175,8 @@ class OnPolicyLearner(OnPolicyAlgorithm):
             inner = inner.venv
         if inner is None or isinstance(inner, SubprocVecEnv):
             return {}
-        found = [find_placement_env(env) for env in inner.get_attr("unwrapped")]
-        return {base.observer.graph_id: base for base in reversed(found) if base is not None}
+        bases = [find_placement_env(env) for env in inner.get_attr("unwrapped")]
+        return {base.observer.graph_id: base for base in reversed(bases) if base is not None}
 
     def get_training_state(self) -> Parts:
         """Return what a checkpoint keeps in addition to weights and optimizer, by part and name."""
@@ -176,10 +187,10 @@ class OnPolicyLearner(OnPolicyAlgorithm):
         }
 
     def set_training_state(self, state: Parts) -> None:
-        """Take what ``get_training_state`` returned; parts without arrays may be absent.
+        """Restore what ``get_training_state`` returned; parts without arrays may be absent.
 
         Raises:
-            UserError: It has another form; nothing is taken then.
+            UserError: It has another form; the model is unchanged.
         """
         base = self.find_base()
         width = get_action_dim(self.action_space if base is None else base.action_space)
@@ -192,6 +203,7 @@ class OnPolicyLearner(OnPolicyAlgorithm):
 
     def _setup_learn(self, *args: Any, **kwargs: Any) -> tuple[int, BaseCallback]:
         """See SB3, whose default logger makes a folder that stays empty."""
+        # The default of SB3 is a folder below /tmp, even with nothing to write into it.
         silent = not self._custom_logger and self.tensorboard_log is None
         if silent:
             self.set_logger(make_logger(self.verbose))
@@ -201,18 +213,18 @@ class OnPolicyLearner(OnPolicyAlgorithm):
             self._custom_logger = self._custom_logger and not silent
 
     def _init_callback(self, callback: MaybeCallback, progress_bar: bool = False) -> BaseCallback:
-        """See SB3; what is evaluated is kept."""
+        """See SB3; also records the evaluations."""
         watch = WatchRollouts(self.evaluated, self.find_base())
         if callback is None:
             return super()._init_callback(watch, progress_bar)
         if not isinstance(callback, BaseCallback | list):
             callback = ConvertCallback(callback)
-        given = callback if isinstance(callback, list) else [callback]
-        return super()._init_callback([watch, *given], progress_bar)
+        callbacks = callback if isinstance(callback, list) else [callback]
+        return super()._init_callback([watch, *callbacks], progress_bar)
 
     @property
     def greedy(self) -> Policy:
-        """The policy's own most likely decisions, whatever was evaluated."""
+        """The policy, which predicts its most likely decisions whatever was evaluated."""
         return self.policy
 
     def predict(
@@ -243,10 +255,10 @@ class OnPolicyLearner(OnPolicyAlgorithm):
         graphs = np.asarray(observation["graph_id"])[..., 0]
         units = observation.get("current_unit")
         inserted = np.array(actions)
-        for at in np.ndindex(graphs.shape):
-            answer = self.answers.get(int(graphs[at]))
+        for index in np.ndindex(graphs.shape):
+            answer = self.answers.get(int(graphs[index]))
             if answer is not None:
-                inserted[at] = answer if units is None else answer[np.asarray(units)[at][0]]
+                inserted[index] = answer if units is None else answer[np.asarray(units)[index][0]]
         return inserted
 
     @property
@@ -256,9 +268,9 @@ class OnPolicyLearner(OnPolicyAlgorithm):
         return not isinstance(space, spaces.Dict) or "current_unit" not in space.spaces
 
     def compare_greedy(self) -> None:
-        """Drop answers that are no better than the greedy placement, which is evaluated now.
+        """Evaluate the greedy placement, and drop answers that are not better.
 
-        That is one more evaluation for each problem, none where the greedy placement is the best.
+        That costs one evaluation for each problem, none if the greedy placement is the answer.
         """
         for graph, base in self.find_bases().items():
             if graph not in self.answers:
@@ -298,7 +310,7 @@ class OnPolicyLearner(OnPolicyAlgorithm):
                     reset_num_timesteps,
                     progress_bar,
                 )
-            finally:  # also where a budget, or the user, has ended it
+            finally:  # also if a budget or the user has interrupted it
                 if self.predicts_placements:
                     self.answers = {graph: row for graph, (_, row) in self.evaluated.best.items()}
             self.compare_greedy()
@@ -329,18 +341,19 @@ def limit_threads(observation_space: spaces.Space[Any]) -> Iterator[None]:
     if not is_small(observation_space) or any(name in os.environ for name in SETTINGS_OF_THE_USER):
         yield
         return
-    before = torch.get_num_threads()
+    # Operations on small graphs are shorter than the synchronisation of threads.
+    n_threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(n_threads)
 
 
 def is_small(observation_space: spaces.Space[Any]) -> bool:
-    """Tell if observations are of a graph with fewer than ``SMALL_GRAPH`` units."""
-    known = observation_space.spaces if isinstance(observation_space, spaces.Dict) else {}
-    if "node_mask" not in known:
+    """Return whether observations are of a graph with fewer than ``SMALL_GRAPH`` units."""
+    keys = observation_space.spaces if isinstance(observation_space, spaces.Dict) else {}
+    if "node_mask" not in keys:
         return False
-    (n_slots,) = known["node_mask"].shape or (0,)
+    (n_slots,) = keys["node_mask"].shape or (0,)
     return n_slots < SMALL_GRAPH

@@ -1,4 +1,4 @@
-"""Tables of logits as a policy: the simplest that learns."""
+"""A table of logits as a policy: the simplest one that learns."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class LogitsOptions:
 
     Attributes:
         runs: Whether runs of units of every size have logits, too, see ``RunTable``.
-        groups: How many groups the first placements have, about. Each unit has its latest
-            producer's device or chooses for itself, and it is learned which units follow. 0: all
-            units choose.
-        cost_weight: Weight of the logarithm of units' times in the first logits.
+        groups: Expected number of groups before learning. Each unit takes the device of its latest
+            producer or chooses its own, and the policy learns which units follow. 0: all units
+            choose.
+        cost_weight: Weight of the logarithm of units' times in the initial logits.
     """
 
     runs: bool = False
@@ -79,7 +79,7 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
         tables = list((self.table or {}).values())
         if len(tables) != 1 or "unit_ms" not in tables[0]:
             raise UserError(
-                "cost_weight needs the times of one graph: give policy_kwargs={'graphs': "
+                "cost_weight needs the times of one graph: pass policy_kwargs={'graphs': "
                 "env.unwrapped.graph_table(devices=True)}"
             )
         times = torch.as_tensor(tables[0]["unit_ms"])
@@ -98,7 +98,7 @@ class LogitsPolicy(UnitPolicy, ActorCriticPolicy):
         """See ``UnitPolicy.decide``."""
         graph, mask = observation["graph_id"].flatten(), observation["node_mask"].bool()
         if (graph != graph[0]).any():
-            raise UserError("a table of logits is of one graph: use environments of one graph only")
+            raise UserError("a table of logits holds one graph: use environments of one graph only")
         row = torch.zeros_like(graph).long()
         values = torch.zeros(len(graph), 1, device=graph.device)
         logits, allowed = self.unit_logits()[None], self.allowed(observation)

@@ -22,7 +22,7 @@ from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
 from placement_gym.problem.decisions import DECISIONS, LEVELS, PLACEMENT_ALONE
 
-BITS = 2
+BIT_VALUES = 2
 """Values of a bit of fusion."""
 
 
@@ -54,16 +54,16 @@ class UnitPolicy(GraphPolicy):
         options: See ``GraphPolicy``.
 
     Raises:
-        UserError: There is no such option; or the environment does not place all units at once,
-            or ``use_sde`` is set.
+        UserError: An option is unknown, the environment does not place all units at once, or
+            ``use_sde`` is set.
     """
 
     imitates: bool = True
     """True if the policy can imitate: each unit's device has a likelihood."""
     proposals: Sequence[IntArray] = ()
-    """(n_units,) placements, as of heuristics, that take the place of the next sampled ones."""
+    """(n_units,) placements, as of heuristics, that replace the next sampled ones."""
     redraws: Redraws | None = None
-    """How the placements of this rollout are drawn near the best so far; None draws whole ones."""
+    """Draws of this rollout near the best placements; None draws whole placements."""
     joint: bool = False
     """True if the policy can decide priority and fusion, too."""
 
@@ -101,10 +101,10 @@ class UnitPolicy(GraphPolicy):
         return False
 
     def clear_stale_caches(self) -> None:
-        """Drop what was computed from other weights; called before a rollout or a prediction."""
+        """Drop caches of earlier weights; called before a rollout or a prediction."""
 
     def clear_caches(self) -> None:
-        """Drop what was computed from the weights; called when training mode ends."""
+        """Drop caches of the weights; called when training mode ends."""
 
     def set_training_mode(self: Any, mode: bool) -> None:
         """See SB3's ``BasePolicy``."""
@@ -118,6 +118,8 @@ class UnitPolicy(GraphPolicy):
         """(B, N) actions, (B, 1) values and (B,) log-probabilities."""
         self.clear_stale_caches()
         distribution, values = self.apply_masks(self.decide(obs, deterministic), action_masks)
+        # The likelihood of a redrawn window is that of its units given the others: the rest of the
+        # placement was not drawn, and its gradient would be noise.
         if self.redraws is not None and not deterministic:
             assert isinstance(distribution, FollowingDevices)
             actions, window = self.redraws.draw(obs, distribution)
@@ -131,20 +133,23 @@ class UnitPolicy(GraphPolicy):
         """(k, N) placements to be evaluated in the place of the first of (B, N) sampled ones."""
         waiting = self.proposals[: len(actions)]
         self.proposals = self.proposals[len(actions) :]
-        padded = actions.new_zeros(len(waiting), actions.shape[1])
+        rows = actions.new_zeros(len(waiting), actions.shape[1])
         if len(waiting):
-            padded[:, : len(waiting[0])] = torch.as_tensor(np.stack(list(waiting)))
-        return padded
+            rows[:, : len(waiting[0])] = torch.as_tensor(np.stack(list(waiting)))
+        return rows
 
     def insert_proposals(
-        self, distribution: DeviceDistribution, actions: Tensor, proposed: Tensor
+        self, distribution: DeviceDistribution, actions: Tensor, replacements: Tensor
     ) -> Tensor:
         """(B, N) actions, the first ones replaced by (k, N) others that are permitted."""
-        if not len(proposed):
+        if not len(replacements):
             return actions
-        tried = torch.cat([proposed, actions[len(proposed) :]])
-        permitted = as_unit_likelihood(distribution.conditioned_on(tried)).permits(tried)
-        return torch.where(permitted[:, None], tried, actions)
+        # A proposal that masks forbid would have a log-probability of about -1e9.
+        candidates = torch.cat([replacements, actions[len(replacements) :]])
+        is_permitted = as_unit_likelihood(distribution.conditioned_on(candidates)).permits(
+            candidates
+        )
+        return torch.where(is_permitted[:, None], candidates, actions)
 
     def evaluate_actions(
         self, obs: Any, actions: Tensor, action_masks: Any = None
@@ -166,18 +171,19 @@ class UnitPolicy(GraphPolicy):
         Further decisions count in the sum.
         """
         mask = obs["node_mask"].bool()
+        # Per unit, so that the weight of imitation has one meaning for graphs of any size.
         likelihood = self.decide(obs, greedy=True).distribution.conditioned_on(actions)
-        chosen = as_unit_likelihood(likelihood).unit_log_prob(actions)
-        counted = pad(mask, (0, chosen.shape[1] - mask.shape[1]), value=True)
-        return (chosen * counted).sum(dim=1) / mask.sum(dim=1)
+        log_probs = as_unit_likelihood(likelihood).unit_log_prob(actions)
+        weight = pad(mask, (0, log_probs.shape[1] - mask.shape[1]), value=True)
+        return (log_probs * weight).sum(dim=1) / mask.sum(dim=1)
 
     def get_distribution(self: Any, obs: Any, action_masks: Any = None) -> Any:
         """The distribution of devices for (B, ...) observations, as TRPO needs it.
 
         Raises:
-            UserError: There is none that states the likelihood of all that is chosen.
+            UserError: The policy has no such distribution.
         """
-        if not self.training:  # an update goes on with what the rollout has drawn
+        if not self.training:  # an update uses the caches of its rollout
             self.clear_stale_caches()
         return self.check_distribution(
             self.apply_masks(self.decide(obs), action_masks).distribution
@@ -199,6 +205,8 @@ class UnitPolicy(GraphPolicy):
     ) -> tuple[Any, Any]:
         """See SB3; in an environment of one unit per step, the current unit's device."""
         current = observation.get("current_unit")
+        # A policy of whole placements can act unit by unit, if every step of an episode gives the
+        # same placement: the first step's.
         if current is not None:
             observation = {**observation, "step": np.zeros_like(observation["step"])}
         actions, state = super().predict(
@@ -266,12 +274,13 @@ def read_parts(
     choices = getattr(action_space, "nvec", np.zeros(0))
     if choices.ndim != 1 or not len(choices):
         return None
+    # Padding belongs to the units: only the observation tells their number from further decisions.
     units = len(choices)
     if isinstance(observation_space, spaces.Dict) and "node_mask" in observation_space.spaces:
         (units,) = observation_space["node_mask"].shape or (0,)
-    rest = choices[units:]
-    levels = units * bool(len(rest) >= units and (rest[:units] == LEVELS).all())
-    same = (choices[:units] == choices[0]).all() and (rest[levels:] == BITS).all()
-    if not 0 < units <= len(choices) or not same:
+    further = choices[units:]
+    levels = units * bool(len(further) >= units and (further[:units] == LEVELS).all())
+    is_uniform = (choices[:units] == choices[0]).all() and (further[levels:] == BIT_VALUES).all()
+    if not 0 < units <= len(choices) or not is_uniform:
         return None
-    return ActionParts(units, levels, len(rest) - levels, int(choices[0]))
+    return ActionParts(units, levels, len(further) - levels, int(choices[0]))

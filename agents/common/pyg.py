@@ -1,6 +1,7 @@
 """Names of PyTorch Geometric, whose import warns of ``torch.jit.script``.
 
-The import is its own, so nobody who uses this package can mend it; other warnings are shown.
+PyTorch Geometric issues it, so that users of this package can do nothing about it; other warnings
+are shown.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Local search by a learned proposal: a window of the best placement so far is drawn anew.
+"""Local search with a learned proposal: a window of the best placement is drawn again.
 
-What is drawn has a likelihood given the devices of the others, so the policy gradient goes on.
+The drawn devices have a likelihood given those of the other units, so that the policy gradient
+still applies.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from placement_gym.base.arrays import BoolArray
 
 WINDOW = "window"
 """Name in a rollout's observations of the (N,) bool units whose devices were drawn."""
-TRIES = 16
-"""Draws of which the first that differs from the best placement is taken."""
+MAX_DRAWS = 16
+"""Draws, of which the first that differs from the best placement is taken: ours, since a policy
+with 16 equal draws has converged."""
 
 
 class Redraws:
@@ -47,35 +49,39 @@ class Redraws:
         Returns:
             (B, N) devices and (B, N) bool, the units that were drawn.
         """
-        base, known = self.find_bases(observation)
+        base, has_best = self.find_bases(observation)
         mask = observation["node_mask"].bool()
-        # all tries at once; the first that differs is taken, or else the first
-        base, known, mask = (one.repeat_interleave(TRIES, 0) for one in (base, known, mask))
-        windows = torch.where(known[:, None], draw_windows(mask), mask)
-        tried = whole.within(windows, base).get_actions()
-        differs = (tried != base).any(dim=1).view(-1, TRIES)
-        first = torch.arange(len(differs), device=mask.device) * TRIES
-        taken = first + differs.int().argmax(dim=1)
-        self.windows.append(windows[taken].cpu().numpy())
-        return tried[taken], windows[taken]
+        # All draws in one batch, which costs less than drawing until one differs; argmax of the
+        # first True, or of the first draw if none differs.
+        base, has_best, mask = (
+            tensor.repeat_interleave(MAX_DRAWS, 0) for tensor in (base, has_best, mask)
+        )
+        windows = torch.where(has_best[:, None], draw_windows(mask), mask)
+        draws = whole.within(windows, base).get_actions()
+        differs = (draws != base).any(dim=1).view(-1, MAX_DRAWS)
+        first_draw = torch.arange(len(differs), device=mask.device) * MAX_DRAWS
+        selected = first_draw + differs.int().argmax(dim=1)
+        self.windows.append(windows[selected].cpu().numpy())
+        return draws[selected], windows[selected]
 
     def find_bases(self, observation: TensorDict) -> tuple[Tensor, Tensor]:
         """(B, N) best placements so far, and (B,) bool, whether there is one."""
         mask = observation["node_mask"]
-        best = [self.best.get(graph) for graph in observation["graph_id"].flatten().tolist()]
+        best_rows = [self.best.get(graph) for graph in observation["graph_id"].flatten().tolist()]
         base = np.zeros(mask.shape, dtype=np.int64)
-        for row, found in enumerate(best):
-            if found is not None:
-                base[row] = found[1]
-        known = torch.tensor([found is not None for found in best], device=mask.device)
-        return torch.as_tensor(base, device=mask.device), known
+        for row, entry in enumerate(best_rows):
+            if entry is not None:
+                base[row] = entry[1]
+        has_best = torch.tensor([entry is not None for entry in best_rows], device=mask.device)
+        return torch.as_tensor(base, device=mask.device), has_best
 
 
 def draw_windows(mask: Tensor) -> Tensor:
     """(B, N) bool, a run of the units of each row; a (B, N) bool mask has these first."""
     n = mask.sum(dim=1, keepdim=True)
     size, place = torch.rand(2, len(mask), 1, device=mask.device)
+    # Log-uniform: small windows refine and large ones escape, and no size is tuned.
     length = (n + 1.0).pow(size).long()
-    first = (place * (n - length + 1)).long()
+    start = (place * (n - length + 1)).long()
     units = torch.arange(mask.shape[1], device=mask.device)
-    return (units >= first) & (units < first + length)
+    return (units >= start) & (units < start + length)

@@ -23,7 +23,7 @@ from stable_baselines3.common.type_aliases import (
 from stable_baselines3.common.utils import obs_as_tensor
 
 from agents.common.baselines import BASELINES, MovingAverages, is_tied, leave_one_out
-from agents.common.elites import IMITATED, Elites
+from agents.common.elites import N_ELITES, Elites
 from agents.common.graph_policy import GraphPolicy
 from agents.common.learner import OnPolicyLearner
 from agents.common.policy import UnitPolicy
@@ -37,13 +37,14 @@ Losses = tuple[torch.Tensor, torch.Tensor]
 RETURNS = ("to_go", "immediate", "total")
 LOSSES = ("policy_loss", "entropy_loss")
 STEP_BITS = 32
-"""Bits of the step of the episode in the key of a baseline, below those of the graph."""
+"""Bits of the episode's step in the key of a baseline, below those of the graph: ``graph_id`` has
+at most 24, so that a key fits int64."""
 
 
 class REINFORCE(OnPolicyLearner):
     """Policy gradient with a choice of returns and baselines (Williams 1992).
 
-    Where all rewards of a rollout are equal, they have no part in the update.
+    Rewards are ignored in an update if all of a rollout are equal.
 
     Args:
         policy: A policy class, or an alias of SB3.
@@ -62,15 +63,15 @@ class REINFORCE(OnPolicyLearner):
             and step of the episode (Placeto); ``"leave_one_out"``, the mean of the other returns
             of the rollout at the same graph and step, or a moving average if there are none.
         normalize_advantage: Whether advantages of each graph are scaled to a mean square of one.
-        min_spread: The least root mean square by which they are divided. Where the returns of a
-            rollout hardly differ, dividing by less would take their noise for news.
+        min_spread: Smallest root mean square by which they are divided, so that returns that hardly
+            differ are not scaled up with their noise.
         ent_coef: Weight of the entropy; a number or a function of the remaining progress.
         max_grad_norm: Maximum norm of the gradient.
         imitate: Weight of imitating the best placements so far of each graph and step: of their
             negative log-likelihood, averaged over units; 0 imitates none.
-        redraw: Placements after which only a window of the best one so far is drawn anew, see
-            ``Redraws``; None always draws all units. Policies can that draw groups with each
-            placement: ``LogitsPolicy`` with ``groups``, and ``GraphGroupsPolicy``.
+        redraw: Number of placements after which only a window of the best one is drawn again, see
+            ``Redraws``; None always draws all units. Needs a policy that draws groups with each
+            placement: ``LogitsPolicy`` with ``groups``, or ``GraphGroupsPolicy``.
         kwargs: As for SB3's algorithms: ``policy_kwargs``, ``seed``, ``device``, ``verbose``,
             ``tensorboard_log`` and others.
 
@@ -126,7 +127,7 @@ class REINFORCE(OnPolicyLearner):
         self.n_epochs, self.batch_size = n_epochs, batch_size
         self.returns, self.baseline = returns, baseline
         self.normalize_advantage, self.min_spread = normalize_advantage, min_spread
-        self.imitate, self.elites = imitate, Elites(IMITATED)
+        self.imitate, self.elites = imitate, Elites(N_ELITES)
         self.redraw, self.redraws = redraw, Redraws(self.evaluated.best)
         self.averages = MovingAverages()
         if _init_setup_model:
@@ -137,7 +138,9 @@ class REINFORCE(OnPolicyLearner):
             self.policy_kwargs = {"critic": False, **self.policy_kwargs}
         super()._setup_model()
         if self.imitate and not getattr(self.policy_class, "imitates", False):
-            raise UserError("only per-unit policies imitate: give imitate=0.0 for this one")
+            raise UserError(
+                "this policy has no likelihood for each unit and cannot imitate: pass imitate=0.0"
+            )
         if self.redraw is not None:
             self.check_redraw()
 
@@ -145,19 +148,19 @@ class REINFORCE(OnPolicyLearner):
         """Raise unless the policy can redraw windows in this environment.
 
         Raises:
-            UserError: It cannot.
+            UserError: The policy draws no groups, or episodes have several placements.
         """
         if not getattr(self.policy, "draws_groups", False):
             raise UserError(
                 "redraw needs a policy that draws groups with each placement: LogitsPolicy with "
-                "groups=30, or GraphGroupsPolicy; or give redraw=None"
+                "groups=30, or GraphGroupsPolicy; or pass redraw=None"
             )
         assert isinstance(self.observation_space, spaces.Dict)
         if self.observation_space["step"].high[0] > 1:  # type: ignore[attr-defined]
-            raise UserError("redraw needs episodes of one placement: give horizon=1")
+            raise UserError("redraw needs episodes of one placement: pass horizon=1")
 
     def collect_rollouts(self, *args: Any, **kwargs: Any) -> bool:
-        """See SB3; the policy gets how it is to draw."""
+        """See SB3; also decides whether the policy draws windows in this rollout."""
         if isinstance(self.policy, UnitPolicy):
             due = self.redraw is not None and self.num_timesteps >= self.redraw
             self.redraws = Redraws(self.evaluated.best)
@@ -166,10 +169,13 @@ class REINFORCE(OnPolicyLearner):
 
     def get_training_state(self) -> Parts:
         """See ``OnPolicyLearner``: also elites and moving averages."""
-        known = self.averages.known
-        averages = {"key": np.array([*known]), "value": np.array([*known.values()])}
-        own = {"elites": self.elites.get_state(), "averages": averages}
-        return {**super().get_training_state(), **own}
+        average_of_key = self.averages.known
+        averages = {
+            "key": np.array([*average_of_key]),
+            "value": np.array([*average_of_key.values()]),
+        }
+        state = {"elites": self.elites.get_state(), "averages": averages}
+        return {**super().get_training_state(), **state}
 
     def set_training_state(self, state: Parts) -> None:
         """See ``OnPolicyLearner``."""
@@ -193,10 +199,12 @@ class REINFORCE(OnPolicyLearner):
         """Update the policy on the rollout."""
         self.policy.set_training_mode(True)
         self._update_learning_rate(self.policy.optimizer)
-        # returns of the rollout, and how far each is above its baseline
+        # HSDAG (2.5) or Williams (1992): a return for each action, and its advantage over what the
+        # same graph and step gave otherwise.
         keys, positions = self.baseline_keys()
         returns = self.compute_returns(positions)
         advantages = self.compute_advantages(returns, keys)
+        # Without `tied`, normalising would scale rounding errors of equal rewards up to advantages.
         buffer = self.rollout_buffer
         tied = is_tied(buffer.rewards)
         advantages *= not tied
@@ -208,8 +216,8 @@ class REINFORCE(OnPolicyLearner):
         if getattr(self.policy, "redraws", None) is not None:
             assert isinstance(buffer.observations, dict)
             buffer.observations[WINDOW] = np.stack(self.redraws.windows)
-        # the gradient of log pi(a) * advantage, the entropy and, if wanted, imitation; equal
-        # rewards say nothing, and without the other two Adam would move by its momentum alone
+        # The gradient of log pi(a) * advantage, of the entropy and of imitation. If all are zero
+        # there is no update: Adam would move the weights by its momentum alone.
         if advantages.any() or self.entropy_weight() or self.imitated:
             for _ in range(self.n_epochs):
                 self.update_policy()
@@ -221,7 +229,7 @@ class REINFORCE(OnPolicyLearner):
 
     @property
     def imitated(self) -> bool:
-        """True if there is something to imitate."""
+        """True if there are placements to imitate."""
         return self.imitate > 0.0 and bool(self.elites.best)
 
     def baseline_keys(self) -> tuple[IntArray, IntArray]:
@@ -240,6 +248,7 @@ class REINFORCE(OnPolicyLearner):
         buffer = self.rollout_buffer
         if self.returns == "immediate":
             return (buffer.rewards * self.gamma**positions).astype(np.float64)
+        # Each action gets the return of all (HSDAG's code), later rewards with the larger weight.
         if self.returns == "total":
             discount = self.gamma ** np.arange(buffer.buffer_size)[::-1]
             total = discount @ buffer.rewards
@@ -254,9 +263,9 @@ class REINFORCE(OnPolicyLearner):
         advantages = returns - self.compute_baseline(returns, keys)
         graphs = keys >> STEP_BITS
         for graph in np.unique(graphs) if self.normalize_advantage else ():
-            mine = graphs == graph
-            spread = np.sqrt((advantages[mine] ** 2).mean())
-            advantages[mine] /= max(spread, self.min_spread) + 1e-8
+            in_graph = graphs == graph
+            spread = np.sqrt((advantages[in_graph] ** 2).mean())
+            advantages[in_graph] /= max(spread, self.min_spread) + 1e-8
         return advantages
 
     def compute_baseline(self, returns: FloatArray, keys: IntArray) -> FloatArray:
@@ -274,11 +283,14 @@ class REINFORCE(OnPolicyLearner):
         losses = np.zeros(len(LOSSES))
         self.policy.optimizer.zero_grad()
         for batch in self.rollout_buffer.get(self.batch_size):
+            # Mini-batches accumulate: one step on the mean of the whole rollout, however it is
+            # split.
             share = len(batch.advantages) / self.rollout_buffer.returns.size
             policy_loss, entropy_loss = self.compute_losses(batch)
             loss = policy_loss + self.entropy_weight() * entropy_loss
             (share * loss).backward()  # type: ignore[no-untyped-call]
             losses += [share * loss.item() for loss in (policy_loss, entropy_loss)]
+        # Self-imitation (Oh et al. 2018) on the elites of all rollouts, not only of this one.
         if self.imitated:
             (self.imitate * self.compute_imitation_loss()).backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.max_grad_norm)
@@ -287,7 +299,7 @@ class REINFORCE(OnPolicyLearner):
             self.logger.record(f"train/{name}", value)
 
     def compute_losses(self, batch: RolloutBufferSamples | DictRolloutBufferSamples) -> Losses:
-        """Policy and entropy loss of some rows of the rollout."""
+        """Policy and entropy loss of a batch of the rollout."""
         actions = batch.actions
         if isinstance(self.action_space, spaces.Discrete):
             actions = actions.long().flatten()
@@ -299,9 +311,9 @@ class REINFORCE(OnPolicyLearner):
         """Negative log-likelihood of the elites under greedy decisions, averaged over units."""
         assert isinstance(self.policy, UnitPolicy)
         observations, actions = self.elites.batch()
-        seen = obs_as_tensor(observations, self.device)
-        chosen = torch.as_tensor(actions, device=self.device)
-        return -self.policy.unit_log_prob(seen, chosen).mean()
+        tensors = obs_as_tensor(observations, self.device)
+        devices = torch.as_tensor(actions, device=self.device)
+        return -self.policy.unit_log_prob(tensors, devices).mean()
 
     def entropy_weight(self) -> float:
         """The weight of the entropy at the current progress."""

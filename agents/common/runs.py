@@ -1,4 +1,4 @@
-"""A table of values at every resolution: for runs of units of every size."""
+"""A table of values at every resolution: one for each run of units of every size."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class RunTable(nn.Module):
         n_units: Number of units, padding included.
         width: Values of a unit.
         smallest: Units of the shortest runs; 1 has a value for each unit, too.
-        step: How far a step of the optimiser moves a value, in learning rates.
+        step: Factor of the learning rate.
     """
 
     index: Tensor
@@ -25,16 +25,17 @@ class RunTable(nn.Module):
     def __init__(self, n_units: int, width: int, smallest: int = 2, step: float = 1.0) -> None:
         super().__init__()
         self.step = step
-        units, first, size = torch.arange(n_units), 0, smallest
+        units, n_values, size = torch.arange(n_units), 0, smallest
         levels: list[Tensor] = []
         while size < 2 * n_units or not levels:
+            # Shifted runs, too, or no run would span a border between two long ones.
             for shift in (0, size // 2) if 1 < size < n_units else (0,):
                 run = (units + shift) // size
-                levels.append(run + first)
-                first += int(run[-1]) + 1
+                levels.append(run + n_values)
+                n_values += int(run[-1]) + 1
             size *= 2
         self.register_buffer("index", torch.stack(levels), persistent=False)
-        self.values = nn.Parameter(torch.zeros(first, width))
+        self.values = nn.Parameter(torch.zeros(n_values, width))
 
     def forward(self) -> Tensor:
         """(n_units, width) values."""

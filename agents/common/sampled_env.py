@@ -1,4 +1,4 @@
-"""Environments to train in across problems, whose actions are a device for each unit."""
+"""Environments for training across problems, whose actions are a device for each unit."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from placement_gym.envs.stream import GRAPH, UNITS, StreamEnv
 
 
 def make_training_envs(problems: int, episodes: int, **kwargs: Any) -> DummyVecEnv:
-    """Make environments to train in across problems of the split ``train``.
+    """Make environments for training across problems of the split ``train``.
 
-    A rollout of ``n_steps=episodes`` then has so many placements of each problem.
+    A rollout of ``n_steps=episodes`` then has that many placements of each problem.
 
     Args:
         problems: Of a rollout.
@@ -25,7 +25,7 @@ def make_training_envs(problems: int, episodes: int, **kwargs: Any) -> DummyVecE
             whole split.
 
     Raises:
-        UserError: There are fewer episodes: a placement would have no other to be compared with.
+        UserError: There are fewer than two episodes, and no baseline for a placement.
     """
     check_integer("episodes", episodes, 2)
     settings = {"n_problems": None, "action": UNITS, "observation": GRAPH, "episodes": episodes}

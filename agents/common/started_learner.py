@@ -15,15 +15,15 @@ from agents.search.starts import NOTHING, begin
 def make_started_learner(
     method: Method, env: gym.Env[Any, Any], seed: int, begin_with: str = NOTHING, **choices: Any
 ) -> Any:
-    """Make a learned agent for one environment, which may begin with what others propose.
+    """Make a learned agent for one environment, optionally with initial proposals.
 
     Args:
-        method: What it is made of.
+        method: Its policy, algorithm and presets.
         env: The environment to learn in.
         seed: Seed of all random numbers.
         begin_with: The first evaluations: ``"nothing"``, ``"heuristics"`` or ``"search"``, see
             ``agents.search.starts``.
-        choices: Those of ``agents.common.factory.make_learner``.
+        choices: Arguments of ``agents.common.factory.make_learner``.
 
     Raises:
         FileError: See ``make_learner``.

@@ -1,4 +1,4 @@
-"""One way to train a learned agent across generated problems."""
+"""Training of learned agents across generated problems."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agents.common.sampled_env import make_training_envs
 
 @dataclass(frozen=True)
 class Training:
-    """How a method is trained across generated problems.
+    """Settings for training a method across generated problems.
 
     Attributes:
         policy: Class of the policy.
@@ -42,11 +42,11 @@ def make_trainer(
     """Make an algorithm that learns on problems of the split ``train``; ``learn`` draws them.
 
     An update compares each placement, or each step of an episode, with the others of its problem.
-    Placements beyond a limit are repaired. The network goes to ``agents.make`` by ``weights``, for
-    environments of the same ``max_devices``.
+    Placements beyond a limit are repaired. Pass the trained network to ``agents.make`` as
+    ``weights``, for environments of the same ``max_devices``.
 
     Args:
-        training: What is trained, and how.
+        training: The method and its settings.
         seed: Of weights and problems.
         problems: Problems of an update.
         episodes: Placements of each, at least two.
@@ -55,7 +55,7 @@ def make_trainer(
         settings: Arguments of the algorithm that override those of the training.
 
     Raises:
-        UserError: There are fewer episodes.
+        UserError: There are fewer than two episodes.
     """
     return training.algorithm(
         training.policy,  # type: ignore[arg-type]

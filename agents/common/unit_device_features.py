@@ -1,6 +1,6 @@
-"""Features of units on devices that policies see: times, transfers and memory on one scale.
+"""Features of units on devices: times, transfers and memory on one scale.
 
-The numbers have no unit and are in [0, 1], so that weights fit any model and any devices.
+The numbers have no unit and are in [0, 1], so that weights transfer to any model and any devices.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ COLUMNS = (
 )
 """The features of a unit on a device."""
 TINY = 1e-9
+"""Smallest divisor: of a device without memory, or of a unit without weights."""
 
 
 @lru_cache(maxsize=MAX_ENTRIES)
@@ -46,35 +47,35 @@ def describe_units_on_devices(graphs: GraphBatch) -> Tensor:
 def describe_graph(graphs: GraphBatch, graph: int) -> Tensor:
     """(n, D, F) features of one graph."""
     tables, nodes = graphs.device_tables, graphs.nodes_of(graph)
-    ms, held = tables.unit_ms[nodes], tables.unit_bytes[nodes].float()
+    ms, unit_bytes = tables.unit_ms[nodes], tables.unit_bytes[nodes].float()
     devices, links = tables.devices[graph], tables.links[graph]
     supported = torch.ones_like(ms, dtype=torch.bool)
     if graphs.action_mask is not None:
         supported = graphs.action_mask[nodes]
-    limits, limited = devices[:, 0], devices[:, 1] > 0
+    limits, has_limit = devices[:, 0], devices[:, 1] > 0
     n, n_devices = ms.shape
-    # unsupported devices have a time, too, but are neither the fastest nor an alternative
-    fastest = ms.masked_fill(~supported, torch.inf).amin(dim=1, keepdim=True)
-    ahead, below = rank_gains(ms, held, supported & ~limited)
+    # Tables have a time for unsupported devices, too, which must not count as the fastest.
+    fastest_ms = ms.masked_fill(~supported, torch.inf).amin(dim=1, keepdim=True)
+    bytes_ahead, share_below = rank_gains(ms, unit_bytes, supported & ~has_limit)
     outward, inward = sum_transfers(graphs, graph, links)
     columns = (
-        squash((ms - fastest).clamp(min=0.0)),
+        squash((ms - fastest_ms).clamp(min=0.0)),
         squash(ms),
-        (ms <= fastest) & supported,
+        (ms <= fastest_ms) & supported,
         squash(outward),
         squash(inward),
-        (held[:, None] / limits.clamp(min=TINY)).clamp(max=1.0),
-        squash(held * n)[:, None],
-        squash(ahead / limits.clamp(min=TINY)),
-        below,
+        (unit_bytes[:, None] / limits.clamp(min=TINY)).clamp(max=1.0),
+        squash(unit_bytes * n)[:, None],
+        squash(bytes_ahead / limits.clamp(min=TINY)),
+        share_below,
         supported,
-        limited,
+        has_limit,
         limits,
         (limits.sum() / 2.0).clamp(max=1.0),
         squash(devices[:, 3]),
     )
-    full = [column.to(ms.dtype).expand(n, n_devices) for column in columns]
-    return torch.stack(full, dim=-1)
+    features = [column.to(ms.dtype).expand(n, n_devices) for column in columns]
+    return torch.stack(features, dim=-1)
 
 
 def squash(value: Tensor) -> Tensor:
@@ -82,28 +83,34 @@ def squash(value: Tensor) -> Tensor:
     return 1.0 - 1.0 / (1.0 + value)
 
 
-def rank_gains(ms: Tensor, held: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
+def rank_gains(ms: Tensor, unit_bytes: Tensor, is_unlimited: Tensor) -> tuple[Tensor, Tensor]:
     """Rank units on each device by the time that it saves per byte, as a knapsack is filled.
 
     Time is saved against the fastest device without a limit, or the slowest if all have one.
 
     Args:
         ms: (n, D) times.
-        held: (n,) bytes.
-        free: (n, D) bool, devices without a limit that run the unit.
+        unit_bytes: (n,) bytes.
+        is_unlimited: (n, D) bool, devices without a limit that run the unit.
 
     Returns:
         (n, D) bytes of the units that save more, and the share of those that save less.
     """
-    otherwise = ms.masked_fill(~free, torch.inf).amin(dim=1)
-    otherwise = torch.where(otherwise.isfinite(), otherwise, ms.amax(dim=1))
-    saved = (otherwise[:, None] - ms).clamp(min=0.0)
-    order = (saved / held.clamp(min=TINY)[:, None]).argsort(dim=0, descending=True, stable=True)
-    ordered = held[order]
-    before = ordered.cumsum(dim=0) - ordered
+    alternative_ms = ms.masked_fill(~is_unlimited, torch.inf).amin(dim=1)
+    alternative_ms = torch.where(alternative_ms.isfinite(), alternative_ms, ms.amax(dim=1))
+    saved_ms = (alternative_ms[:, None] - ms).clamp(min=0.0)
+    # By the time saved per byte, the greedy order of a knapsack: a unit far down the order finds
+    # the limited device full. Stable, so that ties do not depend on the platform.
+    order = (saved_ms / unit_bytes.clamp(min=TINY)[:, None]).argsort(
+        dim=0, descending=True, stable=True
+    )
+    sorted_bytes = unit_bytes[order]
+    bytes_before = sorted_bytes.cumsum(dim=0) - sorted_bytes
     share = 1.0 - torch.arange(len(ms), dtype=ms.dtype, device=ms.device)[:, None] / len(ms)
-    ahead, below = torch.empty_like(ms), torch.empty_like(ms)
-    return ahead.scatter_(0, order, before), below.scatter_(0, order, share.expand_as(ms))
+    bytes_ahead, share_below = torch.empty_like(ms), torch.empty_like(ms)
+    return bytes_ahead.scatter_(0, order, bytes_before), share_below.scatter_(
+        0, order, share.expand_as(ms)
+    )
 
 
 def sum_transfers(graphs: GraphBatch, graph: int, links: Tensor) -> tuple[Tensor, Tensor]:
@@ -115,22 +122,23 @@ def sum_transfers(graphs: GraphBatch, graph: int, links: Tensor) -> tuple[Tensor
         links: (D, D, 2) of the graph.
     """
     tables, nodes = graphs.device_tables, graphs.nodes_of(graph)
-    mine = graphs.batch[graphs.edge_index[0]] == graph
-    source, target = graphs.edge_index[:, mine] - graphs.ptr[graph]
-    moved = tables.edge_attr[mine, 1:]
-    others = max(int((links.sum(dim=(1, 2)) > 0).sum()) - 1, 1)
-    outward = moved.new_zeros(nodes.stop - nodes.start, len(links))
+    in_graph = graphs.batch[graphs.edge_index[0]] == graph
+    source, target = graphs.edge_index[:, in_graph] - graphs.ptr[graph]
+    transfers = tables.edge_attr[in_graph, 1:]
+    # The mean over possible partners, since the policy has not placed them yet; padding has no
+    # links.
+    n_others = max(int((links.sum(dim=(1, 2)) > 0).sum()) - 1, 1)
+    outward = transfers.new_zeros(nodes.stop - nodes.start, len(links))
     inward = outward.clone()
-    outward.index_add_(0, source, moved @ (links.sum(dim=1) / others).T)
-    inward.index_add_(0, target, moved @ (links.sum(dim=0) / others).T)
+    outward.index_add_(0, source, transfers @ (links.sum(dim=1) / n_others).T)
+    inward.index_add_(0, target, transfers @ (links.sum(dim=0) / n_others).T)
     return outward, inward
 
 
 class DevicePreferences(nn.Module):
-    """Preferences of units for devices, with weights that fit any of both.
+    """Preferences of units for devices, with weights for any numbers of both.
 
-    It begins with the faster device by ``cost_weight`` times the logarithm of the times, and learns
-    from there.
+    Initially it prefers fast devices, by ``cost_weight`` times the logarithm of the times.
 
     Args:
         cost_weight: Of the logarithm of times; 0 begins without a preference.
@@ -141,10 +149,11 @@ class DevicePreferences(nn.Module):
         super().__init__()
         self.cost_weight = nn.Parameter(torch.tensor(cost_weight))
         out = nn.Linear(hidden, 1, bias=False)
+        # Zero, so that the initial policy is the preference for fast devices alone.
         nn.init.zeros_(out.weight)
         self.layers = nn.Sequential(nn.Linear(len(COLUMNS), hidden), nn.Tanh(), out)
 
     def forward(self, features: Tensor, unit_ms: Tensor) -> Tensor:
         """(..., D) logits of features (..., D, F) and times (..., D)."""
-        learned: Tensor = self.layers(features)[..., 0]
-        return learned - self.cost_weight * (unit_ms + MIN_COST).log()
+        logits: Tensor = self.layers(features)[..., 0]
+        return logits - self.cost_weight * (unit_ms + MIN_COST).log()

@@ -25,7 +25,7 @@ class PlacementVecEnv(VecEnv):
     SB3's ``Monitor`` records it, and ``terminal_observation``.
 
     Args:
-        envs: For instance ``PlacementVectorEnv(env, 20)`` or
+        envs: As ``PlacementVectorEnv(env, 20)`` or
             ``gym.make_vec("DevicePlacementSim-v0", 20, model="resnet").unwrapped``.
     """
 
@@ -56,6 +56,7 @@ class PlacementVecEnv(VecEnv):
         observation, rewards, terminated, _, info = self.envs.step(self.actions)
         self.returns += rewards
         self.lengths += 1
+        # SB3 expects the last observation of an episode in its info, Gymnasium beside the infos.
         finals, final_observations = info.pop("final_info", info), info.pop("final_obs", None)
         infos = [
             {key: value[i] for key, value in finals.items() if not key.startswith("_")}
@@ -102,7 +103,7 @@ class PlacementVecEnv(VecEnv):
 def vectorize(env: gym.Env[Any, Any], joint: bool = False, **kwargs: Any) -> PlacementVecEnv:
     """Make a ``VecEnv`` that evaluates many placements of one environment per step.
 
-    Observations carry no graph; give policies ``env.unwrapped.graph_table()``.
+    Observations carry no graph; pass ``env.unwrapped.graph_table()`` to policies.
 
     Args:
         env: Its budget and backend are used.
@@ -110,7 +111,7 @@ def vectorize(env: gym.Env[Any, Any], joint: bool = False, **kwargs: Any) -> Pla
         kwargs: Arguments of ``PlacementVectorEnv``.
 
     Raises:
-        UserError: The environment decides more than the placement, which the caller cannot.
+        UserError: The environment has further decisions, and ``joint`` is False.
     """
     base = placement_env(env, joint)
     return PlacementVecEnv(PlacementVectorEnv(base, observe_graph=False, **kwargs))

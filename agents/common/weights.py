@@ -1,7 +1,7 @@
-"""Weights in safetensors files, which hold no code: to save, to pass on, and to begin with by name.
+"""Weights in safetensors files, which contain no code: saving, loading, and shipped ones by name.
 
-Such a file is what ``agents`` writes: arrays by name, and plain values as JSON in its metadata.
-What ``save`` of Stable-Baselines3 writes is pickled: loading it runs what it holds.
+A file has arrays by name, and plain values as JSON in its metadata. Files of Stable-Baselines3's
+``save`` are pickled instead: loading one runs the code in it.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ SUFFIX = ".safetensors"
 ABOUT = "placement_gym"
 """Key of the file's metadata whose value is JSON."""
 MAX_BYTES = 2**30
+"""Of a file of weights: ours, far above any of these networks."""
 Parts = Mapping[str, Mapping[str, NDArray[Any]]]
 """Arrays of a training's state, by part and by name."""
 
@@ -34,14 +35,14 @@ Parts = Mapping[str, Mapping[str, NDArray[Any]]]
 def save_weights(
     model: Any, path: str | Path, about: Mapping[str, Any] | None = None, half: bool = False
 ) -> None:
-    """Write the weights of a model as safetensors, which hold no code: the format to pass on.
+    """Write the weights of a model as safetensors, a format without code that is safe to share.
 
-    ``agents.make(name, env, weights=path)`` begins with them.
+    ``agents.make(name, env, weights=path)`` loads them.
 
     Args:
         model: A learned agent, any algorithm of SB3, a policy or another network.
         path: The file, which is replaced.
-        about: How it was trained, plain values.
+        about: Plain values that describe the training.
         half: Whether weights are rounded to float16, which is enough to predict.
 
     Raises:
@@ -50,39 +51,42 @@ def save_weights(
     weights = find_network(model).state_dict()
     if half:
         weights = {
-            name: one.half() if one.dtype == torch.float32 else one for name, one in weights.items()
+            name: weight.half() if weight.dtype == torch.float32 else weight
+            for name, weight in weights.items()
         }
     write_safetensors(path, weights, about or {})
 
 
 def load_weights(model: Any, weights: str | Path, folder: Path | None = None) -> None:
-    """Give a model the weights that ``save_weights`` wrote, by anyone: nothing in a file is run.
+    """Load weights that ``save_weights`` wrote into a model; nothing in a file is run.
 
     Args:
-        model: Made with the same options, for any graph: an algorithm of SB3, or a policy. What
-            it learns of one graph alone stays as it is where the file has another graph.
+        model: Made with the same options, for any graph: an algorithm of SB3, or a policy. Weights
+            of one graph alone stay as they are if the file has none.
         weights: A path; or the name of a file in ``folder / "weights"``.
-        folder: That of the agent; None takes paths alone.
+        folder: Folder of the agent; None accepts paths only.
 
     Raises:
         FileError: The file cannot be read.
-        UserError: There is none of that name; or it is damaged, or of another policy.
+        UserError: The name is unknown, or the file is damaged or of another policy.
     """
     path = Path(weights) if folder is None else find_weights(weights, folder)
     network = find_network(model)
     try:
         arrays, _ = read_safetensors(path)
-        own = network.state_dict()
-        given = {name: one for name, one in arrays.items() if transfers(network, name)}
-        kept = {name: one.numpy() for name, one in own.items() if not transfers(network, name)}
-        kept |= {name: arrays[name] for name in kept.keys() & arrays.keys()}
-        network.load_state_dict(to_tensors(given | kept, own))
+        state = network.state_dict()
+        transferred = {name: weight for name, weight in arrays.items() if transfers(network, name)}
+        own_weights = {
+            name: weight.numpy() for name, weight in state.items() if not transfers(network, name)
+        }
+        own_weights |= {name: arrays[name] for name in own_weights.keys() & arrays.keys()}
+        network.load_state_dict(to_tensors(transferred | own_weights, state))
     except FileError:
         raise
     except UserError as error:
         raise UserError(
-            f"{path} has no weights of this policy: {error}; make the agent with the preset and "
-            "the options that they were trained with"
+            f"{path} does not fit this policy: {error}; make the agent with the preset and the "
+            "options with which the weights were trained"
         ) from error
 
 
@@ -109,10 +113,10 @@ def find_weights(weights: str | Path, folder: Path) -> Path:
 
     Args:
         weights: The name of a file in ``folder / "weights"``, or the path of another one.
-        folder: That of the agent.
+        folder: Folder of the agent.
 
     Raises:
-        UserError: It is neither.
+        UserError: It is neither a name nor a path.
     """
     names = list_shipped(folder)
     if str(weights) in names:
@@ -122,8 +126,8 @@ def find_weights(weights: str | Path, folder: Path) -> Path:
     if names:
         raise unknown_name("weights that are not a file", str(weights), names)
     raise UserError(
-        f"no weights come with this agent, and {str(weights)!r:.80} is not a file: train it, then "
-        "keep its weights by agents.save_weights"
+        f"no weights come with this agent, and {str(weights)!r:.80} is not a file: train the agent "
+        "and save its weights by agents.save_weights"
     )
 
 
@@ -135,8 +139,8 @@ def write_safetensors(
     Raises:
         FileError: It cannot be written; the file that was there is unchanged.
     """
-    # copies, as the format refuses tensors that share memory
-    copies = {name: one.detach().cpu().contiguous().clone() for name, one in tensors.items()}
+    # Copies, since the format refuses tensors that share memory.
+    copies = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     metadata = {ABOUT: json.dumps(about, allow_nan=False)}
     write_bytes(path, save(copies, metadata), follow=True)
 
@@ -163,55 +167,56 @@ def widen(array: NDArray[Any]) -> NDArray[Any]:
     return array.astype(np.float32) if array.dtype == np.float16 else array
 
 
-def to_tensors(given: Mapping[str, NDArray[Any]], like: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def to_tensors(arrays: Mapping[str, NDArray[Any]], like: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Make tensors of arrays that have the names, shapes and types of other tensors.
 
     Raises:
         UserError: They differ, or are not finite.
     """
-    if set(given) != set(like):
-        strange = sorted(set(given) ^ set(like))[0]
-        raise UserError(f"its weights differ from the model's, as in {strange!r:.80}")
+    if set(arrays) != set(like):
+        mismatch = sorted(set(arrays) ^ set(like))[0]
+        raise UserError(f"its weights differ from the model's, as in {mismatch!r:.80}")
     tensors = {}
-    for name, value in given.items():
-        found = torch.from_numpy(value)
-        if found.shape != like[name].shape or found.dtype != like[name].dtype:
+    for name, value in arrays.items():
+        tensor = torch.from_numpy(value)
+        if tensor.shape != like[name].shape or tensor.dtype != like[name].dtype:
             raise UserError(
-                f"{name} must be {like[name].dtype} of shape {tuple(like[name].shape)}; was it "
-                "saved with other features or devices? train it again, or load it with the "
-                "version and the settings that it was saved with"
+                f"{name} must be {like[name].dtype} of shape {tuple(like[name].shape)}: load it "
+                "with the version, features and devices with which it was saved, or train again"
             )
-        if not torch.isfinite(found).all():
-            raise UserError(f"{name} holds NaN or infinite weights, as training does that diverges")
-        tensors[name] = found
+        if not torch.isfinite(tensor).all():
+            raise UserError(
+                f"{name} has NaN or infinite weights, as after a training that diverged"
+            )
+        tensors[name] = tensor
     return tensors
 
 
-def check_rows(given: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]) -> None:
+def check_rows(arrays: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Raise unless arrays have rows of these shapes, and equally many.
 
     Args:
-        given: (k, ...) arrays by name.
+        arrays: (k, ...) arrays by name.
         shapes: Shape of a row by name.
 
     Raises:
-        UserError: They have not.
+        UserError: Names, shapes or numbers of rows differ.
     """
-    if set(given) != set(shapes):
-        strange = sorted(set(given) ^ set(shapes))[0]
-        raise UserError(f"its training's state differs from the model's, as in {strange!r:.80}")
-    n_rows = {array.shape[:1] for array in given.values()}
+    if set(arrays) != set(shapes):
+        mismatch = sorted(set(arrays) ^ set(shapes))[0]
+        raise UserError(f"its training's state differs from the model's, as in {mismatch!r:.80}")
+    n_rows = {array.shape[:1] for array in arrays.values()}
     for name, shape in shapes.items():
-        if len(n_rows) > 1 or given[name].shape[1:] != shape or not given[name].ndim:
+        if len(n_rows) > 1 or arrays[name].shape[1:] != shape or not arrays[name].ndim:
             raise UserError(f"its {name!r:.80} does not fit the spaces of the environment")
 
 
 @contextmanager
 def explain_mismatch(path: Any) -> Iterator[None]:
-    """Say how to go on where weights that SB3 saved have other shapes than the networks.
+    """Explain a mismatch between weights that SB3 saved and the networks.
 
     Raises:
-        UserError: They have, as after a change of features.
+        UserError: Shapes differ, as after a change of features.
     """
     try:
         yield
@@ -219,6 +224,6 @@ def explain_mismatch(path: Any) -> Iterator[None]:
         if "size mismatch" not in str(error):
             raise
         raise UserError(
-            f"{path} was saved with other features, whose number its weights fit: train it "
-            "again, or load it with the version of placement-gym that saved it"
+            f"{path} was saved with other features: train it again, or load it with the version "
+            "of placement-gym that saved it"
         ) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from agents.common.weights import load_weights
 from agents.doppler.doppler import Doppler
 from agents.doppler.episodes import Settings
 from agents.search.starts import NOTHING
+from placement_gym.base.arguments import flat_keywords
 from placement_gym.base.errors import unknown_name
 
 PAPER = Settings(
@@ -38,17 +39,30 @@ PAPER = Settings(
 PRESETS = {"rl": Settings(), "paper": PAPER}
 
 
-def make(
+@dataclass(frozen=True, kw_only=True)
+class Changes:
+    """Settings that differ from the preset's; ``make`` says what each means."""
+
+    hidden: int | None = None
+    rounds: int | None = None
+    imitation: int | None = None
+    simulation: int | None = None
+    imitate: float = 0.0
+    begin_with: str = NOTHING
+
+    def apply(self, preset: Settings) -> Settings:
+        """The preset with these changes."""
+        return replace(preset, **{k: v for k, v in asdict(self).items() if v is not None})
+
+
+@flat_keywords(changes=Changes)
+def make(  # noqa: D417  the keywords of the group are described
     env: gym.Env[Any, Any],
     seed: int,
+    *,
+    changes: Changes,
     preset: str = "rl",
     weights: str | Path | None = None,
-    hidden: int | None = None,
-    rounds: int | None = None,
-    imitation: int | None = None,
-    simulation: int | None = None,
-    imitate: float = 0.0,
-    begin_with: str = NOTHING,
 ) -> Doppler:
     """Make DOPPLER.
 
@@ -73,15 +87,7 @@ def make(
     """
     if preset not in PRESETS:
         raise unknown_name("preset", preset, PRESETS)
-    sizes = {
-        "hidden": hidden,
-        "rounds": rounds,
-        "imitation": imitation,
-        "simulation": simulation,
-    }
-    given: dict[str, Any] = {name: value for name, value in sizes.items() if value is not None}
-    settings = replace(PRESETS[preset], imitate=imitate, begin_with=begin_with, **given)
-    model = Doppler(env, seed, settings)
+    model = Doppler(env, seed, changes.apply(PRESETS[preset]))
     if weights is not None:
         load_weights(model, weights, Path(__file__).parent)
         model.use_trained_policy()

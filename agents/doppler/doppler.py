@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from agents.common.baselines import is_tied, leave_one_out
-from agents.common.elites import IMITATED
+from agents.common.elites import N_ELITES
 from agents.common.evaluated import warn_nothing_fits
 from agents.common.fixed_placement import FixedPlacement
 from agents.doppler.episodes import (
@@ -209,7 +209,7 @@ class Doppler(Search):
             ):
                 self.elites.append((speedup, placement))
         self.elites.sort(key=lambda one: -one[0])
-        del self.elites[IMITATED:]
+        del self.elites[N_ELITES:]
 
     def update(self, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
         """Take one step."""

@@ -16,7 +16,7 @@ from stable_baselines3.common.utils import obs_as_tensor
 from torch import Tensor
 
 from agents.common.baselines import is_tied
-from agents.common.elites import IMITATED
+from agents.common.elites import N_ELITES
 from agents.common.learner import OnPolicyLearner
 from agents.common.logits import LogitsPolicy
 from agents.common.weights import Parts, check_rows
@@ -45,15 +45,14 @@ class Post(OnPolicyLearner):
         policy: ``"LogitsPolicy"``.
         env: The environment, or its id; environments of several graphs are refused.
         learning_rate: Learning rate of PPO.
-        n_steps: Placements of each environment per PPO update; times the number of environments it
-            is a divisor of ``POPULATION``.
         variant: ``"joint"``, or one of the two updates alone: ``"cross_entropy"``, ``"ppo"``.
         imitate: Weight of imitating the best placements so far: of their frequencies, where
             those of a population's best have weight 1.
         n_epochs: PPO steps on each rollout.
         clip_range: Clip range of PPO's likelihood ratio.
-        max_grad_norm: Maximum norm of the gradient.
-        kwargs: As for SB3's algorithms: ``seed``, ``device`` and others. ``policy_kwargs={"graphs":
+        kwargs: As for REINFORCE: ``n_steps``, 10, the placements of each environment per PPO
+            update, which times the number of environments is a divisor of ``POPULATION``;
+            ``max_grad_norm``, 1; ``seed``, ``device`` and others. ``policy_kwargs={"graphs":
             env.unwrapped.graph_table()}`` tells the policy which device supports which unit.
 
     Raises:
@@ -69,12 +68,10 @@ class Post(OnPolicyLearner):
         policy: str | type[ActorCriticPolicy],
         env: GymEnv | str | None,
         learning_rate: float | Schedule = 1e-2,
-        n_steps: int = 10,
         variant: str = "joint",
         imitate: float = 0.0,
         n_epochs: int = 10,
         clip_range: float = 0.2,
-        max_grad_norm: float = 1.0,
         _init_setup_model: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -93,14 +90,12 @@ class Post(OnPolicyLearner):
             policy,
             env,
             learning_rate=learning_rate,
-            n_steps=n_steps,
             gamma=1.0,
             ent_coef=0.0,
             vf_coef=0.0,
-            max_grad_norm=max_grad_norm,
             _init_setup_model=False,
             supported_action_spaces=(spaces.MultiDiscrete,),
-            **kwargs,
+            **{"n_steps": 10, "max_grad_norm": 1.0, **kwargs},
         )
         self.variant, self.n_epochs, self.clip_range = variant, n_epochs, clip_range
         self.actions: list[IntArray] = []
@@ -200,7 +195,7 @@ class Post(OnPolicyLearner):
         ranked = sorted(fitting or scored, key=lambda one: -one[0])
         frequency = self.count(ranked[:n_elite])
         if self.imitate:
-            self.kept = sorted([*self.kept, *fitting], key=lambda one: -one[0])[:IMITATED]
+            self.kept = sorted([*self.kept, *fitting], key=lambda one: -one[0])[:N_ELITES]
         if self.kept:
             frequency = frequency + self.imitate * self.count(self.kept)
             frequency = frequency / (1.0 + self.imitate)

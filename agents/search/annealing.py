@@ -15,28 +15,29 @@ from placement_gym.base.arrays import IntArray
 from placement_gym.problem.patterns import random_blocks
 from placement_gym.problem.problem import assignment_hash
 
-ATTEMPTS = 5
-KICKS = 3
+MAX_ATTEMPTS = 5
+"""Rounds of moves in search of new ones: ours, then repeats are evaluated after all."""
+N_KICKS = 3
+"""Random moves after a restart: ours, enough that descent does not undo them all."""
 
 
 class Annealing(Search):
     """Simulated annealing: accepts slower placements with a probability that falls over time.
 
-    Where an environment leaves priority or fusion open, moves change these, too.
+    Where an environment has priority or fusion among its decisions, moves change these, too.
 
-    Each batch consists of new moves from the current placement, the first of which that passes is
-    accepted. After ``patience`` evaluations without a new best placement, the search continues from
-    a copy of the best one after ``KICKS`` random moves. ``temperature=(0, 0)`` makes it hill
-    climbing.
+    Each batch has new moves from the current placement, and the first acceptable one is accepted.
+    After ``patience`` evaluations without a new best placement, the search continues from a copy of
+    the best one after ``N_KICKS`` random moves. ``temperature=(0, 0)`` makes it hill climbing.
 
     Args:
         env: As for ``Search``.
         seed: As for ``Search``.
         horizon: Number of evaluations over which the temperature falls; None takes that of the
             first ``learn``.
-        starts: (k, n_units) placements, the fastest of which the search begins with; None samples
-            one.
-        temperature: At the beginning and at the end, in log speed-up.
+        starts: (k, n_units) initial placements, of which the fastest is the first current one; None
+            samples one.
+        temperature: Initial and final temperature, in log speed-up.
         batch: Moves that are evaluated together.
         patience: Evaluations without a new best placement before a restart.
     """
@@ -59,9 +60,9 @@ class Annealing(Search):
         starts = random_blocks(self.problem, self.rng)[None] if starts is None else starts
         self.starts = extend_starts(self.base, starts)
         self.moves = Moves(self.base, self.rng)
-        self.now: IntArray = self.starts[0]
+        self.current: IntArray = self.starts[0]
         self.speedup = 0.0
-        self.seen: set[str] = set()
+        self.proposed_hashes: set[str] = set()
         self.record, self.record_at = 0.0, 0
 
     def learn(self, total_timesteps: int) -> Search:
@@ -72,34 +73,42 @@ class Annealing(Search):
 
     def improve(self, end: int) -> None:
         """Evaluate the starts, or one batch of moves."""
+        # All starts are evaluated, within the budget, and the fastest is the first current
+        # placement.
         if not self.speedup:
-            tried, reached = self.evaluate(self.starts[: end - self.evaluations])
-            self.now, self.speedup = tried[reached.argmax()], float(reached.max())
+            placements, speedups = self.evaluate(self.starts[: end - self.evaluations])
+            self.current, self.speedup = placements[speedups.argmax()], float(speedups.max())
             return
-        tried, reached = self.evaluate(self.propose(min(self.batch, end - self.evaluations)))
-        for candidate, speedup in zip(tried, reached, strict=True):
+        placements, speedups = self.evaluate(self.propose(min(self.batch, end - self.evaluations)))
+        # A batch costs a simulated environment little more than one placement. Of several
+        # acceptable moves the first is taken, as in sequential annealing; the rest of the batch is
+        # lost.
+        for candidate, speedup in zip(placements, speedups, strict=True):
             if self.accepts(float(speedup)):
-                self.now, self.speedup = candidate, float(speedup)
+                self.current, self.speedup = candidate, float(speedup)
                 break
         self.restart_if_stuck()
 
     def propose(self, k: int) -> IntArray:
-        """At most ``k`` moves from the current placement, new ones if there are any."""
-        new: dict[str, IntArray] = {}
-        for _ in range(ATTEMPTS):
-            for one in self.moves.propose(self.now, k - len(new)):
-                key = assignment_hash(one)
-                if key not in self.seen:
-                    new[key] = one
-            if len(new) == k:
+        """At most ``k`` moves from the current placement, if possible without repeats."""
+        moves: dict[str, IntArray] = {}
+        for _ in range(MAX_ATTEMPTS):
+            for move in self.moves.propose(self.current, k - len(moves)):
+                key = assignment_hash(move)
+                if key not in self.proposed_hashes:
+                    moves[key] = move
+            if len(moves) == k:
                 break
-        self.seen.update(new)
-        return np.stack(list(new.values())) if new else self.moves.propose(self.now, k)
+        self.proposed_hashes.update(moves)
+        return np.stack(list(moves.values())) if moves else self.moves.propose(self.current, k)
 
     def accepts(self, speedup: float) -> bool:
         """Decide if the search continues from a placement with this speed-up."""
-        loss, now = np.log(self.speedup / speedup), self.find_temperature()
-        return bool(loss <= 0 or (now > 0 and self.rng.random() < np.exp(-loss / now)))
+        # Metropolis on log speed-ups, so that one temperature fits fast and slow models.
+        loss, temperature = np.log(self.speedup / speedup), self.find_temperature()
+        return bool(
+            loss <= 0 or (temperature > 0 and self.rng.random() < np.exp(-loss / temperature))
+        )
 
     def restart_if_stuck(self) -> None:
         """Continue from a changed copy of the best placement after ``patience`` evaluations."""
@@ -107,17 +116,18 @@ class Annealing(Search):
             self.record, self.record_at = self.best_speedup, self.evaluations
         elif self.evaluations - self.record_at >= self.patience:
             self.record_at = self.evaluations
-            self.now, self.speedup = self.assignment, UNFIT
-            for _ in range(KICKS):
-                self.now = self.moves.change(self.now, 1)[0]
+            # With an infeasible speed-up, any move from the changed copy is accepted.
+            self.current, self.speedup = self.assignment, UNFIT
+            for _ in range(N_KICKS):
+                self.current = self.moves.change(self.current, 1)[0]
 
     def find_temperature(self) -> float:
         """The current temperature; it falls exponentially."""
-        first, last = self.temperature
-        if not first:
+        start, final = self.temperature
+        if not start:
             return 0.0
-        passed = min(self.evaluations / (self.horizon or 1), 1.0)
-        return float(first * (last / first) ** passed)
+        progress = min(self.evaluations / (self.horizon or 1), 1.0)
+        return float(start * (final / start) ** progress)
 
 
 def annealing(
@@ -132,8 +142,8 @@ def annealing(
         kwargs: Arguments of ``Annealing``.
 
     Raises:
-        UserError: There is no such start.
-        PlacementMismatchError: The placement was made for something else.
+        UserError: The start is unknown.
+        PlacementMismatchError: The placement is of another model or other devices.
     """
     return Annealing(env, seed, starts=propose_starts(env, start), **kwargs)
 

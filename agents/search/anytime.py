@@ -1,4 +1,4 @@
-"""The search of ``solvers.search`` as an agent: it evaluates what that proposes."""
+"""The search of ``solvers.search`` as an agent, which evaluates its proposals."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from placement_gym.problem.problem import assignment_hash
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.search import AnytimeSearch
 
-TRUSTED = 20
-"""Measured evaluations of what the profile says is fast, before moves are measured as well."""
-ATTEMPTS = 20
-"""Moves that are tried for one that has not been evaluated."""
+N_TRUSTED = 20
+"""Measured evaluations of proposals by the profile before moves are measured as well: ours."""
+MAX_ATTEMPTS = 20
+"""Moves that are drawn to find a new one: ours; around a local optimum most are old."""
 
 
 class SearchAgent(Search):
-    """Evaluates what ``AnytimeSearch`` proposes under the environment's own schedule and costs.
+    """Evaluates the proposals of ``AnytimeSearch`` under the environment's own schedule and costs.
 
-    Where latencies are measured, costs are a profile, which is wrong here and there: after the
-    first evaluations, every second one is a move from the fastest measured placement. No placement
+    Where latencies are measured, the costs are a profile with errors: after the first evaluations,
+    every second one is a move from the fastest measured placement. No placement
     is evaluated twice, so ``learn`` may end early on a small problem. Calling it again continues
     the search.
 
@@ -45,25 +45,29 @@ class SearchAgent(Search):
             check_not_negative("seconds", seconds)
         self.seconds = seconds
         simulated = find_semantics(self.base)
+        # A measured environment has no semantics; a profile is fitted to serial execution.
         semantics = simulated or parse_schedule("serial", self.base.objective)
         simulator = Simulator(self.problem.units, self.base.cost_table(), semantics)
         self.search = AnytimeSearch(self.problem, simulator, self.rng)
         self.proposals: Iterator[IntArray] | None = None
+        # Where proposals are scored exactly, moves would only repeat the search's own.
         self.moves = None if simulated else Moves(self.base, self.rng)
         self.tried: set[str] = set()
 
     def learn(self, total_timesteps: int) -> Self:
-        """Evaluate ``total_timesteps`` more placements, or as many as it finds and has time for.
+        """Evaluate ``total_timesteps`` more placements; fewer if there are no more, or no time.
 
         Raises:
             UserError: ``total_timesteps`` is not an integer.
         """
         check_integer("total_timesteps", total_timesteps, 0)
-        last = self.evaluations + total_timesteps
+        limit = self.evaluations + total_timesteps
         end = np.inf if self.seconds is None else perf_counter() + self.seconds
+        # A time limit is part of the search: each call with one starts it again, from its
+        # incumbents.
         if self.proposals is None or self.seconds is not None:
             self.proposals = self.search.propose(end)
-        while self.evaluations < last and perf_counter() < end:
+        while self.evaluations < limit and perf_counter() < end:
             placement = self.choose(self.proposals)
             if placement is None:
                 break
@@ -73,15 +77,15 @@ class SearchAgent(Search):
 
     def choose(self, proposals: Iterator[IntArray]) -> IntArray | None:
         """The (n_units,) placement to evaluate next; None if there is nothing new."""
-        moves = self.moves if self.evaluations >= TRUSTED and self.evaluations % 2 else None
-        found = None if moves is None else self.move(moves)
-        if found is None:
-            found = next((one for one in proposals if self.is_new(one)), None)
-        return self.move(self.moves) if found is None and self.moves is not None else found
+        moves = self.moves if self.evaluations >= N_TRUSTED and self.evaluations % 2 else None
+        placement = None if moves is None else self.move(moves)
+        if placement is None:
+            placement = next((proposal for proposal in proposals if self.is_new(proposal)), None)
+        return self.move(self.moves) if placement is None and self.moves is not None else placement
 
     def move(self, moves: Moves) -> IntArray | None:
         """A new placement that is a move away from the fastest one so far."""
-        for _ in range(ATTEMPTS):
+        for _ in range(MAX_ATTEMPTS):
             (placement,) = moves.propose(self.assignment, 1)
             if self.is_new(placement):
                 return placement

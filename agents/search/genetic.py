@@ -14,13 +14,15 @@ from placement_gym.base.arrays import IntArray
 from placement_gym.problem.patterns import random_blocks
 
 POPULATION, CHILDREN = 10, 5
-"""Placements that live, and new ones of a round; the fastest of both survive."""
+"""Size of the population, and children of a round; the fastest of both survive. Ours: few, as a
+measured evaluation takes a second."""
 MUTATION = 0.9
-"""Probability that a child is also changed by a move."""
+"""Probability that a child is also changed by a move: ours, as crossing equal parents gives
+nothing."""
 
 
 class Genetic(Search):
-    """A genetic algorithm: parents are chosen by rank and crossed at cuts of the topological order.
+    """A genetic algorithm: tournaments of two, and crossover of intervals of the topological order.
 
     The first population is the starts and random blocks.
 
@@ -39,31 +41,37 @@ class Genetic(Search):
 
     def improve(self, end: int) -> None:
         """Evaluate a part of the first population, or one round of children."""
-        left = end - self.evaluations
+        budget = end - self.evaluations
+        # Starts first, then random blocks until the population is complete, then rounds of
+        # children; each part may be cut short by the budget and goes on in the next call.
         if len(self.starts):
-            born, self.starts = self.starts[:left], self.starts[left:]
+            children, self.starts = self.starts[:budget], self.starts[budget:]
         elif len(self.living) < POPULATION:
-            k = min(POPULATION - len(self.living), left)
-            born = np.stack([random_blocks(self.problem, self.rng) for _ in range(k)])
+            k = min(POPULATION - len(self.living), budget)
+            children = np.stack([random_blocks(self.problem, self.rng) for _ in range(k)])
         else:
-            born = np.stack([self.make_child() for _ in range(min(CHILDREN, left))])
-        evaluated, fitness = self.evaluate(born)
-        everyone = np.concatenate([self.living, evaluated])
+            children = np.stack([self.make_child() for _ in range(min(CHILDREN, budget))])
+        placements, fitness = self.evaluate(children)
+        population = np.concatenate([self.living, placements])
         fitness = np.concatenate([self.fitness, fitness])
-        best = np.argsort(-fitness, kind="stable")[:POPULATION]
-        self.living, self.fitness = everyone[best], fitness[best]
+        # Stable, so that equal seeds give equal answers on every platform.
+        survivors = np.argsort(-fitness, kind="stable")[:POPULATION]
+        self.living, self.fitness = population[survivors], fitness[survivors]
 
     def make_child(self) -> IntArray:
         """Make a child: one parent's devices, except for an interval of the other's."""
         n = self.problem.n_units
-        first, second = (self.living[self.choose_parent()] for _ in range(2))
+        mother, father = (self.living[self.choose_parent()] for _ in range(2))
+        # An interval of the order rather than random units: neighbours stay together, and transfers
+        # few.
         begin, end = np.sort(self.rng.integers(0, n + 1, 2))
-        child = first.copy()
-        child[begin:end] = second[begin:end]
+        child = mother.copy()
+        child[begin:end] = father[begin:end]
         return self.moves.propose(child, 1)[0] if self.rng.random() < MUTATION else child
 
     def choose_parent(self) -> int:
-        """Choose the better of two random members."""
+        """Draw two members, and return the index of the better one."""
+        # The population is sorted by fitness: the smaller index is the better member.
         return int(self.rng.integers(len(self.living), size=2).min())
 
 
@@ -76,7 +84,7 @@ def genetic(env: gym.Env[Any, Any], seed: int, start: str = HEURISTICS) -> Genet
         start: See ``propose_starts``.
 
     Raises:
-        UserError: There is no such start.
-        PlacementMismatchError: The placement was made for something else.
+        UserError: The start is unknown.
+        PlacementMismatchError: The placement is of another model or other devices.
     """
     return Genetic(env, seed, propose_starts(env, start))

@@ -14,10 +14,11 @@ from placement_gym.envs.placement_env import placement_env
 from placement_gym.problem.problem import Problem
 
 UNFIT = 1e-9
+"""Speed-up of an infeasible placement: below every feasible one, and with a logarithm."""
 
 
 class Search(FixedPlacement):
-    """Predicts the fastest feasible placement it has seen.
+    """Predicts the fastest feasible placement of its evaluations.
 
     Placements are evaluated in batches, which a simulated environment computes at once. Calling
     ``learn`` again continues the search.
@@ -28,7 +29,7 @@ class Search(FixedPlacement):
     """
 
     joint: bool = False
-    """True if it takes all decisions of an environment, not the placement alone."""
+    """True if it makes all decisions of an environment, not only the placement."""
 
     def __init__(self, env: gym.Env[Any, Any], seed: int) -> None:
         self.base = base = placement_env(env, self.joint)
@@ -42,7 +43,7 @@ class Search(FixedPlacement):
         """Evaluate ``total_timesteps`` more placements.
 
         Raises:
-            UserError: It is not an integer.
+            UserError: The number is not an integer.
         """
         check_integer("total_timesteps", total_timesteps, 0)
         end = self.evaluations + total_timesteps
@@ -61,10 +62,11 @@ class Search(FixedPlacement):
             (k, n_units) the placements that were evaluated, and (k,) their speed-ups; infeasible
             ones get ``UNFIT``.
         """
-        evaluated, (speedup, feasible) = self.base.evaluate_batch(assignments)
-        self.evaluations += len(evaluated)
-        reached = np.where(feasible, speedup, UNFIT)
-        if feasible.any() and reached.max() > self.best_speedup:
-            self.best_speedup = float(reached.max())
-            self.assignment = evaluated[reached.argmax()].copy()
-        return evaluated, reached
+        # The environment may repair placements: what was evaluated counts, not what was proposed.
+        placements, (speedup, feasible) = self.base.evaluate_batch(assignments)
+        self.evaluations += len(placements)
+        speedups = np.where(feasible, speedup, UNFIT)
+        if feasible.any() and speedups.max() > self.best_speedup:
+            self.best_speedup = float(speedups.max())
+            self.assignment = placements[speedups.argmax()].copy()
+        return placements, speedups

@@ -1,7 +1,7 @@
-"""Starts of agents: the placements that heuristics, or a search, propose from the cost table.
+"""Starts of agents: placements that heuristics, or a search, propose by the cost table.
 
-Searches take them by their option ``start``. Learned agents have ``begin_with``, which names the
-placements that are evaluated first; reinforcement learning from random starts is
+Searches take them by the option ``start``. Learned agents have the option ``begin_with``, the
+placements to evaluate first; reinforcement learning from random starts is
 ``begin_with="nothing"``, the default everywhere.
 """
 
@@ -39,11 +39,14 @@ from placement_gym.solvers.tasks import Tasks
 
 HEURISTICS, QUICK, RANDOM = "heuristics", "quick", "random"
 NOTHING, SEARCH = "nothing", "search"
-PROPOSED = 20
-"""Placements that a search proposes."""
+N_PROPOSALS = 20
+"""Proposals of the search for ``begin_with="search"``: ours."""
 CELLS, FEW_CELLS = 16, 6
+"""Intervals of the grid of prefixes and windows, and those of graphs with more than ``MANY_UNITS``:
+ours, as each candidate is priced and may be repaired."""
 PROGRAM_GAP, PROGRAM_NODES, PROGRAM_S = 0.01, 1, 10.0
-"""Limits of the serial program: the first two stop it at the same point on every machine."""
+"""Limits of the serial program: ours. The gap and the nodes stop it at the same point on every
+machine; the seconds are for huge graphs."""
 
 
 def propose_starts(env: gym.Env[Any, Any], start: str = HEURISTICS) -> IntArray | None:
@@ -55,8 +58,8 @@ def propose_starts(env: gym.Env[Any, Any], start: str = HEURISTICS) -> IntArray 
             those that need no program; ``"random"``; or a placement file.
 
     Raises:
-        UserError: It is none of these.
-        PlacementMismatchError: The placement was made for something else.
+        UserError: The start is unknown.
+        PlacementMismatchError: The placement is of another model or other devices.
     """
     if start == RANDOM:
         return None
@@ -80,51 +83,52 @@ def propose_heuristics(env: DevicePlacementEnv, with_program: bool = True) -> In
     which takes up to a few seconds. Nothing is evaluated, but a measured environment is profiled.
     """
     names, placements = zip(*list_heuristics(env, with_program), strict=True)
-    proposed = np.stack(placements)
+    assignments = np.stack(placements)
     if env.repair:
-        proposed = env.repair_placements(proposed)
-    env.remember_starts(dict(zip(names, proposed, strict=True)))
-    distinct = {one.tobytes(): one for one in proposed}
-    return np.stack(list(distinct.values()))
+        assignments = env.repair_placements(assignments)
+    env.remember_starts(dict(zip(names, assignments, strict=True)))
+    # Heuristics often agree, and a repeated placement costs an evaluation.
+    unique = {placement.tobytes(): placement for placement in assignments}
+    return np.stack(list(unique.values()))
 
 
 def list_heuristics(env: DevicePlacementEnv, with_program: bool) -> Iterator[Named]:
     """The placements of ``propose_heuristics``, each with its name."""
     problem, costs = env.problem, env.cost_table()
-    few = problem.n_units <= MANY_UNITS
+    is_small = problem.n_units <= MANY_UNITS
     yield from propose_simple(problem, costs, "heft", "critical-path", "m-etf")
-    # The cheapest prefix and the cheapest window, after repair if the environment repairs.
-    prices, cells = RepairPrices.of(problem, costs), CELLS if few else FEW_CELLS
+    # One prefix and one window, the cheapest after repair: each start costs an evaluation.
+    prices, cells = RepairPrices.of(problem, costs), CELLS if is_small else FEW_CELLS
     prefixes = propose_prefixes(problem, cells)
     windows = propose_windows(problem, cells, inner=True)
-    for name, tried in (("prefix", prefixes), ("window", windows)):
-        if len(tried):
-            found = env.repair_placements(tried) if env.repair else tried
-            yield name, found[prices.total_ms(found).argmin()]
-    if few and with_program:
+    for name, candidates in (("prefix", prefixes), ("window", windows)):
+        if len(candidates):
+            feasible = env.repair_placements(candidates) if env.repair else candidates
+            yield name, feasible[prices.total_ms(feasible).argmin()]
+    if is_small and with_program:
         yield from solve_serial_program(problem, costs)
-    for name, alone in propose_single_devices(problem):
-        yield name, problem.where_supported(alone)
+    for name, assignment in propose_single_devices(problem):
+        yield name, problem.where_supported(assignment)
 
 
 def solve_serial_program(problem: Problem, costs: CostTable) -> Iterator[Named]:
     """The serial program's placement at the root of its tree, if there is one."""
-    found = serial_program(problem, costs, PROGRAM_S, PROGRAM_GAP, PROGRAM_NODES).assignment
-    if found is not None:
-        yield "milp", found
+    assignment = serial_program(problem, costs, PROGRAM_S, PROGRAM_GAP, PROGRAM_NODES).assignment
+    if assignment is not None:
+        yield "milp", assignment
 
 
 def propose_first(env: gym.Env[Any, Any], begin_with: str, seed: int = 0) -> IntArray:
-    """(k, n_units) placements to evaluate first, none for ``"nothing"``; none is evaluated here.
+    """(k, n_units) placements to evaluate first, none for ``"nothing"``; evaluates none.
 
     Args:
         env: The environment.
         begin_with: ``"nothing"``; ``"heuristics"``, see ``propose_heuristics``; or ``"search"``,
-            what the agent of that name would evaluate first.
+            the first proposals of the agent of that name.
         seed: Of the search.
 
     Raises:
-        UserError: It is none of these.
+        UserError: The value is unknown.
     """
     if begin_with not in (NOTHING, HEURISTICS, SEARCH):
         raise unknown_name("begin_with", begin_with, (NOTHING, HEURISTICS, SEARCH))
@@ -132,18 +136,18 @@ def propose_first(env: gym.Env[Any, Any], begin_with: str, seed: int = 0) -> Int
     if begin_with == HEURISTICS:
         return propose_heuristics(base)
     if begin_with == SEARCH:
-        found = np.stack(list(islice(SearchAgent(base, seed).search.propose(), PROPOSED)))
-        found = base.repair_placements(found) if base.repair else found
-        for placement in found:
+        placements = np.stack(list(islice(SearchAgent(base, seed).search.propose(), N_PROPOSALS)))
+        placements = base.repair_placements(placements) if base.repair else placements
+        for placement in placements:
             base.remember_starts({SEARCH: placement})
-        return found
+        return placements
     return np.zeros((0, base.problem.n_units), dtype=np.int64)
 
 
 def begin(policy: Any, env: gym.Env[Any, Any], begin_with: str, seed: int = 0) -> None:
-    """Let a policy's first samples be these placements; see ``propose_first``.
+    """Make these placements a policy's first samples; see ``propose_first``.
 
-    Where priority and fusion are decided, too, these are also tried with what heuristics add.
+    Where priority and fusion are decided, too, heuristics add them to copies of the placements.
 
     Args:
         policy: A ``UnitPolicy``.
@@ -151,13 +155,13 @@ def begin(policy: Any, env: gym.Env[Any, Any], begin_with: str, seed: int = 0) -
         begin_with: See ``propose_first``.
         seed: See ``propose_first``.
     """
-    proposed = propose_first(env, begin_with, seed)
-    if len(proposed):
-        policy.proposals = list(extend_starts(placement_env(env, joint=True), proposed))
+    placements = propose_first(env, begin_with, seed)
+    if len(placements):
+        policy.proposals = list(extend_starts(placement_env(env, joint=True), placements))
 
 
 def extend_starts(env: DevicePlacementEnv, starts: IntArray) -> IntArray:
-    """(k, width) starts: placements as they are, and with what heuristics add to them."""
+    """(k, width) starts: placements alone, and with levels and fusion by heuristics."""
     if env.layout.alone:
         return starts
     rows = [env.layout.complete(starts), *(extend_with_rank(env, starts, f) for f in (False, True))]
@@ -170,6 +174,7 @@ def rank_levels(env: DevicePlacementEnv) -> IntArray:
     rank = np.zeros(env.problem.n_units)
     np.maximum.at(rank, tasks.unit, tasks.upward_rank())
     levels = np.empty(len(rank), dtype=np.int64)
+    # Levels of equal size, since ranks cluster and equal intervals would leave levels empty.
     levels[np.argsort(rank, kind="stable")] = LEVELS * np.arange(len(rank)) // len(rank)
     return levels
 
@@ -181,10 +186,10 @@ def chain_edges(env: DevicePlacementEnv) -> IntArray:
 
 
 def extend_with_rank(env: DevicePlacementEnv, placements: IntArray, fuse: bool) -> IntArray:
-    """(k, width) rows of (k, n_units) placements, with levels by rank, and fused chains if wanted.
+    """(k, width) rows of (k, n_units) placements, with levels by rank and optionally fused chains.
 
     Args:
-        env: Where the rows are evaluated; a decision that it does not leave open is not added.
+        env: The environment, whose decisions are added.
         placements: The placements.
         fuse: Whether chains are fused.
     """

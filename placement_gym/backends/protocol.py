@@ -43,11 +43,11 @@ class Measurement:
         error: Why the placement failed, or an empty string.
         cached: Whether the measurement was made for an earlier request.
         repaired: Whether the placement that was proposed did not fit, and this one was evaluated.
-        doubt: Why the sample is doubtful, or an empty string: the machine was busy, or the
-            reference moved. No verdict rests on such a sample.
-        taken: Usual share of its samples' time that other programs took; 0 if enough were calm.
-            Without ``doubt`` the verdict, faster or slower, holds however much they took; the size
-            of the speed-up is uncertain.
+        warning: Why the sample is too unreliable for a verdict, or an empty string: the machine was
+            busy, or the reference moved.
+        interference: Median share of the samples' time that other programs took; 0 if enough were
+            calm. Without a ``warning`` it does not change which is faster, but it makes the size of
+            the speed-up uncertain.
         noise_floor: Half-width of the uncertainty of a speed-up that measurements of this session
             usually have, as a fraction.
         parts_ms: Median latencies of parts of a request. Of a model with state ``latency_ms`` is
@@ -77,8 +77,8 @@ class Measurement:
     error: str = ""
     cached: bool = False
     repaired: bool = False
-    doubt: str = ""
-    taken: float = 0.0
+    warning: str = ""
+    interference: float = 0.0
     noise_floor: float = 0.0
     parts_ms: Mapping[str, float] = field(default_factory=dict)
     requests: int | None = None

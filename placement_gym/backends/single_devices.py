@@ -63,9 +63,9 @@ class SingleDeviceResults:
         return self.fastest().speedup, self.fastest(limited=False).speedup
 
     @cached_property
-    def doubt(self) -> str:
+    def warning(self) -> str:
         """Why it is uncertain which device is the fastest and by how much, or an empty string."""
-        reasons = [m.doubt for m in self.measurements if m is not None and m.doubt]
+        reasons = [m.warning for m in self.measurements if m is not None and m.warning]
         return reasons[0] if reasons else ""
 
     def fastest(self, limited: bool = True) -> Measurement:

@@ -26,17 +26,17 @@ DISTURBED_WIN = (
 )
 
 
-def judge(ratio: float, noise: float, doubt: str = "") -> str:
+def judge(ratio: float, noise: float, warning: str = "") -> str:
     """Return ``"yes"`` or ``"no"``, or ``"within noise"`` where the measurement cannot decide.
 
     Args:
         ratio: Speed-up over what a placement is compared with.
         noise: How far off ``ratio`` may be, as a share: see ``base.ratios``.
-        doubt: Why the measurement decides nothing, or an empty string.
+        warning: Why the measurement decides nothing, or an empty string.
     """
     if abs(ratio - 1.0) < LEAST_GAIN:
         return NO
-    if doubt:
+    if warning:
         return WITHIN_NOISE
     if is_below_one(ratio, noise):
         return NO
@@ -44,8 +44,8 @@ def judge(ratio: float, noise: float, doubt: str = "") -> str:
 
 
 def judge_row(row: Mapping[str, Any]) -> str:
-    """Judge the row of a report by its ``speedup``, ``noise`` and ``doubt``."""
-    return judge(row["speedup"], row["noise"], row["doubt"])
+    """Judge the row of a report by its ``speedup``, ``noise`` and ``warning``."""
+    return judge(row["speedup"], row["noise"], row["warning"])
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Finalist:
     @property
     def beats_best_single(self) -> str:
         """The answer of ``judge``."""
-        return judge(self.speedup_vs_best_single, self.noise, self.measurement.doubt)
+        return judge(self.speedup_vs_best_single, self.noise, self.measurement.warning)
 
 
 class Finals:
@@ -114,7 +114,7 @@ class Finals:
         placements = [self.problem.single(device) for device in rivals]
         for _ in range(2):
             found = self.backend.remeasure(placements)
-            if not any(measurement.doubt for measurement in found):
+            if not any(measurement.warning for measurement in found):
                 break
         return max(zip(found, rivals, strict=True), key=lambda pair: pair[0].speedup)[1]
 
@@ -135,7 +135,7 @@ class Finals:
             self.remeasure(unknown)
         finals = [self.known[candidate.tobytes()] for candidate in candidates]
         chosen = max(finals, key=lambda final: final.speedup_vs_best_single)
-        uncertain = chosen.beats_best_single != NO or chosen.measurement.doubt
+        uncertain = chosen.beats_best_single != NO or chosen.measurement.warning
         if not (self.noisy and uncertain) or chosen.rechecked:
             return chosen
         self.remeasure([chosen.assignment])

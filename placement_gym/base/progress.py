@@ -123,6 +123,11 @@ def show_waiting(text: str) -> None:
         task.fields["waiting"] = text
 
 
+def is_bar_shown() -> bool:
+    """Return whether this thread has a bar, be it a quiet one."""
+    return SHOWN.get() is not None
+
+
 def show_step(text: str) -> None:
     """Let the bar of this thread, if there is one, say what is done now."""
     task = SHOWN.get()

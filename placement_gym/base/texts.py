@@ -66,6 +66,13 @@ def last_line(error: BaseException) -> str:
     return lines[-1] if lines else type(error).__name__
 
 
+def format_bytes(size: float) -> str:
+    """``"17.3 MB"``, ``"4.2 kB"`` or ``"64 B"``."""
+    if size >= 1e5:
+        return f"{size / 1e6:.1f} MB"
+    return f"{size / 1e3:.1f} kB" if size >= 1e3 else f"{size:.0f} B"
+
+
 def format_ms(latency_ms: float) -> str:
     """A latency with four significant digits; whole where it exceeds 1,000."""
     return f"{latency_ms:.0f}" if latency_ms >= 999.95 else f"{latency_ms:#.4g}"

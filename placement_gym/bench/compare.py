@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from placement_gym.base.arguments import flat_keywords
 from placement_gym.base.files import make_output_folder
 from placement_gym.base.plain import to_plain
 from placement_gym.base.progress import is_on_terminal, progress_bar
@@ -61,13 +62,29 @@ class Run:
     agent: AgentSpec
 
 
-def compare(
+@dataclass(frozen=True, kw_only=True)
+class Effort:
+    """What each agent may use; ``compare`` says what each keyword means."""
+
+    budget: int = 10
+    seeds: Sequence[int] | int = (0,)
+
+    def __post_init__(self) -> None:
+        check(EffortFields, {"budget": self.budget, "seeds": self.seeds})
+
+    def list_seeds(self) -> Sequence[int]:
+        """Each seed once."""
+        return range(self.seeds) if isinstance(self.seeds, int) else list(dict.fromkeys(self.seeds))
+
+
+@flat_keywords(effort=Effort)
+def compare(  # noqa: D417  the keywords of the group are described
     model: Any = "resnet",
     agents: Sequence[Any] | None = None,
     env_id: str = DEFAULT_ENV,
     devices: Any = None,
-    budget: int = 10,
-    seeds: Sequence[int] | int = (0,),
+    *,
+    effort: Effort,
     out: str | Path = "results",
     env_kwargs: Mapping[str, Any] | None = None,
     quiet: bool = False,
@@ -109,8 +126,6 @@ def compare(
     Raises:
         UserError: An argument is wrong; nothing has run then.
     """
-    check(EffortFields, {"budget": budget, "seeds": seeds})
-    seeds = range(seeds) if isinstance(seeds, int) else list(dict.fromkeys(seeds))
     folder = make_output_folder(out)
     devices, reason = choose_devices(env_id, devices)
     # Rows must say what was run wherever they are read: paths and objects become portable.
@@ -125,7 +140,7 @@ def compare(
         chosen = choose_agents(bench_env, agents)
         # Rows that another model, machine or version made would be compared with new ones: they are
         # replaced, and the document says so.
-        runs = plan_runs(bench_env, env_id, kwargs, chosen, seeds, budget)
+        runs = plan_runs(bench_env, env_id, kwargs, chosen, effort)
         stale = find_stale_runs(bench_env, runs, folder)
         with lock_folder(folder):
             remove_rows(folder, stale)
@@ -205,8 +220,7 @@ def plan_runs(
     env_id: str,
     kwargs: Mapping[str, Any],
     agents: Sequence[AgentSpec],
-    seeds: Sequence[int],
-    budget: int,
+    effort: Effort,
 ) -> list[Run]:
     """Single devices with the first seed, then every agent with every seed."""
     problem = bench_env.base.problem
@@ -215,6 +229,7 @@ def plan_runs(
         for name, runs_all in zip(problem.device_names, problem.runs_all, strict=True)
         if runs_all
     ]
+    seeds = effort.list_seeds()
     pairs = [(spec, seeds[0]) for spec in alone]
     pairs += [(spec, seed) for seed in seeds for spec in agents]
     common: dict[str, Any] = {
@@ -222,7 +237,7 @@ def plan_runs(
         "env_kwargs": {key: kwargs[key] for key in kwargs if key not in ("model", "devices")},
         "model": kwargs["model"],
         "devices": kwargs["devices"],
-        "budget": budget,
+        "budget": effort.budget,
     }
     return [
         Run(Task(agent=spec.name, kwargs=dict(spec.kwargs), seed=seed, **common), spec)

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from placement_gym.base.texts import format_bytes
 from placement_gym.cli.options import set_command
 from placement_gym.cli.parser import Command, describe
 
@@ -127,11 +128,11 @@ def describe_spec(spec: DeviceSpec) -> str:
     if spec.weight_share is not None:
         words.append(f"holds {spec.weight_share:.0%} of the weights")
     if spec.memory_bytes is not None:
-        words.append(f"holds {spec.memory_bytes / 1e6:.1f} MB")
+        words.append(f"holds {format_bytes(spec.memory_bytes)}")
     if spec.allocation_bytes is not None:
-        words.append(f"allocates {spec.allocation_bytes / 1e6:.1f} MB at once")
+        words.append(f"allocates {format_bytes(spec.allocation_bytes)} at once")
     if spec.reported_bytes is not None:
-        words.append(f"reports {spec.reported_bytes / 1e6:.1f} MB")
+        words.append(f"reports {format_bytes(spec.reported_bytes)}")
     if spec.memory_pool:
         words.append(f"memory of the {spec.memory_pool}")
     words += [f"{key}={value}" for key, value in spec.properties.items()]

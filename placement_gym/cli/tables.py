@@ -11,7 +11,7 @@ from rich.console import Console, Group, RenderableType
 from placement_gym.backends.verdicts import DISTURBED_WIN, NO, UNDECIDED, WITHIN_NOISE, YES
 from placement_gym.base.fitted_table import Column, FittedTable, FittedText
 from placement_gym.base.ratios import format_noise, format_ratio
-from placement_gym.base.texts import join_words
+from placement_gym.base.texts import format_bytes, join_words
 from placement_gym.cli.options import print_json
 
 Document = Mapping[str, Any]
@@ -84,12 +84,12 @@ def evaluation_table(values: Document) -> Group:
         lines.append(describe_requests(values))
     if values.get("prefill_ms") is not None:
         lines.append(f"Scenario {values['scenario']}: {describe_scenario(values)}")
-    if values["doubt"] and best_ms is None:
-        lines.append(f"The measurement is doubtful: {values['doubt']}.")
-    elif values["doubt"] and not values["alone"]:
-        verdict = UNDECIDED.format("it beats the best single device", values["doubt"])
-    elif values["taken"]:
-        lines.append(DISTURBED_WIN.format("The placement", values["taken"]))
+    if values["warning"] and best_ms is None:
+        lines.append(f"The measurement is doubtful: {values['warning']}.")
+    elif values["warning"] and not values["alone"]:
+        verdict = UNDECIDED.format("it beats the best single device", values["warning"])
+    elif values["interference"]:
+        lines.append(DISTURBED_WIN.format("The placement", values["interference"]))
     notes = (FittedText(note, "yellow") for note in values["notes"])
     saved = FittedText(values["saved"], "bold")
     return Group(saved, *notes, table, *map(FittedText, [*lines, verdict]))
@@ -141,14 +141,14 @@ def plan_table(document: Document) -> Group:
 
 
 def remark_on_candidate(row: Document) -> Iterator[FittedText]:
-    """Lines on a candidate: its failure or doubt, phases, rivals that equal it, requests."""
+    """Lines on a candidate: its failure or warning, phases, rivals that equal it, requests."""
     label = row["label"]
     if row["error"]:
         yield FittedText(f"{label}: {row['error']}", "red")
-    if row["doubt"]:
-        yield FittedText(f"{label} is doubtful: {row['doubt']}", "yellow")
-    elif row.get("taken"):
-        yield FittedText(DISTURBED_WIN.format(label, row["taken"]), "yellow")
+    if row["warning"]:
+        yield FittedText(f"{label} is doubtful: {row['warning']}", "yellow")
+    elif row.get("interference"):
+        yield FittedText(DISTURBED_WIN.format(label, row["interference"]), "yellow")
     if row.get("prefill_ms") is not None:
         yield FittedText(f"{label}: {describe_scenario(row)}")
     if row.get("also"):
@@ -165,7 +165,7 @@ def describe_held(document: Document) -> list[FittedText]:
     )
     return [
         FittedText(
-            f"{document['plan']}: {device} holds {held / 1e6:.3g} MB, and {placed / 1e6:.3g} MB "
+            f"{document['plan']}: {device} holds {format_bytes(held)}, and {format_bytes(placed)} "
             "of weights were placed there"
         )
         for device, placed, held in values
@@ -216,7 +216,7 @@ def memory_tables(document: Document) -> list[FittedTable]:
     if not any(known):
         return []
     states = any(held["state"] for one in memory["placements"].values() for held in one)
-    unit = "MB of weights + cache" if states else "MB of weights"
+    unit = "weights + cache" if states else "weights"
     shown = [label for label in BEFORE if label in memory["placements"]]
     labels = list(dict.fromkeys([*shown, document["plan"]]))
     columns = [
@@ -238,11 +238,11 @@ def memory_tables(document: Document) -> list[FittedTable]:
 def show_limit(device: Document) -> str:
     """Describe what fits on a device or its pool, and what an integrated device reports."""
     limit, reported = device["limit_bytes"], device["reported_bytes"]
-    words = [] if limit is None else [f"{limit / 1e6:.1f}"]
+    words = [] if limit is None else [format_bytes(limit)]
     if limit is not None and device["pool"]:
         words[0] += f" in {device['pool']}"
     if reported is not None:
-        words.append(f"{reported / 1e6:.1f} reported")
+        words.append(f"{format_bytes(reported)} reported")
     return ", ".join(words) or "none"
 
 
@@ -257,11 +257,11 @@ def describe_scenario(row: Document) -> str:
 def show_held(
     held: Sequence[Document], devices: Sequence[Document], position: int, states: bool
 ) -> str:
-    """Megabytes of weights and, where any device has it, of state; marked beyond the limit."""
+    """Bytes of weights and, where any device has it, of state; marked beyond the limit."""
     mine, device = held[position], devices[position]
-    text = f"{mine['weights'] / 1e6:.1f}"
+    text = format_bytes(mine["weights"])
     if states:
-        text += f" + {mine['state'] / 1e6:.1f}"
+        text += f" + {format_bytes(mine['state'])}"
     sharing = [
         one["weights"] + one["state"]
         for one, other in zip(held, devices, strict=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 from math import isfinite
 from pathlib import Path
@@ -14,7 +13,8 @@ from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.profile import holds_model
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.errors import UserError
-from placement_gym.base.files import check_output_folder, make_output_folder, safe_name, write_text
+from placement_gym.base.files import check_output_folder, make_output_folder, safe_name
+from placement_gym.base.json_file import write_json
 from placement_gym.base.progress import progress_bar
 from placement_gym.base.texts import make_printable
 from placement_gym.deployment.faults import FaultFinder, Findings
@@ -174,5 +174,5 @@ def write_constraints(rows: list[Document], file: Path) -> str | None:
         return None
     constraints = Constraints(keep_off=keep_off)
     make_output_folder(file.parent)
-    write_text(file, json.dumps(constraints.to_json(), indent=1) + "\n")
+    write_json(file, constraints.to_json())
     return str(file)

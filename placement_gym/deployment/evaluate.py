@@ -49,12 +49,12 @@ def evaluate_placement(
         model, saved (what the file holds, in one line), alone (whether that is a single device),
         notes, latency_ms, latency_p90_ms, reference_ms, best_single_ms, speedup,
         speedup_vs_best_single, noise, n_submodels, n_submodels_expected, memory_bytes and
-        held_bytes (of each device, see ``Measurement``), beats_best_single, doubt (why the
-        measurement decides nothing, or an empty string), and taken (share of its time that other
-        programs took, 0 if enough was calm). For a model with state also scenario, prefill_ms and
-        token_ms, for throughput objective, requests_per_s, requests (in
-        flight) and streams. best_single_ms, speedup_vs_best_single and beats_best_single are None
-        where no device may run the model alone.
+        held_bytes (of each device, see ``Measurement``), beats_best_single, warning (why the
+        measurement decides nothing, or an empty string), and interference (share of its time that
+        other programs took, 0 if enough was calm). For a model with state also scenario, prefill_ms
+        and token_ms, for throughput objective, requests_per_s, requests (in flight) and streams.
+        best_single_ms, speedup_vs_best_single and beats_best_single are None where no device may
+        run the model alone.
 
     Raises:
         PlacementMismatchError: It was made for another model.
@@ -122,8 +122,8 @@ def list_values(finalist: Finalist) -> dict[str, Any]:
             "memory_bytes": measurement.memory_bytes,
             "held_bytes": measurement.held_bytes,
             "beats_best_single": finalist.beats_best_single if alone else None,
-            "doubt": measurement.doubt,
-            "taken": measurement.taken,
+            "warning": measurement.warning,
+            "interference": measurement.interference,
         }
     )
     return values

@@ -16,6 +16,7 @@ from placement_gym.backends.measured.hetero import (
     set_affinities,
 )
 from placement_gym.base.files import make_output_folder, safe_name, write_text
+from placement_gym.base.json_file import write_json
 from placement_gym.deployment import export_scripts as scripts
 from placement_gym.deployment.compile import cut
 from placement_gym.deployment.export_models import export_union
@@ -94,7 +95,7 @@ def export_placement(
     # Other tools have no aliases of devices: they get plain names.
     names = name_devices(chosen, graph, partition)
     plain = {node: names[device] for node, device in affinities.items()}
-    write_text(folder / AFFINITIES, json.dumps(plain, indent=1) + "\n")
+    write_json(folder / AFFINITIES, plain)
     in_flight = scripts.REQUESTS if is_stateful(loaded) else scripts.QUEUE
     script = write_script(
         chosen,

@@ -6,11 +6,11 @@ device can be handed over, with the properties of the device, which a sweep may 
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from placement_gym.base.errors import UserError
 from placement_gym.base.files import make_output_folder, write_text
+from placement_gym.base.json_file import write_json
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem.placement import Placement
 
@@ -57,7 +57,7 @@ def export_for_genai(placement: Placement | str | Path, out: str | Path) -> list
         "device": device.plugin or device.name,
         "properties": device.compile_properties(),
     }
-    write_text(path, json.dumps(values, indent=1) + "\n")
+    write_json(path, values)
     write_text(folder / SCRIPT, SOURCE)
     return [folder / SCRIPT, path]
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from placement_gym.base.errors import UserError
 from placement_gym.base.files import is_file, make_output_folder, safe_name, write_text
+from placement_gym.base.json_file import write_json
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.loading import load, match_built_in
 from placement_gym.models.shapes import Shapes
@@ -64,7 +65,7 @@ def export_for_onnxruntime(
     folder = make_output_folder(out)
     (folder / WEIGHTS).unlink(missing_ok=True)  # or new weights would follow the old
     onnx.save(annotated, folder / MODEL, save_as_external_data=True, location=WEIGHTS)
-    write_text(folder / PLANNED, json.dumps(assignment, indent=1) + "\n")
+    write_json(folder / PLANNED, assignment)
     about = f"Run {safe_name(chosen.model)} by ONNX Runtime on {', '.join(targets)} as planned."
     source = SCRIPT_SOURCE.format(
         about=json.dumps(about, ensure_ascii=False), targets=pformat(targets, sort_dicts=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import partial
@@ -27,8 +26,8 @@ from placement_gym.base.files import (
     keep_if_possible,
     make_output_folder,
     safe_name,
-    write_text,
 )
+from placement_gym.base.json_file import write_json
 from placement_gym.base.plain import to_plain
 from placement_gym.base.progress import progress_bar
 from placement_gym.deployment.granularity import build_backend_to_split
@@ -224,6 +223,6 @@ def write_fidelity(document: Document, folder: Path) -> None:
     from placement_gym.view.figures.style import draw_if_possible
 
     name = f"fidelity-{safe_name(document['model'])}"
-    write_text(folder / f"{name}.json", json.dumps(document, indent=1) + "\n")
+    write_json(folder / f"{name}.json", document)
     if note := draw_if_possible(partial(draw_fidelity, document), folder / f"{name}.png"):
         warn_user(note)

@@ -9,7 +9,7 @@ import numpy as np
 
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
-from placement_gym.base.texts import join_words
+from placement_gym.base.texts import format_bytes, join_words
 from placement_gym.problem.problem import Problem
 
 
@@ -64,24 +64,23 @@ def check_room(problem: Problem) -> None:
     if needed > room:
         raise UserError(
             f"the model needs {describe_need(problem)}, and {join_words(problem.device_names)} "
-            f"hold {megabytes(room)} together: {megabytes(needed - room)} too little. Add a "
+            f"hold {format_bytes(room)} together: {format_bytes(needed - room)} too little. Add a "
             "device, raise memory_bytes, compress the weights (int8) or shorten the scenario"
         )
     unplaced = np.flatnonzero(~problem.possible.any(axis=1))
     if len(unplaced):
         unit = unplaced[0]
         raise UserError(
-            f"unit {problem.units.names[unit]!r} needs {megabytes(problem.unit_bytes[unit])}, "
+            f"unit {problem.units.names[unit]!r} needs {format_bytes(problem.unit_bytes[unit])}, "
             f"more than any device that runs it holds: try granularity='op'"
         )
 
 
 def describe_need(problem: Problem) -> str:
-    """``"17.3 MB (weights 16.2, cache 1.1)"``."""
-    weights, state = count_held(problem, problem.single(0))
-    total = float(weights.sum() + state.sum())
-    cache = f" (weights {weights.sum() / 1e6:.1f}, cache {state.sum() / 1e6:.1f})"
-    return megabytes(total) + cache * bool(state.any())
+    """``"17.3 MB (weights 16.2 MB, cache 1.1 MB)"``."""
+    weights, state = (int(one.sum()) for one in count_held(problem, problem.single(0)))
+    parts = f" (weights {format_bytes(weights)}, cache {format_bytes(state)})"
+    return format_bytes(weights + state) + parts * bool(state)
 
 
 def describe_fit(problem: Problem) -> list[str]:
@@ -94,15 +93,15 @@ def describe_fit(problem: Problem) -> list[str]:
     groups = enumerate(problem.memory.limits_bytes.tolist())
     limits = [
         f"{join_words([names[device] for device in problem.memory.members(group)])} cannot hold "
-        f"the model: it needs {describe_need(problem)}, the limit is {megabytes(limit)}: "
-        f"{megabytes(need - limit)} too much"
+        f"the model: it needs {describe_need(problem)}, the limit is {format_bytes(limit)}: "
+        f"{format_bytes(need - limit)} too much"
         for group, limit in groups
         if need > limit
     ]
     reported = zip(names, problem.reported_bytes.tolist(), strict=True)
     return limits + [
-        f"the model needs {describe_need(problem)}, and {name} reports {megabytes(one)}: "
-        f"{megabytes(need - one)} more. As {name} uses the host's memory this is no limit, and "
+        f"the model needs {describe_need(problem)}, and {name} reports {format_bytes(one)}: "
+        f"{format_bytes(need - one)} more. As {name} uses the host's memory this is no limit, and "
         f"{name} alone is measured too"
         for name, one in reported
         if need > one
@@ -113,8 +112,8 @@ def describe_use(problem: Problem, label: str, assignment: IntArray) -> list[str
     """Describe by how much a placement exceeds what integrated devices report."""
     held = count_held(problem, assignment).total.tolist()
     return [
-        f"{label} puts {megabytes(used)} on {name}, which exceeds what it reports by "
-        f"{megabytes(used - one)}"
+        f"{label} puts {format_bytes(used)} on {name}, which exceeds what it reports by "
+        f"{format_bytes(used - one)}"
         for name, used, one in zip(
             problem.device_names, held, problem.reported_bytes.tolist(), strict=True
         )
@@ -159,7 +158,3 @@ def report_memory(problem: Problem, placements: Mapping[str, IntArray]) -> dict[
             for label, one in held.items()
         },
     }
-
-
-def megabytes(count: float) -> str:
-    return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count / 1e3:.1f} kB"

@@ -156,7 +156,7 @@ def measure_phases(
 def judge_phases(phased: Measurement, chosen: Measurement) -> str:
     """Compare two placements with the one that would be handed over; see ``Phased.answer``."""
     noise = join_noise(phased.noise, chosen.noise)
-    return judge(phased.speedup / chosen.speedup, noise, phased.doubt or chosen.doubt)
+    return judge(phased.speedup / chosen.speedup, noise, phased.warning or chosen.warning)
 
 
 def choose_pair(
@@ -206,8 +206,8 @@ def describe_phases(found: Phased | None, label: str) -> str:
     row = found.row
     if row["error"]:
         return f"{pair[0].upper()}{pair[1:]}: {row['error']}."
-    if row["doubt"]:
-        return UNDECIDED.format(f"{pair} beat {label}", row["doubt"])
+    if row["warning"]:
+        return UNDECIDED.format(f"{pair} beat {label}", row["warning"])
     said = {YES: "beat", WITHIN_NOISE: "equal, within noise,"}.get(found.answer, "do not beat")
     return f"{pair[0].upper()}{pair[1:]} {said} {label}, the best for both phases."
 

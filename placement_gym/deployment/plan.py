@@ -101,7 +101,7 @@ def plan(  # noqa: D417  the keywords of both groups are described
         ``bound_ms`` of the profile's model, ``wall_s``, ``file`` and ``rows``: for each candidate
         ``label``, ``alone`` (a single device), ``also`` (other candidates that are the same
         placement), ``predicted_ms``, ``error`` (why it was not measured, or an empty string),
-        ``doubt`` (why its measurement decides nothing, or an empty string), and, None where there
+        ``warning`` (why its measurement decides nothing, or an empty string), and, None where there
         is an error, ``measured_ms``, ``speedup`` over the fastest feasible single device,
         ``noise``, ``n_submodels``, ``memory_bytes`` that were placed on each device and
         ``held_bytes`` that it reports to hold (None if it does not), for a model with state

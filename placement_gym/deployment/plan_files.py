@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,7 +10,8 @@ from typing import Any
 
 from placement_gym.backends.pipeline.stage import with_streams
 from placement_gym.base.errors import warn_user
-from placement_gym.base.files import make_output_folder, write_text
+from placement_gym.base.files import make_output_folder
+from placement_gym.base.json_file import write_json
 from placement_gym.base.plain import to_plain
 from placement_gym.deployment.candidates import Candidate
 from placement_gym.deployment.export import export_phases, export_placement
@@ -89,8 +89,8 @@ def write_files(document: Document, problem: Problem, costs: CostTable, found: S
     file = Path(document["file"])
     make_output_folder(file.parent)
     make_placement(problem, found.chosen, found.result.streams).save(file, follow=False)
-    write_text(costs_beside(file), json.dumps(costs.to_json()) + "\n")
-    write_text(file.with_name(f"{file.stem}-report.json"), json.dumps(document, indent=1) + "\n")
+    costs.save(costs_beside(file), follow=False)
+    write_json(file.with_name(f"{file.stem}-report.json"), document)
     phase_files = document.get("phases", {}).get("files", [])
     for placement, phase_file in zip(list_phases(problem, found), phase_files, strict=True):
         placement.save(phase_file, follow=False)

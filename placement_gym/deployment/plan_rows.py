@@ -49,8 +49,8 @@ def measured_values(
     if found is None:
         return {
             **dict.fromkeys(("measured_ms", "speedup", "noise", "n_submodels")),
-            "doubt": "",
-            "taken": 0.0,
+            "warning": "",
+            "interference": 0.0,
         }
     return {
         "measured_ms": found.latency_ms,
@@ -59,8 +59,8 @@ def measured_values(
         "n_submodels": found.n_submodels,
         "memory_bytes": list(found.memory_bytes),
         "held_bytes": list(found.held_bytes),
-        "doubt": found.doubt or (best.doubt if best else ""),
-        "taken": max(found.taken, best.taken if best else 0.0),
+        "warning": found.warning or (best.warning if best else ""),
+        "interference": max(found.interference, best.interference if best else 0.0),
         **found.parts_ms,
         **describe_throughput(found, models),
     }
@@ -117,7 +117,7 @@ def state_plan_verdict(rows: Sequence[Mapping[str, Any]], label: str) -> str:
         return f"No single device holds the model; {label} is the fastest split."
     if chosen["alone"]:
         splits = [row for row in rows if not row["alone"] and row["speedup"] is not None]
-        doubtful = [row["doubt"] for row in splits if row["doubt"]]
+        doubtful = [row["warning"] for row in splits if row["warning"]]
         if doubtful:
             return UNDECIDED.format(f"a split beats {label}", doubtful[0])
         if not splits:

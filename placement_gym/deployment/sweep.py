@@ -149,8 +149,8 @@ def state_verdict(rows: Sequence[Mapping[str, Any]], plan: Candidate) -> str:
     ratio = f"{format_ratio(best['speedup'], best['noise'], 2)} x"
     if judge_row(best) == YES:
         return f"{best['label']}: {ratio} {plan.label}."
-    if best["doubt"]:
-        return UNDECIDED.format(f"a property beats {plan.label}", best["doubt"])
+    if best["warning"]:
+        return UNDECIDED.format(f"a property beats {plan.label}", best["warning"])
     return (
         f"No property beats {plan.label} beyond the noise; the best, {best['label']}, is {ratio}."
     )

@@ -137,8 +137,9 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     | `speedup`, `speedup_vs_best_single` | over the reference and over the best single device |
     | `noise` | half-width of the speed-up's 95 % interval, as a fraction |
     | `noise_floor` | typical noise of this session |
-    | `doubt` | why no verdict should rest on this sample; `""` if nothing speaks against it |
-    | `taken` | share of the sample's time that other programs took; 0 if enough of it was calm |
+    | `warning` | why the sample is too unreliable for a verdict; `""` if it is reliable |
+    | `interference` | share of the sample's time that other programs took; 0 if enough was calm |
+    | `doubt`, `taken` | earlier names of the two, until version 0.4 |
     | `n_submodels`, `n_submodels_expected` | submodels that were made, and that are needed |
     | `n_transfers`, `transfer_bytes` | tensors that change device, for each destination; bytes |
     | `memory_bytes` | bytes on each device that count against its limit |
@@ -154,7 +155,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     Latencies of single devices are relative to the reference latency of the same moment, so that
     slow drift of the machine cancels. `best_single_ms` is at most `reference_ms` where the
     reference device may run alone, and ten reference latencies if no device holds the model.
-    `doubt` covers single devices too: the reference moved or differs from itself, a long tail, a
+    `warning` covers single devices too: the reference moved or differs from itself, a long tail, a
     busy machine.
 
     A measured model with state adds `prefill_ms` and `token_ms`, NaN if the placement failed.

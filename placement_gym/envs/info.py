@@ -17,6 +17,7 @@ def make_info(
 ) -> dict[str, Any]:
     """The keys that ``DevicePlacementEnv`` documents, for a row of decisions; arrays are fresh."""
     best, unlimited = singles.best_speedups
+    warning = join_warnings(last.warning, singles.warning)
     # Every key on every step, so that loggers and vectors see one structure.
     info = {
         **compare_latency(last.latency_ms, last.reference_ms, best),
@@ -24,8 +25,11 @@ def make_info(
         "latency_p90_ms": last.latency_p90_ms,
         "noise": last.noise,
         "noise_floor": last.noise_floor,
-        "doubt": join_doubts(last.doubt, singles.doubt),
-        "taken": last.taken,
+        "warning": warning,
+        "interference": last.interference,
+        # Names of version 0.2, kept for one release.
+        "doubt": warning,
+        "taken": last.interference,
         "n_submodels": last.n_submodels,
         "n_submodels_expected": last.n_submodels_expected,
         "n_transfers": last.n_transfers,
@@ -43,7 +47,7 @@ def make_info(
         "testbed": problem.testbed,
     }
     info |= last.parts_ms
-    # What only throughput has.
+    # Only throughput has these.
     for key in ("requests", "streams"):
         if (value := getattr(last, key)) is not None:
             info[key] = value
@@ -70,9 +74,9 @@ def compare_latency(latency_ms: Any, reference_ms: Any, best_single: float) -> d
     }
 
 
-def join_doubts(own: str, of_singles: str) -> str:
-    """Why a measurement is doubtful, and the single devices if for another reason."""
-    if not of_singles or of_singles == own:
-        return own
-    reason = f"single devices: {of_singles}"
-    return f"{own}; {reason}" if own else reason
+def join_warnings(warning: str, singles_warning: str) -> str:
+    """Join the warnings of a measurement and of the single devices, if they differ."""
+    if not singles_warning or singles_warning == warning:
+        return warning
+    reason = f"single devices: {singles_warning}"
+    return f"{warning}; {reason}" if warning else reason

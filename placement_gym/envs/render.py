@@ -9,7 +9,7 @@ import numpy as np
 
 from placement_gym.backends.protocol import Measurement
 from placement_gym.base.arrays import IntArray, UInt8
-from placement_gym.base.texts import make_printable
+from placement_gym.base.texts import format_bytes, make_printable
 from placement_gym.problem.problem import Problem
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ LETTERS = ascii_uppercase + ascii_lowercase + digits
 def render_text(problem: Problem, assignment: IntArray, measurement: Measurement) -> str:
     """A summary, one line per device, and one letter per unit in topological order."""
     units = np.bincount(assignment, minlength=len(problem.devices))
-    memory = problem.memory_bytes(assignment) / 1e6
+    memory = [format_bytes(held) for held in problem.memory_bytes(assignment).tolist()]
     width = max(len(name) for name in problem.device_names)
     lines = [make_title(problem, measurement)]
     for index, name in enumerate(problem.device_names):
         letter = LETTERS[index % len(LETTERS)]
-        lines.append(f"{letter} {name:<{width}} {units[index]:4d} units {memory[index]:8.1f} MB")
+        lines.append(f"{letter} {name:<{width}} {units[index]:4d} units {memory[index]:>11}")
     letters = "".join(LETTERS[device % len(LETTERS)] for device in assignment)
     lines += [letters[start : start + LINE] for start in range(0, len(letters), LINE)]
     return "\n".join(lines)

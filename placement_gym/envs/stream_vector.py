@@ -6,21 +6,20 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space, concatenate, create_empty_array
+from gymnasium.vector import VectorEnv
+from gymnasium.vector.utils import concatenate, create_empty_array
 from numpy.typing import NDArray
 
 from placement_gym.base.arguments import check_integer
 from placement_gym.base.arrays import BoolArray, FloatArray
 from placement_gym.base.errors import UserError
+from placement_gym.envs.same_step import Info, SameStepVectorEnv
 from placement_gym.envs.stream import StreamEnv
 from placement_gym.envs.weights_action import read_weights
 from placement_gym.solvers.list_policy.scheduler import SchedulerPool
 
-Info = dict[str, Any]
 
-
-class StreamVectorEnv(VectorEnv[Any, Any, NDArray[Any]]):
+class StreamVectorEnv(SameStepVectorEnv[Any, Any], VectorEnv[Any, Any, NDArray[Any]]):
     """``gym.make_vec("DevicePlacementStream-v0", num_envs=k)``: k streams at once.
 
     Every episode ends in its first step, and the next one begins in the same
@@ -35,17 +34,11 @@ class StreamVectorEnv(VectorEnv[Any, Any, NDArray[Any]]):
         UserError: ``num_envs`` is not a positive integer, or another argument is wrong.
     """
 
-    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012  as VectorEnv declares it
-    autoreset_mode = AutoresetMode.SAME_STEP
-
     def __init__(self, num_envs: int = 1, **kwargs: Any) -> None:
         check_integer("num_envs", num_envs, 1)
         self.envs = [StreamEnv(**kwargs) for _ in range(num_envs)]
-        self.num_envs, self.pool = num_envs, SchedulerPool()
-        self.single_observation_space = self.envs[0].observation_space
-        self.single_action_space = self.envs[0].action_space
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.set_spaces(num_envs, self.envs[0].observation_space, self.envs[0].action_space)
+        self.pool = SchedulerPool()
 
     def reset(
         self,
@@ -62,14 +55,11 @@ class StreamVectorEnv(VectorEnv[Any, Any, NDArray[Any]]):
         Raises:
             UserError: There is not one seed per environment.
         """
-        seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed
-        seeds = [None] * self.num_envs if seeds is None else seeds
-        if len(seeds) != self.num_envs:
-            raise UserError(f"seed must be a list of {self.num_envs} seeds, not {len(seeds)}")
+        seeds = self.list_seeds(seed)
         begun = [
             env.reset(seed=one, options=options) for env, one in zip(self.envs, seeds, strict=True)
         ]
-        return self.batch([one for one, _ in begun]), gather([info for _, info in begun])
+        return self.batch([one for one, _ in begun]), self.gather([info for _, info in begun])
 
     def step(self, actions: NDArray[Any]) -> tuple[Any, FloatArray, BoolArray, BoolArray, Info]:
         """Place the problem of every environment, and begin the next episodes.
@@ -86,11 +76,8 @@ class StreamVectorEnv(VectorEnv[Any, Any, NDArray[Any]]):
         begun = [env.reset() for env in self.envs]
         rewards = np.array([one[1] for one in ended])
         always = np.ones(self.num_envs, dtype=np.bool_)
-        final = np.empty(self.num_envs, dtype=object)
-        final[:] = [one[0] for one in ended]
-        info = gather([info for _, info in begun])
-        info |= {"final_obs": final, "_final_obs": always}
-        info |= {"final_info": gather([one[4] for one in ended]), "_final_info": always.copy()}
+        ends = self.report_ends([one[0] for one in ended], self.gather([one[4] for one in ended]))
+        info = self.gather([info for _, info in begun]) | ends
         return self.batch([one for one, _ in begun]), rewards, always.copy(), ~always, info
 
     def place(self, actions: NDArray[Any]) -> list[Any]:
@@ -109,8 +96,6 @@ class StreamVectorEnv(VectorEnv[Any, Any, NDArray[Any]]):
         empty: Any = create_empty_array(self.single_observation_space, self.num_envs)
         return concatenate(self.single_observation_space, observations, empty)
 
-
-def gather(infos: list[Info]) -> Info:
-    """Each key of all infos as an array, with its mask."""
-    values: Info = {key: np.array([info[key] for info in infos]) for key in infos[0]}
-    return values | {f"_{key}": np.ones(len(infos), dtype=np.bool_) for key in values}
+    def gather(self, infos: list[Info]) -> Info:
+        """Each key of all infos as an array, with its mask."""
+        return self.mask({key: np.array([info[key] for info in infos]) for key in infos[0]})

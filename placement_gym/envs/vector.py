@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
+from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from placement_gym.backends.protocol import compute_cost_ms
@@ -21,9 +20,8 @@ from placement_gym.envs.episode import read_starts
 from placement_gym.envs.info import compare_latency
 from placement_gym.envs.measured_env import MeasuredEnv
 from placement_gym.envs.observation import Observation
+from placement_gym.envs.same_step import Info, SameStepVectorEnv
 from placement_gym.envs.simulated_env import SimulatedEnv
-
-Info = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,9 @@ class Outcomes:
         return costs
 
 
-class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
+class PlacementVectorEnv(
+    SameStepVectorEnv[Observation, IntArray], VectorEnv[Observation, IntArray, NDArray[Any]]
+):
     """Copies of one environment whose placements its backend evaluates together.
 
     The copies begin and end their episodes together, and are reset in the step that ends one
@@ -74,10 +74,6 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         ValueError: ``num_envs`` or ``horizon`` is not a positive integer, or the reward is unknown.
     """
 
-    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012  as VectorEnv declares it
-    autoreset_mode = AutoresetMode.SAME_STEP
-    """As ``SyncVectorEnv`` has it, where torchrl looks for it."""
-
     def __init__(
         self,
         env: DevicePlacementEnv,
@@ -88,16 +84,12 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
     ) -> None:
         check_integer("num_envs", num_envs, 1)
         self.env = env
-        self.num_envs = num_envs
         self.horizon = env.horizon if horizon is None else horizon
         check_integer("horizon", self.horizon, 1)
         self.reward = env.reward if reward is None else rewards.get_reward(reward, env.penalty)
         graph = env.observer.graph if observe_graph is None else observe_graph
         self.observer = replace(env.observer, horizon=self.horizon, graph=graph)
-        self.single_observation_space = self.observer.space()
-        self.single_action_space = env.action_space
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.set_spaces(num_envs, self.observer.space(), env.action_space)
         self.first_rows = np.tile(env.reference_row(), (num_envs, 1))
         self.start_episodes()
 
@@ -133,10 +125,7 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         if options and "reset_mask" in options:
             raise UserError("all environments are reset together: leave out 'reset_mask'")
         if seed is not None:
-            seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed
-            if len(seeds) != self.num_envs:
-                raise UserError(f"seed must be a list of {self.num_envs} seeds, not {len(seeds)}")
-            self.seed(seeds)
+            self.seed(self.list_seeds(seed))
         starts = read_starts(options, self.env.problem, self.num_envs)
         self.start_episodes()
         if starts is not None:
@@ -165,11 +154,8 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         observation, info = self.observe(), self.get_info()
         if done:
             self.start_episodes()
-            final = self.unbatch(observation), info
-            observation, info = self.observe(), self.get_info()
-            always = np.ones(self.num_envs, dtype=np.bool_)
-            info |= {"final_obs": final[0], "_final_obs": always}
-            info |= {"final_info": final[1], "_final_info": always.copy()}
+            ends = self.report_ends(self.unbatch(observation), info)
+            observation, info = self.observe(), self.get_info() | ends
         terminated = np.full(self.num_envs, done)
         return observation, reward, terminated, np.zeros_like(terminated), info
 
@@ -197,25 +183,22 @@ class PlacementVectorEnv(VectorEnv[Observation, IntArray, NDArray[Any]]):
         """Batched observations; fresh arrays, as large as ``num_envs`` copies of the graph."""
         return self.observer.observe_batch(self.rows, self.steps)
 
-    def unbatch(self, observation: Observation) -> NDArray[np.object_]:
+    def unbatch(self, observation: Observation) -> list[Observation]:
         """(num_envs,) the observation of each environment."""
-        rows = np.empty(self.num_envs, dtype=object)
-        rows[:] = [
-            dict(zip(observation, values, strict=True))
-            for values in zip(*observation.values(), strict=True)
-        ]
-        return rows
+        rows = zip(*observation.values(), strict=True)
+        return [dict(zip(observation, values, strict=True)) for values in rows]
 
     def get_info(self) -> Info:
         """The infos of the current placements, each key with its mask."""
         last = self.outcomes
         reference_ms = np.full(self.num_envs, last.reference_ms)
-        values = {
-            **compare_latency(last.latency_ms.copy(), reference_ms, self.env.best_speedups[0]),
-            "feasible": last.feasible.copy(),
-            "repaired": last.repaired.copy(),
-        }
-        return values | {f"_{key}": np.ones(self.num_envs, dtype=np.bool_) for key in values}
+        return self.mask(
+            {
+                **compare_latency(last.latency_ms.copy(), reference_ms, self.env.best_speedups[0]),
+                "feasible": last.feasible.copy(),
+                "repaired": last.repaired.copy(),
+            }
+        )
 
     def close_extras(self, **kwargs: Any) -> None:
         """Close the shared environment."""

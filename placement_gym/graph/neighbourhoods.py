@@ -6,10 +6,8 @@ import numpy as np
 from numba import njit
 
 from placement_gym.base.arrays import IntArray
-from placement_gym.base.kernels import lazy
 
 
-@lazy
 @njit(cache=True, nogil=True)
 def count_within_distance(
     first: IntArray, neighbours: IntArray, radius: int, limit: int

@@ -11,15 +11,15 @@ from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units
 from placement_gym.hardware.devices import DeviceSpec
 
-BYTES = {"f64": 8, "i64": 8, "u64": 8, "f16": 2, "bf16": 2, "i16": 2, "i8": 1, "u8": 1}
-"""Bytes of an element; those of types that are not here are four."""
+BYTES_OF_TYPE = {"f64": 8, "i64": 8, "u64": 8, "f16": 2, "bf16": 2, "i16": 2, "i8": 1, "u8": 1}
+"""Bytes of an element by OpenVINO's name of its type; other types have four."""
 
 
 def fits_allocations(units: Units, device: DeviceSpec) -> BoolArray:
     """(n_units,) bool: the device allocates each tensor that the unit reads, makes or holds.
 
-    A device that computes in f16 may store f32 in half of the bytes, so that only what never fits
-    is excluded; a tensor that proves too large is refused by the device.
+    A device that computes in f16 may store f32 in half of the bytes: only tensors that never fit
+    are excluded here, and the device itself refuses others.
     """
     fits = np.ones(len(units), dtype=np.bool_)
     if device.allocation_bytes is None:
@@ -33,11 +33,15 @@ def fits_allocations(units: Units, device: DeviceSpec) -> BoolArray:
 def find_largest_bytes(graph: OpGraph) -> FloatArray:
     """(n_operators,) bytes of the largest tensor that each reads, makes, or holds as weights."""
     types = zip(graph.shapes, graph.element_types, strict=True)
-    largest = np.array([prod(shape) * BYTES.get(kind, 4) for shape, kind in types], np.float64)
+    largest = np.array(
+        [prod(shape) * BYTES_OF_TYPE.get(element_type, 4) for shape, element_type in types],
+        np.float64,
+    )
+    # A state is stored in tensors of its own, which no single allocation with the weights holds.
     state = 0 if graph.state_bytes is None else graph.state_bytes
     np.maximum(largest, graph.weight_bytes - state, out=largest)
     tensors = graph.tensors
     tensor, reader = tensors.readings()
-    held = tensors.size_bytes if tensors.held_bytes is None else tensors.held_bytes
-    np.maximum.at(largest, reader, held[tensor])
+    size_bytes = tensors.size_bytes if tensors.held_bytes is None else tensors.held_bytes
+    np.maximum.at(largest, reader, size_bytes[tensor])
     return largest

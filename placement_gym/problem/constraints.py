@@ -21,6 +21,8 @@ from placement_gym.graph.operators import OpGraph
 from placement_gym.problem.problem import Problem
 
 MAX_FILE_BYTES = 2**22
+"""Of a file of constraints: ours, far above a rule for each operator of a large model."""
+
 TYPE, LAYER = "type:", "layer:"
 INPUTS, OUTPUTS = "inputs", "outputs"
 Rules = Mapping[str, Sequence[str]]
@@ -28,11 +30,11 @@ Rules = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True)
 class Constraints:
-    """What a placement has to respect besides memory and support.
+    """Rules for placements beyond memory and support.
 
     A rule is the name of an operator or a pattern of names (``"layer0/*"``), ``"type:Softmax"``,
     or ``"layer:encoder/3"``, all operators whose names begin with these parts. Nodes that are
-    folded into an operator count by their names, too. A unit is bound by the rules of each of its
+    folded into an operator also match by their names. A unit is bound by the rules of each of its
     operators.
 
     Attributes:
@@ -40,7 +42,7 @@ class Constraints:
         keep_off: Device -> rules of operators that do not run there.
         inputs: The device of all operators that read an input of the model; empty for any.
         outputs: The device of all operators that make an output of the model; empty for any.
-        max_submodels: Most submodels of a placement; None for any number.
+        max_submodels: Largest number of submodels of a placement; None for any number.
     """
 
     keep_on: Rules = field(default_factory=dict)
@@ -79,10 +81,10 @@ class Constraints:
         return {name: value for name, value in vars(self).items() if value}
 
     def apply(self, problem: Problem) -> Problem:
-        """The problem in which devices only run what the rules allow.
+        """Restrict the devices of a problem's units to those that the rules allow.
 
         Raises:
-            UserError: A device is unknown, nothing matches a rule, or a unit is left no device.
+            UserError: A device is unknown, nothing matches a rule, or no device remains for a unit.
         """
         if not self.to_json():
             return problem
@@ -90,9 +92,12 @@ class Constraints:
         for _, device, keep, units in self.bind(problem):
             columns = np.arange(len(problem.devices))
             allowed[np.ix_(units, columns != device if keep else columns == device)] = False
+        # A unit without a device is the user's error, found here rather than as infeasible
+        # placements.
         supported = problem.supported & allowed
         for unit in np.flatnonzero(~supported.any(axis=1))[:1].tolist():
             raise self.no_device(problem, unit)
+        # `capable` keeps what devices can run: references and profiles ignore the constraints.
         return replace(
             problem,
             supported=supported,
@@ -101,21 +106,21 @@ class Constraints:
         )
 
     def no_device(self, problem: Problem, unit: int) -> UserError:
-        """The error for a unit that is left no device."""
+        """The error for a unit that no device may run."""
         rules = [text for text, _, _, units in self.bind(problem) if units[unit]]
-        able = [
+        device_names = [
             name
             for name, runs in zip(problem.device_names, problem.supported[unit], strict=True)
             if runs
         ]
         return UserError(
             f"constraints leave unit {problem.units.names[unit]!r} no device: {join_words(rules)}, "
-            f"and it runs on {join_words(able)}. Relax a rule, add a device, or take a finer "
-            "granularity"
+            f"and it runs on {join_words(device_names)}. Relax a rule, add a device, or pass a "
+            "finer granularity"
         )
 
     def bind(self, problem: Problem) -> Iterator[tuple[str, int, bool, BoolArray]]:
-        """Yield each rule's text, device, whether it keeps on, and (n_units,) what it binds."""
+        """Yield each rule's text and device, whether it keeps on, and an (n_units,) mask."""
         for name, by_device in (("keep_on", self.keep_on), ("keep_off", self.keep_off)):
             for device, rules in by_device.items():
                 index = find_device(problem, device, name)
@@ -125,7 +130,7 @@ class Constraints:
                     yield text, index, name == "keep_on", units
         graph = problem.units.graph
         for name, device, operators in (
-            (INPUTS, self.inputs, [one for readers in graph.inputs for one in readers]),
+            (INPUTS, self.inputs, [reader for readers in graph.inputs for reader in readers]),
             (OUTPUTS, self.outputs, output_operators(graph)),
         ):
             if device:
@@ -148,7 +153,7 @@ def find_units(problem: Problem, operators: BoolArray) -> BoolArray:
 
 
 def output_operators(graph: OpGraph) -> list[int]:
-    """Operators that make an output of the model: those nothing reads where that is not known."""
+    """Operators that compute an output of the model; operators without readers if unknown."""
     computed = ~graph.follows
     return list(graph.outputs) or np.flatnonzero((graph.out_degree() == 0) & computed).tolist()
 
@@ -159,23 +164,28 @@ def match_rule(graph: OpGraph, rule: str, text: str) -> BoolArray:
     Raises:
         UserError: Nothing matches.
     """
+    # Members rather than operators: a user copies names from a viewer, which shows folded nodes,
+    # too.
     names = graph.members
     if rule.startswith(TYPE):
         names = tuple((kind,) for kind in graph.types)
-        found = [fnmatchcase(kind, rule.removeprefix(TYPE)) for kind in graph.types]
+        matches = [fnmatchcase(kind, rule.removeprefix(TYPE)) for kind in graph.types]
     elif rule.startswith(LAYER):
         layer = rule.removeprefix(LAYER)
-        found = [any(is_part(name, layer) for name in one) for one in names]
+        matches = [any(is_part(name, layer) for name in group) for group in names]
     else:
-        found = [any(name == rule or fnmatchcase(name, rule) for name in one) for one in names]
-    if not any(found):
-        known = dict.fromkeys(name for one in names for name in one)
+        matches = [
+            any(name == rule or fnmatchcase(name, rule) for name in group) for group in names
+        ]
+    # A rule that matches nothing is a misspelling, which would silently constrain nothing.
+    if not any(matches):
+        known = dict.fromkeys(name for group in names for name in group)
         hint = suggest(rule.rpartition(":")[2], known)
         if graph.models and not rule.startswith(TYPE):
             prefixes = ", ".join(f"{member.name}/" for member in graph.models)
             hint = f"{hint}; names begin with that of their model: {prefixes}"
         raise UserError(f"nothing in the model matches {text}{hint}")
-    return np.array(found, dtype=np.bool_)
+    return np.array(matches, dtype=np.bool_)
 
 
 def is_part(name: str, layer: str) -> bool:

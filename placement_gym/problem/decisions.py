@@ -18,7 +18,8 @@ PLACEMENT, PRIORITY, FUSION = "placement", "priority", "fusion"
 DECISIONS = (PLACEMENT, PRIORITY, FUSION)
 PLACEMENT_ALONE = (PLACEMENT,)
 LEVELS = 8
-"""Levels of priority; a device that is free starts a ready unit of the highest one."""
+"""Levels of priority: a free device starts a ready unit of the highest level. Ours: three bits a
+unit, and ties go by the topological order."""
 
 
 class Choices(NamedTuple):
@@ -39,12 +40,12 @@ def check_placement_alone(names: Sequence[str]) -> None:
     """Raise if these decisions are more than the placement.
 
     Raises:
-        UserError: They are.
+        UserError: There are other decisions.
     """
     if tuple(names) != PLACEMENT_ALONE:
         raise UserError(
-            f"this places units and nothing else, but the environment decides {names}: "
-            "make it with decisions=('placement',), or use gdp, annealing, hill-climb or heft"
+            f"this agent decides the placement only, and the environment's decisions are {names}: "
+            "pass decisions=('placement',), or use gdp, annealing, hill-climb or heft"
         )
 
 
@@ -83,7 +84,7 @@ class ActionLayout:
         """The layout of a problem's decisions.
 
         Args:
-            names: What is decided.
+            names: The decisions.
             problem: Units and devices.
             n_nodes: Units to pad to; None pads none.
             n_slots: Devices to pad to; None pads none.
@@ -91,15 +92,15 @@ class ActionLayout:
         Raises:
             UserError: They are not some of ``DECISIONS`` in that order.
         """
-        known = [name for name in DECISIONS if name in tuple(names)]
-        if isinstance(names, str) or list(names) != known or known[:1] != [PLACEMENT]:
+        in_order = [name for name in DECISIONS if name in tuple(names)]
+        if isinstance(names, str) or list(names) != in_order or in_order[:1] != [PLACEMENT]:
             raise UserError(
                 f"decisions are 'placement' and then any of 'priority' and 'fusion', as in "
                 f"{DECISIONS}, not {names!r}"
             )
         quotient, n_devices = problem.units.quotient, len(problem.devices)
         return cls(
-            tuple(known),
+            tuple(in_order),
             len(quotient),
             quotient.n_edges,
             n_devices,
@@ -139,23 +140,27 @@ class ActionLayout:
         Raises:
             UserError: The actions are of another type or shape; the message says what is valid.
         """
-        given, shape = np.asarray(actions), (*leading, len(self.choices_of_each))
-        if given.dtype.kind not in "iu" or given.shape != shape:
-            of = "" if self.alone else f" of {self.names}"
-            size = f"actions{of} are {shape}" if leading else f"an action{of} is {shape[0]}"
+        array, shape = np.asarray(actions), (*leading, len(self.choices_of_each))
+        # Floats are refused rather than rounded: they come from a policy with another action space.
+        if array.dtype.kind not in "iu" or array.shape != shape:
+            suffix = "" if self.alone else f" of {self.names}"
+            size = f"actions{suffix} are {shape}" if leading else f"an action{suffix} is {shape[0]}"
             kind = f"device indices from 0 to {self.n_slots - 1}" if self.alone else "numbers"
             raise UserError(f"{size} {kind}, not {actions!r}")
-        return self.where_present(given[..., : self.width].astype(np.int64))
+        return self.where_present(array[..., : self.width].astype(np.int64))
 
     def where_present(self, devices: IntArray) -> IntArray:
         """The devices, padded ones replaced by the reference device."""
+        # Padding lets one policy act on problems with fewer devices; its indices still have a
+        # meaning.
         if self.n_slots == self.n_devices:
             return devices
-        padded = (devices >= self.n_devices) & (devices < self.n_slots)
-        return np.where(padded, self.reference, devices)
+        is_padding = (devices >= self.n_devices) & (devices < self.n_slots)
+        return np.where(is_padding, self.reference, devices)
 
     def complete(self, rows: IntArray) -> IntArray:
         """(k, width) rows; those that hold a placement alone get level 0 and no fused edge."""
+        # Heuristics and searches propose placements alone, whatever else the environment decides.
         if self.alone or rows.shape[1] != self.n_units:
             return rows
         return np.pad(rows, [(0, 0), (0, self.width - self.n_units)])
@@ -177,10 +182,11 @@ class ActionLayout:
 
     def check(self, rows: Any) -> None:
         """Raise ``UserError`` if the length or an entry of (..., width) rows is invalid."""
-        placed = rows.shape[-1] == self.n_units
-        most = self.choices_of_each[: self.n_units] if placed else self.choices_of_each
-        fits = placed or rows.shape[-1] == self.width
-        if not fits or (rows < 0).any() or (rows >= most).any():
+        # A placement alone is valid, too; see `complete`.
+        is_placement = rows.shape[-1] == self.n_units
+        upper = self.choices_of_each[: self.n_units] if is_placement else self.choices_of_each
+        fits = is_placement or rows.shape[-1] == self.width
+        if not fits or (rows < 0).any() or (rows >= upper).any():
             units, levels, bits = self.counts
             raise UserError(
                 f"decisions are {units} devices below {self.n_devices}, {levels} levels below "

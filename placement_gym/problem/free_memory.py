@@ -16,30 +16,35 @@ from placement_gym.problem.problem import Problem
 def free_memory_mask(
     problem: Problem, assignment: IntArray, visited: BoolArray, unit: int
 ) -> BoolArray:
-    """(n_devices,) bool, the devices that run a unit and have room for it.
+    """(n_devices,) bool, the devices that support a unit and have enough free memory.
 
     Args:
         problem: Units, devices and limits.
         assignment: (n_units,) devices; those of units that are not visited do not count.
         visited: (n_units,) bool, the units that are placed.
-        unit: The unit to place; what it holds where it is now does not count.
+        unit: The unit to place; its bytes on its present device do not count.
     """
-    counted = visited.astype(np.bool_)
-    counted[unit] = False
-    held = np.where(counted, problem.unit_bytes, 0.0)
-    used = np.bincount(assignment, held, len(problem.devices))
-    left = problem.limits_bytes - used @ problem.memory.shared - problem.unit_bytes[unit]
-    return mask_by_room(problem.supported[unit], left)
+    others = visited.astype(np.bool_)
+    others[unit] = False
+    bytes_of_unit = np.where(others, problem.unit_bytes, 0.0)
+    bytes_of_device = np.bincount(assignment, bytes_of_unit, len(problem.devices))
+    # `shared` sums the devices of a memory pool, which have one limit together.
+    free_bytes = (
+        problem.limits_bytes - bytes_of_device @ problem.memory.shared - problem.unit_bytes[unit]
+    )
+    return mask_by_room(problem.supported[unit], free_bytes)
 
 
-def mask_by_room(supported: BoolArray, left: FloatArray) -> BoolArray:
-    """(..., n_devices) bool, devices that run a unit and hold it, or the one with the most room.
+def mask_by_room(supported: BoolArray, free_bytes: FloatArray) -> BoolArray:
+    """(..., n_devices) bool, devices with enough memory, or the one with the most if none has.
 
     Args:
         supported: (..., n_devices) bool, devices that run the unit.
-        left: (..., n_devices) memory that is left after the unit, negative beyond a limit.
+        free_bytes: (..., n_devices) memory that is left after the unit, negative beyond a limit.
     """
-    fits = supported & (left >= 0.0)
-    freest = np.where(supported, left, -np.inf).argmax(axis=-1)
-    one = np.arange(left.shape[-1]) == freest[..., None]
-    return np.where(fits.any(axis=-1, keepdims=True), fits, one)
+    # A mask must allow something: where nothing fits, the device with the most free memory exceeds
+    # its limit by the fewest bytes, which the reward of an infeasible placement reflects.
+    fits = supported & (free_bytes >= 0.0)
+    roomiest = np.where(supported, free_bytes, -np.inf).argmax(axis=-1)
+    is_roomiest = np.arange(free_bytes.shape[-1]) == roomiest[..., None]
+    return np.where(fits.any(axis=-1, keepdims=True), fits, is_roomiest)

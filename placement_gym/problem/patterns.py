@@ -8,7 +8,9 @@ from placement_gym.base.arrays import IntArray, round_significant
 from placement_gym.problem.problem import Problem
 
 MAX_RUNS = 8
+"""Runs of a random placement: ours, as more runs add transfers and rarely win."""
 MAX_CELLS = 64
+"""Intervals of a grid of windows: ours, 2,080 windows for each pair of devices."""
 
 Interval = tuple[int, int]
 
@@ -23,8 +25,7 @@ def cut_grid(problem: Problem, cells: int = MAX_CELLS) -> list[int]:
 def window(problem: Problem, interval: Interval, inside: int, outside: int) -> IntArray:
     """(n_units,) the units of an interval on one device, all others on another.
 
-    A unit that its device does not support goes to the reference device, here and in every other
-    pattern.
+    As in every pattern, a unit that its device does not support goes to the reference device.
 
     Args:
         problem: Units and devices.
@@ -50,15 +51,17 @@ def random_runs(problem: Problem, rng: np.random.Generator) -> IntArray:
     n_devices = len(problem.devices)
     n_cuts = min(int(rng.integers(1, MAX_RUNS)), problem.n_units - 1)
     cuts = random_cuts(problem, n_cuts, rng)
+    # A step of 1 to n_devices - 1, modulo their number, never repeats the device before.
     steps = rng.integers(1, max(n_devices, 2), n_cuts + 1)
     return fill_runs(problem, cuts, (rng.integers(n_devices) + np.cumsum(steps)) % n_devices)
 
 
 def random_units(problem: Problem, rng: np.random.Generator) -> IntArray:
-    """(n_units,) every unit on its own, by random shares of the devices; support is ignored."""
+    """(n_units,) a device for each unit, drawn by random shares; support is ignored."""
+    # Rounded, since the last bits of a Dirichlet draw differ between processors.
     shares = round_significant(rng.dirichlet(np.ones(len(problem.devices))), 6)
-    chosen = rng.choice(len(shares), problem.n_units, p=shares / shares.sum())
-    return chosen.astype(np.int64)
+    assignment = rng.choice(len(shares), problem.n_units, p=shares / shares.sum())
+    return assignment.astype(np.int64)
 
 
 def random_cuts(problem: Problem, n_cuts: int, rng: np.random.Generator) -> IntArray:
@@ -70,21 +73,23 @@ def random_cuts(problem: Problem, n_cuts: int, rng: np.random.Generator) -> IntA
 
 def fill_runs(problem: Problem, cuts: IntArray, devices: IntArray) -> IntArray:
     """(n_units,) the device of the run that each unit is in; one device more than cuts."""
-    chosen: IntArray = devices[np.searchsorted(cuts, np.arange(problem.n_units), side="right")]
-    return chosen
+    assignment: IntArray = devices[np.searchsorted(cuts, np.arange(problem.n_units), side="right")]
+    return assignment
 
 
 def sample_placements(problem: Problem, n: int, rng: np.random.Generator) -> list[IntArray]:
     """``n`` distinct placements on several devices: half ``random_runs``, half ``random_units``.
 
-    Fewer if the problem has fewer.
+    Fewer if the problem has not as many.
     """
-    found: dict[bytes, IntArray] = {}
+    placements: dict[bytes, IntArray] = {}
+    # Small problems have fewer distinct placements than asked for, so that attempts are limited.
     for attempt in range(20 * n):
-        if len(found) == n:
+        if len(placements) == n:
             break
-        drawn = random_runs(problem, rng) if attempt % 2 else random_units(problem, rng)
-        assignment = problem.where_supported(drawn)
+        # Runs have few transfers and single units many: a fit of costs needs both.
+        proposal = random_runs(problem, rng) if attempt % 2 else random_units(problem, rng)
+        assignment = problem.where_supported(proposal)
         if len(np.unique(assignment)) > 1:
-            found.setdefault(assignment.tobytes(), assignment)
-    return list(found.values())
+            placements.setdefault(assignment.tobytes(), assignment)
+    return list(placements.values())

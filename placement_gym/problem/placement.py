@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
-from placement_gym.base.files import write_text
+from placement_gym.base.json_file import JsonFile
 from placement_gym.base.ratios import UNMEASURABLE, format_ratio
 from placement_gym.base.texts import join_words
 from placement_gym.graph.operators import OpGraph
@@ -23,6 +21,7 @@ from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.problem import Problem
 
 FORMAT = 1
+"""Version of the file; raise it when an older program would misread a newer file."""
 
 
 class PlacementMismatchError(UserError):
@@ -30,7 +29,7 @@ class PlacementMismatchError(UserError):
 
 
 @dataclass(frozen=True)
-class Placement:
+class Placement(JsonFile):
     """The device of each unit of one model.
 
     Attributes:
@@ -41,8 +40,11 @@ class Placement:
         units: Device name by unit.
         members: Names of the IR nodes by unit.
         scenario: Of a model with state, else empty.
-        data_shapes: Sizes that the model was measured with, of inputs with dynamic dimensions.
+        data_shapes: Sizes of inputs with dynamic dimensions in the measurement.
     """
+
+    kind: ClassVar = "a placement file"
+    indent: ClassVar = 1
 
     model: str
     fingerprint: str
@@ -102,13 +104,15 @@ class Placement:
                 f"the placement names devices {unknown} that it does not describe, or units "
                 "without members: save it again"
             )
+        # By IR node rather than by operator: the graph's view may group nodes otherwise than the
+        # placement's did.
         of_node = {
             node: index[self.units[unit]] for unit, nodes in self.members.items() for node in nodes
         }
-        absent = [name for name in graph.names if name not in of_node]
-        if absent:
+        missing = [name for name in graph.names if name not in of_node]
+        if missing:
             raise PlacementMismatchError(
-                f"no unit of the placement has the node {absent[0]!r}: save it again"
+                f"no unit of the placement has the node {missing[0]!r}: save it again"
             )
         return np.array([of_node[name] for name in graph.names], dtype=np.int64)
 
@@ -118,14 +122,14 @@ class Placement:
             raise PlacementMismatchError(
                 f"the placement was made for model {self.model!r} ({self.fingerprint}), not for "
                 f"{graph.model!r} ({graph.fingerprint()}): operators, names, shapes or weights' "
-                "sizes differ. Shapes that were given as the placement was made have to be the "
-                "same, as by load_model(file, shapes={...}). Automatic names change from build to "
-                "build: save the model as .xml once and place that file."
+                "sizes differ. Load the model with the shapes for which the placement was made, as "
+                "by load_model(file, shapes={...}). If its names are automatic, they differ each "
+                "time the model is built: save it as .xml once and place that file."
             )
 
     def to_json(self) -> dict[str, Any]:
         """The contents of a placement file."""
-        sizes = {name: list(given) for name, given in self.data_shapes.items()}
+        sizes = {name: list(shape) for name, shape in self.data_shapes.items()}
         request = {"scenario": self.scenario, "data_shapes": sizes}
         return {
             "format": FORMAT,
@@ -138,38 +142,8 @@ class Placement:
             **{key: value for key, value in request.items() if value},
         }
 
-    def save(self, path: str | Path, follow: bool = True) -> None:
-        """Write the placement as JSON.
-
-        Args:
-            path: The file.
-            follow: Whether a link stays a link and its target is replaced.
-
-        Raises:
-            FileError: It cannot be written; the file that was there is unchanged.
-        """
-        write_text(path, json.dumps(self.to_json(), indent=1) + "\n", follow)
-
     @classmethod
-    def load(cls, path: str | Path) -> Placement:
-        """Read a placement that ``save`` wrote.
-
-        Raises:
-            FileError: The file cannot be read.
-            UserError: It is not a placement file, or of another format; the message names the
-                field.
-        """
-        from placement_gym.base.schemas.reading import load_valid
-
-        return load_valid(path, cls.of_json, "a placement file")
-
-    @classmethod
-    def of_json(cls, values: Any) -> Placement:
-        """The inverse of ``to_json``.
-
-        Raises:
-            UserError: The contents are not valid; the message names the field.
-        """
+    def of_json(cls, values: Any) -> Self:
         from placement_gym.base.schemas.files import PlacementFields
         from placement_gym.base.schemas.reading import check, check_format
 
@@ -194,8 +168,8 @@ def parse_assignment(units: Mapping[str, str], problem: Problem) -> IntArray:
         PlacementMismatchError: Units or devices are not those of the problem.
     """
     index = {name: position for position, name in enumerate(problem.device_names)}
-    absent = sorted(set(units.values()) - set(index))
-    if set(units) != set(problem.units.names) or absent:
+    unknown = sorted(set(units.values()) - set(index))
+    if set(units) != set(problem.units.names) or unknown:
         raise PlacementMismatchError(
             f"the placement has {len(units)} units on {sorted(set(units.values()))}, "
             f"the environment {problem.n_units} on {list(index)}: "
@@ -207,23 +181,23 @@ def parse_assignment(units: Mapping[str, str], problem: Problem) -> IntArray:
 def describe_saved(
     placement: Placement, speedup: float | None = None, noise: float = 0.0, best_single: str = ""
 ) -> str:
-    """Say what a file holds: ``"Saved: CPU alone"``, or which units of a split are elsewhere.
+    """Describe a saved placement: ``"Saved: CPU alone"``, or the units of a split by device.
 
     As ``"Saved: a split, 17 of 57 units on GPU, 1.21 ±0.03 x CPU alone"``.
 
     Args:
-        placement: What the file holds.
+        placement: The saved placement.
         speedup: Over the best single device; None if no device may run the model alone.
         noise: Uncertainty of ``speedup``, as a share of it.
         best_single: Label of that device, as ``"CPU alone"``.
     """
-    (main, _), *others = Counter(placement.units.values()).most_common()
-    if not others:
+    (main, _), *counts = Counter(placement.units.values()).most_common()
+    if not counts:
         return f"Saved: {main} alone"
-    (first, count), *rest = others
-    moved = join_words([f"on {first}", *(f"{n} on {name}" for name, n in rest)])
+    (device, count), *rest = counts
+    destinations = join_words([f"on {device}", *(f"{n} on {name}" for name, n in rest)])
     gain = describe_gain(speedup, noise, best_single)
-    return f"Saved: a split, {count} of {len(placement.units)} units {moved}{gain}"
+    return f"Saved: a split, {count} of {len(placement.units)} units {destinations}{gain}"
 
 
 def describe_gain(speedup: float | None, noise: float, best_single: str) -> str:
@@ -232,5 +206,5 @@ def describe_gain(speedup: float | None, noise: float, best_single: str) -> str:
         return ""
     ratio = format_ratio(speedup, noise, 2)
     if ratio == UNMEASURABLE:
-        return f", how much faster than {best_single} is {ratio}"
+        return f", its speed-up over {best_single} is {ratio}"
     return f", {ratio} x {best_single}"

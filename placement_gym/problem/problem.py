@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.base.errors import UserError
-from placement_gym.base.texts import join_words
+from placement_gym.base.texts import format_bytes, join_words
 from placement_gym.graph.submodels import acyclic_submodels
 from placement_gym.graph.units import Units
 from placement_gym.hardware.devices import DeviceSpec, is_testbed
@@ -22,7 +22,7 @@ from placement_gym.problem.allocations import fits_allocations
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Units to place, devices to place them on, and which device runs which unit.
+    """Units to place, the devices, and the devices that support each unit.
 
     An *assignment* is an (n_units,) int64 array of device indices.
 
@@ -30,9 +30,10 @@ class Problem:
         units: The units to place.
         devices: The devices, in the order of their indices.
         supported: (n_units, n_devices) bool, whether the device can run the unit.
-        operator_bytes: (n_operators,) memory of each operator; None takes its weights.
-        capable: (n_units, n_devices) bool, ``supported`` without constraints; None if it has none.
-        max_submodels: Most submodels of a placement; None for any number.
+        operator_bytes: (n_operators,) memory of each operator; None for that of its weights.
+        capable: (n_units, n_devices) bool, ``supported`` without constraints; None if there are
+            none.
+        max_submodels: Largest number of submodels of a placement; None for any number.
 
     Raises:
         ValueError: No device runs a unit, or no device runs all units.
@@ -46,10 +47,11 @@ class Problem:
     max_submodels: int | None = None
 
     def __post_init__(self) -> None:
-        refused = np.flatnonzero(~self.supported.any(axis=1))
-        if len(refused):
+        unsupported = np.flatnonzero(~self.supported.any(axis=1))
+        if len(unsupported):
             raise UserError(
-                f"no device runs unit {self.units.names[refused[0]]!r}; try granularity='op'"
+                f"no device runs unit {self.units.names[unsupported[0]]!r}: "
+                "pass granularity='op', or add a device"
             )
         if not self.runs_all.any():
             raise UserError(
@@ -86,6 +88,7 @@ class Problem:
     @cached_property
     def reference_device(self) -> int:
         """The first device that runs the whole model."""
+        # Constraints do not count: a reference that they exclude is still what a speed-up is over.
         return int(self.runs_all.argmax())
 
     def single(self, device: int) -> IntArray:
@@ -96,8 +99,8 @@ class Problem:
     def unit_bytes(self) -> FloatArray:
         """(n_units,) float64 bytes of memory that each unit holds where it is placed."""
         graph = self.units.graph
-        held = graph.weight_bytes if self.operator_bytes is None else self.operator_bytes
-        return np.bincount(self.units.of_operator, held, self.n_units).astype(np.float64)
+        operator_bytes = graph.weight_bytes if self.operator_bytes is None else self.operator_bytes
+        return np.bincount(self.units.of_operator, operator_bytes, self.n_units).astype(np.float64)
 
     @cached_property
     def total_bytes(self) -> float:
@@ -111,7 +114,7 @@ class Problem:
 
     @cached_property
     def limits_bytes(self) -> FloatArray:
-        """(n_devices,) bytes that fit, infinite without a limit; in a pool, if others are empty."""
+        """(n_devices,) limits, infinite without one; of a pool if its other devices are empty."""
         limits: FloatArray = self.memory.limits_bytes[self.memory.of_device]
         return limits
 
@@ -122,9 +125,9 @@ class Problem:
 
     @cached_property
     def reported_bytes(self) -> FloatArray:
-        """(n_devices,) what integrated devices report, which is not a limit; infinite elsewhere."""
-        reported = [device.reported_bytes for device in self.devices]
-        return np.array([np.inf if one is None else one for one in reported], dtype=np.float64)
+        """(n_devices,) memory that integrated devices report, which is no limit; else infinite."""
+        sizes = [device.reported_bytes for device in self.devices]
+        return np.array([np.inf if size is None else size for size in sizes], dtype=np.float64)
 
     @cached_property
     def limited(self) -> bool:
@@ -139,9 +142,9 @@ class Problem:
     @cached_property
     def tight_pools(self) -> tuple[str, ...]:
         """The memory pools of several devices that are too small for the whole model."""
-        shared = self.memory.shared.sum(axis=1) > 1
-        small = shared & (self.limits_bytes < self.unit_bytes.sum())
-        return tuple(dict.fromkeys(self.devices[i].memory_pool for i in np.flatnonzero(small)))
+        is_pool = self.memory.shared.sum(axis=1) > 1
+        is_tight = is_pool & (self.limits_bytes < self.unit_bytes.sum())
+        return tuple(dict.fromkeys(self.devices[i].memory_pool for i in np.flatnonzero(is_tight)))
 
     @cached_property
     def possible(self) -> BoolArray:
@@ -156,6 +159,7 @@ class Problem:
 
     def with_limits(self, limits_bytes: FloatArray) -> Problem:
         """The problem with other limits and no pools: (n_devices,) bytes, infinite for none."""
+        # The share and the pool of a device would override the bytes.
         limits = [int(limit) if np.isfinite(limit) else None for limit in limits_bytes.tolist()]
         devices = tuple(
             replace(device, memory_bytes=limit, weight_share=None, memory_pool="")
@@ -166,9 +170,10 @@ class Problem:
     def check(self, assignments: IntArray) -> None:
         """Raise ``ValueError`` if (n_units,) or (k, n_units) device indices are invalid."""
         n_units, n_devices = self.supported.shape
-        # a negative number is a large unsigned one
-        largest = assignments.astype(np.uint64).max(initial=0)
-        if assignments.shape[-1] != n_units or largest >= n_devices:
+        # Unsigned, a negative number is a large one: a single comparison covers both ends. This
+        # runs for every evaluated placement.
+        maximum = assignments.astype(np.uint64).max(initial=0)
+        if assignments.shape[-1] != n_units or maximum >= n_devices:
             raise UserError(
                 f"an assignment is {n_units} device indices from 0 to {n_devices - 1}, "
                 f"not {assignments!r}"
@@ -179,7 +184,8 @@ class Problem:
         return np.bincount(assignment, self.unit_bytes, len(self.devices)).astype(np.int64)
 
     def infeasibility(self, assignment: IntArray) -> str:
-        """Why the assignment cannot be run, or an empty string; see also ``check``."""
+        """Describe why an assignment is infeasible; empty if it is feasible. See also ``check``."""
+        # Cheapest first; submodels are counted only where a constraint limits them.
         self.check(assignment)
         error = self.unsupported(assignment)
         if not error and self.max_submodels is not None:
@@ -189,63 +195,68 @@ class Problem:
         return self.over_limit(self.memory_bytes(assignment))
 
     def unsupported(self, assignment: NDArray[np.integer[Any]]) -> str:
-        """The unit that is on a device that does not run it, or an empty string."""
+        """Describe the first unit on a device that does not support it; empty if there is none."""
         if self.supports_all:
             return ""
-        refused = np.flatnonzero(~self.supported[np.arange(self.n_units), assignment])
-        if not len(refused):
+        unsupported = np.flatnonzero(~self.supported[np.arange(self.n_units), assignment])
+        if not len(unsupported):
             return ""
-        unit, device = int(refused[0]), int(assignment[refused[0]])
-        name, where = self.units.names[unit], self.device_names[device]
+        unit, device = int(unsupported[0]), int(assignment[unsupported[0]])
+        unit_name, device_name = self.units.names[unit], self.device_names[device]
         if self.runs[unit, device]:
-            return f"a constraint keeps unit {name!r} off {where}"
+            return f"a constraint keeps unit {unit_name!r} off {device_name}"
         if not fits_allocations(self.units, self.devices[device])[unit]:
             return (
-                f"unit {name!r} has a tensor of more than {where} allocates at once; "
-                "GPU_ENABLE_LARGE_ALLOCATIONS of a GPU's properties allows it"
+                f"unit {unit_name!r} has a larger tensor than {device_name} allocates at once: "
+                "set GPU_ENABLE_LARGE_ALLOCATIONS in the properties of a GPU"
             )
-        return f"{where} does not support unit {name!r}"
+        return f"{device_name} does not support unit {unit_name!r}"
 
     def count_submodels(self, assignment: NDArray[np.integer[Any]]) -> int:
         """The number of submodels that a placement needs."""
-        on = assignment[self.units.of_operator].astype(np.int64)
-        return int(acyclic_submodels(self.units.graph, on).max()) + 1
+        operator_devices = assignment[self.units.of_operator].astype(np.int64)
+        return int(acyclic_submodels(self.units.graph, operator_devices).max()) + 1
 
     def too_many(self, n_submodels: int) -> str:
-        """Why so many submodels violate a constraint; an empty string if they do not."""
+        """Describe a violated limit of submodels; empty if it is kept."""
         if self.max_submodels is None or n_submodels <= self.max_submodels:
             return ""
         return f"{n_submodels} submodels, and a constraint allows {self.max_submodels} at most"
 
-    def over_limit(self, used: IntArray) -> str:
-        """The device, or devices of a pool, that would hold more than its limit, or nothing.
+    def over_limit(self, device_bytes: IntArray) -> str:
+        """Describe the first exceeded limit of a device or pool; empty if none is.
 
         Args:
-            used: (n_devices,) bytes held on each device.
+            device_bytes: (n_devices,) bytes held on each device.
         """
-        held, limits = self.memory.held(used), self.memory.limits_bytes
-        over = np.flatnonzero(held > limits)
-        if not len(over):
+        group_bytes, limits = self.memory.held(device_bytes), self.memory.limits_bytes
+        full_groups = np.flatnonzero(group_bytes > limits)
+        if not len(full_groups):
             return ""
-        limit = f"{limits[over[0]] / 1e6:.1f} MB, not {held[over[0]] / 1e6:.1f}"
-        names = [self.device_names[device] for device in self.memory.members(over[0])]
+        group = full_groups[0]
+        limit = f"{format_bytes(limits[group])}, not {format_bytes(group_bytes[group])}"
+        names = [self.device_names[device] for device in self.memory.members(group)]
         if len(names) == 1:
             return f"{names[0]} holds {limit}"
-        pool = self.devices[self.memory.members(over[0])[0]].memory_pool
+        pool = self.devices[self.memory.members(group)[0]].memory_pool
         return f"{join_words(names)} hold {limit} (memory pool {pool!r})"
 
     def where_supported(self, assignment: IntArray) -> IntArray:
         """The assignment, with units that their device does not run on ``fallback``."""
         if self.supports_all:
             return assignment
+        # One fallback for all patterns and heuristics, so that two of them that agree elsewhere are
+        # equal and evaluated once.
         possible = self.supported[np.arange(self.n_units), assignment]
         return np.where(possible, assignment, self.fallback)
 
     @cached_property
     def fallback(self) -> IntArray:
-        """(n_units,) the reference device, or the first that may run the unit if that may not."""
-        first = self.supported.argmax(axis=1)
-        return np.where(self.supported[:, self.reference_device], self.reference_device, first)
+        """(n_units,) the reference device, or the first device that supports the unit."""
+        first_supported = self.supported.argmax(axis=1)
+        return np.where(
+            self.supported[:, self.reference_device], self.reference_device, first_supported
+        )
 
     def transfers(self, assignment: IntArray) -> tuple[IntArray, IntArray]:
         """(n_transfers,) tensor and (n_transfers,) destination: each pair once."""
@@ -253,6 +264,7 @@ class Problem:
         tensor, reader = tensors.readings()
         target = assignment[reader]
         crossing = assignment[tensors.source[tensor]] != target
+        # A tensor with several readers on one device moves once.
         pairs = np.unique(np.stack([tensor[crossing], target[crossing]]), axis=1)
         return pairs[0], pairs[1]
 
@@ -262,11 +274,11 @@ class Problem:
         return len(tensor), int(self.units.quotient.tensors.size_bytes[tensor].sum())
 
     def fingerprint(self) -> str:
-        """Sixteen hex digits that change with the graph or its grouping."""
+        """Sixteen hex digits that identify the graph and its grouping."""
         parts = self.units.graph.fingerprint().encode() + self.units.of_operator.tobytes()
         return hashlib.sha256(parts).hexdigest()[:16]
 
 
 def assignment_hash(assignment: NDArray[np.integer[Any]]) -> str:
-    """Sixteen hex digits that change with the device of any unit."""
+    """Sixteen hex digits that identify an assignment."""
     return hashlib.blake2b(assignment.astype(np.uint8).tobytes(), digest_size=8).hexdigest()

@@ -16,14 +16,13 @@ import numpy as np
 from numba import njit
 
 from placement_gym.base.arrays import FloatArray, UInt8
-from placement_gym.base.kernels import lazy, signed
+from placement_gym.base.kernels import signed
 from placement_gym.schedules.program import Channels, Program
 
 DEST, EDGE, OUTPUT = 0, 1, 2
 NOTHING = -1
 
 
-@lazy
 @njit(cache=True, nogil=True)
 def event_fifo(
     program: Program,

@@ -69,9 +69,7 @@ class FusionCosts(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def group_operators(
-    readings: Readings, place: UInt8, edge: Int32, chosen: UInt8
-) -> tuple[Int32, int]:
+def group_operators(readings: Readings, place: UInt8, edge: Int32, chosen: UInt8) -> Int32:
     """Group operators along chosen edges, such that no group waits for itself.
 
     The level of a group is one more than the highest one among those that its first operator reads
@@ -86,7 +84,7 @@ def group_operators(
         chosen: (n_edges,) uint8.
 
     Returns:
-        (n_operators,) group of each operator, numbered by their first operators; and how many.
+        (n_operators,) group of each operator, numbered by their first operators.
     """
     first, producer = readings.first, readings.producer
     n, count = len(place), 0
@@ -114,7 +112,7 @@ def group_operators(
         else:
             group[i], level[count], home[count] = count, top + 1, place[i]
             count += 1
-    return group, count
+    return group
 
 
 @njit(cache=True, nogil=True)
@@ -127,7 +125,6 @@ def time_groups(
     edge: Int32,
     chosen: UInt8,
     group: Int32,
-    count: int,
 ) -> FloatArray:
     """(n_groups,) time of each group on its device, in ms.
 
@@ -143,9 +140,8 @@ def time_groups(
         edge: See ``group_operators``.
         chosen: See ``group_operators``.
         group: (n_operators,) int32.
-        count: Number of groups.
     """
-    n = len(place)
+    n, count = len(place), group.max() + 1
     saved, inside = np.zeros(n), np.zeros(len(program.source), np.int32)
     # Eliding a tensor saves its reading by a fused reader.
     for i in range(n):

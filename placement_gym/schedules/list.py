@@ -6,7 +6,6 @@ import numpy as np
 from numba import njit
 
 from placement_gym.base.arrays import FloatArray, UInt8, UInt32
-from placement_gym.base.kernels import lazy
 from placement_gym.schedules.event_fifo import EDGE, NOTHING, OUTPUT
 from placement_gym.schedules.program import Channels, Program, Readings
 
@@ -14,7 +13,6 @@ LANES = 32
 """Placements evaluated together; shorter loops would be unrolled instead of vectorised."""
 
 
-@lazy
 @njit(cache=True, nogil=True)
 def list_schedule(
     program: Program,
@@ -93,7 +91,6 @@ def list_schedule(
     return max(free.max(), channel_free.max()), start, finish
 
 
-@lazy
 @njit(cache=True, nogil=True)
 def list_makespan(
     unit: UInt32,

@@ -6,13 +6,12 @@ import numpy as np
 from numba import njit
 
 from placement_gym.base.arrays import Int32, IntArray, UInt8, UInt32
-from placement_gym.base.kernels import lazy, part, signed
+from placement_gym.base.kernels import part, signed
 from placement_gym.schedules.program import Flow
 
 NO_OWNER = -1
 
 
-@lazy
 @njit(cache=True, nogil=True)
 def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) -> IntArray:
     """(n_devices,) submodels on each device.
@@ -32,7 +31,6 @@ def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) 
     return counts
 
 
-@lazy
 @njit(cache=True, nogil=True)
 def count_stages(
     flow: Flow, unit: UInt32, model: IntArray, rates: IntArray, placement: UInt8, n_devices: int
@@ -92,7 +90,6 @@ def count_stages(
     return counts
 
 
-@lazy
 @njit(cache=True, nogil=True)
 def find_submodels(flow: Flow, unit: UInt32, placement: UInt8) -> tuple[UInt32, UInt8, Int32]:
     """Find the submodel of each operator that does not follow.

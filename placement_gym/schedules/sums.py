@@ -9,12 +9,10 @@ import numpy as np
 from numba import njit
 
 from placement_gym.base.arrays import FloatArray, IntArray, UInt8
-from placement_gym.base.kernels import lazy, signed
 from placement_gym.schedules.list import LANES
 from placement_gym.schedules.program import Program
 
 
-@lazy
 @njit(cache=True, nogil=True)
 def serial(program: Program, placement: UInt8) -> float:
     """Sum of operator times and of transfers, one per tensor and destination, in ms.
@@ -33,10 +31,10 @@ def serial(program: Program, placement: UInt8) -> float:
     # there.
     for t in range(len(program.source)):
         here = place[program.source[t]]
-        reached = signed(1) << here
+        reached = 1 << here
         for r in range(program.first_reader[t], program.first_reader[t + 1]):
-            reached |= signed(1) << place[program.readers[r]]
-        if reached != signed(1) << here:
+            reached |= 1 << place[program.readers[r]]
+        if reached != 1 << here:
             # The diagonal costs nothing, so that the maker's own device needs no case.
             for there in range(n_devices):
                 if reached >> there & 1:
@@ -89,7 +87,6 @@ def serial_batch(program: Program, placements: UInt8) -> FloatArray:
     return totals
 
 
-@lazy
 @njit(cache=True, nogil=True)
 def serial_starts(program: Program, placement: UInt8) -> FloatArray:
     """(n_operators,) start of each operator, after all transfers of earlier ones, in ms."""
@@ -101,16 +98,15 @@ def serial_starts(program: Program, placement: UInt8) -> FloatArray:
         start[i] = now
         now += program.ms[i, here]
         for t in range(program.first_tensor[i], program.first_tensor[i + 1]):
-            reached = signed(0)
+            reached = 0
             for r in range(program.first_reader[t], program.first_reader[t + 1]):
-                reached |= signed(1) << placement[program.unit[program.readers[r]]]
+                reached |= 1 << placement[program.unit[program.readers[r]]]
             for there in range(n_devices):
                 if reached >> there & 1:
                     now += program.transfer_ms[t, here, there]
     return start
 
 
-@lazy
 @njit(cache=True, nogil=True)
 def load_schedule(program: Program, placement: UInt8) -> FloatArray:
     """(n_devices,) load of each device in ms: its operators and its transfers.
@@ -130,17 +126,16 @@ def load_schedule(program: Program, placement: UInt8) -> FloatArray:
     # Devices as bits: a tensor counts once on each, however many readers it has there.
     for t in range(len(program.source)):
         here = placement[program.unit[program.source[t]]]
-        reached = signed(1) << here
+        reached = 1 << here
         for r in range(program.first_reader[t], program.first_reader[t + 1]):
-            reached |= signed(1) << placement[program.unit[program.readers[r]]]
-        if reached != signed(1) << here:
+            reached |= 1 << placement[program.unit[program.readers[r]]]
+        if reached != 1 << here:
             for device in range(n_devices):
                 if reached >> device & 1:
                     load[device] += program.boundary_ms[t, device]
     return load
 
 
-@lazy
 @njit(cache=True, nogil=True)
 def traffic(program: Program, placement: UInt8, size_bytes: IntArray) -> tuple[int, int]:
     """Number of transfers, one per tensor and other device that reads it, and their bytes.
@@ -156,10 +151,10 @@ def traffic(program: Program, placement: UInt8, size_bytes: IntArray) -> tuple[i
     # Devices as bits: one transfer to each other device, however many readers it has there.
     for t in range(len(source)):
         here = placement[unit[source[t]]]
-        reached = signed(1) << here
+        reached = 1 << here
         for r in range(first_reader[t], first_reader[t + 1]):
-            reached |= signed(1) << placement[unit[readers[r]]]
-        if reached != signed(1) << here:
+            reached |= 1 << placement[unit[readers[r]]]
+        if reached != 1 << here:
             for there in range(n_devices):
                 away = (reached >> there & 1) * (there != here)
                 transfers += away

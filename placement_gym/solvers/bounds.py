@@ -13,7 +13,6 @@ from placement_gym.problem.costs.semantics import Semantics
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.beams.beam import MERGED, WIDTHS, Beam, widen
-from placement_gym.solvers.beams.block_prices import bound_by_blocks
 from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.highs import GAP, minimize
 from placement_gym.solvers.kinds import interchangeable_devices
@@ -40,10 +39,10 @@ def lower_bound(
     """Compute the best bound available for a schedule, with a placement where the solver has one.
 
     Serial: a minimum cut, or the mixed-integer program. Overlapping schedules: the longer of the
-    path with transfers and the balanced load, then beams, blocks and the path-load program; of
-    large graphs blocks alone. Calls: that path. Loads: prices of units and the program of grouped
-    devices, or the balanced load. For an overlapping schedule, the latency of the placement may be
-    above the bound.
+    path with transfers and the balanced load, then beams and the path-load program; of large graphs
+    the first alone. Calls: that path. Loads: prices of units and the program of grouped devices, or
+    the balanced load. For an overlapping schedule, the latency of the placement may be above the
+    bound.
 
     Args:
         problem: Units, devices, support and memory limits.
@@ -71,11 +70,9 @@ def lower_bound(
     left_s = time_limit_s - (perf_counter() - started)
     # A program of so many readings would not be built within the limit.
     many = len(problem.units.graph.moved.readers) > MAX_READINGS
-    if left_s < 0.0 or (many and not overlaps):
+    if left_s < 0.0 or many:
         return Solution(None, bound_ms, proven=False)
-    if many:
-        found = bound_by_blocks(without_pools(problem), costs, semantics, left_s, upper_ms)
-    elif overlaps:
+    if overlaps:
         found = bound_overlapping(problem, costs, semantics, left_s, upper_ms)
     else:
         found = bound_loads(problem, costs, bound_ms, left_s, upper_ms)
@@ -116,21 +113,18 @@ def optimum_or_bound(
 def bound_overlapping(
     problem: Problem, costs: CostTable, semantics: Semantics, time_limit_s: float, upper_ms: float
 ) -> Solution:
-    """Bound an event or list schedule by narrow beams, blocks, the path-load program, and beams."""
+    """Bound an event or list schedule by narrow beams, the path-load program, and wide beams."""
     started = perf_counter()
     end = started + time_limit_s
-    relaxed = without_pools(problem)
-    beam = Beam(relaxed, costs, semantics, end, MERGED)
+    beam = Beam(without_pools(problem), costs, semantics, end, MERGED)
     best = widen(beam, WIDTHS[:2], upper_ms, started + BEAM_SHARE * time_limit_s)
-    # Each gives the highest bound of some best known values: blocks of Inception's under "placeto",
-    # where beams widen in vain, the program of BERT's, beams of most others.
-    for attempt in ("blocks", "program", "wide"):
+    # Each gives the highest bound of some best known values: the program of BERT's, beams of most
+    # others.
+    for attempt in ("program", "wide"):
         left_s = end - perf_counter()
         if best.bound_ms >= upper_ms * (1.0 - GAP) or left_s <= 0.0:
             break
-        if attempt == "blocks":
-            found = bound_by_blocks(relaxed, costs, semantics, left_s / 3, upper_ms)
-        elif attempt == "program":
+        if attempt == "program":
             found = path_load.solve(problem, costs, left_s / 2, upper_ms=upper_ms)
         else:
             found = widen(beam, WIDTHS[2:], upper_ms, end)

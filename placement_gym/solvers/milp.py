@@ -15,7 +15,7 @@ from placement_gym.problem.problem import Problem
 from placement_gym.solvers.highs import GAP, minimize
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.solution import Solution, reaches
-from placement_gym.solvers.tasks import Placeable, Tasks, fastest_ms
+from placement_gym.solvers.tasks import Tasks, fastest_ms
 
 
 def serial_program(
@@ -97,7 +97,7 @@ def build_serial_program(
 
 
 def add_placement(
-    program: Linear, problem: Placeable, cost: ArrayLike = 0.0, whole: bool = True
+    program: Linear, problem: Problem, cost: ArrayLike = 0.0, whole: bool = True
 ) -> IntArray:
     """Add variables that place every unit once, within support and memory limits.
 

@@ -6,10 +6,9 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.base.kernels import maker, part, signed
+from placement_gym.base.kernels import kernel, long_part, part, signed
 
 RUN_SHARE = 0.1
 """A run moves as a whole only if that frees at least this share of its device's excess. So only few
@@ -40,7 +39,7 @@ class RepairTerms(NamedTuple):
     by_size: IntArray
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def repair_batch(terms: RepairTerms, placements: IntArray, keep: BoolArray) -> IntArray:
     """(k, n_units) repaired copies of (k, n_units) placements.
 
@@ -89,7 +88,7 @@ def take_room(room: FloatArray, owner: IntArray, device: int, size: float) -> No
             room[d] -= size
 
 
-@maker
+@long_part
 def move_to_supported(terms: RepairTerms, place: IntArray) -> FloatArray:
     """Move units that their device does not support; returns the (n_devices,) room left."""
     room = terms.limit.copy()
@@ -118,7 +117,7 @@ def choose_device(terms: RepairTerms, u: int, room: FloatArray) -> int:
     return widest if best < 0 else best
 
 
-@maker
+@long_part
 def refill(terms: RepairTerms, place: IntArray) -> FloatArray:
     """Place all units again, largest first: where they are, or as ``choose_device`` if full."""
     room = terms.limit.copy()
@@ -130,7 +129,7 @@ def refill(terms: RepairTerms, place: IntArray) -> FloatArray:
     return room
 
 
-@maker
+@long_part
 def empty_full_devices(
     terms: RepairTerms, place: IntArray, room: FloatArray, keep: BoolArray
 ) -> None:
@@ -157,7 +156,7 @@ def empty_full_devices(
             waiting = list_units(terms, place, room, may_leave)
 
 
-@maker
+@long_part
 def list_units(
     terms: RepairTerms, place: IntArray, room: FloatArray, may_leave: BoolArray
 ) -> list[tuple[float, int]]:
@@ -171,7 +170,7 @@ def list_units(
     return waiting
 
 
-@maker
+@long_part
 def move_units(
     terms: RepairTerms,
     waiting: list[tuple[float, int]],
@@ -308,7 +307,7 @@ def cut_run(
     return (end - count, end, held) if part == 2 else (begin, begin + count, held)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def price_batch(
     placements: IntArray,
     price: FloatArray,

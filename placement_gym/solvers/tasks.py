@@ -4,39 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.graph.operators import Tensors
 from placement_gym.graph.units import Units, merge_cycles
-from placement_gym.hardware.memory_groups import MemoryGroups
 from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.problem import Problem
 from placement_gym.schedules.program import upward_rank
-
-
-class Placeable(Protocol):
-    """Units on devices: a problem, or a part of one."""
-
-    @property
-    def n_units(self) -> int: ...
-
-    @property
-    def possible(self) -> BoolArray:
-        """(n_units, n_devices) which device can run and hold which unit."""
-
-    @property
-    def unit_bytes(self) -> FloatArray:
-        """(n_units,) memory of each unit."""
-
-    @property
-    def limits_bytes(self) -> FloatArray:
-        """(n_devices,) bytes that fit, infinite without a limit."""
-
-    @property
-    def memory(self) -> MemoryGroups:
-        """Devices that share memory, and the limits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,25 +92,25 @@ class Tasks:
         return len(self.unit)
 
 
-def fastest_ms(problem: Placeable, tasks: Tasks) -> FloatArray:
+def fastest_ms(problem: Problem, tasks: Tasks) -> FloatArray:
     """(n_tasks,) minimum time of each task; infinite where no device can run it."""
     least: FloatArray = np.where(problem.possible[tasks.unit], tasks.ms, np.inf).min(axis=1)
     return least
 
 
-def mean_load_ms(problem: Placeable, tasks: Tasks) -> float:
+def mean_load_ms(problem: Problem, tasks: Tasks) -> float:
     """The mean load of devices, or the longest task if that is longer, at minimum times."""
     fastest = fastest_ms(problem, tasks)
     return float(max(fastest.sum() / len(problem.limits_bytes), fastest.max()))
 
 
-def earliest_finish_ms(problem: Placeable, tasks: Tasks) -> FloatArray:
+def earliest_finish_ms(problem: Problem, tasks: Tasks) -> FloatArray:
     """(n_tasks,) earliest possible finish of each task in any placement, ms."""
     least: FloatArray = earliest_on_devices_ms(problem, tasks).min(axis=1)
     return least
 
 
-def earliest_on_devices_ms(problem: Placeable, tasks: Tasks) -> FloatArray:
+def earliest_on_devices_ms(problem: Problem, tasks: Tasks) -> FloatArray:
     """(n_tasks, n_devices) earliest possible finish of each task on each device, ms.
 
     finish[v, d] = ms[v, d] + max over inputs u of min over d' of finish[u, d'] + transfer; infinite
@@ -151,7 +127,7 @@ def earliest_on_devices_ms(problem: Placeable, tasks: Tasks) -> FloatArray:
     return earliest
 
 
-def remaining_ms(problem: Placeable, tasks: Tasks) -> FloatArray:
+def remaining_ms(problem: Problem, tasks: Tasks) -> FloatArray:
     """(n_tasks,) minimum time that any placement needs after each task has finished, ms."""
     fastest = fastest_ms(problem, tasks)
     rest = np.zeros(len(tasks))

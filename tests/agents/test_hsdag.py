@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict
-from itertools import product
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -18,20 +15,15 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
-import agents
 from agents.common import REINFORCE
 from agents.common.graph_data import MissingGraphError
-from agents.common.graphs import MIN_COST
-from agents.common.vec_env import vectorize as vectorized
-from agents.hsdag import HSDAGOptions, HSDAGPolicy, rollout
+from agents.hsdag import HSDAGPolicy, rollout
 from agents.hsdag.agent import make
-from agents.hsdag.networks import Groups, Networks
+from agents.hsdag.networks import Networks
 from agents.hsdag.presets import PRESETS
 from agents.hsdag.published import CodeNetworks
-from agents.hsdag.sampled_groups import SampledGroups
 from placement_gym.envs.episode import play_episode
 from placement_gym.envs.placement_env import placement_env
-from placement_gym.envs.rewards import REWARDS
 
 CPU = torch.device("cpu")
 PAPER = {"preset": "paper"}
@@ -264,185 +256,3 @@ def test_all_steps_run_in_learning_and_in_predicting(
     # the fifth step is the algorithm's update
     fresh = learner(algorithm, vectorize_toy(5), preset=preset, hidden=8).policy.state_dict()
     assert any((fresh[name] != one).any() for name, one in before.items() if name != "drawn")
-
-
-def test_default_is_a_preset_with_all_steps() -> None:
-    env = gym.make(SIMULATED, model="resnet")
-    for model in (make(env, 0), PPO(HSDAGPolicy, env, n_steps=20, batch_size=20, device="cpu")):
-        assert model.policy.options == PRESETS["rl"].policy
-        seen = obs_as_tensor(model.env.reset(), CPU)
-        assert isinstance(model.policy.decide(seen).distribution, SampledGroups)
-
-
-def flatten(preset: str) -> dict[str, str]:
-    """All values of a preset, as the README's table has them."""
-    known = PRESETS[preset]
-    parts = {"policy": asdict(known.policy), "reinforce": known.algorithm, "envs": known.envs,
-             "optimizer": known.optimizer}  # fmt: skip
-    return {f"{part}.{name}": str(value) for part, found in parts.items()
-            for name, value in found.items()}  # fmt: skip
-
-
-def read_table() -> list[dict[str, str]]:
-    """The rows of the README's table of numbers and switches."""
-    text = (Path(agents.__file__).parent / "hsdag" / "README.md").read_text()
-    lines = [line for line in text.splitlines() if line.startswith("| `")]
-    names = ("name", "paper", "code", "rl", "source")
-    cells = [[cell.strip().strip("`") for cell in line.strip("| ").split(" | ")] for line in lines]
-    return [dict(zip(names, row, strict=True)) for row in cells if row[0].count(".") == 1]
-
-
-@pytest.mark.parametrize("preset", PRESETS)
-def test_presets_have_the_values_of_the_table(preset: str) -> None:
-    rows = read_table()
-    written = {row["name"]: row[preset] for row in rows if row[preset] != "-"}
-    assert written == flatten(preset)
-    assert all(len(row["source"]) > 2 for row in rows)
-
-
-@pytest.mark.parametrize("preset", PRESETS)
-def test_agents_and_policies_take_what_their_preset_says(preset: str) -> None:
-    model, known = make(gym.make(SIMULATED, model="tiny"), 0, preset=preset), PRESETS[preset]
-    assert model.policy.options == known.policy
-    assert {name: getattr(model, name) for name in known.algorithm} == known.algorithm
-    assert model.env.num_envs == known.envs["num_envs"]
-    (group,) = model.policy.optimizer.param_groups
-    assert group["betas"] == ((0.5, 0.999) if preset == "rl" else (0.9, 0.999))
-    assert group["weight_decay"] == 0
-    assert model.policy.optimizer.__class__ is torch.optim.Adam
-    assert model.env.envs.reward is REWARDS[known.envs["reward"]]
-    assert model.observation_space["step"].high[0] == known.envs["horizon"]
-
-
-def test_the_codes_parsing_ends_in_one_group() -> None:
-    env = simulated("resnet")
-    model = make(env, 0, preset="code")
-    model.predict(env.reset()[0], deterministic=True)
-    (step,) = model.policy.greedy.steps.values()
-    assert not step.group.any()
-
-
-def draws(policy: dict[str, Any] | None = None) -> tuple[HSDAGPolicy, Any, SampledGroups]:
-    """A policy, what it sees, and its distribution of groups and devices."""
-    model = make(gym.make(SIMULATED, model="tiny"), 0, policy={"groups": 3, **(policy or {})})
-    seen = obs_as_tensor(model.env.reset(), CPU)
-    seen = {key: value[:1] for key, value in seen.items()}
-    return model.policy, seen, model.policy.decide(seen).distribution
-
-
-@torch.no_grad()
-def test_likelihoods_of_groups_and_devices_sum_to_one() -> None:
-    _, _, devices = draws()
-    n_edges, total = int(devices.valid.sum()), 0.0
-    for keep in product((False, True), repeat=n_edges):
-        padding = [False] * (devices.valid.shape[1] - n_edges)
-        given = devices.given(torch.tensor([[*keep, *padding]]))
-        (deciding,) = given.weight[0].nonzero(as_tuple=True)
-        shares = given.log_probs[0, deciding].exp().sum(dim=1)
-        torch.testing.assert_close(shares, torch.ones_like(shares))
-        total += float(given.log_keep.exp())
-    assert total == pytest.approx(1.0, abs=1e-4)
-
-
-def test_edges_are_kept_as_often_as_their_scores_say() -> None:
-    _, _, devices = draws()
-    devices.row = devices.row.repeat(2_000)
-    devices.keys = devices.keys.repeat(2_000)
-    kept: list[torch.Tensor] = []
-    devices.memory.keep = lambda *args: kept.append(args[2])  # type: ignore[method-assign]
-    devices.get_actions()
-    shares, wanted = kept[0].float().mean(dim=0), devices.logits[0].sigmoid()
-    assert (shares - wanted)[devices.valid[0]].abs().max() < 0.05
-
-
-@torch.no_grad()
-def test_groups_become_single_units_as_placements_are_drawn() -> None:
-    env = gym.make(SIMULATED, model="inception")
-    policy = make(env, 0, policy={"groups": 5, "refine": 100}).policy
-    seen = obs_as_tensor(vectorized(env).reset(), CPU)
-    sizes = []
-    for drawn in (0, 200, 2_000):
-        policy.drawn.fill_(drawn)
-        policy.clear_caches()
-        devices = policy.decide(seen).distribution
-        actions = devices.get_actions()
-        sizes.append(float(devices.conditioned_on(actions).weight.float().sum(dim=1).mean()))
-    assert 3 < sizes[0] < 15
-    assert sizes[0] < sizes[1] < sizes[2]
-    assert sizes[2] > 68
-
-
-@torch.no_grad()
-def test_a_group_is_its_mean_gated_by_the_scores_within_it() -> None:
-    torch.manual_seed(0)
-    networks = Networks(HSDAGOptions(features=("type",), hidden=6), 2, critic=False)
-    z, group = torch.randn(5, 6), torch.tensor([0, 0, 0, 1, 2])
-    inner = torch.tensor([[0, 1, 0], [1, 2, 2]])
-    score = [networks.scorer(z[u] * z[v]).sigmoid() for u, v in inner.T.tolist()]
-    pooled = networks.pool_groups(z, group, inner)
-    torch.testing.assert_close(pooled[0], z[:3].mean(dim=0) * torch.stack(score).mean())
-    torch.testing.assert_close(pooled[1:], z[3:])
-
-
-@torch.no_grad()
-def test_a_group_prefers_devices_by_the_sum_of_its_times() -> None:
-    networks = Networks(HSDAGOptions(features=("type",), hidden=6, cost_weight=2.0), 2, False)
-    for parameter in networks.placer[-1].parameters():
-        parameter.zero_()
-    unit, none = torch.arange(3), torch.empty(2, 0, dtype=torch.long)
-    leader, decides = torch.tensor([[0, 0, 2]]), torch.tensor([[True, False, True]])
-    group = torch.tensor([0, 0, 1])
-    groups = Groups(unit, group, none, torch.zeros_like(unit), unit, leader, decides, None)
-    costs = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
-    logits = networks(torch.randn(3, 6), costs, groups)[0]
-    times = torch.tensor([[4.0, 6.0], [4.0, 6.0], [5.0, 6.0]])
-    torch.testing.assert_close(logits, -2.0 * (times + MIN_COST).log())
-
-
-@torch.no_grad()
-def test_the_code_pools_sums_by_scores_times_links() -> None:
-    torch.manual_seed(0)
-    networks = CodeNetworks(HSDAGOptions(features=("type",), hidden=6, form="code"), 2, False)
-    z, group, inner = torch.randn(3, 12), torch.tensor([0, 0, 1]), torch.tensor([[0], [1]])
-    score = networks.scorer(z[0, :6] * z[1, :6]).sigmoid()
-    before = networks.deepsets_pre(z[:, 6:])
-    after = networks.deepsets_post(torch.stack([before[:2].sum(dim=0), before[2]]))
-    expected = torch.stack([after[0] * 2 * score, after[1]])  # an edge counts in both directions
-    torch.testing.assert_close(networks.pool_groups(z, group, inner), expected)
-
-
-@torch.no_grad()
-def test_the_code_pools_another_convolution_than_it_scores() -> None:
-    policy = make(env := gym.make(SIMULATED, model="tiny"), 0, preset="code").policy
-    seen = obs_as_tensor(vectorized(env).reset(), CPU)
-    graphs, _ = policy.graphs.batch(seen)
-    scored, pooled = policy.networks.encode(graphs).chunk(2, dim=1)
-    assert len(policy.networks.encoder.gnn1.layers) == 2
-    assert len(policy.networks.encoder.gnn2.layers) == 1
-    assert not torch.allclose(scored, pooled)
-
-
-@torch.no_grad()
-def test_the_state_gains_the_embedding_of_its_group() -> None:
-    policy = make(env := gym.make(SIMULATED, model="tiny"), 0, preset="paper").policy
-    graphs, _ = policy.graphs.batch(obs_as_tensor(vectorized(env).reset(), CPU))
-    (graph_id,) = graphs.ids
-    first, second = (policy.greedy.find_step(graphs, graph_id, step) for step in (0, 1))
-    z = policy.greedy.embed(graphs)
-    state = torch.nn.functional.layer_norm(z, z.shape[1:])
-    inner = first.edges[:, first.group[first.edges[0]] == first.group[first.edges[1]]]
-    pooled = policy.networks.pool_groups(state, first.group, inner)
-    torch.testing.assert_close(z + second.shift, state + pooled[first.group])
-
-
-def test_groups_of_several_graphs_are_recalled() -> None:
-    envs = several("resnet", "tiny")
-    graphs = {key: one for env in envs.envs for key, one in env.graph_table().items()}
-    kwargs = {"graphs": graphs, "hidden": 8}
-    policy = PPO(HSDAGPolicy, envs, policy_kwargs=kwargs, seed=0, device="cpu").policy
-    seen = obs_as_tensor(envs.reset(), CPU)
-    actions, _, log_prob = policy(seen)
-    for row in (0, 1):
-        one = {key: value[row : row + 1] for key, value in seen.items()}
-        again = policy.evaluate_actions(one, actions[row : row + 1])[1]
-        torch.testing.assert_close(again, log_prob[row : row + 1])

@@ -16,7 +16,7 @@ from stable_baselines3.common.env_util import make_vec_env
 
 from agents.common import REINFORCE
 from agents.common.baselines import BASELINES, MovingAverages, leave_one_out
-from agents.common.elites import IMITATED, Elites
+from agents.common.elites import N_ELITES, Elites
 from agents.common.reinforce import STEP_BITS
 from agents.hsdag import HSDAGPolicy
 
@@ -150,7 +150,7 @@ def test_elites_differ_in_what_is_placed() -> None:
     model = hsdag(vectorize_toy(20, max_nodes=20), imitate=1.0)
     model.learn(200)
     (best,) = model.elites.best.values()
-    assert len({elite.action[:7].tobytes() for elite in best}) == len(best) == IMITATED
+    assert len({elite.action[:7].tobytes() for elite in best}) == len(best) == N_ELITES
 
 
 @pytest.mark.parametrize("env_id", [PER_UNIT, "placement_gym:DevicePlacementSim-v0"])

@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from agents.search.anytime import TRUSTED, SearchAgent
+from agents.search.anytime import N_TRUSTED, SearchAgent
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
 from placement_gym.bench.run.agent_run import run_agent
@@ -144,10 +144,10 @@ def test_measured_moves_correct_a_wrong_profile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def reach(trusted: int) -> float:
-        monkeypatch.setattr("agents.search.anytime.TRUSTED", trusted)
+        monkeypatch.setattr("agents.search.anytime.N_TRUSTED", trusted)
         return SearchAgent(misled(0), 0).learn(60).best_speedup
 
-    corrected, trusting = reach(TRUSTED), reach(10**9)
+    corrected, trusting = reach(N_TRUSTED), reach(10**9)
     assert corrected > 1.02 * trusting
 
 
@@ -162,4 +162,4 @@ def test_measured_searches_make_every_second_placement_a_move(
 
     monkeypatch.setattr(agent, "move", move)
     agent.learn(60)
-    assert moved == list(range(TRUSTED + 1, 60, 2))
+    assert moved == list(range(N_TRUSTED + 1, 60, 2))

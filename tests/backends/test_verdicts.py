@@ -31,7 +31,7 @@ def measurement(speedup: float, noise: float = 0.0) -> Measurement:
 
 
 @pytest.mark.parametrize(
-    ("ratio", "noise", "doubt", "verdict"),
+    ("ratio", "noise", "warning", "verdict"),
     [
         (1.2, 0.05, "", YES),
         (1.2, 0.05, "the machine was busy", WITHIN_NOISE),
@@ -44,9 +44,9 @@ def measurement(speedup: float, noise: float = 0.0) -> Measurement:
     ],
 )
 def test_a_win_exceeds_the_noise_and_what_tables_show(
-    ratio: float, noise: float, doubt: str, verdict: str
+    ratio: float, noise: float, warning: str, verdict: str
 ) -> None:
-    measured = replace(measurement(ratio, noise), doubt=doubt)
+    measured = replace(measurement(ratio, noise), warning=warning)
     finalist = Finalist(np.zeros(1, np.int64), measured, speedup=3.0)
     assert finalist.beats_best_single == verdict
 
@@ -80,11 +80,11 @@ def test_best_single_device_is_settled_as_finalists_are(
 
     def remeasure(assignments: list[Any]) -> list[Measurement]:
         measured.append(len(assignments))
-        doubt = "the machine was busy" if len(measured) <= doubts else ""
+        warning = "the machine was busy" if len(measured) <= doubts else ""
         found = [measurement(1.0 if one.any() else 1.02, noise=0.001) for one in assignments]
-        if doubt:
+        if warning:
             found.reverse()
-        return [replace(one, doubt=doubt) for one in found]
+        return [replace(one, warning=warning) for one in found]
 
     bench_env.base.singles = seen
     monkeypatch.setattr(BenchEnv, "measured", property(lambda _: noisy))
@@ -160,10 +160,10 @@ def test_a_winner_is_measured_once_more_and_that_counts(
 
 
 @pytest.mark.parametrize(
-    "doubt", ["", pytest.param("the machine was busy", marks=pytest.mark.slow)]
+    "warning", ["", pytest.param("the machine was busy", marks=pytest.mark.slow)]
 )
 def test_lucky_rival_of_an_earlier_run_is_measured_again(
-    doubt: str, measured_env: BenchEnv, monkeypatch: pytest.MonkeyPatch
+    warning: str, measured_env: BenchEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     problem = measured_env.base.problem
     first, rival = np.arange(problem.n_units) % 2, 1 - np.arange(problem.n_units) % 2
@@ -171,7 +171,7 @@ def test_lucky_rival_of_an_earlier_run_is_measured_again(
 
     def remeasure(_: MeasuredBackend, assignments: list[Any]) -> list[Measurement]:
         found = [next(script.get(one.tobytes(), iter([1.0]))) for one in assignments]
-        return [replace(measurement(one, 0.005), doubt=doubt) for one in found]
+        return [replace(measurement(one, 0.005), warning=warning) for one in found]
 
     monkeypatch.setattr(MeasuredBackend, "remeasure", remeasure)
     monkeypatch.setattr(Finals, "best_single", 0)

@@ -1,118 +1,97 @@
-"""Kernels: what is kept of them, and what is said while they compile."""
+"""Kernels: structs that they take by reference, and what is said while they compile."""
 
 from __future__ import annotations
 
-import os
-import sys
-from importlib import import_module
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numba
 import numpy as np
 import pytest
 
 from placement_gym.base import kernels
-from placement_gym.base.blocks import by_reference
+from placement_gym.base.kernels import kernel, long_part, part
+from placement_gym.base.progress import progress_bar
+from placement_gym.base.structs import Struct
 
-PART = """
-from placement_gym.base.kernels import part
-
-@part
-def answer(x):
-    return x + {number}
-"""
-KERNEL = """
-from placement_gym.base.kernels import kernel
-from parts import answer
-
-@kernel
-def ask(x):
-    return answer(x)
-"""
+SAID = "compiling the search for this machine, once: about"
 
 
-def double(x: int) -> int:
-    return 2 * x
-
-
-@by_reference
-class Weights(NamedTuple):
+class Weights(Struct):
     names: np.ndarray
     factor: float
     table: np.ndarray
-    signed: bool
-    shift: int
+    negative: bool
+    sums: Any
 
 
-@kernels.part
+@part
 def weigh(weights: Weights, i: int) -> float:
-    return float(weights.table[i, weights.names[i]]) * weights.factor + weights.shift
+    return weights.table[i, weights.names[i]] * weights.factor
 
 
-@kernels.long_part
+@long_part
 def weigh_all(weights: Weights, totals: np.ndarray) -> None:
     for i in range(len(weights.names)):
-        totals[i] = -weigh(weights, i) if weights.signed else weigh(weights, i)
+        totals[i] = -weigh(weights, i) if weights.negative else weigh(weights, i)
+        weights.sums.total_ms += totals[i]
+        weights.sums.n += 1
 
 
-@kernels.kernel
+@kernel
 def weigh_twice(weights: Weights, totals: np.ndarray) -> int:
     for _ in range(2):
         weigh_all(weights, totals)
-    return weights.table.shape[1] + len(weights.names)
+    return weights.table.shape[1]
 
 
-def test_kernels_take_tuples_of_arrays_by_reference() -> None:
-    names, table = np.array([2, 0], np.uint32), np.arange(12.0).reshape(2, 6)[:, ::2]
-    for signed in (False, True):
-        totals, weights = np.zeros(2), Weights(names, 0.5, table, signed, 7)
-        assert weigh_twice(weights, totals) == 3 + 2
-        assert totals.tolist() == [(1 - 2 * signed) * (one / 2 + 7) for one in (4, 6)]
+def make_sums() -> Any:
+    return np.zeros(1, [("total_ms", np.float64), ("n", np.int64)]).view(np.recarray)[0]
+
+
+def test_kernels_read_arrays_of_a_struct_and_write_its_record() -> None:
+    names, table = np.array([2, 0], np.uint32), np.arange(6.0).reshape(2, 3)
+    for negative in (False, True):
+        totals, sums = np.zeros(2), make_sums()
+        fields = {"sums": sums, "names": names, "negative": negative}
+        weights = Weights(table=table, factor=0.5, **fields)
+        assert weigh_twice(weights, totals) == 3
+        assert totals.tolist() == [(1 - 2 * negative) * one / 2 for one in (2.0, 3.0)]
+        assert (sums.total_ms, sums.n) == (2 * totals.sum(), 4)
+        assert weights.names is names
     assert len(weigh_twice.signatures) == 1
 
 
-def test_a_kernel_is_compiled_again_if_a_part_in_another_file_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def run(number: int) -> tuple[int, int]:
-        """The answer, and how many kernels came from the cache."""
-        (tmp_path / "parts.py").write_text(PART.format(number=number))
-        os.utime(tmp_path / "parts.py", (number, number))
-        for module in ("parts", "asking"):
-            monkeypatch.delitem(sys.modules, module, raising=False)
-        ask = import_module("asking").ask
-        return ask(40), sum(ask.stats.cache_hits.values())
+def compile_anything(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+    def double(x: int) -> int:
+        return 2 * x
 
-    (tmp_path / "asking.py").write_text(KERNEL)
-    os.utime(tmp_path / "asking.py", (1, 1))
-    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.syspath_prepend(tmp_path)
-    assert run(2) == (42, 0)
-    assert run(2) == (42, 1)
-    assert run(3) == (43, 0)
+    monkeypatch.setattr(double, "__module__", module)
+    numba.njit(double)(2)
 
 
 def test_a_bar_says_that_a_kernel_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setattr(kernels, "show_waiting", said.append)
-    monkeypatch.setattr(double, "__module__", "placement_gym.anything")
-    kernels.njit(double)(2)
-    assert said == ["compiling, once on this machine", ""]
+    with progress_bar(None, "steps", quiet=True):
+        compile_anything(monkeypatch, "placement_gym.solvers.search.anything")
+    assert [text[: len(SAID)] for text in said] == [SAID, ""]
 
 
-def test_a_lazy_kernel_is_compiled_once_it_has_run_for_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_without_a_bar_a_line_on_standard_error_says_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(kernels, "PATIENCE_S", 1e9)
-    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
-    first, second = (kernels.lazy(kernels.kernel(double)) for _ in range(2))
-    assert first(2) == 4
-    assert not first.signatures
-    monkeypatch.setattr(kernels, "PATIENCE_S", 0.0)
-    assert first(2) == 4
-    assert len(first.signatures) == 1
-    # what is on disk is there at once
-    monkeypatch.setattr(kernels, "PATIENCE_S", 1e9)
-    assert second(2) == 4
-    assert len(second.stats.cache_hits) == 1
+    monkeypatch.setattr(kernels.LISTENER, "said", set())
+    for _ in range(2):
+        compile_anything(monkeypatch, "placement_gym.solvers.search.anything")
+        compile_anything(monkeypatch, "placement_gym.base.anything")
+    out, err = capsys.readouterr()
+    assert (out, err.count(SAID), err.count("\n")) == ("", 1, 1)
+
+
+def test_a_quiet_bar_keeps_the_line_back(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(kernels.LISTENER, "said", set())
+    with progress_bar(None, "steps", quiet=True):
+        compile_anything(monkeypatch, "placement_gym.solvers.search.anything")
+    assert capsys.readouterr() == ("", "")

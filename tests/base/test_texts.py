@@ -13,6 +13,7 @@ from placement_gym.base.texts import (
     escape_figure_text,
     escape_markdown,
     escape_paragraph,
+    format_bytes,
     make_lines_printable,
     make_printable,
 )
@@ -94,3 +95,9 @@ def test_figures_draw_dollars_without_mathematics(text: str) -> None:
     figure = Figure()
     figure.suptitle(escape_figure_text(text))
     figure.savefig("/dev/null", format="png")
+
+
+def test_bytes_can_be_read_at_any_size() -> None:
+    sizes = (0, 64, 999, 4_200, 99_900, 150_000, 17_300_000, 2.5e9)
+    said = ["0 B", "64 B", "999 B", "4.2 kB", "99.9 kB", "0.1 MB", "17.3 MB", "2500.0 MB"]
+    assert [format_bytes(size) for size in sizes] == said

@@ -271,14 +271,14 @@ def test_measured_latencies_are_shown_corrected_for_drift(tmp_path: Path) -> Non
 def test_doubt_is_shown_beside_the_row_and_stated(tmp_path: Path) -> None:
     document = compare(tmp_path, ["window"])
     *others, window = document["rows"]
-    doubtful = {"doubt": "the machine was busy", "beats_best_single": "within noise"}
+    doubtful = {"warning": "the machine was busy", "beats_best_single": "within noise"}
     shown = document | {"rows": [*others, window | doubtful]}
     for text in (comparison_on_terminal(shown), comparison.format_markdown(shown)):
         assert "window is doubtful: the machine was busy" in text
         assert "within noise" not in text
-    disturbed = document | {"rows": [*others, window | {"taken": 0.23}]}
+    disturbed = document | {"rows": [*others, window | {"interference": 0.23}]}
     assert "window: other programs took 23% of the time" in comparison_on_terminal(disturbed)
-    alone = others[0] | {"doubt": "the machine was busy", "beats_best_single": "no"}
+    alone = others[0] | {"warning": "the machine was busy", "beats_best_single": "no"}
     assert comparison.format_verdict(alone) == "no"
 
 

@@ -31,7 +31,7 @@ def test_the_environment_is_closed_when_measuring_fails(monkeypatch: pytest.Monk
 
 
 def test_without_a_single_device_nothing_is_compared_with_one() -> None:
-    measured = Measurement(240.0, 197.0, latency_p90_ms=250.0, doubt="the machine was busy")
+    measured = Measurement(240.0, 197.0, latency_p90_ms=250.0, warning="the machine was busy")
     finalist = Finalist(np.zeros(1, np.int64), measured, speedup=0.8, handicap=PENALTY)
     values = evaluate.list_values(finalist) | {
         "model": "large",
@@ -49,13 +49,13 @@ def test_without_a_single_device_nothing_is_compared_with_one() -> None:
 
 
 def test_a_doubt_is_among_the_values() -> None:
-    doubtful = Measurement(8.0, 10.0, doubt="the machine was busy")
+    doubtful = Measurement(8.0, 10.0, warning="the machine was busy")
     values = evaluate.list_values(Finalist(np.zeros(1, np.int64), doubtful, speedup=1.0))
-    assert (values["beats_best_single"], values["doubt"]) == ("within noise", doubtful.doubt)
+    assert (values["beats_best_single"], values["warning"]) == ("within noise", doubtful.warning)
 
 
 def test_a_verdict_beside_other_programs_says_what_they_took() -> None:
-    disturbed = Measurement(8.0, 10.0, latency_p90_ms=9.0, taken=0.23)
+    disturbed = Measurement(8.0, 10.0, latency_p90_ms=9.0, interference=0.23)
     values = evaluate.list_values(Finalist(np.zeros(1, np.int64), disturbed, speedup=1.25))
     shown = values | {"model": "tiny", "notes": [], "alone": False, "saved": "Saved: a split"}
     printed = io.StringIO()
@@ -65,7 +65,7 @@ def test_a_verdict_beside_other_programs_says_what_they_took() -> None:
 
 
 def test_a_candidate_of_a_plan_says_what_other_programs_took() -> None:
-    found, best = Measurement(8.0, 10.0, taken=0.23), Measurement(10.0, 10.0)
+    found, best = Measurement(8.0, 10.0, interference=0.23), Measurement(10.0, 10.0)
     row = {"label": "window", "error": ""} | measured_values(found, best)
     assert judge_row(row) == "yes"
     assert "window: other programs took 23%" in str(next(remark_on_candidate(row)).text)

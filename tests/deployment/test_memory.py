@@ -125,7 +125,7 @@ def test_what_fits_no_device_is_said_with_its_bytes() -> None:
     said = describe_fit(gpt_problem((0.6, None)))
     assert len(said) == 1
     assert said[0].startswith("CPU cannot hold the model: it needs 22.2 MB")
-    assert "weights 22.1, cache 0.1" in said[0]
+    assert "weights 22.1 MB, cache 98.3 kB" in said[0]
     assert said[0].endswith("MB too much")
 
 

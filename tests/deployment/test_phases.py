@@ -118,7 +118,7 @@ def test_two_placements_win_only_against_the_best_measured() -> None:
     assert found.row["predicted_ms"] == pytest.approx(2.0 + 10 * 0.5)
     said = "Prompts on GPU alone and tokens on CPU alone beat milp, the best for both phases."
     assert describe_phases(found, "milp") == said
-    doubtful = replace(found, row=found.row | {"doubt": "a load"}, answer="within noise")
+    doubtful = replace(found, row=found.row | {"warning": "a load"}, answer="within noise")
     assert "could not be decided: a load" in describe_phases(doubtful, "milp")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
 from collections.abc import Callable, Sequence
@@ -79,7 +80,7 @@ def test_a_split_is_the_plan_only_if_it_wins_beyond_its_noise(
 @pytest.mark.parametrize("doubtful", ["GPU alone", "milp"])
 def test_a_doubtful_measurement_decides_nothing_and_that_is_said(doubtful: str) -> None:
     measured = {"GPU alone": Measurement(10.0, 10.0), "milp": Measurement(8.0, 10.0)}
-    measured[doubtful] = replace(measured[doubtful], doubt="load average 9.0 on 2 cores")
+    measured[doubtful] = replace(measured[doubtful], warning="load average 9.0 on 2 cores")
     candidates = [Candidate("GPU alone", ALONE, 9.0), Candidate("milp", SPLIT, 8.0)]
     found = make_rows(candidates, measured, {})
     assert choose(found) == "GPU alone"
@@ -91,7 +92,7 @@ def test_a_doubtful_measurement_decides_nothing_and_that_is_said(doubtful: str) 
 def test_a_doubtful_split_does_not_hide_one_that_wins() -> None:
     candidates = [Candidate("GPU alone", ALONE, 9.0), Candidate("milp", SPLIT, 8.0),
                   Candidate("window", 1 - SPLIT, 8.0)]  # fmt: skip
-    lucky = Measurement(7.0, 10.0, doubt="the reference moved")
+    lucky = Measurement(7.0, 10.0, warning="the reference moved")
     measured = {"GPU alone": Measurement(10.0, 10.0), "milp": Measurement(8.0, 10.0)}
     found = make_rows(candidates, measured | {"window": lucky}, {})
     assert choose(found) == "milp"
@@ -232,7 +233,7 @@ def test_the_command_prints_the_table_and_the_verdict(
 ) -> None:
     rows = make_rows(
         [Candidate("CPU alone", ALONE, 9.0), Candidate("milp", SPLIT, 8.0)],
-        {"CPU alone": Measurement(10.0, 10.0, doubt="the reference moved")},
+        {"CPU alone": Measurement(10.0, 10.0, warning="the reference moved")},
         {"milp": "does not run: the device caught fire"},
     )
     document = {
@@ -307,6 +308,15 @@ def test_unwritable_output_folder_is_found_before_building(
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="cannot write results into"):
         tool("tiny", "cpu-testbed", out=tmp_path / "file" / "folder")
+
+
+@pytest.mark.parametrize("tool", [plan, fidelity])
+def test_keywords_are_flat_and_a_wrong_one_names_the_nearest(tool: Callable[..., Any]) -> None:
+    assert {"granularity", "shapes", "tolerance"} <= set(inspect.signature(tool).parameters)
+    with pytest.raises(TypeError, match="did you mean 'granularity'"):
+        tool("tiny", "cpu-testbed", granularty="op")
+    with pytest.raises(TypeError, match="positional"):
+        tool("tiny", "cpu-testbed", "op")
 
 
 def test_one_device_is_refused_before_anything_is_built(

@@ -23,6 +23,7 @@ NO_TENSORS = (DeviceSpec("CPU"), DeviceSpec("GPU", allocation_bytes=0))
 INFO_KEYS = {
     *("latency_ms", "reference_ms", "best_single_ms", "best_single_unlimited_ms", "speedup"),
     *("speedup_vs_best_single", "latency_p90_ms", "noise", "noise_floor", "doubt", "taken"),
+    *("warning", "interference"),
     *(
         "n_submodels",
         "n_submodels_expected",
@@ -128,7 +129,7 @@ def test_masks_show_which_device_runs_which_unit() -> None:
     [
         (diamond_problem(LIMITED), "GPU holds", 10 * (1 + 9 * 0.5)),
         (diamond_problem(refused=[(3, 1)]), "GPU does not support unit 'd'", 10),
-        (diamond_problem(NO_TENSORS, refused=[(3, 1)]), "'d' has a tensor of more than GPU", 10),
+        (diamond_problem(NO_TENSORS, refused=[(3, 1)]), "'d' has a larger tensor than GPU", 10),
     ],
     ids=["memory", "operator", "allocation"],
 )

@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from sb3_contrib import TQC, TRPO
+from stable_baselines3 import A2C, PPO, SAC, TD3
 from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
 from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
 import placement_gym
 from placement_gym.base.errors import UserError
@@ -119,9 +122,35 @@ def test_wrong_arguments_are_named(kwargs: dict[str, Any], message: str) -> None
         StreamEnv(**kwargs)
 
 
-def test_sb3_makes_environments_of_the_id() -> None:
+@pytest.mark.parametrize("algorithm", [PPO, A2C, TRPO, SAC, TD3, TQC])
+def test_algorithms_of_sb3_learn_to_choose_weights(algorithm: Any) -> None:
     envs = make_vec_env(ENV_ID, 2, env_kwargs=SMALL)
-    assert envs.reset().shape[0] == 2
+    on_policy = issubclass(algorithm, OnPolicyAlgorithm)
+    settings = {"n_steps": 8} if on_policy else {"learning_starts": 8}
+    if algorithm is PPO:
+        settings["batch_size"] = 16
+    model = algorithm("MlpPolicy", envs, seed=0, device="cpu", **settings)
+    before = [parameter.clone() for parameter in model.policy.parameters()]
+    model.learn(16)
+    changed = zip(before, model.policy.parameters(), strict=True)
+    assert any((one != other).any() for one, other in changed)
+    action, _ = model.predict(envs.reset())
+    assert action.shape == (2, N_WEIGHTS)
+
+
+def test_it_takes_the_wrappers_of_cleanrl() -> None:
+    def make() -> gym.Env[Any, Any]:
+        env = gym.wrappers.FlattenObservation(gym.make(f"placement_gym:{ENV_ID}", **SMALL))
+        env = gym.wrappers.ClipAction(gym.wrappers.RecordEpisodeStatistics(env))
+        return gym.wrappers.NormalizeReward(gym.wrappers.NormalizeObservation(env))
+
+    envs = SyncVectorEnv([make] * 2, autoreset_mode=AutoresetMode.SAME_STEP)
+    envs.reset(seed=0)
+    observation, reward, terminated, _, info = envs.step(2.0 * np.ones(envs.action_space.shape))
+    assert envs.observation_space.contains(observation)
+    assert np.isfinite(reward).all()
+    assert terminated.all()
+    assert (info["final_info"]["episode"]["l"] == 1).all()
 
 
 def test_wrong_actions_and_options_are_named() -> None:

@@ -7,7 +7,6 @@ import sys
 import gymnasium as gym
 import numpy as np
 
-from placement_gym.base import kernels
 from placement_gym.problem.costs.semantics import Semantics
 
 SEARCHES = ("search", "hill-climb", "dp", "balance")
@@ -28,13 +27,11 @@ def compile_schedule(schedule: str) -> None:
 
 def compile_bounds() -> None:
     from placement_gym.solvers.beams.beam import Beam
-    from placement_gym.solvers.beams.block_prices import bound_by_blocks
 
     env = gym.make("placement_gym:DevicePlacementSim-v0", model="tiny", schedule="list")
     backend = env.unwrapped.backend  # type: ignore[attr-defined]
     terms = backend.problem, backend.costs, Semantics("list", contention="none")
     Beam(*terms, np.inf).search(4, np.inf, np.inf)
-    bound_by_blocks(*terms)
 
 
 def compile_agent(name: str) -> None:
@@ -54,7 +51,6 @@ def compile_agent(name: str) -> None:
 
 
 if __name__ == "__main__":
-    kernels.PATIENCE_S = 0.0
     for name in sys.argv[1:]:
         if name in SEARCHES:
             compile_agent(name)

@@ -1,4 +1,4 @@
-"""A measured backend from the model and devices of a user."""
+"""Construction of a measured backend from a user's model and devices."""
 
 from __future__ import annotations
 
@@ -52,50 +52,50 @@ def build_measured_backend(
 
     if tolerance is not None:
         check_positive("tolerance", tolerance)
-    bound = Constraints.parse(constraints)
-    # What crashes OpenVINO as it reads or compiles must not end this process.
+    parsed_constraints = Constraints.parse(constraints)
+    # OpenVINO may crash while it reads or compiles the model: that must not end this process.
     if isolate:
-        loaded, found = load_and_inspect(spec, devices, timeout_s)
+        model, inspection = load_and_inspect(spec, devices, timeout_s)
     else:
-        loaded = spec.load()
-        found = inspect(loaded, devices, spec.fused)
-    units = group(extract_spec(loaded, spec), spec.granularity, found.primitives)
-    supported = find_supported(units, found.operators)
+        model = spec.load()
+        inspection = inspect(model, devices, spec.fused)
+    units = group(extract_spec(model, spec), spec.granularity, inspection.primitives)
+    supported = find_supported(units, inspection.operators)
     supported &= np.stack([fits_allocations(units, device) for device in devices], axis=1)
-    problem = bound.apply(Problem(units, devices, supported))
+    problem = parsed_constraints.apply(Problem(units, devices, supported))
     # The worker builds the problem again from the spec and the recipe, also after a crash.
-    engine = EngineProcess(spec.holding(loaded), Recipe.of(problem, split, tolerance), timeout_s)
+    engine = EngineProcess(spec.holding(model), Recipe.of(problem, split, tolerance), timeout_s)
     if isolate:
         return IsolatedBackend(engine, problem, protocol)
-    # Without isolation a doubtful measurement is repeated in a new process, to tell the machine's
-    # state from this process's.
-    elsewhere = partial(remeasure_in_new_process, engine, problem)
+    # Without isolation finalists are still measured in a new process: this one's caches, threads
+    # and memory differ from those of a program that serves the placement.
+    remeasure_elsewhere = partial(remeasure_in_new_process, engine, problem)
     return MeasuredBackend(
-        ov.Core(), loaded, problem, split, protocol, elsewhere, tolerance=tolerance
+        ov.Core(), model, problem, split, protocol, remeasure_elsewhere, tolerance=tolerance
     )
 
 
 def load_and_inspect(
-    spec: ModelSpec, devices: Sequence[DeviceSpec], timeout_s: float, alone: bool = True
+    spec: ModelSpec, devices: Sequence[DeviceSpec], timeout_s: float, exclusive: bool = True
 ) -> tuple[ov.Model, Inspection]:
     """Load a model, and inspect it in a process of its own.
 
-    A file is read in that process first: what crashes OpenVINO as it reads does not end this one.
-    With ``alone`` the model is compiled only while no other process measures.
+    A file is read in that process first, so that a crash of OpenVINO does not end this one.
+    With ``exclusive`` the model is compiled only while no other process measures.
 
     Raises:
         UserError: The model cannot be loaded; see ``models.load``.
         EngineError: OpenVINO failed, or the process died or hangs.
     """
     if not is_model_file(spec.model):
-        loaded = spec.load()
-        return loaded, inspect_in_new_process(spec.holding(loaded), devices, timeout_s, alone)
+        model = spec.load()
+        return model, inspect_in_new_process(spec.holding(model), devices, timeout_s, exclusive)
     try:
-        found = inspect_in_new_process(spec, devices, timeout_s, alone)
+        inspection = inspect_in_new_process(spec, devices, timeout_s, exclusive)
     except UserError:
-        spec.load()  # it was read, and raises here what it raised there
+        spec.load()  # raises the same error, without the worker's traceback
         raise
-    return spec.load(), found
+    return spec.load(), inspection
 
 
 def group_model(spec: ModelSpec) -> Units:
@@ -108,8 +108,8 @@ def group_model(spec: ModelSpec) -> Units:
     """
     if not spec.fused:
         return group(extract_spec(spec.load(), spec), spec.granularity)
-    loaded, found = load_and_inspect(spec, (), TIMEOUT_S, alone=False)
-    return group(extract_spec(loaded, spec), spec.granularity, found.primitives)
+    model, inspection = load_and_inspect(spec, (), TIMEOUT_S, exclusive=False)
+    return group(extract_spec(model, spec), spec.granularity, inspection.primitives)
 
 
 def find_supported(units: Units, operators: Sequence[Collection[str]]) -> BoolArray:
@@ -123,8 +123,8 @@ def find_supported(units: Units, operators: Sequence[Collection[str]]) -> BoolAr
     """
     graph = units.graph
     result = np.ones((len(units), len(operators)), dtype=np.bool_)
-    for column, known in enumerate(map(set, operators)):
-        for operator, (name, kind) in enumerate(zip(graph.names, graph.types, strict=True)):
-            if name not in known and kind not in FOLLOWERS:
-                result[units.of_operator[operator], column] = False
+    for column, supported_names in enumerate(map(set, operators)):
+        for index, (name, op_type) in enumerate(zip(graph.names, graph.types, strict=True)):
+            if name not in supported_names and op_type not in FOLLOWERS:
+                result[units.of_operator[index], column] = False
     return result

@@ -1,4 +1,4 @@
-"""A placement compiled and ready to be timed, and the measurement that its samples amount to."""
+"""Compiled placements that are ready to be timed, and measurements from their samples."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Engine(Protocol):
 
     Attributes:
         alias: True if devices get alias names, so that HETERO keeps submodels apart.
-        request: What is timed as one.
+        request: The inferences that are timed together.
         steps: Inputs of each of its inferences.
         reporter: Receives every step.
         protocol: How often things run.
@@ -118,14 +118,14 @@ def compile_candidate(engine: Engine, assignment: IntArray) -> CompiledPlacement
     """
     beat, steps = engine.reporter.beat, engine.steps
     beat("compiling")
-    found = [compile_placement(engine, one) for one in np.atleast_2d(assignment)]
+    parts = [compile_placement(engine, placement) for placement in np.atleast_2d(assignment)]
     beat("the first inference")
-    (compiled, facts, watch), *_ = found
+    (compiled, facts, watch), *_ = parts
     inferences: Inferences
     if assignment.ndim == 2:
-        phased = PhasedModel(*(one for one, _, _ in found)).create_infer_request()
+        phased = PhasedModel(*(model for model, _, _ in parts)).create_infer_request()
         inferences = PhasedRun(phased, steps, beat)
-        facts = join_phases(engine.problem, assignment, [facts for _, facts, _ in found])
+        facts = join_phases(engine.problem, assignment, [facts for _, facts, _ in parts])
     else:
         inferences = engine.request.start(compiled.create_infer_request(), steps, beat)
     # A request allocates what an inference needs, so that memory is read after one.
@@ -138,9 +138,9 @@ def compile_placement(
     engine: Engine, assignment: IntArray
 ) -> tuple[ov.CompiledModel, Compilation, MemoryWatch]:
     """Compile one placement; see ``compile_candidate``."""
-    started, problem = perf_counter(), engine.problem
-    graph, on = problem.units.graph, assignment[problem.units.of_operator]
-    partition = HeteroPartition.of(graph, on, problem.devices, engine.alias)
+    start_s, problem = perf_counter(), engine.problem
+    graph, operator_devices = problem.units.graph, assignment[problem.units.of_operator]
+    partition = HeteroPartition.of(graph, operator_devices, problem.devices, engine.alias)
     register(engine.core, tuple(partition.devices.values()))
     names = tuple(partition.names_of(device) for device in range(len(problem.devices)))
     watch = MemoryWatch.start(engine.core, names)
@@ -150,29 +150,29 @@ def compile_placement(
         partition.n_submodels,
         *problem.traffic(assignment),
         tuple(problem.memory_bytes(assignment).tolist()),
-        perf_counter() - started,
+        perf_counter() - start_s,
     )
     return compiled, facts, watch
 
 
 def join_phases(problem: Problem, pair: IntArray, compiled: Sequence[Compilation]) -> Compilation:
     """Join the compilations of a (2, n_units) pair of placements into what both need together."""
-    first = prefill_problem(problem)
-    n_prefill, prefill_bytes = first.traffic(pair[0])
+    prefill = prefill_problem(problem)
+    n_prefill, prefill_bytes = prefill.traffic(pair[0])
     n_decode, all_bytes = problem.traffic(pair[1])
     return replace(
         compiled[0],
-        n_submodels=sum(one.n_submodels for one in compiled),
-        n_submodels_expected=sum(one.n_submodels_expected for one in compiled),
+        n_submodels=sum(part.n_submodels for part in compiled),
+        n_submodels_expected=sum(part.n_submodels_expected for part in compiled),
         n_transfers=n_prefill + n_decode,
-        transfer_bytes=prefill_bytes + all_bytes - first.traffic(pair[1])[1],
-        memory_bytes=tuple(np.sum([one.memory_bytes for one in compiled], axis=0).tolist()),
-        compile_s=sum(one.compile_s for one in compiled),
+        transfer_bytes=prefill_bytes + all_bytes - prefill.traffic(pair[1])[1],
+        memory_bytes=tuple(np.sum([part.memory_bytes for part in compiled], axis=0).tolist()),
+        compile_s=sum(part.compile_s for part in compiled),
     )
 
 
 def prefill_problem(problem: Problem) -> Problem:
-    """The problem in which tensors have their sizes in the prefill of a scenario alone."""
+    """The same problem with the tensor sizes of a scenario's prefill."""
     units = problem.units
     (_, graph), *_ = units.graph.phases
     quotient = contract(graph, units.of_operator)
@@ -180,14 +180,15 @@ def prefill_problem(problem: Problem) -> Problem:
 
 
 def join_rounds(rounds: Sequence[Compilation]) -> Compilation:
-    """The last compilation of a placement, with the medians of its times over all of them."""
-    last = rounds[-1]
+    """Return the latest compilation with the medians of the times over all rounds."""
+    latest = rounds[-1]
     parts = {
-        name: float(np.median([one.parts_ms[name] for one in rounds])) for name in last.parts_ms
+        name: float(np.median([facts.parts_ms[name] for facts in rounds]))
+        for name in latest.parts_ms
     }
-    models = [one.models_ms for one in rounds if one.models_ms is not None]
+    models = [facts.models_ms for facts in rounds if facts.models_ms is not None]
     medians = tuple(np.median(models, axis=0).tolist()) if models else None
-    return replace(last, parts_ms=parts, models_ms=medians)
+    return replace(latest, parts_ms=parts, models_ms=medians)
 
 
 def summarize(
@@ -195,11 +196,12 @@ def summarize(
 ) -> Measurement:
     """Turn the samples of an arm and those of the first, its reference, into a measurement."""
     times, reference = race.samples(arm).T
-    taken, noise = race.taken_share(arm), race.noise(arm)
-    doubt = "" if is_measurable(race.speedup(arm), noise) else RUN_AGAIN
-    if taken and not race.is_clear_anyway(arm):
-        doubt = describe(taken, problem.devices)
-    # Not the median of times: over the reference's it would be off by what the machine drifted.
+    interference, noise = race.interference(arm), race.noise(arm)
+    warning = "" if is_measurable(race.speedup(arm), noise) else RUN_AGAIN
+    if interference and not race.is_clear_despite_interference(arm):
+        warning = describe(interference, problem.devices)
+    # Not the median of the times: its ratio to the reference would include the machine's drift,
+    # which pairs of samples cancel.
     reference_ms = float(np.median(reference))
     latency_ms = reference_ms / race.speedup(arm)
     return Measurement(
@@ -208,7 +210,7 @@ def summarize(
         latency_p90_ms=max(float(np.percentile(times, 90)), latency_ms),
         noise=noise,
         measure_s=measure_s,
-        taken=taken,
-        doubt=doubt,
+        interference=interference,
+        warning=warning,
         **asdict(compilation),
     )

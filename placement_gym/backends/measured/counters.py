@@ -1,4 +1,4 @@
-"""Primitives that a device executes, and by its counters the time of each operator."""
+"""Primitives that a device executes, and the time of each operator by the device's counters."""
 
 from __future__ import annotations
 
@@ -20,20 +20,22 @@ if TYPE_CHECKING:
     from placement_gym.backends.measured.candidate import Engine
 
 WARMUP = 5
+"""Inferences before the first counted one, in which caches fill: ours."""
 WHOLE = ""
 """Key of the inferences' own time among those of primitives."""
-MOST_UNOWNED = 0.02
-"""Share of the counted time that no operator owns, above which the user is told."""
-MOST_UNEXPLAINED = 0.3
-"""Share of the latency by which counters may be off, above which the user is told: they cost time
-themselves, and on the CPU their sum is within 4 % of the latency."""
+MAX_UNOWNED_SHARE = 0.02
+"""Share of the counted time of primitives that belong to no operator, above which the user gets a
+message: ours."""
+MAX_UNEXPLAINED_SHARE = 0.3
+"""Relative difference between the counters' sum and the latency, above which the user gets a
+message: ours. Counters cost time themselves; on the CPU their sum is within 4 % of the latency."""
 
 
 def measure_operator_times(engine: Engine, device: int, prefill: bool = False) -> FloatArray:
     """(n_operators,) median ms of the primitive that executes each operator.
 
-    See ``give_to_operators``. Of what no operator owns, and of a latency that is far from the sum
-    of all counters, the user gets a message.
+    See ``give_to_operators``. A message informs the user of time that belongs to no operator, and
+    of a latency that is far from the sum of all counters.
 
     Args:
         engine: The model, its inputs and the devices. Times are sums over the inferences of a
@@ -53,10 +55,10 @@ def measure_operator_times(engine: Engine, device: int, prefill: bool = False) -
     latencies_ms = []
     # The first runs warm caches up, as before any measurement.
     for run in range(WARMUP + engine.protocol.counter_inferences):
-        counted = run_with_counters(request, engine.request.repeat(steps), beat)
+        times_ms = run_with_counters(request, engine.request.repeat(steps), beat)
         if run >= WARMUP:
-            latencies_ms.append(counted.pop(WHOLE, 0.0))
-            for name, ms in counted.items():
+            latencies_ms.append(times_ms.pop(WHOLE, 0.0))
+            for name, ms in times_ms.items():
                 samples.setdefault(name, []).append(ms)
     medians = {name: float(np.median(ms)) for name, ms in samples.items()}
     times, unowned_ms = give_to_operators(graph, medians, members_of_primitives(compiled))
@@ -69,9 +71,9 @@ def measure_operator_times(engine: Engine, device: int, prefill: bool = False) -
 
 
 def give_to_operators(
-    graph: OpGraph, counted: Mapping[str, float], fused: Mapping[str, Sequence[str]]
+    graph: OpGraph, primitive_ms: Mapping[str, float], fused: Mapping[str, Sequence[str]]
 ) -> tuple[FloatArray, float]:
-    """Lead the times of primitives back to operators.
+    """Attribute the times of primitives to operators.
 
     The time of a primitive goes to the operator with the most FLOPs among those that it fuses;
     of a primitive that fuses none, as one that only rounds, to the operator that its nodes belong
@@ -80,16 +82,17 @@ def give_to_operators(
 
     Args:
         graph: The operators.
-        counted: Primitive -> its ms.
+        primitive_ms: Primitive -> its ms.
         fused: Primitive -> the names of the IR nodes that it executes.
 
     Returns:
-        (n_operators,) ms, all of what was counted; and how much of it no operator owns.
+        (n_operators,) ms, whose sum is that of all primitives; and the ms of it that belong to no
+        operator.
     """
     operators = {name: i for i, name in enumerate(graph.names)}
     owner = {name: i for i, names in enumerate(graph.members) for name in names}
     times, unowned_ms = np.zeros(len(graph)), 0.0
-    for primitive, ms in counted.items():
+    for primitive, ms in primitive_ms.items():
         names = [*fused.get(primitive, ()), primitive]
         # A primitive also fuses what rounds its output, and that belongs to the next operator.
         owners = [operators[name] for name in names if name in operators]
@@ -106,29 +109,28 @@ def give_to_operators(
 
 
 def strip_additions(name: str) -> str:
-    """The name of a node without what a plugin adds to it.
+    """Strip what a plugin adds to the name of a node.
 
-    The GPU's names the reorder that it inserts before an operator, where it fuses that operator,
-    ``reorder_input_convolution:NAME``; in f16 what feeds a Result is ``NAME.0``, and a weight that
-    it turns is ``NAME/transpose_b``.
+    The GPU plugin names a reorder before a fused operator ``reorder_input_convolution:NAME``, the
+    source of a Result in f16 ``NAME.0`` and a transposed weight ``NAME/transpose_b``.
     """
     return re.sub(r"(\.\d+|/transpose_[ab])$", "", name.rpartition(":")[2])
 
 
 def describe_unexplained(counted_ms: float, unowned_ms: float, latency_ms: float) -> str:
-    """Describe what counters leave unexplained of a latency; empty if that is little."""
-    found = []
-    if unowned_ms > MOST_UNOWNED * counted_ms:
-        found.append(
+    """Describe the part of a latency that counters do not explain; empty if it is small."""
+    remarks = []
+    if unowned_ms > MAX_UNOWNED_SHARE * counted_ms:
+        remarks.append(
             f"{unowned_ms / counted_ms:.0%} of the counted {counted_ms:.3g} ms belong to no "
             "operator and were spread over all by their FLOPs"
         )
-    if latency_ms and abs(counted_ms / latency_ms - 1.0) > MOST_UNEXPLAINED:
-        found.append(
+    if latency_ms and abs(counted_ms / latency_ms - 1.0) > MAX_UNEXPLAINED_SHARE:
+        remarks.append(
             f"counters add up to {counted_ms:.3g} ms where an inference takes {latency_ms:.3g} ms: "
             "one factor for all operators makes up for it"
         )
-    return "; ".join(found)
+    return "; ".join(remarks)
 
 
 def run_with_counters(
@@ -148,9 +150,9 @@ def run_with_counters(
     total = {WHOLE: 0.0}
     for inputs in steps:
         beat("an inference with counters")
-        started = perf_counter()
+        start_s = perf_counter()
         request.infer(dict(enumerate(inputs)))
-        total[WHOLE] += (perf_counter() - started) * 1e3
+        total[WHOLE] += (perf_counter() - start_s) * 1e3
         for primitive in request.profiling_info:
             ms = primitive.real_time.total_seconds() * 1e3
             total[primitive.node_name] = total.get(primitive.node_name, 0.0) + ms

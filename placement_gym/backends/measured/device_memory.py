@@ -1,7 +1,7 @@
 """Memory that devices hold once a placement runs, as their plugins report it.
 
-OpenVINO 2026.4 may leave the second GPU of a HETERO silently empty (openvino #38250, #38253): the
-placement then runs, with right outputs, elsewhere than it says.
+OpenVINO 2026.4 may leave the second GPU of a HETERO empty without an error (openvino #38250,
+#38253): the placement then runs on another device than it names, and its outputs are right.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from placement_gym.backends.failures import EngineFailureError, Kind
+from placement_gym.base.texts import format_bytes
 from placement_gym.hardware.machine import load_plugin
 from placement_gym.problem.problem import Problem
 
@@ -22,12 +23,12 @@ STATISTICS = "GPU_MEMORY_STATISTICS"
 
 @dataclass(frozen=True)
 class MemoryWatch:
-    """What devices held before a placement was compiled.
+    """Memory of the devices before a placement was compiled.
 
     Attributes:
         core: The core that compiles it.
         names: (n_devices,) the names, aliases included, under which each device is used.
-        before: (n_devices,) bytes then; None where a plugin does not report them.
+        before: (n_devices,) bytes at that time; None where a plugin does not report them.
     """
 
     core: ov.Core
@@ -37,14 +38,16 @@ class MemoryWatch:
     @classmethod
     def start(cls, core: ov.Core, names: tuple[tuple[str, ...], ...]) -> MemoryWatch:
         """Note what devices of a core hold now; (n_devices,) names that are registered."""
-        return cls(core, names, tuple(read_held_bytes(core, own) for own in names))
+        return cls(
+            core, names, tuple(read_held_bytes(core, device_names) for device_names in names)
+        )
 
     def held_bytes(self) -> tuple[int | None, ...]:
         """(n_devices,) bytes allocated since ``start``; None where no plugin reports them."""
-        now = [read_held_bytes(self.core, own) for own in self.names]
+        after = [read_held_bytes(self.core, own) for own in self.names]
         return tuple(
             None if held is None or before is None else max(held - before, 0)
-            for held, before in zip(now, self.before, strict=True)
+            for held, before in zip(after, self.before, strict=True)
         )
 
 
@@ -62,7 +65,7 @@ def read_held_bytes(core: ov.Core, names: Sequence[str]) -> int | None:
 def check_held(
     problem: Problem, placed_bytes: Sequence[int], held_bytes: Sequence[int | None]
 ) -> None:
-    """Raise if a device was given weights and holds nothing.
+    """Raise if weights were placed on a device that holds nothing.
 
     Args:
         problem: The devices.
@@ -72,11 +75,13 @@ def check_held(
     Raises:
         EngineFailureError: One holds nothing.
     """
-    for name, placed, held in zip(problem.device_names, placed_bytes, held_bytes, strict=True):
-        if placed and held == 0:
+    for name, weight_bytes, used_bytes in zip(
+        problem.device_names, placed_bytes, held_bytes, strict=True
+    ):
+        if weight_bytes and used_bytes == 0:
             raise EngineFailureError(
                 Kind.INFEASIBLE,
-                f"{name} holds nothing, though {placed / 1e6:.3g} MB of weights were placed on it: "
-                "OpenVINO ran them on another device. Some versions do so with two GPUs in one "
+                f"{name} holds nothing, though {format_bytes(weight_bytes)} of weights were placed "
+                "on it: OpenVINO ran them elsewhere. Some versions do so with two GPUs in one "
                 f"HETERO: place on one of them, or use Pipeline, which compiles {name} by itself",
             )

@@ -1,4 +1,4 @@
-"""The process that serves one measured backend, and the recipe by which it makes it.
+"""The process that serves one measured backend, and the recipe to build that backend.
 
 It runs as ``python -m placement_gym.backends.measured.engine_process``.
 """
@@ -39,7 +39,7 @@ class Recipe:
         unit_of: Operator -> unit.
         supported: (n_units, n_devices) whether the device runs the unit.
         split: Way of splitting.
-        operators: What identifies the operators, whatever their order.
+        operators: Fingerprint of the graph.
         tolerance: See ``MeasuredEnv``.
     """
 
@@ -94,8 +94,8 @@ class Recipe:
         if graph.fingerprint() != self.operators:
             raise UserError(
                 f"the process that measures finds other operators in {self.name!r} than this one: "
-                "its file has changed since the environment was made, or it cannot be saved and "
-                "read again (isolate=False measures in this process)"
+                "its file has changed since the environment was made, or it changes when it is "
+                "saved. Make the environment again, or pass isolate=False to measure here"
             )
 
 
@@ -127,8 +127,8 @@ class Worker:
         if method == "ready":  # nothing is left to do when the backend is made
             return None
         with self.backend.lock():
-            found = getattr(self.backend, method)
-            return found(*arguments) if callable(found) else found
+            attribute = getattr(self.backend, method)
+            return attribute(*arguments) if callable(attribute) else attribute
 
 
 def decode(argument: Any) -> Any:
@@ -143,14 +143,14 @@ def decode(argument: Any) -> Any:
 def encode(value: Any) -> Any:
     """A value as JSON holds it: measurements are their fields, arrays lists."""
     if isinstance(value, list):
-        return [encode(one) for one in value]
+        return [encode(item) for item in value]
     if isinstance(value, Measurement):
         return value.to_json()
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def return_free_memory() -> None:
-    """Return what malloc keeps free to the system, or it grows by megabytes in a night."""
+    """Return malloc's free memory to the system: without it a night's run grows by megabytes."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc
     if trim is not None:
         trim(0)

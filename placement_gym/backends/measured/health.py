@@ -1,7 +1,7 @@
-"""The health of a session of measurements: is the machine what it was?
+"""Warnings of a session of measurements: signs that the machine was disturbed.
 
-Where the system shows what other programs took of each sample, that is all (``interference``).
-Elsewhere a load average, a reference that moved and a long tail have to do.
+Linux counts the time that other programs took of each sample (``interference``), which is all that
+is needed. Elsewhere the signs are the load average, a reference that changed and a long tail.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ import numpy as np
 from placement_gym.backends.measured.interference import describe_load, is_visible
 from placement_gym.backends.protocol import Measurement
 
-MOVED = 0.05
-"""Largest share by which a reference may differ from the session's median."""
-LONG_TAIL = 1.3
-"""Largest ratio of the 90th percentile to the median."""
+MAX_REFERENCE_CHANGE = 0.05
+"""Largest relative difference of a reference from the session's median: ours, twice the spread of
+a pair on an idle machine."""
+MAX_TAIL_RATIO = 1.3
+"""Largest ratio of the 90th percentile to the median of a quiet measurement: ours."""
 WINDOW = 31
-"""Measurements after which a session has forgotten: drift over hours is not a fault."""
-FEW = 3
-"""Fewer references do not show what is usual."""
+"""Latest measurements that a session compares with, since drift over hours is not a fault: ours."""
+MIN_REFERENCES = 3
+"""References whose median is meaningful: with fewer, one outlier decides."""
 
 
 @dataclass
@@ -31,8 +32,8 @@ class Session:
     Attributes:
         references: The latest medians of the reference device, ms.
         noises: The latest half-widths.
-        fastest: The largest speed-up so far of a measurement without doubt.
-        failures: Assignment, as bytes, to the reason why it is never tried again.
+        fastest: The largest speed-up so far of a measurement without a warning.
+        failures: Assignment, as bytes, to the error for which it is not tried again.
     """
 
     references: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))
@@ -46,60 +47,62 @@ class Session:
         return float(np.median(self.noises)) if self.noises else 0.0
 
     def keep(self, measurement: Measurement) -> Measurement:
-        """Learn from a measurement; returned with its doubt and the noise floor."""
-        doubt = self.find_doubt(measurement)
+        """Add a measurement to the session; returns it with its warning and the noise floor."""
+        warning = self.find_warning(measurement)
         self.references.append(measurement.reference_ms)
         self.noises.append(measurement.noise)
-        if not doubt:
+        if not warning:
             self.fastest = max(self.fastest, measurement.speedup)
-        return replace(measurement, doubt=doubt, noise_floor=self.noise_floor)
+        return replace(measurement, warning=warning, noise_floor=self.noise_floor)
 
-    def find_doubt(self, measurement: Measurement) -> str:
-        """Why a measurement is doubtful, or an empty string."""
+    def find_warning(self, measurement: Measurement) -> str:
+        """Describe why a measurement is unreliable; empty if it is reliable."""
         if is_visible():
-            return measurement.doubt
-        moved = measurement.doubt or self.describe_move(measurement)
-        return "; ".join(filter(None, [moved, describe_tail(measurement), describe_load()]))
+            return measurement.warning
+        warning = measurement.warning or self.describe_move(measurement)
+        return "; ".join(filter(None, [warning, describe_tail(measurement), describe_load()]))
 
     def describe_move(self, measurement: Measurement) -> str:
-        """By how much the reference differs from the session's, or an empty string."""
-        if len(self.references) < FEW:
+        """Describe how far the reference is from the session's median; empty if it is close."""
+        if len(self.references) < MIN_REFERENCES:
             return ""
-        moved = measurement.reference_ms / float(np.median(self.references)) - 1.0
-        return f"the reference moved by {moved:+.0%}" if abs(moved) > MOVED else ""
+        change = measurement.reference_ms / float(np.median(self.references)) - 1.0
+        return f"the reference moved by {change:+.0%}" if abs(change) > MAX_REFERENCE_CHANGE else ""
 
     def is_worth_repeating(self, measurement: Measurement) -> bool:
-        """Return whether the reference moved, on a machine that is not busy anyway."""
+        """Return whether the reference moved while the load average was low."""
         if is_visible():
             return False
-        moved = measurement.doubt or self.describe_move(measurement)
-        return bool(moved) and not describe_load()
+        warning = measurement.warning or self.describe_move(measurement)
+        return bool(warning) and not describe_load()
 
 
 def settle_reference(measurement: Measurement) -> Measurement:
     """The measurement of the reference against itself: its speed-up is 1 by definition.
 
-    What its two samples differ by is an error, and where nothing else shows what disturbed them
-    too large a one makes it doubtful.
+    The difference between its two samples is an error of measurement. Where the system does not
+    show interference, a large one is a reason for a warning.
     """
-    off = measurement.latency_ms / measurement.reference_ms - 1.0
-    unlike = abs(off) > max(MOVED, measurement.noise) and not is_visible()
+    difference = measurement.latency_ms / measurement.reference_ms - 1.0
+    differs = abs(difference) > max(MAX_REFERENCE_CHANGE, measurement.noise) and not is_visible()
     return replace(
         measurement,
         latency_ms=measurement.reference_ms,
         latency_p90_ms=max(measurement.latency_p90_ms, measurement.reference_ms),
-        doubt=f"the reference differs from itself by {off:+.0%}" if unlike else measurement.doubt,
+        warning=f"the reference differs from itself by {difference:+.0%}"
+        if differs
+        else measurement.warning,
     )
 
 
 def mark_busy(measurement: Measurement) -> Measurement:
-    """A measurement of no session, with its doubt."""
+    """Add its warning to a measurement that belongs to no session."""
     return replace(
-        measurement, doubt=Session().find_doubt(measurement), noise_floor=measurement.noise
+        measurement, warning=Session().find_warning(measurement), noise_floor=measurement.noise
     )
 
 
 def describe_tail(measurement: Measurement) -> str:
     """Describe a long tail of latencies; empty if it is short."""
     tail = measurement.latency_p90_ms / measurement.latency_ms
-    return f"the 90th percentile is {tail:.2f} x the median" if tail > LONG_TAIL else ""
+    return f"the 90th percentile is {tail:.2f} x the median" if tail > MAX_TAIL_RATIO else ""

@@ -1,4 +1,4 @@
-"""A placement compiled by OpenVINO HETERO to run where it claims, and OpenVINO's own choice."""
+"""Compilation of placements by OpenVINO HETERO, and the placements that OpenVINO chooses."""
 
 from __future__ import annotations
 
@@ -59,18 +59,18 @@ class HeteroPartition:
         plugin can be registered twice.
         """
         submodels = acyclic_submodels(graph, operator_devices)
-        on = submodel_devices(graph, operator_devices, submodels)
-        colours = separating_colours(graph, on[submodels], submodels) * alias
-        taken = {spec.name for spec in specs}
-        chosen = [
-            alias_device(specs[device], colour, taken)
-            for device, colour in zip(on.tolist(), colours.tolist(), strict=True)
+        target_devices = submodel_devices(graph, operator_devices, submodels)
+        colours = separating_colours(graph, target_devices[submodels], submodels) * alias
+        device_names = {spec.name for spec in specs}
+        targets = [
+            alias_device(specs[device], colour, device_names)
+            for device, colour in zip(target_devices.tolist(), colours.tolist(), strict=True)
         ]
         return cls(
             submodels,
-            tuple(spec.name for spec in chosen),
-            on,
-            {spec.name: spec for spec in sorted(chosen, key=lambda spec: spec.name)},
+            tuple(spec.name for spec in targets),
+            target_devices,
+            {spec.name: spec for spec in sorted(targets, key=lambda spec: spec.name)},
         )
 
     @property
@@ -88,13 +88,13 @@ class HeteroPartition:
         return f"HETERO:{','.join(self.devices)}"
 
 
-def alias_device(spec: DeviceSpec, colour: int, taken: Collection[str] = ()) -> DeviceSpec:
+def alias_device(spec: DeviceSpec, colour: int, used_names: Collection[str] = ()) -> DeviceSpec:
     """The device under another name, served by the same plugin with the same settings."""
     if colour == 0 or spec.kind not in ALIASABLE:
         return spec
     plugin, dot, number = spec.name.partition(".")
     name = f"{plugin}_ALIAS{colour}"
-    while name + dot + number in taken:
+    while name + dot + number in used_names:
         name += "_"
     return replace(spec, name=name + dot + number, plugin=spec.kind + dot + number)
 
@@ -107,9 +107,11 @@ def uses_aliases(split: str, specs: Sequence[DeviceSpec]) -> bool:
     """
     if split not in SPLITS:
         raise unknown_name("split", split, SPLITS)
-    fixed = [spec.name for spec in specs if spec.kind not in ALIASABLE]
-    if split == "alias" and fixed:
-        raise UserError(f"{fixed} cannot be given a second name: use split='hetero' or 'auto'")
+    unaliasable = [spec.name for spec in specs if spec.kind not in ALIASABLE]
+    if split == "alias" and unaliasable:
+        raise UserError(
+            f"{unaliasable} cannot be given a second name: use split='hetero' or 'auto'"
+        )
     return split != "hetero"
 
 
@@ -139,15 +141,15 @@ def compile_partition(
     """Compile a clone of the model as partitioned, every device with its own settings.
 
     Raises:
-        CompileError: OpenVINO refused, or HETERO or its submodels report other devices than they
-            were given.
+        CompileError: OpenVINO refused, or HETERO or its submodels run on other devices than the
+            placement names.
     """
-    placed = model.clone()
-    set_affinities(placed, graph, partition)
+    partitioned_model = model.clone()
+    set_affinities(partitioned_model, graph, partition)
     register(core, tuple(partition.devices.values()))
     properties = collect_properties(partition) | dict(config or {})
     try:
-        compiled = core.compile_model(placed, partition.target, properties)
+        compiled = core.compile_model(partitioned_model, partition.target, properties)
     except RuntimeError as error:
         raise CompileError(f"OpenVINO refused the placement: {last_line(error)}") from error
     running = set(compiled.get_property("EXECUTION_DEVICES"))
@@ -160,13 +162,13 @@ def compile_partition(
 
 
 def check_cards(compiled: ov.CompiledModel, partition: HeteroPartition) -> None:
-    """Raise if submodels report another of several GPUs than the one that they were given.
+    """Raise if submodels run on another GPU than the one that the placement names.
 
-    HETERO repeats the names that it was given (openvino #38250: the second GPU may stay empty);
-    what a submodel's own plugin says of it stands in the properties of its device.
+    ``EXECUTION_DEVICES`` of HETERO repeats the requested names even if the second GPU stays empty
+    (openvino #38250). The device properties report what each submodel's plugin uses.
 
     Raises:
-        CompileError: They do.
+        CompileError: One runs on another GPU.
     """
     cards = {
         name: identify_device(spec.plugin or name)
@@ -175,9 +177,11 @@ def check_cards(compiled: ov.CompiledModel, partition: HeteroPartition) -> None:
     }
     if len(set(cards.values())) < 2:
         return
-    own = compiled.get_property("DEVICE_PROPERTIES")
+    reported = compiled.get_property("DEVICE_PROPERTIES")
     for name, card in cards.items():
-        running = [identify_device(device) for device in own[name].get("EXECUTION_DEVICES", [card])]
+        running = [
+            identify_device(device) for device in reported[name].get("EXECUTION_DEVICES", [card])
+        ]
         if running != [card]:
             raise CompileError(
                 f"submodels placed on {name} run on {', '.join(running)}, though {card} was meant: "
@@ -207,12 +211,12 @@ def count_submodels(compiled: ov.CompiledModel) -> int:
 def place_by_hetero(core: ov.Core, model: ov.Model, problem: Problem) -> dict[str, int]:
     """Operator name -> device index, as automatic HETERO would place it."""
     names = problem.device_names
-    found = core.query_model(model, f"HETERO:{','.join(names)}")
-    return {operator: find_device(names, device) for operator, device in found.items()}
+    device_of = core.query_model(model, f"HETERO:{','.join(names)}")
+    return {operator: find_device(names, device) for operator, device in device_of.items()}
 
 
 def place_by_auto(core: ov.Core, model: ov.Model, problem: Problem) -> dict[str, int]:
-    """Operator name -> index of the one device that AUTO chooses, of a union for each model.
+    """Operator name -> index of the device that AUTO chooses, one for each model of a union.
 
     The models of a union are compiled one after another and stay, as in a program that serves them.
     """
@@ -222,7 +226,7 @@ def place_by_auto(core: ov.Core, model: ov.Model, problem: Problem) -> dict[str,
         "DEVICE_PROPERTIES": {d.name: d.compile_properties() for d in problem.devices},
     }
     models = [*split_union(model).values()] or [model]
-    compiled = [core.compile_model(one, f"AUTO:{','.join(names)}", properties) for one in models]
-    chosen = [one.get_property("EXECUTION_DEVICES")[0].strip("()") for one in compiled]
+    compiled = [core.compile_model(part, f"AUTO:{','.join(names)}", properties) for part in models]
+    model_devices = [part.get_property("EXECUTION_DEVICES")[0].strip("()") for part in compiled]
     of_model = dict(zip(graph.names, graph.model_of.tolist(), strict=True))
-    return {unit: find_device(names, chosen[of_model[unit]]) for unit in problem.units.names}
+    return {unit: find_device(names, model_devices[of_model[unit]]) for unit in problem.units.names}

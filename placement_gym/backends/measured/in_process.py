@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from placement_gym.backends.failures import EngineFailureError, Kind, check_values, classify
+from placement_gym.backends.failures import check_values, classify
 from placement_gym.backends.measured import counters, hetero
 from placement_gym.backends.measured.candidate import (
     Compilation,
@@ -26,26 +24,15 @@ from placement_gym.backends.measured.health import mark_busy
 from placement_gym.backends.measured.lock import measurement_lock
 from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.operator_errors import measure_operator_errors
-from placement_gym.backends.measured.outputs import (
-    check_expected,
-    compare_outputs,
-    describe_unsteady,
-    error_of_steady,
-    find_steady,
-)
+from placement_gym.backends.measured.reference_outputs import ReferenceOutputs
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.throughput import PipelineCompiler, time_stages
 from placement_gym.backends.measured.timing import Arm, Race, warm_up
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.backends.measured.tolerance import find_tolerance, measure_rounding
-from placement_gym.backends.pipeline.stage import compile_on
 from placement_gym.backends.protocol import Measurement
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import EngineError, UserError
-from placement_gym.graph.quantization import without_integer_kernels
 from placement_gym.hardware.machine import register
-from placement_gym.models.random_operators import find_random
-from placement_gym.models.shared_constants import separate_constants, shared_constants
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 
@@ -94,11 +81,11 @@ class MeasuredBackend(MeasuringBackend):
         self.model = model
         self.remeasure_elsewhere = remeasure_elsewhere
         self.reporter = reporter or Reporter()
-        self.stated_tolerance = tolerance
         self.request = problem.units.graph.request
         self.steps = self.request.sample_inputs(model)
         self.references: dict[str, CompiledPlacement] = {}
         self.reference_times_ms: dict[str, float] = {}
+        self.reference_outputs = ReferenceOutputs(self, tolerance)
         self.owner = os.getpid()
         register(core, problem.devices)
 
@@ -135,10 +122,10 @@ class MeasuredBackend(MeasuringBackend):
     def measure_once(self, assignment: IntArray, rival: float = 0.0) -> Measurement:
         with self.lock():
             self.check_reference()  # compiled first, so that compile_s is the candidate's
-            alone = self.problem.single(self.problem.reference_device)
+            reference_placement = self.problem.single(self.problem.reference_device)
             try:
                 # The reference needs no second copy: its speed-up over itself is 1 by definition.
-                is_reference = np.array_equal(assignment, alone)
+                is_reference = np.array_equal(assignment, reference_placement)
                 candidate = self.reference if is_reference else self.compile_and_check(assignment)
                 return self.time_candidate(candidate, rival)
             except UserError:
@@ -148,14 +135,19 @@ class MeasuredBackend(MeasuringBackend):
 
     def time_candidate(self, candidate: CompiledPlacement, rival: float) -> Measurement:
         """Time a compiled placement alongside the reference, as exactly as the protocol asks."""
-        started, race, needed = perf_counter(), Race(2), self.protocol.noise
+        start_s, race, noise_goal = perf_counter(), Race(2), self.protocol.noise
         race.run(
             self.warm_up([self.reference, candidate]),
             self.protocol.repeats,
-            lambda: race.noise(1) <= needed or race.is_slower(1, rival),
+            lambda: race.noise(1) <= noise_goal or race.is_slower(1, rival),
         )
-        measure_s = perf_counter() - started
+        measure_s = perf_counter() - start_s
         return check_values(summarize(candidate.summarize(), race, 1, self.problem, measure_s))
+
+    def with_protocol(self, protocol: TimingProtocol) -> Self:
+        other = super().with_protocol(protocol)
+        other.reference_outputs = self.reference_outputs.of(other)
+        return other
 
     def with_problem(self, problem: Problem) -> MeasuredBackend:
         split = "auto" if self.alias else "hetero"
@@ -170,8 +162,8 @@ class MeasuredBackend(MeasuringBackend):
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         """A race over several compilations; the first is the others' reference.
 
-        Each compilation is one of all that are left: what is clearly slower than the fastest drops
-        out, and the race ends when the rest is known as well as a verdict needs.
+        Each round compiles every placement that is still in the race. One that is clearly slower
+        than the fastest drops out; the race ends when the noise of the others allows a verdict.
 
         Raises:
             EngineError: One of them does not run; finalists are placements that did.
@@ -192,15 +184,16 @@ class MeasuredBackend(MeasuringBackend):
                 raise
             except Exception as error:
                 raise classify(error) from error
-        found = [
-            summarize(join_rounds(one), race, arm, self.problem) for arm, one in enumerate(compiled)
+        measurements = [
+            summarize(join_rounds(rounds), race, arm, self.problem)
+            for arm, rounds in enumerate(compiled)
         ]
-        return [mark_busy(check_values(measurement)) for measurement in found]
+        return [mark_busy(check_values(measurement)) for measurement in measurements]
 
     def run_round(
         self, assignments: Sequence[IntArray], race: Race, compiled: Sequence[list[Compilation]]
     ) -> None:
-        """Compile and time what is left in a race; its memory is free again afterwards.
+        """Compile and time the placements that are still in a race, and release them afterwards.
 
         The order of compilation and of warming up changes each time, so that it favours none.
         """
@@ -211,12 +204,12 @@ class MeasuredBackend(MeasuringBackend):
             compiled[number].append(arm.summarize())
 
     def warm_up(self, candidates: Sequence[CompiledPlacement]) -> list[Arm]:
-        """Warm placements up; returns what takes a sample of each: an inference, or a window."""
+        """Warm placements up; returns a function for each that times one sample."""
         arms = [warm_up(candidate.run, self.protocol.warmup) for candidate in candidates]
         for candidate in candidates:
             candidate.forget()
-        own = [candidate.inferences.find_timer() for candidate in candidates]
-        return [timer or arm for timer, arm in zip(own, arms, strict=True)]
+        timers = [candidate.inferences.find_timer() for candidate in candidates]
+        return [timer or arm for timer, arm in zip(timers, arms, strict=True)]
 
     def compile_and_check(self, assignment: IntArray) -> CompiledPlacement:
         """Compile, run once and compare the outputs with those of the reference device.
@@ -226,11 +219,7 @@ class MeasuredBackend(MeasuringBackend):
             UserError: The reference device computes the model wrong.
         """
         candidate = self.compile(assignment)
-        outputs = candidate.outputs()
-        difference = compare_outputs(outputs, self.expected_outputs, self.tolerance, self.steady)
-        if difference:
-            self.check_shared_constants(outputs)
-            raise EngineFailureError(Kind.INFEASIBLE, difference)
+        self.reference_outputs.check(candidate.outputs())
         return candidate
 
     def output_error(self, assignment: IntArray) -> float:
@@ -240,17 +229,14 @@ class MeasuredBackend(MeasuringBackend):
                 outputs = self.compile(assignment).outputs()
             except Exception as error:
                 raise classify(error) from error
-        difference = error_of_steady(outputs, self.expected_outputs, self.steady)
-        if difference > self.tolerance:
-            self.check_shared_constants(outputs)
-        return difference
+        return self.reference_outputs.find_error(outputs)
 
-    def operator_errors(self, device: int, chosen: IntArray) -> FloatArray:
+    def operator_errors(self, device: int, selected: IntArray) -> FloatArray:
         if not self.request.separable:
-            return np.full(len(chosen), np.nan)
+            return np.full(len(selected), np.nan)
         with self.lock():
             try:
-                return measure_operator_errors(self, device, chosen.astype(np.bool_))
+                return measure_operator_errors(self, device, selected.astype(np.bool_))
             except Exception as error:
                 raise classify(error) from error
 
@@ -260,27 +246,17 @@ class MeasuredBackend(MeasuringBackend):
             return compile_candidate(self, assignment)
         return self.pipelines.compile(assignment, self.protocol.requests, self.protocol.window)
 
-    @cached_property
+    @property
     def tolerance(self) -> float:
-        devices = self.problem.devices
-        return self.stated_tolerance or find_tolerance(self.model, devices, self.measure_rounding)
+        return self.reference_outputs.tolerance
 
-    def measure_rounding(self) -> float | None:
-        """Measure the error of rounding on the reference device; None where that cannot be done."""
-        if not self.request.separable:
-            return None
-        self.reporter.beat("measuring what rounding costs")
-        device = self.problem.devices[self.problem.reference_device]
-        register(self.core, [device])
-        whole, exact = (
-            compile_on(self.core, model, device, "the model").create_infer_request()
-            for model in (self.model, without_integer_kernels(self.model))
-        )
-        return measure_rounding(whole, exact, self.steps[0])
+    @property
+    def steady(self) -> list[bool]:
+        return self.reference_outputs.steady
 
     @cached_property
     def pipelines(self) -> PipelineCompiler:
-        """Compiles what runs with several requests in flight."""
+        """The compiler of placements that run with several requests in flight."""
         return PipelineCompiler(self)
 
     @property
@@ -288,82 +264,13 @@ class MeasuredBackend(MeasuringBackend):
         """The reference device alone, compiled once for each objective and kept."""
         objective = self.protocol.objective
         if objective not in self.references:
-            alone = self.problem.single(self.problem.reference_device)
-            self.references[objective] = self.compile(alone)
+            placement = self.problem.single(self.problem.reference_device)
+            self.references[objective] = self.compile(placement)
         return self.references[objective]
-
-    @cached_property
-    def expected_outputs(self) -> list[NDArray[Any]]:
-        """The outputs of the reference device, which every placement has to reproduce.
-
-        Raises:
-            UserError: They are not finite, so that nothing can be compared with them.
-        """
-        outputs = self.reference.outputs()
-        check_expected(outputs)
-        return outputs
-
-    @cached_property
-    def steady(self) -> list[bool]:
-        """(n_outputs,) whether the reference device computes an output again."""
-        expected = self.expected_outputs
-        self.reference.run()
-        steady = find_steady(self.reference.outputs(), expected, self.tolerance)
-        if all(steady):
-            return steady
-        # A generator with a seed goes on from run to run, and begins again in another compilation.
-        again = self.compile(self.problem.single(self.problem.reference_device)).outputs()
-        steady = find_steady(again, expected, self.tolerance)
-        if not all(steady):
-            warnings.warn(describe_unsteady(steady, find_random(self.model)), stacklevel=2)
-        return steady
-
-    def check_shared_constants(self, outputs: list[NDArray[Any]]) -> None:
-        """Compare the reference device with itself, each reader of a constant having its own.
-
-        Args:
-            outputs: Those of a placement that differ from the reference's.
-
-        Raises:
-            UserError: It computes two things, so that it cannot be what placements are compared
-                with.
-        """
-        if self.separate_outputs is None:
-            return
-        error = error_of_steady(self.separate_outputs, self.expected_outputs, self.steady)
-        if error <= self.tolerance:
-            return
-        reference = self.problem.device_names[self.problem.reference_device]
-        agrees = error_of_steady(outputs, self.separate_outputs, self.steady) <= self.tolerance
-        raise UserError(
-            f"{reference} computes the model wrong, and placements cannot be compared with it: its "
-            f"outputs change by {error:.1e} relative if operators that read one constant, such as "
-            f"{shared_constants(self.model)[0]!r}, each have their own"
-            f"{', and those of the placement agree with the latter' if agrees else ''}. Save the "
-            "model with separate constants, and use that file: ov.save_model("
-            "placement_gym.models.separate_constants(ov.Core().read_model(FILE)), NEW_FILE)"
-        )
-
-    @cached_property
-    def separate_outputs(self) -> list[NDArray[Any]] | None:
-        """The reference device's outputs if no two operators read one constant.
-
-        None if no two do anyway, or if that model does not run.
-        """
-        if not shared_constants(self.model):
-            return None
-        self.reporter.beat("computing with separate constants")
-        device = self.problem.devices[self.problem.reference_device]
-        register(self.core, [device])
-        separate = separate_constants(self.model)
-        with suppress(RuntimeError, EngineError):
-            request = compile_on(self.core, separate, device, "a copy").create_infer_request()
-            return self.request.start(request, self.steps, self.reporter.beat).outputs()
-        return None
 
     def check_reference(self) -> None:
         try:
-            _ = self.reference, self.expected_outputs, self.steady
+            _ = self.reference, self.reference_outputs.expected, self.steady
         except UserError:
             raise
         except Exception as error:
@@ -389,18 +296,17 @@ class MeasuredBackend(MeasuringBackend):
     def measure_stages(self, assignments: Sequence[IntArray]) -> FloatArray:
         devices = self.problem.devices
         with self.lock():
-            pipelines = [self.pipelines.build(one, devices, 1) for one in assignments]
+            pipelines = [self.pipelines.build(assignment, devices, 1) for assignment in assignments]
             return time_stages(pipelines, devices, self.protocol.counter_inferences)
 
     def own_choice(self, plugin: str) -> IntArray:
         place = hetero.place_by_hetero if plugin == "HETERO" else hetero.place_by_auto
         with self.lock():
             self.reporter.beat("OpenVINO's own choice")
-            chosen = place(self.core, self.model, self.problem)
-        return np.array([chosen[name] for name in self.problem.units.names], dtype=np.int64)
+            device_of = place(self.core, self.model, self.problem)
+        return np.array([device_of[name] for name in self.problem.units.names], dtype=np.int64)
 
     def close(self) -> None:
         """Drop the compiled reference and its outputs."""
         self.references.clear()
-        for name in ("expected_outputs", "steady", "separate_outputs"):
-            self.__dict__.pop(name, None)
+        self.reference_outputs.forget()

@@ -1,7 +1,7 @@
 """Inspection of a model by OpenVINO before it is placed.
 
 ``python -m placement_gym.backends.measured.inspection`` inspects in a process of its own: plugins
-may crash as they look at a model, or never end.
+may crash while they read a model, or hang.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ def inspect(
     devices: Sequence[DeviceSpec],
     fused: bool = False,
     reporter: Reporter | None = None,
-    alone: bool = True,
+    exclusive: bool = True,
 ) -> Inspection:
-    """Ask OpenVINO.
+    """Query the operators and primitives of a model from OpenVINO.
 
     Args:
         model: As ``models.load`` returns it.
         devices: Devices that this machine has.
         fused: Whether to list the primitives, which compiles the model for the CPU.
         reporter: Receives every step.
-        alone: Whether to compile only while no other process measures.
+        exclusive: Whether to compile only while no other process measures.
     """
     import openvino as ov
 
@@ -64,7 +64,7 @@ def inspect(
         reporter.beat(f"asking what {device.name} supports")
         operators.append(list(core.query_model(model, device.name)))
     if fused:
-        with measurement_lock(reporter) if alone else nullcontext():
+        with measurement_lock(reporter) if exclusive else nullcontext():
             reporter.beat("compiling for primitives")
             precision = {"INFERENCE_PRECISION_HINT": "f32"}
             primitives = query_primitives(core, model, "CPU", precision)
@@ -84,8 +84,8 @@ class Inspector:
         self.reporter.beat("reading the model")
         spec = ModelSpec(**request["model"])
         devices = [DeviceSpec.from_json(values) for values in request["devices"]]
-        found = inspect(spec.load(), devices, spec.fused, self.reporter, request["alone"])
-        return asdict(found)
+        inspection = inspect(spec.load(), devices, spec.fused, self.reporter, request["alone"])
+        return asdict(inspection)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""How quiet the machine is: what other programs took of a sample's time, or else the load average.
+"""Interference: the share of a sample's time that other programs took, or else the load average.
 
-Linux counts the first. Elsewhere the load has to do, which is also all that is known beforehand.
+Linux counts the former. Elsewhere there is only the load average, as before a measurement starts.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from typing import NamedTuple
 from placement_gym.hardware.devices import DeviceSpec
 
 DISTURBED = 0.1
-"""Share of a sample's time that others took from which on it is taken again. On an idle machine it
-is below 0.01, seldom 0.05; next to one program for each core it was 0.8."""
-BUSY = 1.5
-"""Largest load average for each core of the machine."""
+"""Smallest share of a sample's time taken by other programs for which it is repeated: ours. On an
+idle machine the share is below 0.01, rarely 0.05; next to one program for each core it was 0.8."""
+MAX_LOAD_PER_CORE = 1.5
+"""Load average per core above which a machine counts as busy: ours; a measurement itself adds up to
+1 for each core."""
 TICK_S = 1.0 / os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 0.01
 THREADS, PROCESSOR = Path("/proc/self/task"), Path("/proc/stat")
 
@@ -42,12 +43,12 @@ class Usage(NamedTuple):
 
 
 def is_visible() -> bool:
-    """Return whether the system tells how long threads wait for a core."""
+    """Return whether the system counts how long threads wait for a core."""
     return (THREADS / str(os.getpid()) / "schedstat").is_file()
 
 
 def read_usage() -> Usage:
-    """What this process has used; zeros where the system does not tell."""
+    """Read the usage of this process; zeros where the system does not count it."""
     waited_ns = 0
     for thread in os.listdir(THREADS) if THREADS.is_dir() else ():  # noqa: PTH208  twice as fast
         with suppress(OSError):  # it has ended, or there is no such file
@@ -55,8 +56,8 @@ def read_usage() -> Usage:
     stolen_s, busy_s = 0.0, inf
     with suppress(OSError, ValueError):
         # of all cores: user, nice, system, idle, waiting for devices, interrupts (2), stolen
-        first = PROCESSOR.read_text().split("\n", 1)[0].split()[1:9]
-        user, nice, system, _, _, irq, softirq, steal = map(int, first)
+        ticks = PROCESSOR.read_text().split("\n", 1)[0].split()[1:9]
+        user, nice, system, _, _, irq, softirq, steal = map(int, ticks)
         stolen_s = steal * TICK_S / (os.cpu_count() or 1)
         busy_s = (user + nice + system + irq + softirq) * TICK_S
     return Usage(perf_counter(), process_time(), waited_ns / 1e9, stolen_s, busy_s)
@@ -70,11 +71,11 @@ def count_cores() -> int:
 
 
 def find_waited_s(before: Usage, after: Usage) -> float:
-    """Seconds between two readings that threads waited for others than each other.
+    """Seconds between two readings in which threads waited for other processes.
 
     Where several devices of one processor compute at once, this process has more threads than
-    cores. Others had no more than the cores' time in which it did not run, nor more than the
-    machine was busy beyond it, as exactly as ticks tell.
+    cores, and they wait for each other. Other processes had at most the cores' time in which this
+    one did not run, and at most the time in which the machine was busy beyond it, to within a tick.
     """
     clock_s, ran_s, waited_s, _ = (b - a for a, b in zip(before[:4], after[:4], strict=True))
     others_s = count_cores() * clock_s - ran_s
@@ -84,10 +85,10 @@ def find_waited_s(before: Usage, after: Usage) -> float:
 
 
 def find_share(before: Usage, after: Usage) -> float:
-    """The share of the time between two readings that others took, from 0 to 1.
+    """The share of the time between two readings that other programs took, from 0 to 1.
 
-    Threads that compute wait or run all the time, so that the share of waiting is one of both.
-    Where a device other than the processor computes, they do neither: then it is one of the time.
+    Threads that compute either wait or run, so the share is of the sum of both. While a device
+    other than the processor computes they do neither, and the share is of the clock's time.
     """
     clock_s, ran_s, _, stolen_s = (b - a for a, b in zip(before[:4], after[:4], strict=True))
     waited_s = find_waited_s(before, after)
@@ -96,10 +97,10 @@ def find_share(before: Usage, after: Usage) -> float:
 
 
 def find_delay(before: Usage, after: Usage) -> float:
-    """The largest share of the time between two readings that others can have added to it.
+    """An upper bound on the share of the time between two readings that other programs added.
 
-    As if everything had stood still whenever a thread waited: never more than that. What others
-    take of caches and of the memory's bandwidth is not seen.
+    It assumes that everything stood still whenever a thread waited. Use of caches and of memory
+    bandwidth is not counted.
     """
     clock_s, stolen_s = after.clock_s - before.clock_s, after.stolen_s - before.stolen_s
     delay_s = find_waited_s(before, after) + (os.cpu_count() or 1) * stolen_s
@@ -107,10 +108,10 @@ def find_delay(before: Usage, after: Usage) -> float:
 
 
 def describe(share: float, devices: tuple[DeviceSpec, ...]) -> str:
-    """Describe that others took a share of the time; says so where not all devices are seen."""
+    """Describe interference, with a note where some device is not observed."""
     unseen = ", ".join(device.name for device in devices if not device.host)
-    seen = f" of the host (what others run on {unseen} is not seen)" if unseen else ""
-    return f"other programs took {share:.0%} of the time{seen}"
+    scope = f" of the host (use of {unseen} by other programs is not observed)" if unseen else ""
+    return f"other programs took {share:.0%} of the time{scope}"
 
 
 def read_load() -> tuple[float, int]:
@@ -121,7 +122,7 @@ def read_load() -> tuple[float, int]:
         return 0.0, 1
 
 
-def predict_doubt() -> str:
+def predict_interference() -> str:
     """Describe a load that leaves no core to measurements; empty if there is one."""
     load, cores = read_load()
     return f"load {load:.1f} on {cores} cores: expect no verdict" if load >= cores else ""
@@ -130,4 +131,6 @@ def predict_doubt() -> str:
 def describe_load() -> str:
     """Describe what else keeps the machine busy; empty if nothing does."""
     load, cores = read_load()
-    return f"load average {load:.1f} on {cores} cores" if load > BUSY * cores + 1 else ""
+    return (
+        f"load average {load:.1f} on {cores} cores" if load > MAX_LOAD_PER_CORE * cores + 1 else ""
+    )

@@ -1,4 +1,4 @@
-"""A measured backend in a process of its own: the engine may crash or hang, the run goes on."""
+"""A measured backend in a process of its own, whose crashes and hangs do not end the run."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class EngineProcess:
 
         Raises:
             EngineFailureError: The engine failed, or the worker died or hangs.
-            UserError: The request cannot be served for a reason that the user can mend.
+            UserError: The request cannot be served for a reason that the user can remove.
         """
         request = {"method": method, "protocol": asdict(protocol), "arguments": arguments}
         with engine_failures():
@@ -100,7 +100,7 @@ def describe_worker() -> str:
 
 @contextmanager
 def engine_failures() -> Iterator[None]:
-    """Turn what happens to a worker into the engine's failures and errors of the user."""
+    """Translate errors of a worker into failures of the engine and errors of the user."""
     try:
         yield
     except ChildNotStartedError as error:
@@ -115,18 +115,18 @@ def inspect_in_new_process(
     spec: ModelSpec,
     devices: Sequence[DeviceSpec],
     timeout_s: float,
-    alone: bool = True,
+    exclusive: bool = True,
 ) -> Inspection:
     """``inspection.inspect`` in a process of its own.
 
     Raises:
         EngineError: OpenVINO failed, or the process died or hangs.
     """
-    stated = [device.to_json() for device in devices]
+    specs = [device.to_json() for device in devices]
     with engine_failures(), spec.as_file() as model:
         child = Child(INSPECTOR, {"command": describe_worker()})
         try:
-            request = {"model": model, "devices": stated, "alone": alone}
+            request = {"model": model, "devices": specs, "alone": exclusive}
             return Inspection(**child.call(request, timeout_s))
         finally:
             child.end()
@@ -147,8 +147,9 @@ def translate(error: RemoteError) -> EngineError | UserError:
 class IsolatedBackend(MeasuringBackend):
     """As ``MeasuredBackend``, in a process that starts with the first measurement.
 
-    A placement that ends the process, or keeps it from answering, is tried once more in a new
-    one and then is infeasible for good. Finalists are measured in a new process each time.
+    A placement with which the process dies or hangs is tried once more in a new process, and is
+    infeasible for the rest of the session if that fails too. Finalists are measured in a new
+    process each time.
     """
 
     def __init__(
@@ -164,7 +165,7 @@ class IsolatedBackend(MeasuringBackend):
         return self.engine.ask(method, self.protocol, *arguments)
 
     def retry_request(self, method: str, *arguments: Any) -> Any:
-        """Ask, and again as failures of no placement allow.
+        """Send a request, and repeat it as ``failures.POLICIES`` allows.
 
         Raises:
             EngineError: The engine cannot do it.
@@ -198,16 +199,16 @@ class IsolatedBackend(MeasuringBackend):
     def output_error(self, assignment: IntArray) -> float:
         return float(self.ask("output_error", assignment.tolist()))
 
-    def operator_errors(self, device: int, chosen: IntArray) -> FloatArray:
-        found = self.ask("operator_errors", device, chosen.tolist())
-        return np.array(found, dtype=np.float64)
+    def operator_errors(self, device: int, selected: IntArray) -> FloatArray:
+        errors = self.ask("operator_errors", device, selected.tolist())
+        return np.array(errors, dtype=np.float64)
 
     def measure_operators(self, device: int, prefill: bool = False) -> FloatArray:
         return np.array(self.retry_request("measure_operators", device, prefill), dtype=np.float64)
 
     def measure_stages(self, assignments: Sequence[IntArray]) -> FloatArray:
-        listed = [one.tolist() for one in assignments]
-        return np.array(self.retry_request("measure_stages", listed), dtype=np.float64)
+        lists = [assignment.tolist() for assignment in assignments]
+        return np.array(self.retry_request("measure_stages", lists), dtype=np.float64)
 
     def own_choice(self, plugin: str) -> IntArray:
         return np.array(self.retry_request("own_choice", plugin), dtype=np.int64)
@@ -224,14 +225,14 @@ class IsolatedBackend(MeasuringBackend):
 
     def with_protocol(self, protocol: TimingProtocol) -> Self:
         """See ``MeasuringBackend.with_protocol``; the process is that of this one."""
-        other = super().with_protocol(protocol)
-        other.owns_engine, other._reference_ms = False, None
-        return other
+        backend = super().with_protocol(protocol)
+        backend.owns_engine, backend._reference_ms = False, None
+        return backend
 
     def with_problem(self, problem: Problem) -> IsolatedBackend:
-        old = self.engine
-        recipe = Recipe.of(problem, old.recipe.split, self.tolerance)
-        engine = EngineProcess(old.spec, recipe, old.timeout_s, old.module)
+        current = self.engine
+        recipe = Recipe.of(problem, current.recipe.split, self.tolerance)
+        engine = EngineProcess(current.spec, recipe, current.timeout_s, current.module)
         return IsolatedBackend(engine, problem, self.protocol)
 
     def restart(self) -> None:
@@ -263,6 +264,8 @@ def remeasure_in_new_process(
     """
     new_engine = engine.fresh()
     new_engine.on_rounds = on_rounds
-    with closing(IsolatedBackend(new_engine, problem, protocol)) as fresh:
-        values = fresh.retry_request("remeasure", [one.tolist() for one in assignments])
-    return [check_values(Measurement.from_json(one)) for one in values]
+    with closing(IsolatedBackend(new_engine, problem, protocol)) as backend:
+        values = backend.retry_request(
+            "remeasure", [assignment.tolist() for assignment in assignments]
+        )
+    return [check_values(Measurement.from_json(value)) for value in values]

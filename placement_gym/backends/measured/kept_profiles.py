@@ -1,4 +1,4 @@
-"""Profiles that this machine keeps: each is measured once for a problem, its devices and splits."""
+"""Profiles on disk: each is measured once for a problem, its devices and way of splitting."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from placement_gym.backends.measured.measuring import MeasuringBackend
 
 PROFILE_METHOD, STAGES_METHOD = 2, 3
-"""Change with what is measured or how it is kept, so that older files are not read."""
+"""Versions of the method: raise them with any change of what is measured or written, so that older
+files are not read."""
 
 
 def load_or_measure(
@@ -49,9 +50,9 @@ def load_or_measure(
         UserError: The problem cannot be profiled; see ``check_can_be_profiled``.
         EngineError: Too few of the placements could be measured.
     """
-    kept = None if refresh else load_kept_profile(backend, quick)
+    table = None if refresh else load_kept_profile(backend, quick)
     graph = backend.problem.units.graph
-    profile = (kept or measure_and_keep_profile(backend, quiet, quick)).in_a_round(graph)
+    profile = (table or measure_and_keep_profile(backend, quiet, quick)).in_a_round(graph)
     if backend.protocol.goal.serial:
         return profile
     path = cache_path(backend, "stages", profile=profile.fingerprint, method=STAGES_METHOD)
@@ -101,8 +102,8 @@ def keep(table: CostTable, path: Path, name: str) -> None:
 def load_kept_profile(backend: MeasuringBackend, quick: bool = False) -> CostTable | None:
     """The profile that this machine keeps, a full one first; None if there is none."""
     paths = (profile_path(backend), profile_path(backend, quick))
-    loaded = (load_kept(path, backend.problem) for path in paths)
-    return next((table for table in loaded if table is not None), None)
+    tables = (load_kept(path, backend.problem) for path in paths)
+    return next((table for table in tables if table is not None), None)
 
 
 def load_kept(path: Path, problem: Problem) -> CostTable | None:
@@ -131,18 +132,18 @@ def profile_path(backend: MeasuringBackend, quick: bool = False) -> Path:
 
 
 def cache_path(backend: MeasuringBackend, kind: str, **conditions: Any) -> Path:
-    """Return a path that changes with all that latencies of a problem depend on.
+    """Return a path that depends on everything that determines a problem's latencies.
 
     Args:
-        backend: Its units and their grouping, devices with their properties, and way of splitting
-            count, as this machine and the version of OpenVINO do.
-        kind: The name begins with it.
-        conditions: What else counts.
+        backend: Its units, devices with their properties and way of splitting are part of the
+            path, as are this machine and the version of OpenVINO.
+        kind: Beginning of the file's name.
+        conditions: Further parts of the identity.
     """
     import openvino as ov
 
     problem = backend.problem
-    known = {
+    identity = {
         "alias": backend.alias,
         "problem": problem.fingerprint(),
         "devices": [device.to_json() for device in problem.devices],
@@ -150,7 +151,7 @@ def cache_path(backend: MeasuringBackend, kind: str, **conditions: Any) -> Path:
         "openvino": ov.__version__,
         **conditions,
     }
-    digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:16]
+    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "placement_gym" / f"{kind}-{safe_name(problem.units.graph.model)}-{digest}.json"
 
@@ -166,12 +167,12 @@ def explain_interrupt(backend: MeasuringBackend, quick: bool = False) -> Iterato
     try:
         yield
     except KeyboardInterrupt as interrupt:
-        if str(interrupt):  # more than a profile is kept
+        if str(interrupt):  # it has a message already: more than a profile was saved
             raise
         profile = kept_profile(backend, quick)
-        kept = (
+        message = (
             "no profile was finished, so nothing is kept: the same command starts again"
             if profile is None
             else f"the profile is kept in {profile}: the same command without --refresh uses it"
         )
-        raise KeyboardInterrupt(kept) from None
+        raise KeyboardInterrupt(message) from None

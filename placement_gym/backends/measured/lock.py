@@ -25,10 +25,15 @@ DEFAULT_PATH = (
 ) / "placement_gym.measure.lock"
 """The same for every process of the machine, whatever its TMPDIR."""
 SILENT_S = 1.0
-LONGEST_S = 1800.0
-"""Seconds for which one measurement may hold the lock before those that wait give up."""
+"""Seconds of waiting before a message: most measurements of a step are shorter. Ours."""
+
+MAX_HOLD_S = 1800.0
+"""Seconds that one process may hold the lock before waiting processes give up: ours."""
 MAX_COMMAND = 120
+"""Characters of a command in a message."""
+
 MAX_NOTE_BYTES = 4096
+"""Longer notes are not ours: the folder is shared."""
 
 
 def lock_path() -> Path:
@@ -46,15 +51,15 @@ def note_path() -> Path:
 def measurement_lock(reporter: Reporter | None = None) -> Iterator[None]:
     """Hold the lock while compiling and timing; the system frees it when its holder dies.
 
-    A thread may take it again while it holds it. A process that waits for more than a second says
-    for whom.
+    A thread may take it again while it holds it. A process that waits for more than a second prints
+    the holder.
 
     Args:
         reporter: Receives news of the wait; by default on standard error.
 
     Raises:
-        EngineError: One holder did not free it in ``LONGEST_S``; the message names it. Or the
-            file cannot be opened.
+        EngineError: One process held it for ``MAX_HOLD_S``; the message names it. Or the file
+            cannot be opened.
     """
     lock = FileLock(lock_path(), mode=0o666, is_singleton=True)
     nested = lock.is_locked
@@ -74,22 +79,22 @@ def describe_command(arguments: Sequence[str]) -> str:
 
     Programs that set their own title may have the whole line as their first argument.
     """
-    program, *rest = " ".join(arguments).split(" ")
+    program, *options = " ".join(arguments).split(" ")
     name = Path(program).name
     if name == "__main__.py":
         name = f"python -m {Path(program).parent.name}"
     if name in ("", "-c"):
         name = "python -c"
-    return " ".join([name, *rest])
+    return " ".join([name, *options])
 
 
 def wait_for(lock: FileLock, reporter: Reporter) -> None:
     """Acquire the lock.
 
     Raises:
-        EngineError: One holder did not free it in ``LONGEST_S``, or the file cannot be opened.
+        EngineError: One process held it for ``MAX_HOLD_S``, or the file cannot be opened.
     """
-    began = since = monotonic()
+    start_s = turn_start_s = monotonic()
     turn, announced = "", False
     # Waiting in slices: the heartbeat shows that this process lives, and a change of holders is
     # noticed.
@@ -106,27 +111,27 @@ def wait_for(lock: FileLock, reporter: Reporter) -> None:
             ) from error
         else:
             if announced:
-                waited_s = monotonic() - began
+                waited_s = monotonic() - start_s
                 reporter.wait("")
                 reporter.print_message(f"measuring goes on after {waited_s:.0f} s of waiting")
             return
         if not announced:
             reporter.print_message(f"waiting for {describe_holder()} to finish measuring")
             announced = True
-        reporter.wait(f"waiting {monotonic() - began:.0f} s for {describe_holder()}")
+        reporter.wait(f"waiting {monotonic() - start_s:.0f} s for {describe_holder()}")
         # The limit is for one holder, not for a queue of many.
         if turn != (turn := identify_turn()):
-            since = monotonic()
-        if monotonic() - since > LONGEST_S:
+            turn_start_s = monotonic()
+        if monotonic() - turn_start_s > MAX_HOLD_S:
             reporter.wait("")
             raise EngineError(
-                f"{describe_holder()} has been measuring for {LONGEST_S:.0f} s: end it, or set "
+                f"{describe_holder()} has been measuring for {MAX_HOLD_S:.0f} s: end it, or set "
                 f"{PATH_VARIABLE} to another path if it does not share this machine's cores"
             )
 
 
 def identify_turn() -> str:
-    """Changes whenever another measurement begins to hold the lock."""
+    """Identify the current holding of the lock; differs for each measurement."""
     try:
         return f"{note_path().stat().st_mtime_ns}"
     except OSError:
@@ -147,11 +152,11 @@ def open_note(flags: int) -> IO[bytes]:
     """Open the note; its folder is shared, so anybody may have put something else there.
 
     Raises:
-        OSError: It is no file, or one that has another name elsewhere.
+        OSError: It is not a regular file, or it has a second hard link.
     """
     descriptor = os.open(note_path(), flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         os.close(descriptor)
         raise OSError(f"{note_path()} is not a note")
     return os.fdopen(descriptor, "wb" if flags & os.O_WRONLY else "rb", buffering=0)
@@ -173,8 +178,8 @@ def describe_holder() -> str:
     process, command = read_note()
     if not process:
         return "another process"
-    shown = "".join(character for character in command if character.isprintable())[:MAX_COMMAND]
-    return f"process {process} ({shown})"
+    printable = "".join(character for character in command if character.isprintable())[:MAX_COMMAND]
+    return f"process {process} ({printable})"
 
 
 def is_alive(process: int) -> bool:

@@ -1,4 +1,4 @@
-"""The base of measuring backends: repeated attempts, doubts, and what a session has shown."""
+"""The base of measuring backends: repeated attempts, warnings and the session's findings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 class MeasuringBackend(ABC):
     """A ``Backend`` on an engine that may refuse, hang, die or report invalid latencies.
 
-    ``failures.POLICIES`` says what follows from each.
+    ``failures.POLICIES`` has the reaction to each.
 
     Args:
         problem: Units and devices.
@@ -36,7 +36,7 @@ class MeasuringBackend(ABC):
         protocol: How often things run.
 
     Attributes:
-        session: What earlier measurements have shown.
+        session: Findings of earlier measurements.
         on_rounds: Called with the number of rounds that ``remeasure`` has done.
     """
 
@@ -96,14 +96,14 @@ class MeasuringBackend(ABC):
         """
 
     @abstractmethod
-    def operator_errors(self, device: int, chosen: IntArray) -> FloatArray:
+    def operator_errors(self, device: int, selected: IntArray) -> FloatArray:
         """(n_operators,) relative errors of operators on a device, one by one.
 
         See ``measure_operator_errors``; all are NaN for a model with state.
 
         Args:
             device: Index of the device.
-            chosen: (n_operators,) 1 for the operators to run there.
+            selected: (n_operators,) 1 for the operators to run there.
 
         Raises:
             EngineFailureError: They do not run.
@@ -143,12 +143,12 @@ class MeasuringBackend(ABC):
 
     def with_protocol(self, protocol: TimingProtocol) -> Self:
         """The same engine with another protocol; with another objective also a new session."""
-        other = type(self).__new__(type(self))
-        vars(other).update(vars(self))
-        other.protocol, other.on_rounds = protocol, None
+        backend = type(self).__new__(type(self))
+        vars(backend).update(vars(self))
+        backend.protocol, backend.on_rounds = protocol, None
         if protocol.objective != self.objective:
-            other.session = Session()
-        return other
+            backend.session = Session()
+        return backend
 
     @abstractmethod
     def with_problem(self, problem: Problem) -> MeasuringBackend:
@@ -175,7 +175,7 @@ class MeasuringBackend(ABC):
         if error:
             return self.failure(error, assignment)
         measured = self.evaluate_ignoring_limits(assignment)
-        # HETERO may make more submodels than were needed.
+        # HETERO may create more submodels than the placement needs.
         error = self.problem.too_many(measured.n_submodels) if measured.feasible else ""
         return self.failure(error, assignment) if error else measured
 
@@ -188,31 +188,31 @@ class MeasuringBackend(ABC):
         Raises:
             EngineError: The failure is not the placement's: the run cannot go on.
         """
-        known = self.session.failures.get(assignment.tobytes())
-        if known is not None:
-            return self.failure(known, assignment)
+        earlier_error = self.session.failures.get(assignment.tobytes())
+        if earlier_error is not None:
+            return self.failure(earlier_error, assignment)
         try:
             measured = self.measure_and_recheck(assignment)
         except EngineFailureError as error:
             if not error.policy.is_result:
                 raise
             if error.policy.remembered:
-                self.check_reference()  # an engine that is dead altogether blames no placement
+                self.check_reference()  # raises if the engine fails on every placement
                 self.session.failures[assignment.tobytes()] = str(error)
             return self.failure(str(error), assignment)
         return measured
 
     def measure_and_recheck(self, assignment: IntArray) -> Measurement:
-        """Measure; once more if the reference has moved, where the engine can."""
-        first = self.measure(assignment)
-        again = self.session.is_worth_repeating(first)
-        kept = self.session.keep(first)
-        if not again:
-            return kept
+        """Measure, and repeat the measurement once if the reference has moved."""
+        measurement = self.measure(assignment)
+        repeat = self.session.is_worth_repeating(measurement)
+        recorded = self.session.keep(measurement)
+        if not repeat:
+            return recorded
         try:
             return self.session.keep(self.measure(assignment))
         except EngineFailureError as error:
-            return replace(kept, doubt=f"{kept.doubt}; measuring again failed: {error}")
+            return replace(recorded, warning=f"{recorded.warning}; measuring again failed: {error}")
 
     def measure(self, assignment: IntArray) -> Measurement:
         """Measure, and again as failures allow; the reference's speed-up is 1 by definition.
@@ -226,17 +226,17 @@ class MeasuringBackend(ABC):
         return settle_reference(measured) if is_reference else measured
 
     def retry(self, attempt: Callable[[], T]) -> T:
-        """Try, and again as the failure's policy says, which may restart the engine.
+        """Call ``attempt``, again as its failure's policy allows, which may restart the engine.
 
         Raises:
             EngineFailureError: Of the last attempt.
         """
-        failed: dict[str, int] = {}
+        n_failures: dict[str, int] = {}
         while True:
             try:
                 return attempt()
             except EngineFailureError as error:
-                n_failed = failed[error.kind] = failed.get(error.kind, 0) + 1
+                n_failed = n_failures[error.kind] = n_failures.get(error.kind, 0) + 1
                 if error.policy.restart:
                     self.restart()
                 if n_failed > len(error.policy.pauses_s):
@@ -245,23 +245,31 @@ class MeasuringBackend(ABC):
 
     def failure(self, error: str, assignment: IntArray) -> Measurement:
         """The measurement of a placement that was not run or failed."""
-        traffic, held = self.problem.traffic(assignment), self.problem.memory_bytes(assignment)
-        excess, used = int(self.problem.memory.excess(held).sum()), tuple(held.tolist())
-        failed = Measurement.failed(error, self.reference_ms, traffic, used, excess)
-        added = self.protocol.goal.describe_failure(self.problem.units.graph.request)
-        return replace(failed, noise_floor=self.session.noise_floor, **added)
+        traffic, device_bytes = (
+            self.problem.traffic(assignment),
+            self.problem.memory_bytes(assignment),
+        )
+        excess, memory_bytes = (
+            int(self.problem.memory.excess(device_bytes).sum()),
+            tuple(device_bytes.tolist()),
+        )
+        measurement = Measurement.failed(error, self.reference_ms, traffic, memory_bytes, excess)
+        extra_fields = self.protocol.goal.describe_failure(self.problem.units.graph.request)
+        return replace(measurement, noise_floor=self.session.noise_floor, **extra_fields)
 
     def infeasibility(self, assignment: IntArray) -> str:
         return self.problem.infeasibility(assignment)
 
     def excess_shares(self, assignments: IntArray) -> FloatArray:
-        used = np.stack([self.problem.memory_bytes(one) for one in assignments])
-        excess = self.problem.memory.excess(used).sum(axis=1).astype(np.int64)
-        shares: FloatArray = excess / np.maximum(used.sum(axis=1), 1)
+        device_bytes = np.stack(
+            [self.problem.memory_bytes(assignment) for assignment in assignments]
+        )
+        excess = self.problem.memory.excess(device_bytes).sum(axis=1).astype(np.int64)
+        shares: FloatArray = excess / np.maximum(device_bytes.sum(axis=1), 1)
         return shares
 
     def start_ms(self, assignment: IntArray) -> FloatArray:
-        """Not known; see ``Backend.start_ms``."""
+        """Zeros, as start times are not measured; see ``Backend.start_ms``."""
         return np.zeros(len(assignment))
 
     @abstractmethod

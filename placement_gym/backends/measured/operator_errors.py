@@ -1,8 +1,8 @@
-"""Operators of a device, each on the reference's activations: two compilations show all faults.
+"""Errors of single operators on a device, given the reference device's activations.
 
-A model is cut at every tensor, so that each operator reads what the reference device computed and
-no error reaches the next one. Devices fuse less then than in the whole model: what is found is a
-suspicion, which placements confirm.
+Two compilations cover all operators. The model is cut at every tensor, so that each operator reads
+what the reference device computed and no error reaches the next operator. Devices fuse less then
+than in the whole model, so that an error is a suspicion, to be confirmed by placements.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ Port = tuple[str, int]
 """Name and output index of a node."""
 
 
-def measure_operator_errors(engine: Engine, device: int, chosen: BoolArray) -> FloatArray:
+def measure_operator_errors(engine: Engine, device: int, selected: BoolArray) -> FloatArray:
     """(n_operators,) relative error of each operator's outputs, given the reference's inputs.
 
     Args:
         engine: A model without state, its inputs and the devices.
         device: Index of the device.
-        chosen: (n_operators,) which operators to run there; others, and those that draw random
+        selected: (n_operators,) which operators to run there; others, and those that draw random
             numbers, have NaN.
 
     Raises:
@@ -46,47 +46,49 @@ def measure_operator_errors(engine: Engine, device: int, chosen: BoolArray) -> F
     import openvino as ov
 
     problem, graph = engine.problem, engine.problem.units.graph
-    chosen = chosen & ~np.isin(graph.names, list(find_random(engine.model)))
-    reference, tested = problem.devices[problem.reference_device], problem.devices[device]
+    selected = selected & ~np.isin(graph.names, list(find_random(engine.model)))
+    reference, spec = problem.devices[problem.reference_device], problem.devices[device]
     cut = engine.model.clone()
     owner = separate_parts(cut, graph, np.arange(len(graph)))
     stages, _ = Cutter(cut, owner).cut()
-    parts = [(operator, stages[operator]) for operator in np.flatnonzero(chosen).tolist()]
+    parts = [(operator, stages[operator]) for operator in np.flatnonzero(selected).tolist()]
     inputs = engine.steps[0]
     engine.reporter.beat("compiling with all activations as outputs")
     tapped = tap(engine.model, stages)
-    whole = compile_on(engine.core, tapped, reference, "the model with all activations as outputs")
-    expected = infer_ports(whole, inputs)
+    compiled_model = compile_on(
+        engine.core, tapped, reference, "the model with all activations as outputs"
+    )
+    activations = infer_ports(compiled_model, inputs)
     # One model of all operators: an operator reads Parameters alone, and ends in Results alone.
     pieces = ov.Model(
         [result for _, part in parts for result in part.results],
-        [one for _, part in parts for one in part.inputs.values()],
+        [array for _, part in parts for array in part.inputs.values()],
         "operators",
     )
     engine.reporter.beat("compiling operators apart")
-    compiled = compile_on(engine.core, pieces, tested, "operators apart")
-    given: list[Input] = [
-        inputs[source[1]] if source[0] == MODEL else expected[port]
+    compiled = compile_on(engine.core, pieces, spec, "operators apart")
+    piece_inputs: list[Input] = [
+        inputs[source[1]] if source[0] == MODEL else activations[port]
         for _, part in parts
         for source, port in zip(part.sources, part.inputs, strict=True)
     ]
     engine.reporter.beat("an inference")
-    found = iter(infer(compiled, given))
+    outputs = iter(infer(compiled, piece_inputs))
     errors = np.full(len(graph), np.nan)
     for operator, part in parts:
-        pairs = [(next(found), expected[port]) for port in list_ports(part)]
+        pairs = [(next(outputs), activations[port]) for port in list_ports(part)]
         errors[operator] = max((error_where_finite(*pair) for pair in pairs), default=0.0)
     return errors
 
 
 def list_ports(part: StageModel) -> list[Port]:
-    """Name and output of what each result of a part returns."""
+    """List the name and output index of the source of each result of a part."""
     sources = [result.input(0).get_source_output() for result in part.results]
-    return [(one.get_node().get_friendly_name(), one.get_index()) for one in sources]
+    return [(source.get_node().get_friendly_name(), source.get_index()) for source in sources]
 
 
 def tap(model: ov.Model, stages: Sequence[StageModel]) -> ov.Model:
-    """A copy of a model that returns what each part of it does, named by the ports."""
+    """Copy a model and make it return the results of all parts, named by their ports."""
     import openvino as ov
     from openvino import op
 
@@ -103,18 +105,20 @@ def tap(model: ov.Model, stages: Sequence[StageModel]) -> ov.Model:
 def infer_ports(compiled: ov.CompiledModel, inputs: Sequence[Input]) -> dict[Port, Array]:
     """The outputs of a model that ``tap`` made, by port."""
     names = [port.get_node().get_friendly_name().rpartition(":") for port in compiled.outputs]
-    found = infer(compiled, inputs)
-    return {(name, int(index)): one for (name, _, index), one in zip(names, found, strict=True)}
+    outputs = infer(compiled, inputs)
+    return {
+        (name, int(index)): array for (name, _, index), array in zip(names, outputs, strict=True)
+    }
 
 
 def infer(compiled: ov.CompiledModel, inputs: Sequence[Input]) -> list[Array]:
     request = compiled.create_infer_request()
     types = [port.get_element_type() for port in compiled.inputs]
-    given = [
-        as_input(one, type_) if isinstance(one, np.ndarray) else one
-        for one, type_ in zip(inputs, types, strict=True)
+    values = [
+        as_input(array, type_) if isinstance(array, np.ndarray) else array
+        for array, type_ in zip(inputs, types, strict=True)
     ]
-    request.infer(dict(enumerate(given)))
+    request.infer(dict(enumerate(values)))
     return [read_values(tensor) for tensor in request.output_tensors]
 
 

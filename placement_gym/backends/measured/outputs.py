@@ -15,10 +15,10 @@ from placement_gym.base.errors import UserError
 from placement_gym.base.texts import join_words
 from placement_gym.models.named_inputs import MASKS
 
-MOST_BY_ROUNDING = 0.1
-"""No rounding that a user would accept costs more, relative to the largest value of an output."""
-NAMED = 3
-"""Operators that a message names."""
+MAX_ROUNDING_ERROR = 0.1
+"""Relative to the largest value of an output: ours, more than a user would accept of rounding."""
+MAX_NAMED_OPERATORS = 3
+"""Operators that a message names, so that it fits two lines of a terminal."""
 
 
 def compare_outputs(
@@ -36,21 +36,21 @@ def compare_outputs(
         steady: (n_outputs,) whether the reference computes an output again; of others only shapes
             are compared, and None stands for all.
     """
-    shapes, wanted = ([array.shape for array in arrays] for arrays in (outputs, expected))
-    if shapes != wanted:
-        return f"outputs have shapes {shapes}, on the reference device {wanted}"
+    shapes, expected_shapes = ([array.shape for array in arrays] for arrays in (outputs, expected))
+    if shapes != expected_shapes:
+        return f"outputs have shapes {shapes}, on the reference device {expected_shapes}"
     if not all_finite(outputs):
         return "outputs differ from the reference: they are NaN or infinite"
     error = error_of_steady(outputs, expected, steady)
     if error <= limit:
         return ""
     differs = f"outputs differ from the reference by {error:.1e} relative, more than {limit:.1e}"
-    if error > MOST_BY_ROUNDING:
+    if error > MAX_ROUNDING_ERROR:
         return f"{differs}, which rounding alone cannot explain"
     passing = round_up(error)
     return (
-        f"{differs}; if rounding alone costs this model that much, "
-        f"tolerance={passing} (--tolerance {passing}) accepts it"
+        f"{differs}; if this model loses that much by rounding alone, "
+        f"pass tolerance={passing} (--tolerance {passing})"
     )
 
 
@@ -60,11 +60,11 @@ def error_of_steady(
     steady: Sequence[bool] | None = None,
 ) -> float:
     """``relative_error`` of the outputs that can be compared; infinite if shapes differ."""
-    if [one.shape for one in outputs] != [one.shape for one in expected]:
+    if [array.shape for array in outputs] != [array.shape for array in expected]:
         return float("inf")
-    kept = [True] * len(expected) if steady is None else steady
-    pairs = zip(compress(outputs, kept), compress(expected, kept), strict=True)
-    return max((relative_error([one], [other]) for one, other in pairs), default=0.0)
+    compared = [True] * len(expected) if steady is None else steady
+    pairs = zip(compress(outputs, compared), compress(expected, compared), strict=True)
+    return max((relative_error([array], [reference]) for array, reference in pairs), default=0.0)
 
 
 def find_steady(
@@ -72,34 +72,40 @@ def find_steady(
 ) -> list[bool]:
     """(n_outputs,) whether two runs of one model on one device computed the same."""
     pairs = zip(outputs, expected, strict=True)
-    return [error_of_steady([one], [other]) <= limit for one, other in pairs]
+    return [error_of_steady([first], [second]) <= limit for first, second in pairs]
 
 
 def describe_unsteady(steady: Sequence[bool], random: Mapping[str, str]) -> str:
-    """Say which outputs cannot be compared, why, and what makes them comparable.
+    """Describe which outputs cannot be compared, why, and how to make them comparable.
 
     Args:
         steady: (n_outputs,) whether the reference computes an output again; not all do.
         random: Operators that draw random numbers, and their types.
     """
     count = steady.count(False)
-    said = f"{count} of {len(steady)} outputs of the reference device change from run to run"
+    change = f"{count} of {len(steady)} outputs of the reference device change from run to run"
     if not random:
         return (
-            f"{said}, though no operator draws random numbers: of these only shapes are "
+            f"{change}, though no operator draws random numbers: of these only shapes are "
             "compared. Update the device's driver, or take another reference device"
         )
-    listed = join_words([f"{kind} {name!r}" for name, kind in list(random.items())[:NAMED]])
-    more = f" and {len(random) - NAMED} more" if len(random) > NAMED else ""
+    operators = join_words(
+        [f"{kind} {name!r}" for name, kind in list(random.items())[:MAX_NAMED_OPERATORS]]
+    )
+    others = (
+        f" and {len(random) - MAX_NAMED_OPERATORS} more"
+        if len(random) > MAX_NAMED_OPERATORS
+        else ""
+    )
     return (
-        f"{said}, because {listed}{more} draw{'s' if len(random) == 1 else ''} random numbers: "
-        "of these only shapes are compared. With a seed they are comparable: "
+        f"{change}, because {operators}{others} draw{'s' if len(random) == 1 else ''} random "
+        "numbers: of these only shapes are compared. To compare them, set a seed: "
         "node.set_attribute('op_seed', 1) on the operator of the ov.Model"
     )
 
 
 def round_up(error: float) -> str:
-    """The least number with two digits that is not below an error, as in ``"0.017"``."""
+    """Round an error up to two significant digits, as in ``"0.017"``."""
     unit = 10.0 ** (floor(log10(error)) - 1)
     return f"{ceil(error / unit) * unit:.2g}"
 

@@ -1,4 +1,4 @@
-"""Profiled costs: counters for operators, and a fit on measured placements for what cuts cost."""
+"""Profiled costs: counters for operators, and a fit on measured placements for transfers."""
 
 from __future__ import annotations
 
@@ -22,15 +22,19 @@ if TYPE_CHECKING:
     from placement_gym.backends.measured.measuring import MeasuringBackend
 
 SEED = 20_202
+"""Any, but always the same: a kept profile and a new one are fitted to the same placements."""
+
 MIN_TRANSFER_MS = 0.02
-"""Least cost of a transfer in an inference: below it a solver trusts a lucky fit and cuts more."""
-LEAST_ALONE = 0.5
-"""Lower bound of a device's fitted time, as a share of its measured one. Without it the fit could
-charge all of a fast model's time to transfers and leave none to its operators."""
+"""Smallest cost of a transfer in an inference: ours. With transfers that noise made free, solvers
+cut everywhere."""
+MIN_SINGLE_DEVICE_SHARE = 0.5
+"""Lower bound of a device's fitted time, as a share of its measured time: ours. Without it the fit
+could charge all of a fast model's time to transfers and leave none to its operators."""
 SPARE_MEASUREMENTS = 2
 """Measurements that a fit needs beyond the number of its unknowns."""
-DRAWN_FOR_EACH = 50
-"""Placements to draw for each that has to fit the devices' memory."""
+DRAWS_PER_PLACEMENT = 50
+"""Random placements for each that has to fit the devices' memory: ours; even where 1 in 20 fits,
+more than enough remain."""
 
 
 def check_can_be_profiled(problem: Problem) -> None:
@@ -47,11 +51,11 @@ def check_can_be_profiled(problem: Problem) -> None:
             f"the reference, {names[reference]}, cannot hold the model, and it has to run to check "
             "outputs: name a device first that can, as 'CPU'"
         )
-    needed, possible = n_needed(problem), len(names) ** problem.n_units
-    if possible < needed:
+    minimum, possible = n_needed(problem), len(names) ** problem.n_units
+    if possible < minimum:
         raise UserError(
             f"{problem.n_units} units have only {possible} placements on {names}, and a profile is "
-            f"fitted to at least {needed}: the model is too small for one, or its units are too "
+            f"fitted to at least {minimum}: the model is too small for one, or its units are too "
             "coarse (granularity 'op' is the finest)"
         )
 
@@ -77,19 +81,19 @@ def measure_profile(
     problem = backend.problem
     check_can_be_profiled(problem)
     backend.check_reference()
-    whole = [
+    full_devices = [
         device
         for device in range(len(problem.devices))
         if holds_model(problem, device) and problem.runs_all[device]
     ]
     columns = []
     for device in range(len(problem.devices)):
-        measured = device in whole
+        measured = device in full_devices
         columns.append(
             time_operators(backend, device) if measured else estimate_operators(backend, device)
         )
         step()
-    singles = [problem.single(device) for device in whole]
+    singles = [problem.single(device) for device in full_devices]
     placements = [*singles, *sample_fit_placements(problem, backend.protocol)]
     measurements = []
     for placement in placements:
@@ -148,15 +152,19 @@ def sample_fit_placements(
     rng = np.random.default_rng(SEED)
     if problem.testbed or not problem.limited:
         return sample_placements(problem, n, rng)
-    drawn = sample_placements(problem, DRAWN_FOR_EACH * n, rng)
-    return [one for one in drawn if not problem.over_limit(problem.memory_bytes(one))][:n]
+    candidates = sample_placements(problem, DRAWS_PER_PLACEMENT * n, rng)
+    return [
+        candidate
+        for candidate in candidates
+        if not problem.over_limit(problem.memory_bytes(candidate))
+    ][:n]
 
 
 def n_fit_placements(problem: Problem, protocol: TimingProtocol) -> int:
-    """Enough to average the noise out, or in a quick profile a few more than the unknowns."""
+    """Number that averages out the noise; in a quick profile a few more than the unknowns."""
     unknowns = n_unknowns(len(problem.devices))
-    enough = max(protocol.fit_placements, 2 * unknowns)
-    return enough if protocol.fit_placements else unknowns + SPARE_MEASUREMENTS
+    default = max(protocol.fit_placements, 2 * unknowns)
+    return default if protocol.fit_placements else unknowns + SPARE_MEASUREMENTS
 
 
 def n_unknowns(n_devices: int) -> int:
@@ -165,7 +173,7 @@ def n_unknowns(n_devices: int) -> int:
 
 
 def n_needed(problem: Problem) -> int:
-    """The least number of measurements that can be fitted."""
+    """The smallest number of measurements that can be fitted."""
     return n_unknowns(len(problem.devices)) + SPARE_MEASUREMENTS
 
 
@@ -193,14 +201,15 @@ def fit_costs(
     # Fewer measurements than unknowns would leave some of them to chance.
     if len(pairs) < n_needed(problem):
         reasons = Counter(m.error for _, m in measured if m.error).most_common(1)
-        why = f": {reasons[0][0]}" if reasons else ""
-        # A border without a known size is refused as a tensor or a shape; else binding is no help.
-        bounds = any(word in why.lower() for word in ("tensor", "shape"))
+        reason = f": {reasons[0][0]}" if reasons else ""
+        # HETERO refuses a border of unknown size in words about tensors or shapes; binding shapes
+        # helps with no other error.
+        bounds = any(word in reason.lower() for word in ("tensor", "shape"))
         if bounds and problem.units.graph.request.keywords().get("data_shapes"):
-            why += ". HETERO refuses some splits of dynamic shapes: bind all of them (--shape)"
+            reason += ". HETERO refuses some splits of dynamic shapes: bind all of them (--shape)"
         raise EngineError(
             f"no profile: it needs {n_needed(problem)} measured placements, and {len(pairs)} of "
-            f"{len(measured)} ran{why}"
+            f"{len(measured)} ran{reason}"
         )
     n_devices = len(problem.devices)
     links = list(combinations(range(n_devices), 2))
@@ -219,29 +228,30 @@ def fit_costs(
             for assignment, m in pairs
         ]
     )
-    # No link is free, and none saves time: else the fit explains noise by negative or zero
+    # No link is free, and none saves time: otherwise the fit explains noise by free or negative
     # transfers, and solvers split everywhere.
-    lowest = np.zeros(design.shape[1])
-    lowest[n_devices : n_devices + len(links)] = MIN_TRANSFER_MS * problem.units.graph.n_inferences
+    lower = np.zeros(design.shape[1])
+    lower[n_devices : n_devices + len(links)] = MIN_TRANSFER_MS * problem.units.graph.n_inferences
     relative = design / latency_ms[:, None]
-    # A device alone is the best known of all latencies: its work must explain most of it.
+    # The latency of a single device is the most exact one, and it has no transfers: the device's
+    # work must explain most of it.
     for row in relative[np.count_nonzero(design[:, :n_devices], axis=1) == 1, :n_devices]:
         device = int(row.argmax())
-        lowest[device] = max(lowest[device], LEAST_ALONE / row[device])
-    found = lsq_linear(relative, np.ones(len(pairs)), bounds=(lowest, np.inf))
+        lower[device] = max(lower[device], MIN_SINGLE_DEVICE_SHARE / row[device])
+    fit = lsq_linear(relative, np.ones(len(pairs)), bounds=(lower, np.inf))
     # The solver stays inside its bounds, by as little as 5e-324.
-    solution = np.where(found.active_mask < 0, lowest, found.x)
+    solution = np.where(fit.active_mask < 0, lower, fit.x)
     ends = np.cumsum([n_devices, len(links), len(links)])
     scale, fixed, per_mb, (submodel_ms,) = np.split(solution, ends)
-    whole = operator_ms.sum(axis=0) * scale
+    total_ms = operator_ms.sum(axis=0) * scale
     # A table charges every submodel, the fit all but the first: operators give up its cost.
-    rest = 1.0 - submodel_ms / np.maximum(whole, np.finfo(float).tiny)
+    share = 1.0 - submodel_ms / np.maximum(total_ms, np.finfo(float).tiny)
     return CostTable(
         source="profiled",
         graph=problem.units.graph.fingerprint(),
         operators=problem.units.graph.names,
         devices=problem.device_names,
-        operator_ms=operator_ms * scale * np.where(whole > submodel_ms, rest, 1.0),
+        operator_ms=operator_ms * scale * np.where(total_ms > submodel_ms, share, 1.0),
         supported=problem.runs[problem.units.of_operator],
         memory_bytes=problem.units.graph.weight_bytes,
         transfer_size=problem.units.graph.tensors.size_bytes / 1e6,
@@ -255,9 +265,9 @@ def fit_costs(
 
 def work_per_device(problem: Problem, operator_ms: FloatArray, assignment: IntArray) -> FloatArray:
     """(n_devices,) counted ms of the operators on each device."""
-    on = assignment[problem.units.of_operator]
-    counted = operator_ms[np.arange(len(on)), on]
-    return np.bincount(on, counted, len(problem.devices)).astype(np.float64)
+    operator_devices = assignment[problem.units.of_operator]
+    times_ms = operator_ms[np.arange(len(operator_devices)), operator_devices]
+    return np.bincount(operator_devices, times_ms, len(problem.devices)).astype(np.float64)
 
 
 def count_crossings(
@@ -268,9 +278,12 @@ def count_crossings(
     tensor, target = problem.transfers(assignment)
     source = assignment[tensors.source[tensor]]
     low, high = np.minimum(source, target), np.maximum(source, target)
-    over = [(low == a) & (high == b) for a, b in links]
+    crossings = [(low == a) & (high == b) for a, b in links]
     megabytes = tensors.size_bytes[tensor] / 1e6
-    return [*(float(mine.sum()) for mine in over), *(float(megabytes[mine].sum()) for mine in over)]
+    return [
+        *(float(mine.sum()) for mine in crossings),
+        *(float(megabytes[mine].sum()) for mine in crossings),
+    ]
 
 
 def symmetric_matrix(

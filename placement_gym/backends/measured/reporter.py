@@ -20,8 +20,8 @@ class Reporter:
     Attributes:
         beat: Called with the name of each step as it begins.
         print_message: Called with a message for the user.
-        count: Called with the number of rounds done, as each round of several placements ends.
-        wait: Called every second with what is waited for, and with an empty text afterwards.
+        count: Called with the number of finished rounds after each round of several placements.
+        wait: Called every second of a wait with its reason, and with an empty text afterwards.
     """
 
     beat: Callable[[str], object] = lambda stage: None

@@ -1,8 +1,8 @@
-"""Costs of a pipeline's stages beyond their operators: the profile that throughput needs.
+"""Costs of a pipeline's stages beyond their operators: the profile for throughput.
 
-A stage is a compiled model of its own. Each of its inferences is called, gets its inputs and begins
-with caches that another stage has used; a model with state pays that for every token. What no
-operator is charged with by its counters is in one half of the model more than in the other.
+A stage is a compiled model of its own. Each of its inferences costs a call, a copy of the inputs
+and caches that another stage has filled; a model with state pays that for every token. Time that no
+counter shows is distributed unevenly over the model, so that both halves are measured.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from placement_gym.schedules.simulator import Simulator
 if TYPE_CHECKING:
     from placement_gym.backends.measured.measuring import MeasuringBackend
 
-MAX_SHARE = 0.5
-"""Of the time of a device alone, the most that is taken for the cost of its one stage."""
+MAX_STAGE_SHARE = 0.5
+"""Largest share of a single device's time that may be attributed to its one stage: ours. More is
+noise, and would leave operators for free."""
 
 
 def charge_stages(
     costs: CostTable, stage_ms: FloatArray, weights: FloatArray | None = None, n_alone: int = 1
 ) -> CostTable:
-    """The costs of pipelines: a device alone takes as long as before, its stages included.
+    """Add the costs of stages to a profile; a device alone takes as long as before.
 
     Args:
         costs: A profile.
@@ -41,7 +42,7 @@ def charge_stages(
     alone_ms = costs.operator_ms.sum(axis=0) + costs.submodel_ms
     operator_ms = costs.operator_ms if weights is None else costs.operator_ms * weights
     operators_ms = operator_ms.sum(axis=0)
-    charged_ms = np.minimum(stage_ms * n_alone, MAX_SHARE * alone_ms)
+    charged_ms = np.minimum(stage_ms * n_alone, MAX_STAGE_SHARE * alone_ms)
     scale = np.divide(
         alone_ms - charged_ms, operators_ms, out=np.ones_like(alone_ms), where=operators_ms > 0.0
     )
@@ -51,49 +52,51 @@ def charge_stages(
 def measure_stage_costs(
     backend: MeasuringBackend, costs: CostTable
 ) -> tuple[FloatArray, FloatArray]:
-    """Measure what stages cost, and where in the model a device spends its time.
+    """Measure the cost of stages, and in which half of the model a device spends its time.
 
-    The model is cut in two, either half on the device and the other one on its partner. What the
-    device takes for both halves, less what it takes for the whole, is the cost of one stage: two
-    stages less one; where it cuts several models of a union, as many. Each is the fastest of its
-    repeats, as others on the machine only slow them.
-    A device that cannot hold the model gets the largest cost of the others. The operators of each
-    half weigh what the half takes over what the profile says.
+    The model is cut in two, and each half runs on the device while the other runs on its partner.
+    The device's time for both halves less its time for the whole is the cost of one stage (two
+    stages less one), or of several where the cut goes through several models of a union. Each time
+    is the minimum of its repeats, since other programs only slow them down.
+    A device that cannot hold the model gets the largest cost of the others. The weight of a half's
+    operators is its measured time over its time by the profile.
 
     Returns:
         (n_devices,) ms that each stage of a request costs on top of its operators; and
         (n_operators, n_devices) weights, see ``charge_stages``.
     """
     problem = backend.problem
-    whole = [device for device in range(len(problem.devices)) if holds_model(problem, device)]
-    first, *others = [device for device in whole if problem.runs_all[device]]
+    full_devices = [
+        device for device in range(len(problem.devices)) if holds_model(problem, device)
+    ]
+    first, *partners = [device for device in full_devices if problem.runs_all[device]]
     simulator = Simulator(problem.units, costs, parse_schedule("serial", "throughput"))
-    found = np.full(len(problem.devices), np.nan)
+    stage_ms = np.full(len(problem.devices), np.nan)
     weights = np.ones_like(costs.operator_ms)
 
     def count(assignment: IntArray) -> IntArray:
         return simulator.stages(assignment.astype(np.uint8))
 
-    for other in others:
-        halves = cut_in_half(problem, costs, first, other)
-        pair = [problem.single(first), problem.single(other)]
+    for partner in partners:
+        halves = cut_in_half(problem, costs, first, partner)
+        pair = [problem.single(first), problem.single(partner)]
         fastest_ms = backend.measure_stages([*pair, *halves]).min(axis=0)
-        alone, swapped = np.split(fastest_ms, 2)
-        added = sum(map(count, halves)) - count(pair[0]) - count(pair[1])
-        extra = (swapped.sum(axis=0) - alone.sum(axis=0)) / np.maximum(added, 1)
-        for device in (first, other):
-            found[device] = np.nanmax([0.0, extra[device], found[device]])
-            for half, ms in zip(halves, swapped[:, device], strict=True):
-                mine = (half == device)[problem.units.of_operator]
-                expected_ms = costs.operator_ms[mine, device].sum()
+        single_ms, half_ms = np.split(fastest_ms, 2)
+        extra_stages = sum(map(count, halves)) - count(pair[0]) - count(pair[1])
+        extra_ms = (half_ms.sum(axis=0) - single_ms.sum(axis=0)) / np.maximum(extra_stages, 1)
+        for device in (first, partner):
+            stage_ms[device] = np.nanmax([0.0, extra_ms[device], stage_ms[device]])
+            for half, ms in zip(halves, half_ms[:, device], strict=True):
+                on_device = (half == device)[problem.units.of_operator]
+                expected_ms = costs.operator_ms[on_device, device].sum()
                 if expected_ms > 0.0:
-                    weights[mine, device] = ms / expected_ms
-    known = found[np.isfinite(found)]
-    return np.where(np.isfinite(found), found, known.max(initial=0.0)), weights
+                    weights[on_device, device] = ms / expected_ms
+    measured_ms = stage_ms[np.isfinite(stage_ms)]
+    return np.where(np.isfinite(stage_ms), stage_ms, measured_ms.max(initial=0.0)), weights
 
 
-def cut_in_half(problem: Problem, costs: CostTable, first: int, other: int) -> list[IntArray]:
+def cut_in_half(problem: Problem, costs: CostTable, first: int, second: int) -> list[IntArray]:
     """Both placements of the model's halves, by work, on two devices; units are in order."""
-    work_ms = np.cumsum(costs.unit_ms(problem.units)[:, [first, other]].mean(axis=1))
-    later = work_ms > work_ms[-1] / 2
-    return [np.where(later, other, first), np.where(later, first, other)]
+    work_ms = np.cumsum(costs.unit_ms(problem.units)[:, [first, second]].mean(axis=1))
+    in_second_half = work_ms > work_ms[-1] / 2
+    return [np.where(in_second_half, second, first), np.where(in_second_half, first, second)]

@@ -1,4 +1,4 @@
-"""Throughput: placements run as pipelines, single devices with the streams that suit them best."""
+"""Throughput: placements run as pipelines, single devices with their best number of streams."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
+from itertools import chain, count
 from math import ceil
 from threading import Semaphore
 from time import perf_counter
@@ -33,14 +33,16 @@ if TYPE_CHECKING:
 
 
 TUNING_WINDOWS = 2
-"""Windows of each number of streams and requests that a single device is tried with."""
+"""Windows timed for each number of streams and requests of a single device: ours, the fewest from
+which ``Race`` has a spread."""
 MAX_STREAMS = {"GPU": 2, "NPU": 1}
-"""Of a device whose threads are not ours to count."""
+"""Largest number of streams to time, by kind; devices whose threads are known get up to one a
+thread. Ours: each number costs a compilation."""
 
 
 @dataclass(frozen=True)
 class InFlight(Inferences):
-    """Several requests of a placement in flight, of a union rounds; see ``Inferences``.
+    """Several requests, or rounds of a union, in flight; see ``Inferences``.
 
     In a round each model of a union runs as often as its rate says. A round begins as soon as
     fewer than ``requests`` are unfinished, and its inferences wait only for devices.
@@ -50,7 +52,7 @@ class InFlight(Inferences):
         requests: The maximum number of requests, or rounds, in flight.
         steps: (n_inferences,) inputs of each inference of a request.
         beat: Called as each inference begins.
-        window: Results that a sample times.
+        window: Results in a sample.
         latencies_ms: (n_models,) times of requests since ``forget``, from being submitted to
             their results, each with ``requests`` rounds in flight.
     """
@@ -74,18 +76,18 @@ class InFlight(Inferences):
     @property
     def stages(self) -> list[Stage]:
         """The stages of all models."""
-        return [stage for one in self.pipelines for stage in one.stages]
+        return [stage for pipeline in self.pipelines for stage in pipeline.stages]
 
     @contextmanager
     def execute(self) -> Iterator[list[StageExecutor]]:
         """Start the threads of each model, and end them."""
         with ExitStack() as stack:
-            yield [stack.enter_context(one.execute()) for one in self.pipelines]
+            yield [stack.enter_context(pipeline.execute()) for pipeline in self.pipelines]
 
     def submit(self, executors: Sequence[StageExecutor], number: int) -> Future[Any]:
         """Submit one request of a model."""
-        own, executor = self.pipelines[number], executors[number]
-        steps = ([inputs[index] for index in own.inputs] for inputs in self.steps)
+        pipeline, executor = self.pipelines[number], executors[number]
+        steps = ([inputs[index] for index in pipeline.inputs] for inputs in self.steps)
         return executor.submit_sequence(map(self.begin, steps))
 
     def begin(self, inputs: Inputs) -> Inputs:
@@ -95,7 +97,7 @@ class InFlight(Inferences):
 
     def list_round(self) -> list[int]:
         """The model of each request of a round, in the order in which they are submitted."""
-        rates = [one.member.rate for one in self.pipelines]
+        rates = [pipeline.member.rate for pipeline in self.pipelines]
         turns = range(max(rates))
         return [number for turn in turns for number, rate in enumerate(rates) if turn < rate]
 
@@ -113,8 +115,9 @@ class InFlight(Inferences):
 
     def flatten(self, futures: Sequence[Future[Any]]) -> Outputs:
         """The outputs of a request of each model, those of one inference after another."""
-        found = [future.result() for future in futures]
-        return [array for step in zip(*found, strict=True) for outputs in step for array in outputs]
+        results = [future.result() for future in futures]
+        inferences = zip(*results, strict=True)
+        return [array for outputs in inferences for array in chain.from_iterable(outputs)]
 
     def check(self, limit: float) -> None:
         """Raise ``EngineFailureError`` if results in flight differ by over ``limit`` relative."""
@@ -123,9 +126,9 @@ class InFlight(Inferences):
                 [self.submit(executors, number) for number in range(len(self.pipelines))]
                 for _ in range(2 * self.requests)
             ]
-            first, *others = [self.flatten(one) for one in futures]
-        for other in others:
-            difference = compare_outputs(other, first, limit)
+            expected, *outputs = [self.flatten(future) for future in futures]
+        for result in outputs:
+            difference = compare_outputs(result, expected, limit)
             if difference:
                 raise EngineFailureError(Kind.INFEASIBLE, f"requests in flight: {difference}")
 
@@ -138,47 +141,47 @@ class InFlight(Inferences):
         Neither the time until the pipeline is full counts nor that in which it empties.
         So many results are timed as the window has, rounded up to a multiple of ``requests``.
         """
-        timed = self.requests * ceil(self.window / self.requests)
-        free, ends = Semaphore(self.requests), list[float]()
+        n_timed = self.requests * ceil(self.window / self.requests)
+        slots, ends = Semaphore(self.requests), list[float]()
         futures: list[Future[Any]] = []
         with self.execute() as executors:
-            for turn in range(timed + 2 * self.requests):
-                free.acquire()
-                full = self.requests <= turn < self.requests + timed
-                futures += self.start_round(executors, full, ends, free)
+            for turn in range(n_timed + 2 * self.requests):
+                slots.acquire()
+                is_full = self.requests <= turn < self.requests + n_timed
+                futures += self.start_round(executors, is_full, ends, slots)
             for future in futures:
                 future.result()
         ends.sort()
-        first = self.requests - 1
-        return (ends[first + timed] - ends[first]) / timed * 1e3
+        first_full = self.requests - 1
+        return (ends[first_full + n_timed] - ends[first_full]) / n_timed * 1e3
 
     def start_round(
-        self, executors: Sequence[StageExecutor], full: bool, ends: list[float], free: Semaphore
+        self, executors: Sequence[StageExecutor], is_full: bool, ends: list[float], slots: Semaphore
     ) -> list[Future[Any]]:
         """Submit the requests of a round; its end is noted, and frees a place.
 
         Args:
             executors: Of each model.
-            full: Whether the pipeline is full, so that latencies of a union's models count.
+            is_full: Whether the pipeline is full, so that latencies of a union's models count.
             ends: Ends of rounds.
-            free: Places of rounds in flight.
+            slots: Places of rounds in flight.
         """
         models = self.list_round()
-        done, counts = count(1), full and len(self.pipelines) > 1
+        finished_requests, record_latency = count(1), is_full and len(self.pipelines) > 1
 
         def finish(number: int, started: float, _: Future[Any]) -> None:
             now = perf_counter()
-            if counts:
+            if record_latency:
                 self.latencies_ms[number].append((now - started) * 1e3)
-            if next(done) == len(models):
+            if next(finished_requests) == len(models):
                 ends.append(now)
-                free.release()
+                slots.release()
 
         futures = []
         for number in models:
-            started = perf_counter() if counts else 0.0
+            start_s = perf_counter() if record_latency else 0.0
             future = self.submit(executors, number)
-            future.add_done_callback(partial(finish, number, started))
+            future.add_done_callback(partial(finish, number, start_s))
             futures.append(future)
         return futures
 
@@ -226,10 +229,10 @@ def time_devices(pipeline: InFlight, devices: Sequence[DeviceSpec]) -> list[floa
     def spent_s(stage: Stage) -> float:
         return stage.processor_s if host[stage.device] else stage.busy_s
 
-    before = [spent_s(stage) for stage in pipeline.stages]
+    spent_before = [spent_s(stage) for stage in pipeline.stages]
     pipeline.run()
     ms = dict.fromkeys(host, 0.0)
-    for stage, already_s in zip(pipeline.stages, before, strict=True):
+    for stage, already_s in zip(pipeline.stages, spent_before, strict=True):
         ms[stage.device] += 1e3 * (spent_s(stage) - already_s)
     return list(ms.values())
 
@@ -247,9 +250,9 @@ class PipelineCompiler:
         Args:
             assignment: (n_units,) device indices.
             requests: In flight, of a placement on several devices; None is one more than stages.
-            window: Results that a sample times.
+            window: Results in a sample.
         """
-        started = perf_counter()
+        start_s = perf_counter()
         devices = sorted(set(assignment.tolist()))
         watch = MemoryWatch.start(
             self.engine.core,
@@ -264,7 +267,7 @@ class PipelineCompiler:
             specs = self.problem.devices
             in_flight = self.build(assignment, specs, requests, window)
             streams = max(count_streams(specs[device]) for device in devices)
-        compile_s = perf_counter() - started
+        compile_s = perf_counter() - start_s
         in_flight.check(self.engine.tolerance)
         memory_bytes = tuple(self.problem.memory_bytes(assignment).tolist())
         held_bytes = watch.held_bytes()
@@ -299,10 +302,10 @@ class PipelineCompiler:
         return InFlight.of(pipelines, engine.steps, beat, window)
 
     def compile_alone(self, device: int, window: int) -> tuple[InFlight, int]:
-        """A device alone with the streams and requests that give it most results a second.
+        """Compile a single device with its best number of streams and requests.
 
         Returns:
-            It; and its number of streams.
+            The pipeline, and its number of streams.
         """
         if device not in self.best:
             self.best[device] = self.find_best(device, window)
@@ -310,7 +313,7 @@ class PipelineCompiler:
         return self.build_alone(device, streams, requests, window), streams
 
     def find_best(self, device: int, window: int) -> tuple[int, int]:
-        """The best of ``list_streams``, each with as many requests and with twice as many."""
+        """Find the best number of streams, and of requests: as many or twice as many."""
         options: dict[tuple[int, int], InFlight] = {}
         for streams in list_streams(self.problem.devices[device]):
             for requests in (streams, 2 * streams):
@@ -319,10 +322,10 @@ class PipelineCompiler:
                 except CompileError:
                     if not options:
                         raise
-        for one in options.values():
-            one.run()
+        for pipeline in options.values():
+            pipeline.run()
         race = Race(len(options))
-        race.run([one.time_window for one in options.values()], TUNING_WINDOWS)
+        race.run([pipeline.time_window for pipeline in options.values()], TUNING_WINDOWS)
         return list(options)[max(race.live, key=race.speedup)]
 
     def build_alone(self, device: int, streams: int, requests: int, window: int) -> InFlight:
@@ -333,8 +336,8 @@ class PipelineCompiler:
 
 
 def list_streams(spec: DeviceSpec) -> list[int]:
-    """Numbers of streams to try a device with: powers of two, or the one that it states."""
+    """List the numbers of streams to time on a device: powers of two, or the stated number."""
     if "NUM_STREAMS" in spec.properties:
         return [count_streams(spec)]
-    most = MAX_STREAMS.get(spec.kind, spec.threads or usable_cores())
-    return [*(2**power for power in range(most.bit_length()) if 2**power < most), most]
+    maximum = MAX_STREAMS.get(spec.kind, spec.threads or usable_cores())
+    return [*(2**power for power in range(maximum.bit_length()) if 2**power < maximum), maximum]

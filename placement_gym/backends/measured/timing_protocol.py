@@ -1,4 +1,4 @@
-"""The timing protocol: what is measured of a placement, and how exactly."""
+"""The timing protocol: the objective of a measurement and its precision."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from placement_gym.workloads.objectives import Objective, find_objective
 
 @dataclass(frozen=True)
 class TimingProtocol:
-    """The objective, and how exactly and with how many inferences and compilations at most.
+    """The objective of measurements, their precision and their limits.
 
-    With objective ``"throughput"`` what is repeated is a window of requests in flight, instead of
-    an inference.
+    With objective ``"throughput"`` a repetition is a window of requests in flight instead of an
+    inference.
 
     Attributes:
         warmup: Largest number of inferences before the first counted one; they end when times stop
             falling.
         repeats: Largest number of counted inferences of candidate and reference, each.
         noise: Half-width of the uncertainty of a speed-up, as a fraction, that is good enough.
-        racing: Whether a placement that is clearly slower than the best so far needs no more.
+        racing: Stop as soon as a placement is clearly slower than the best so far.
         final_repeats: Largest number of samples in each compilation of a finalist; an objective
             may need less.
         final_compiles: Largest number of compilations of a finalist.
@@ -59,10 +59,10 @@ class TimingProtocol:
 
 
 FOR_FITTING = TimingProtocol(repeats=16, noise=0.03, racing=False)
-"""For measurements that a fit averages."""
+"""For measurements that a fit averages: many quick ones, none cut short by racing."""
 
 QUICK = TimingProtocol(repeats=4, racing=False, fit_placements=0, counter_inferences=8)
 """For a plan within a minute: rough costs, which a measurement checks."""
 
 FOR_RANKING = TimingProtocol(repeats=32, noise=0.025, racing=False)
-"""For measurements that are compared one by one."""
+"""For measurements that are compared one by one, as in ``fidelity``."""

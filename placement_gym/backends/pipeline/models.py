@@ -54,23 +54,21 @@ def group_by_model(
         stages: See ``compile_stages``; none holds parts of two models.
         outputs: (n_outputs,) the stage and its output that each output of ``model`` is.
     """
-    stateful = is_stateful(model)
-    if not graph.models:
-        alone, inputs = Member(graph.model), tuple(range(len(model.inputs)))
-        own = tuple(stages), tuple(outputs), inputs, InputReader(model)
-        return [ModelPipeline(alone, *own, stateful)]
-    return [take_model(model, member, stages, outputs, stateful) for member in graph.models]
+    # A model that is no union has no name before those of its operators.
+    prefixes = {member: f"{member.name}/" for member in graph.models} or {Member(graph.model): ""}
+    return [
+        take_model(model, member, prefix, stages, outputs) for member, prefix in prefixes.items()
+    ]
 
 
 def take_model(
     model: ov.Model,
     member: Member,
+    prefix: str,
     stages: Sequence[Stage],
     outputs: Sequence[Port],
-    stateful: bool,
 ) -> ModelPipeline:
-    """One model of a union, its stages and inputs numbered without the others."""
-    prefix = f"{member.name}/"
+    """One model, its stages and inputs numbered without the others of a union."""
     own = [i for i, stage in enumerate(stages) if stage.operators[0].startswith(prefix)]
     names = [node.get_friendly_name() for node in model.get_parameters()]
     inputs = [index for index, name in enumerate(names) if name.startswith(prefix)]
@@ -88,5 +86,5 @@ def take_model(
         tuple(renumber(port) for port in outputs if port[0] in own),
         tuple(inputs),
         InputReader(model, prefix),
-        stateful,
+        is_stateful(model),
     )

@@ -13,7 +13,7 @@ from placement_gym.base.arguments import MAX_NOISE, check_not_negative
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray, UInt8
 from placement_gym.base.errors import UserError
 from placement_gym.problem.costs.semantics import Semantics
-from placement_gym.problem.costs.table import LEAST_MS, CostTable
+from placement_gym.problem.costs.table import MIN_MS, CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.schedules.held_bytes import held_bytes
 from placement_gym.schedules.limits import check_limits, count_bytes
@@ -211,7 +211,7 @@ class SimulatedBackend:
 
     def check_reference(self) -> None:
         """Raise ``UserError`` if the reference takes no time: no speed-up can be stated."""
-        if self.reference_ms < LEAST_MS:
+        if self.reference_ms < MIN_MS:
             device = self.problem.device_names[self.problem.reference_device]
             raise UserError(
                 f"the model takes {self.reference_ms:.3g} ms on {device}, the reference of every "

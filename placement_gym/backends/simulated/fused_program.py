@@ -59,11 +59,10 @@ class Fusion:
             chosen: (n_edges,) uint8.
         """
         fixed = place, self.edge, chosen
-        group, count = group_operators(self.readings, *fixed)
+        group = group_operators(self.readings, *fixed)
         program = self.program
-        spent = time_groups(
-            program, self.readings, self.costs, self.n_readers, *fixed, group, count
-        )
+        spent = time_groups(program, self.readings, self.costs, self.n_readers, *fixed, group)
+        count = len(spent)
         home = np.zeros(count, dtype=np.uint8)
         home[group] = place
         ms = np.zeros((count, program.ms.shape[1]))

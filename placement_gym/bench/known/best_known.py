@@ -13,7 +13,7 @@ import numpy as np
 
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
-from placement_gym.base.files import write_text
+from placement_gym.base.json_file import write_json
 from placement_gym.bench.known.identity import ProblemIdentity
 from placement_gym.bench.study.task import describe_devices
 from placement_gym.solvers.solution import TOLERANCE, reaches
@@ -108,7 +108,7 @@ class BestKnown:
             FileError: It cannot be written; the earlier file is unchanged.
         """
         path = folder / self.file_name
-        write_text(path, json.dumps(self.to_json(), indent=1) + "\n")
+        write_json(path, self.to_json())
         return path
 
 

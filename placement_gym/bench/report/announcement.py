@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from placement_gym.backends.measured.interference import predict_doubt
+from placement_gym.backends.measured.interference import predict_interference
 from placement_gym.base.progress import progress_bar
 from placement_gym.base.texts import make_printable
 from placement_gym.bench.report.preview import Preview
@@ -28,7 +28,7 @@ def say(text: str, style: str = "") -> None:
 
 def warn_if_busy(env_id: str) -> None:
     """Say that other programs leave no core to an environment that measures, if it is so."""
-    busy = predict_doubt() if is_measured(env_id) else ""
+    busy = predict_interference() if is_measured(env_id) else ""
     if busy:
         say(busy, "bold yellow")
 

@@ -71,7 +71,7 @@ def format_row(row: Json, known: KnownLatencies) -> dict[str, str]:
 
 def format_verdict(row: Json) -> str:
     """Format whether a row beats the best single device, which is never faster than itself."""
-    undecided = row["doubt"] and row["beats_best_single"] == WITHIN_NOISE
+    undecided = row["warning"] and row["beats_best_single"] == WITHIN_NOISE
     return "doubtful" if undecided else str(row["beats_best_single"])
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Collection, Sequence
 from functools import partial
@@ -14,6 +13,7 @@ import numpy as np
 
 from placement_gym.base.errors import UserError
 from placement_gym.base.files import is_file, safe_name, write_text
+from placement_gym.base.json_file import write_json
 from placement_gym.base.schemas.files import ComparisonFields
 from placement_gym.base.schemas.reading import check, load_json
 from placement_gym.bench.report.comparison import Document, format_markdown, heading
@@ -51,7 +51,7 @@ def describe_replaced(document: Document, folder: Path) -> list[str]:
 
 def write_comparison(document: Document, folder: Path) -> None:
     """Write ``comparison.json`` and ``table.md``."""
-    write_text(folder / FILE, json.dumps(document, indent=1) + "\n")
+    write_json(folder / FILE, document)
     write_text(folder / "table.md", format_markdown(document))
 
 

@@ -53,7 +53,7 @@ class Line:
             error = next((row["error"] for row in self.rows if row["error"]), "")
             if error:
                 return describe_misfit(error) or "failed"
-            state = "doubtful" if any(row["doubt"] for row in self.rows) else "done"
+            state = "doubtful" if any(row["warning"] for row in self.rows) else "done"
         return f"{state} {done}/{budget * len(self.tasks)}"
 
 

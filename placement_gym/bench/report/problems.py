@@ -165,7 +165,7 @@ def summarize_runs(results: StudyResults, problem: str, agent: str) -> tuple[flo
 
 def format_wins(rows: list[Json]) -> str:
     """The runs that beat the best single device, and those whose measurement decides nothing."""
-    doubtful = sum(bool(row["doubt"]) for row in rows)
+    doubtful = sum(bool(row["warning"]) for row in rows)
     return f"{count_wins(rows)} of {len(rows)}" + (f" ({doubtful} doubtful)" if doubtful else "")
 
 

@@ -23,7 +23,9 @@ INFEASIBLE = (
     "share of the evaluations whose placement did not fit or run; in brackets, of those "
     "whose placement did not fit as proposed and was repaired first"
 )
-MISFIT = re.compile(r".+ holds? (?P<limit>[\d.]+) MB, not (?P<needed>[\d.]+)( \(.+\))?")
+MISFIT = re.compile(
+    r".+ holds? (?P<limit>[\d.]+) (?P<unit>\w+), not (?P<needed>[\d.]+)( (?P<own>\w+))?( \(.+\))?"
+)
 """The failure of a placement that exceeds a limit; see ``Problem.over_limit``."""
 Rows = Sequence[Json]
 
@@ -33,8 +35,12 @@ def describe_misfit(error: str) -> str:
     found = MISFIT.fullmatch(error)
     if found is None:
         return ""
-    limit, needed = (f"{float(mb):.0f}" if float(mb) >= 10 else mb for mb in found.groups()[:2])
-    return f"does not fit, {limit} of {needed} MB"
+    limit, needed = (
+        f"{float(size):.0f}" if float(size) >= 10 else size
+        for size in found.group("limit", "needed")
+    )
+    unit, own = found["unit"], found["own"] or found["unit"]
+    return f"does not fit, {limit if unit == own else f'{limit} {unit}'} of {needed} {own}"
 
 
 def is_misfit(row: Json) -> bool:
@@ -97,18 +103,19 @@ def list_remarks(rows: Rows) -> list[str]:
     Args:
         rows: All runs on one problem; those of earlier versions say neither.
     """
-    return [*list_doubts(rows), *list_stops(rows), *list_starts(rows)]
+    return [*list_warnings(rows), *list_stops(rows), *list_starts(rows)]
 
 
-def list_doubts(rows: Rows) -> list[str]:
+def list_warnings(rows: Rows) -> list[str]:
     """A line for each agent with doubtful runs, and with some that others disturbed."""
     lines = []
     for label, mine in group_by("label", rows).items():
-        doubtful = [row["doubt"] for row in mine if row.get("doubt")]
+        doubtful = [row["warning"] for row in mine if row.get("warning")]
         share = f" in {len(doubtful)} of {len(mine)} runs" if len(mine) > 1 else ""
         lines += [f"{label} is doubtful{share}: {doubtful[0]}"] if doubtful else []
-        taken = max((row.get("taken", 0.0) for row in mine if not row.get("doubt")), default=0.0)
-        lines += [DISTURBED_WIN.format(label, taken)] if taken else []
+        reliable = [row for row in mine if not row.get("warning")]
+        interference = max((row.get("interference", 0.0) for row in reliable), default=0.0)
+        lines += [DISTURBED_WIN.format(label, interference)] if interference else []
     return lines
 
 
@@ -184,9 +191,9 @@ def state_verdict(rows: Rows, one_device_holds_the_model: bool = True) -> str:
         best_first = sorted(winners, key=lambda label: -winners[label])
         listed = "; ".join(f"{label} by {100 * winners[label]:.1f} %" for label in best_first)
         return f"Faster than the best single device: {listed}."
-    doubtful = [row for row in splits if row["doubt"]]
+    doubtful = [row for row in splits if row["warning"]]
     if doubtful:
-        return UNDECIDED.format("a split beats the best single device", doubtful[0]["doubt"])
+        return UNDECIDED.format("a split beats the best single device", doubtful[0]["warning"])
     if any(row["beats_best_single"] == YES for row in rows):
         return "No agent beats the best single device in most of its runs."
     if fastest["beats_best_single"] == WITHIN_NOISE:

@@ -16,6 +16,7 @@ from placement_gym.envs.episode import play_episode
 from placement_gym.problem.placement import Placement
 
 N_FINALISTS = 3
+"""Placements that are measured again: ours, as the fastest of many noisy samples is partly luck."""
 
 
 def run_agent(
@@ -43,23 +44,23 @@ def run_agent(
         of the agent, ``sys.exit`` included, is an ``error`` in the row, which then holds the best
         placement that was evaluated.
     """
-    # The budget is counted at the backend: no wrapper, vector or callback of an agent evaluates
-    # past it.
+    # Counted at the backend, below all wrappers, vectors and callbacks of an agent: none evaluates
+    # a placement without it.
     base = bench_env.base
-    counted = BudgetedBackend(base.backend, budget, on_evaluation)
+    budgeted = BudgetedBackend(base.backend, budget, on_evaluation)
     row = start_row(bench_env, agent, seed, budget)
     repair = decide_repair(bench_env, agent)
     base.starts = {}
     try:
-        with base.with_backend(counted, repair, counted.note_repairs):
-            row, candidates = run_search(bench_env, agent, counted, row)
+        with base.with_backend(budgeted, repair, budgeted.note_repairs):
+            row, candidates = run_search(bench_env, agent, budgeted, row)
             if not candidates:
-                return row.change(error=counted.explain_failure()), None
+                return row.change(error=budgeted.explain_failure()), None
             finalist = bench_env.finals.choose(candidates)
     except (Exception, SystemExit) as error:
         raise_interrupt(error)
-        # An error of an agent ends its own run, not the comparison.
-        return fail_row(row, counted, base, describe_error(error)), None
+        # An error of an agent ends its run, not the comparison; Ctrl-C ends both.
+        return fail_row(row, budgeted, base, describe_error(error)), None
     placement = Placement.of(base.problem, finalist.assignment, base.graph)
     row = row.change(start=base.name_start(finalist.assignment))
     return complete_row(row, finalist, placement), placement
@@ -68,25 +69,25 @@ def run_agent(
 def decide_repair(bench_env: BenchEnv, agent: AgentSpec) -> bool:
     """Decide whether an agent's placements are repaired.
 
-    As its option says, or else as the environment was made; by default where limits are hard,
-    unless the agent is a fixed choice.
+    The agent's option decides, else the environment's argument; by default, placements are repaired
+    where limits are hard, unless the agent is a fixed choice.
     """
     if agent.repair is not None:
         return agent.repair
-    made = bench_env.env_kwargs.get(REPAIR)
-    if made is not None:
-        return bool(made)
+    requested = bench_env.env_kwargs.get(REPAIR)
+    if requested is not None:
+        return bool(requested)
     return bench_env.base.backend.limits_weights and agent.name not in UNCHANGED
 
 
-def fail_row(row: Row, counted: BudgetedBackend, base: DevicePlacementEnv, error: str) -> Row:
-    """The row of a run that failed, with the best placement that it had found until then."""
-    best = counted.best(1)
-    placement = Placement.of(base.problem, best[0], base.graph) if best else None
+def fail_row(row: Row, budgeted: BudgetedBackend, base: DevicePlacementEnv, error: str) -> Row:
+    """The row of a failed run, with its best placement until then."""
+    placements = budgeted.best(1)
+    placement = Placement.of(base.problem, placements[0], base.graph) if placements else None
     return row.change(
-        evaluations=min(counted.evaluations, row.budget),
-        wall_s=counted.wall_s,
-        curve=row.curve or list(counted.curve),
+        evaluations=min(budgeted.evaluations, row.budget),
+        wall_s=budgeted.wall_s,
+        curve=row.curve or list(budgeted.curve),
         placement=dict(placement.units) if placement else None,
         error=error,
     )
@@ -98,37 +99,44 @@ def describe_error(error: BaseException) -> str:
 
 
 def run_search(
-    bench_env: BenchEnv, agent: AgentSpec, counted: BudgetedBackend, row: Row
+    bench_env: BenchEnv, agent: AgentSpec, budgeted: BudgetedBackend, row: Row
 ) -> tuple[Row, list[IntArray]]:
     """Search, and return the row with the placements that may become the finalist.
 
-    The greedy placement after learning is evaluated outside of the budget, in one episode. It is a
-    candidate only of an agent that has evaluated nothing itself. An agent whose answer may be
-    something else that it has evaluated has an attribute ``greedy``, which predicts it.
+    The greedy placement after learning is evaluated outside the budget, in one episode. It is a
+    candidate only if the agent has evaluated nothing itself. An agent that answers with its best
+    evaluated placement has an attribute ``greedy``, which predicts the greedy one.
     """
     policy = agent.make(bench_env.env, row.seed)
-    stopped = False
+    ended_early = False
     if agent.learns and hasattr(policy, "learn"):
+        # Before `learn`, so that the environment's random numbers depend on the row's seed alone.
         bench_env.env.reset(seed=row.seed)
         with suppress(BudgetReached):
             policy.learn(row.budget)
-            stopped = counted.evaluations < row.budget
-    spent, best, curve = counted.evaluations, counted.best(N_FINALISTS), list(counted.curve)
-    infeasible, repaired = counted.n_infeasible, counted.n_repaired
-    counted.budget = max(row.budget, spent + bench_env.max_episode_evaluations)
+            ended_early = budgeted.evaluations < row.budget
+    # The search is over: what follows must not enter its counts.
+    n_spent, candidates, curve = (
+        budgeted.evaluations,
+        budgeted.best(N_FINALISTS),
+        list(budgeted.curve),
+    )
+    n_infeasible, n_repaired = budgeted.n_infeasible, budgeted.n_repaired
+    # The greedy episode is the harness's own, and gets the evaluations that it needs.
+    budgeted.budget = max(row.budget, n_spent + bench_env.max_episode_evaluations)
     greedy = getattr(policy, "greedy", policy)
     info = play_episode(bench_env.env, greedy, deterministic=True, seed=row.seed)
     row = row.change(
-        evaluations=spent or counted.evaluations,
-        stopped=stopped,
-        infeasible=infeasible if spent else counted.n_infeasible,
-        repaired=repaired if spent else counted.n_repaired,
-        wall_s=counted.wall_s,
-        curve=curve or counted.curve,
+        evaluations=n_spent or budgeted.evaluations,
+        stopped=ended_early,
+        infeasible=n_infeasible if n_spent else budgeted.n_infeasible,
+        repaired=n_repaired if n_spent else budgeted.n_repaired,
+        wall_s=budgeted.wall_s,
+        curve=curve or budgeted.curve,
         greedy_latency_ms=float(info["latency_ms"]) if info["feasible"] else None,
         greedy_speedup=float(info["speedup"]) if info["feasible"] else None,
     )
-    return row, best if spent else counted.last()
+    return row, candidates if n_spent else budgeted.last()
 
 
 def start_row(bench_env: BenchEnv, agent: AgentSpec, seed: int, budget: int) -> Row:
@@ -147,7 +155,7 @@ def start_row(bench_env: BenchEnv, agent: AgentSpec, seed: int, budget: int) -> 
 
 
 def complete_row(row: Row, finalist: Finalist, placement: Placement) -> Row:
-    """The row with what the finalist's measurement says."""
+    """Add the finalist's measurement to the row."""
     measurement = finalist.measurement
     return row.change(
         latency_ms=measurement.latency_ms,
@@ -160,7 +168,7 @@ def complete_row(row: Row, finalist: Finalist, placement: Placement) -> Row:
         memory_bytes=list(measurement.memory_bytes),
         held_bytes=list(measurement.held_bytes) or None,
         beats_best_single=finalist.beats_best_single,
-        doubt=measurement.doubt,
-        taken=measurement.taken,
+        warning=measurement.warning,
+        interference=measurement.interference,
         placement=dict(placement.units),
     )

@@ -1,4 +1,4 @@
-"""From a name to an agent: the one place that imports agents."""
+"""Agents by name: the only module that imports them."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class UnknownAgentError(UserError):
 
 @dataclass(frozen=True)
 class AgentSpec:
-    """An agent and how it is made.
+    """An agent and its options.
 
     Attributes:
         name: A registered name, or ``"module:attribute"``.
-        kwargs: Given to the agent's ``make(env, seed, **kwargs)``, but ``repair``: whether the
+        kwargs: Options of the agent's ``make(env, seed, **kwargs)``; and ``repair``, whether the
             harness repairs its placements.
-        factory: The factory or the agent itself, where no name can be imported.
-        alias: Name in tables; empty takes ``name`` with its options.
+        factory: The factory or the agent itself; None imports ``name``.
+        alias: Name in tables; empty for ``name`` with its options.
     """
 
     name: str
@@ -58,12 +58,12 @@ class AgentSpec:
     def label(self) -> str:
         """The alias, or the name followed by its options."""
         options = " ".join(str(value) for value in self.make_kwargs.values())
-        repaired = {None: "", True: ", repaired", False: ", no repair"}[self.repair]
-        return self.alias or f"{self.name} {options}".strip() + repaired
+        suffix = {None: "", True: ", repaired", False: ", no repair"}[self.repair]
+        return self.alias or f"{self.name} {options}".strip() + suffix
 
     @property
     def repair(self) -> bool | None:
-        """True if its placements are to be repaired; None if it does not say.
+        """True if its placements are repaired; None without that option.
 
         Raises:
             UserError: The option is neither True nor False.
@@ -111,31 +111,31 @@ class AgentSpec:
         return load_agent(self.name) if self.factory is None else self.factory
 
     def check(self) -> None:
-        """Raise unless it can be imported and has the options that are given.
+        """Raise unless it can be imported and has the options of ``kwargs``.
 
         Raises:
             UnknownAgentError: The name is unknown or cannot be imported.
             UserError: An option is unknown; the message suggests the nearest one.
         """
-        found = self.load()
-        if is_agent(found):
+        factory = self.load()
+        if is_agent(factory):
             return
-        if not callable(found):
+        if not callable(factory):
             raise UserError(
                 f"agent {self.name!r} must be a function make(env, seed) or an object with "
-                f"predict, not a {type(found).__name__}"
+                f"predict, not a {type(factory).__name__}"
             )
-        parameters = inspect.signature(found).parameters
+        parameters = inspect.signature(factory).parameters
         if self.factory is None and self.name in registered_agents():
             check_options = load_bundled("agents.options:check_options")
-            check_options(self.name, found, self.kwargs, (REPAIR,))
+            check_options(self.name, factory, self.kwargs, (REPAIR,))
             return
-        if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
-            return  # its own algorithm has them
-        known = [REPAIR, *(name for name in parameters if name not in ("env", "seed", "self"))]
+        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+            return  # they belong to its algorithm, which checks them
+        options = [REPAIR, *(name for name in parameters if name not in ("env", "seed", "self"))]
         for option in self.kwargs:
-            if option not in known:
-                raise unknown_name(f"an option of agent {self.name!r}", option, known)
+            if option not in options:
+                raise unknown_name(f"an option of agent {self.name!r}", option, options)
 
     @property
     def learns(self) -> bool:
@@ -149,8 +149,8 @@ class AgentSpec:
             UnknownAgentError: The name is unknown or cannot be imported.
             TypeError: The factory returned something without ``predict``.
         """
-        found = self.load()
-        agent = found if is_agent(found) else found(env, seed, **self.make_kwargs)
+        factory = self.load()
+        agent = factory if is_agent(factory) else factory(env, seed, **self.make_kwargs)
         if not hasattr(agent, "predict"):
             raise TypeError(f"agent {self.name!r} has no predict(obs, state, episode_start, ...)")
         return agent
@@ -162,29 +162,29 @@ def is_agent(agent: Any) -> bool:
 
 
 def check_labels(agents: Sequence[AgentSpec]) -> None:
-    """Raise if a table could not tell two agents apart.
+    """Raise if two agents would have the same name in a table.
 
     Raises:
         UserError: Two agents have the same label.
     """
     counts = Counter(agent.label for agent in agents)
-    twice = sorted(label for label, count in counts.items() if count > 1)
-    if twice:
+    duplicates = sorted(label for label, count in counts.items() if count > 1)
+    if duplicates:
         raise UserError(
-            f"two agents are called {twice[0]!r:.200}: leave one out, or give each a label of its "
-            "own, as in {name: heft, label: mine}"
+            f"two agents are called {duplicates[0]!r:.200}: remove one, or give each its own "
+            "label, as in {name: heft, label: mine}"
         )
 
 
 def check_objects(agents: Sequence[AgentSpec]) -> None:
-    """Raise if an agent in memory has the name of another one: rows could not tell them apart.
+    """Raise if an agent in memory has another agent's name, as rows identify agents by it.
 
     Raises:
         UserError: Its name is registered, or another agent has it.
     """
-    counts, known = Counter(agent.name for agent in agents), registered_agents()
+    counts, registered = Counter(agent.name for agent in agents), registered_agents()
     for agent in agents:
-        shipped = load_agent(agent.name) if agent.name in known else None
+        shipped = load_agent(agent.name) if agent.name in registered else None
         if agent.factory is None or agent.factory is shipped:
             continue
         if shipped is not None or counts[agent.name] > 1:
@@ -197,21 +197,22 @@ def load_agent(name: str) -> Any:
     Raises:
         UnknownAgentError: The name is unknown or cannot be imported; the message lists the names.
     """
-    known = registered_agents()
-    target = known.get(name, name)
+    registered = registered_agents()
+    target = registered.get(name, name)
     if ":" not in target:
         unknown = load_bundled("agents:unknown_agent")(name)
-        own = "your own agent is 'module:attribute', and `placement-gym agents` lists all others"
-        raise UnknownAgentError(f"{unknown} ({own})")
-    if name not in known:
+        hint = "your own agent is 'module:attribute', and `placement-gym agents` lists all others"
+        raise UnknownAgentError(f"{unknown} ({hint})")
+    # Only for agents of the user: a folder with a module `agents` must not hide the shipped ones.
+    if name not in registered:
         find_modules_in(Path.cwd())
     return import_attribute(target)
 
 
 def find_modules_in(folder: str | Path) -> None:
-    """Let ``my_module:make`` be found in a folder, which comes last on the module path.
+    """Add a folder to the end of the module path, so that ``my_module:make`` can be imported.
 
-    Nothing in it hides a module of Python or of this package, whose own folder comes before it: an
+    At the end, it hides no module of Python. This package's own folder is added before it, as an
     editable install is not on ``sys.path``.
     """
     for path in (str(IMPORT_ROOT), str(folder)):
@@ -226,22 +227,24 @@ def registered_agents() -> dict[str, str]:
 
 
 def load_bundled(target: str) -> Any:
-    """Import what ``"module:attribute"`` names in the package of agents that comes with this one.
+    """Import ``"module:attribute"`` from the package ``agents`` of this distribution.
 
     Raises:
-        UnknownAgentError: Another package of that name hides it; the message says which.
+        UnknownAgentError: Another package of that name hides it; the message names it.
     """
     find_modules_in(IMPORT_ROOT)
     try:
         return import_attribute(target)
     except UnknownAgentError as error:
         owners = {*packages_distributions().get("agents", [])} - {DISTRIBUTION}
-        other = f"that of {join_words(sorted(owners))}" if owners else "another one of that name"
+        description = (
+            f"that of {join_words(sorted(owners))}" if owners else "another one of that name"
+        )
         origin = getattr(sys.modules.get("agents"), "__file__", None) or "the module path"
         raise UnknownAgentError(
-            f"the package 'agents' in {origin} is not that of {DISTRIBUTION}, but {other} "
+            f"the package 'agents' in {origin} is not that of {DISTRIBUTION}, but {description} "
             f"({error.__cause__}). Each may have overwritten files of the other: install "
-            f"{DISTRIBUTION} into a new environment of its own"
+            f"{DISTRIBUTION} into an environment of its own"
         ) from error
 
 
@@ -258,19 +261,21 @@ def import_attribute(target: str) -> Any:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         origin = describe_origin(module.partition(".")[0])
-        absent = isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]
-        where = " in this folder or among installed packages" if absent else ""
-        raise UnknownAgentError(f"cannot import {target!r}: {error}{where}{origin}") from error
+        is_missing = (
+            isinstance(error, ModuleNotFoundError) and error.name == module.partition(".")[0]
+        )
+        place = " in this folder or among installed packages" if is_missing else ""
+        raise UnknownAgentError(f"cannot import {target!r}: {error}{place}{origin}") from error
 
 
 def describe_origin(package: str) -> str:
-    """Say where a package was imported from, as another one of its name may hide it.
+    """Describe the origin of an imported package, since another one of that name may hide it.
 
     Returns:
         The end of an error message; an empty string if the package is not imported.
     """
-    found = sys.modules.get(package)
-    if found is None:
+    module = sys.modules.get(package)
+    if module is None:
         return ""
-    origin = getattr(found, "__file__", None) or ", ".join(getattr(found, "__path__", []))
+    origin = getattr(module, "__file__", None) or ", ".join(getattr(module, "__path__", []))
     return f"; {package!r} was imported from {origin}: if that is another package, rename one"

@@ -1,4 +1,4 @@
-"""Equal budgets: every evaluated placement counts, whoever evaluates it."""
+"""Equal budgets: a backend that counts every evaluated placement."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OnEvaluation = Callable[[float | None], object]
 
 
 class Evaluation(NamedTuple):
-    """An evaluated placement, and why it failed if it did."""
+    """An evaluated placement, with its error or an empty string."""
 
     assignment: IntArray
     speedup: float
@@ -64,16 +64,17 @@ class BudgetedBackend(BackendWrapper):
     @property
     def n_infeasible(self) -> int:
         """Evaluations whose placement did not fit or run."""
-        return sum(bool(one.error) for one in self.history)
+        return sum(bool(evaluation.error) for evaluation in self.history)
 
     @property
     def n_repaired(self) -> int:
         """Evaluations whose placement did not fit as proposed and was repaired first."""
-        return sum(at < self.evaluations for at in self.repaired)
+        # Repairs of placements beyond the budget were noted before the batch was cut.
+        return sum(index < self.evaluations for index in self.repaired)
 
-    def note_repairs(self, repaired: BoolArray) -> None:
-        """Take which of the placements that are evaluated next were repaired."""
-        self.repaired += (self.evaluations + np.flatnonzero(repaired)).tolist()
+    def note_repairs(self, is_repaired: BoolArray) -> None:
+        """Record which of the next evaluated placements were repaired."""
+        self.repaired += (self.evaluations + np.flatnonzero(is_repaired)).tolist()
 
     def evaluate(self, assignment: IntArray) -> Measurement:
         """See ``Backend.evaluate``.
@@ -93,11 +94,13 @@ class BudgetedBackend(BackendWrapper):
             BudgetReached: The budget does not suffice for all of them.
         """
         self.check_budget()
-        within = assignments[: self.budget - self.evaluations]
-        batch = self.inner.evaluate_batch(within)
-        for assignment, speedup, feasible in zip(within, *batch, strict=True):
+        # A batch that exceeds the budget is cut, so that an agent that evaluates in large batches
+        # has as many evaluations as one that goes one by one.
+        affordable = assignments[: self.budget - self.evaluations]
+        batch = self.inner.evaluate_batch(affordable)
+        for assignment, speedup, feasible in zip(affordable, *batch, strict=True):
             self.record(assignment, float(speedup), "" if feasible else INFEASIBLE)
-        if len(within) < len(assignments):
+        if len(affordable) < len(assignments):
             self.check_budget()
         return batch
 
@@ -106,34 +109,36 @@ class BudgetedBackend(BackendWrapper):
             raise BudgetReached(f"{self.budget} evaluations")
 
     def record(self, assignment: IntArray, speedup: float, error: str) -> None:
-        """Keep what was evaluated, and the curve of (evaluations, seconds, best speed-up)."""
+        """Add an evaluation to the history and the curve (evaluations, seconds, best speed-up)."""
         self.history.append(Evaluation(assignment.copy(), speedup, error))
-        best = self.curve[-1][2] if self.curve else 0.0
-        if not error and speedup > best:
+        incumbent = self.curve[-1][2] if self.curve else 0.0
+        if not error and speedup > incumbent:
             self.curve.append((self.evaluations, self.wall_s, speedup))
         self.on_evaluation(None if error else speedup)
 
     def best(self, n: int) -> list[IntArray]:
         """The ``n`` fastest distinct feasible placements of the history.
 
-        Placements slower than ``CONTENDER_SHARE`` of the fastest are left out.
+        Placements slower than ``CONTENDER_SHARE`` of the fastest are omitted.
         """
-        feasible = [one for one in self.history if not one.error]
-        ranked = sorted(feasible, key=lambda one: -one.speedup)
-        distinct = {
-            one.assignment.tobytes(): one.assignment
-            for one in ranked
-            if one.speedup >= CONTENDER_SHARE * ranked[0].speedup
+        feasible = [evaluation for evaluation in self.history if not evaluation.error]
+        by_speedup = sorted(feasible, key=lambda one: -one.speedup)
+        # By assignment: repeats of one placement must not fill the places of finalists.
+        unique = {
+            evaluation.assignment.tobytes(): evaluation.assignment
+            for evaluation in by_speedup
+            if evaluation.speedup >= CONTENDER_SHARE * by_speedup[0].speedup
         }
-        return list(distinct.values())[:n]
+        return list(unique.values())[:n]
 
     def explain_failure(self) -> str:
-        """The latest failure, which is why there is no finalist."""
-        failed = [one for one in self.history if one.error]
-        if not failed:
+        """Describe the latest failure, the reason why there is no finalist."""
+        failures = [evaluation for evaluation in self.history if evaluation.error]
+        if not failures:
             return "nothing was evaluated"
-        return self.infeasibility(failed[-1].assignment) or failed[-1].error
+        # A batch records only that a placement was infeasible: the reason is computed now.
+        return self.infeasibility(failures[-1].assignment) or failures[-1].error
 
     def last(self) -> list[IntArray]:
         """The latest placement, if it is feasible."""
-        return [one.assignment for one in self.history[-1:] if not one.error]
+        return [latest.assignment for latest in self.history[-1:] if not latest.error]

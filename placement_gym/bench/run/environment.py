@@ -1,4 +1,4 @@
-"""An environment together with what makes it again in another process."""
+"""An environment with the arguments to make it again in another process."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class BenchEnv:
         Args:
             env_id: Its registered id.
             env_kwargs: Arguments of ``gym.make``.
-            folder: Where a model in memory is saved first; None if the arguments are JSON-able.
+            folder: Folder in which a model in memory is saved; None if the arguments are JSON-able.
 
         Raises:
             UserError: The id or an argument is unknown or wrong.
@@ -62,6 +62,8 @@ class BenchEnv:
         if find_placement_env(env) is None:
             raise not_placement(env_id)
         check_decisions(env)
+        # Resolved devices instead of the user's request: another process, or machine, must get the
+        # same.
         kwargs["devices"] = [device.to_json() for device in placement_env(env).problem.devices]
         return cls(env, env_id, kwargs)
 
@@ -76,7 +78,7 @@ class BenchEnv:
 
     @property
     def origin(self) -> dict[str, Any]:
-        """Fields of rows that say what was placed: fingerprints, None if measured, and devices."""
+        """Fields of rows that identify the problem: fingerprints, None if measured, and devices."""
         problem = self.base.problem
         return {
             "model_fingerprint": problem.units.graph.fingerprint(),
@@ -86,13 +88,13 @@ class BenchEnv:
 
     @property
     def max_episode_evaluations(self) -> int:
-        """Placements that one episode evaluates at most, that of its reset included."""
+        """Largest number of placements that an episode evaluates, its reset included."""
         one_by_one = isinstance(self.env.unwrapped, PerUnitEnv)
         return 1 + (self.base.problem.n_units if one_by_one else self.base.horizon)
 
     @cached_property
     def finals(self) -> Finals:
-        """Measures finalists again; keeps those of earlier runs until ``clear_caches``."""
+        """The finalists of all runs since ``clear_caches``, which are measured again."""
         return Finals(self.base.backend, self.base.singles, self.measured)
 
     @property
@@ -105,10 +107,10 @@ class BenchEnv:
         )
 
     def clear_caches(self) -> None:
-        """Forget measurements, but none in a file: runs with different seeds are independent.
+        """Drop measurements in memory, so that runs with different seeds are independent.
 
-        Where they are noisy every device alone is measured again, whatever a file holds: which
-        one is the fastest must not rest on a single sample for all seeds.
+        Single devices are measured again where latencies are noisy, even if a file has them: one
+        sample must not decide for all seeds which device is the fastest.
         """
         self.__dict__.pop("finals", None)
         if isinstance(self.base.backend, CachedBackend):
@@ -121,8 +123,9 @@ class BenchEnv:
 
 
 class BenchEnvs:
-    """Environments that are kept for the next run; the least recently used one is closed."""
+    """Open environments; the least recently used one is closed."""
 
+    # Ours: a study alternates between few problems, and each holds a model and a process.
     size = 4
 
     def __init__(self) -> None:
@@ -160,17 +163,17 @@ def is_measured(env_id: str) -> bool:
 
 
 def check_decisions(env: gym.Env[Any, Any]) -> None:
-    """Raise if actions decide more than the placement.
+    """Raise if actions have decisions beyond the placement.
 
     Raises:
-        UserError: They do.
+        UserError: There are further decisions.
     """
     decisions = placement_env(env, joint=True).decisions
     if decisions != PLACEMENT_ALONE:
         raise UserError(
             f"comparisons and studies save and replay placements, but the environment decides "
-            f"{decisions}: leave out decisions, or make it with decisions=('placement',); "
-            "benchmarks/go.py joint compares agents that decide all of them"
+            f"{decisions}: pass decisions=('placement',), or nothing; "
+            "benchmarks/go.py joint compares agents with all decisions"
         )
 
 

@@ -17,13 +17,13 @@ PACKAGES = ("openvino", "gymnasium", "stable-baselines3", "torch", "numpy")
 @cache
 def versions() -> dict[str, str]:
     """Versions of Python, this package and the packages that results depend on."""
-    found = {"python": platform.python_version(), "placement-gym": VERSION}
+    result = {"python": platform.python_version(), "placement-gym": VERSION}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            result[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return result
 
 
 @cache

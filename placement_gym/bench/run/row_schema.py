@@ -1,4 +1,4 @@
-"""Schema of a result row: what one run says, as JSON can hold it."""
+"""Schema of a result row: the outcome of one run as JSON."""
 
 from __future__ import annotations
 
@@ -37,26 +37,29 @@ def check_time(text: str) -> str:
     """Return a moment as ISO 8601 writes it.
 
     Raises:
-        ValueError: It is none; for schemas.
+        ValueError: The text has another format; for schemas.
     """
     datetime.fromisoformat(text)
     return text
 
 
-LEAST_MS, MOST_MS = 1e-250, 1e19
-"""Latencies whose ratios are numbers; those of cost tables lie between them."""
+MIN_MS, MAX_MS = 1e-250, 1e19
+"""Latencies whose ratios are finite; cost tables have latencies between them."""
 
 
 def check_latency(latency_ms: float) -> float:
     """Return a latency that can be compared with others.
 
     Raises:
-        ValueError: It cannot; for schemas.
+        ValueError: It is out of range; for schemas.
     """
-    if not LEAST_MS <= latency_ms <= MOST_MS:
-        raise ValueError(f"it must be from {LEAST_MS:g} to {MOST_MS:g} ms, not {latency_ms:g}")
+    if not MIN_MS <= latency_ms <= MAX_MS:
+        raise ValueError(f"it must be from {MIN_MS:g} to {MAX_MS:g} ms, not {latency_ms:g}")
     return latency_ms
 
+
+RENAMED = {"doubt": "warning", "taken": "interference"}
+"""Fields by their names in rows of version 0.2."""
 
 Count = Annotated[int, Field(ge=0, le=MAX_BYTES)]
 Latency = Annotated[FiniteFloat, AfterValidator(check_latency)] | None
@@ -83,9 +86,9 @@ class Row(Fields):
         seed: Seed of the run.
         budget: Evaluations allowed.
         evaluations: Evaluations used.
-        stopped: Whether the search ended by itself before it had used its budget.
-        infeasible: Those of them whose placement did not fit or run, after any repair.
-        repaired: Those of them whose placement did not fit as proposed and was repaired first.
+        stopped: Whether the search ended by itself before the budget was used.
+        infeasible: Number of evaluations whose placement did not fit or run, after any repair.
+        repaired: Number of evaluations whose placement did not fit and was repaired.
         costs_fingerprint: Fingerprint of the cost table; None where latencies are measured.
         latency_ms: Median of the finalist, measured again.
         latency_p90_ms: 90th percentile of the same.
@@ -98,17 +101,17 @@ class Row(Fields):
         n_submodels: Submodels that the engine made.
         n_submodels_expected: Submodels that the placement needs.
         memory_bytes: Bytes of weights and state that it puts on each device.
-        held_bytes: Bytes that each device reports to hold for it, of an item None where it does
-            not; None where nothing was compiled.
+        held_bytes: Bytes that each device reports for it, an item being None where the device
+            reports none; None where nothing was compiled.
         wall_s: Seconds of search.
         beats_best_single: ``"yes"``, ``"no"`` or ``"within noise"``.
         curve: (evaluations, seconds, best speed-up) at each improvement.
-        doubt: Why the finalist's measurement decides nothing, or an empty string.
-        taken: Share of its time that other programs took; its verdict holds all the same, but on an
-            idle machine the speed-up is another one.
+        warning: Why the finalist's measurement is too unreliable for a verdict, or an empty string.
+        interference: Share of its time that other programs took. The verdict allows for it; the
+            size of the speed-up may differ on an idle machine.
         placement: Unit -> device of the finalist; of a run that failed, of the best evaluation.
-        start: Name of the start of the search, as of a heuristic, that the finalist is equal to;
-            empty if it is none.
+        start: Name of the start of the search, as of a heuristic, that equals the finalist; empty
+            if none does.
         error: Why there is no latency, or an empty string.
         versions: Of Python and the packages that results depend on.
         host: The machine.
@@ -145,8 +148,8 @@ class Row(Fields):
     wall_s: NotNegative = 0.0
     beats_best_single: Name | None = None
     curve: list[Annotated[list[NotNegative], Field(min_length=3)]] = Field(default_factory=list)
-    doubt: str = ""
-    taken: Share = 0.0
+    warning: str = ""
+    interference: Share = 0.0
     placement: dict[str, str] | None = None
     start: str = ""
     error: str = ""
@@ -154,6 +157,12 @@ class Row(Fields):
     host: str
     git: Commit | None
     time: Annotated[str, AfterValidator(check_time)]
+
+    @model_validator(mode="before")
+    @classmethod
+    def rename_fields(cls, values: Any) -> Any:
+        """Rename the fields of earlier versions."""
+        return {RENAMED.get(name, name): value for name, value in values.items()}
 
     @classmethod
     def begin(cls, **values: Any) -> Row:
@@ -196,28 +205,32 @@ class StudyRow(Row):
 
     @model_validator(mode="after")
     def check_measured(self) -> StudyRow:
-        """Refuse a latency without what was measured, and over what it is a speed-up."""
-        needed = ("placement", "speedup", "speedup_vs_best_single", "noise", "beats_best_single")
-        absent = [name for name in needed if getattr(self, name) is None]
-        if self.latency_ms is not None and absent:
-            raise ValueError(f"it has a latency, but no {absent[0]}")
+        """Refuse a latency without the other fields of a measurement."""
+        required = ("placement", "speedup", "speedup_vs_best_single", "noise", "beats_best_single")
+        missing = [name for name in required if getattr(self, name) is None]
+        if self.latency_ms is not None and missing:
+            raise ValueError(f"it has a latency, but no {missing[0]}")
         return self
 
     @model_validator(mode="after")
     def check_counts(self) -> StudyRow:
-        """Refuse more of some evaluations than there were."""
+        """Refuse counts above the number of evaluations."""
         for name in ("infeasible", "repaired"):
             if (getattr(self, name) or 0) > self.evaluations:
-                raise ValueError(f"it has {self.evaluations} evaluations, but more {name} ones")
+                raise ValueError(
+                    f"it has more {name} evaluations than evaluations ({self.evaluations})"
+                )
         return self
 
     @model_validator(mode="after")
     def check_environment(self) -> StudyRow:
-        """Refuse an environment that is not the one of its problem."""
+        """Refuse an environment that differs from that of the problem."""
         env, env_kwargs, model, _ = parse_json(self.problem)
-        apart = {"model", "devices"}  # a problem has them as the study names them
-        own = {name: value for name, value in self.env_kwargs.items() if name not in apart}
-        moved = "$" not in model and self.env_kwargs.get("model") != model
-        if (self.env, own) != (env, env_kwargs) or moved:
+        of_problem = {"model", "devices"}  # a problem has them as the study names them
+        other_kwargs = {
+            name: value for name, value in self.env_kwargs.items() if name not in of_problem
+        }
+        differs = "$" not in model and self.env_kwargs.get("model") != model
+        if (self.env, other_kwargs) != (env, env_kwargs) or differs:
             raise ValueError("its environment is not that of its problem")
         return self

@@ -1,4 +1,4 @@
-"""Files of result rows, one JSON object per run, which survive a kill."""
+"""Files of result rows, one JSON object per run; a killed process loses one row at most."""
 
 from __future__ import annotations
 
@@ -34,12 +34,14 @@ PACKED_ROWS = "results.jsonl.xz"
 FILES = (PACKED_ROWS, ROWS)
 LOCK = ".lock"
 MAX_FILE_BYTES = 2**34
+"""Of a results file: ours, 16 GB, above any study."""
 MAX_UNPACKED_BYTES = 2**28
-"""Of a compressed file, of which some bytes may hold gigabytes."""
+"""Of a compressed file once unpacked: ours, as a few bytes may unpack to gigabytes."""
 MAX_DECODER_BYTES = 2**27
-"""Memory that the decoder may take; the strongest presets need half of it."""
+"""Memory of the decoder: xz's strongest preset, -9, needs 65 MB."""
 ROUNDING = 1e-9
-"""Relative difference of two simulated latencies of one placement."""
+"""Largest relative difference of two simulated latencies of one placement: ours, as machines sum in
+different orders."""
 
 
 def append_row(path: Path, row: Json) -> None:
@@ -48,6 +50,8 @@ def append_row(path: Path, row: Json) -> None:
     Raises:
         FileError: It cannot be written, or could not be read again; the lines before are kept.
     """
+    # Checked as it will be read: a row that cannot be read again would be found out only after a
+    # study of days.
     line = json.dumps(row).encode()
     try:
         parse_row(line)
@@ -62,6 +66,7 @@ def append_line(path: Path, line: bytes) -> None:
     Raises:
         FileError: It cannot be written; the lines before are kept.
     """
+    # Flushed to the disk, so that a run is not repeated after a power cut.
     cut_torn_line(path)
     with explain_write_errors(path), path.open("ab") as file:
         file.write(line + b"\n")
@@ -91,34 +96,34 @@ def load_rows(path: Path) -> list[Json]:
     Raises:
         UserError: The file cannot be read, or a compressed one is damaged.
     """
-    rows, damaged = read_rows(path)
-    if damaged:
-        lines_out = f"{len(damaged)} damaged line{'s' * (len(damaged) > 1)}, left out"
+    rows, damaged_lines = read_rows(path)
+    if damaged_lines:
+        summary = f"{len(damaged_lines)} damaged line{'s' * (len(damaged_lines) > 1)}, left out"
         warn_user(
-            f"{path} has {lines_out} ({'; '.join(damaged[:3])}): run the same study again "
+            f"{path} has {summary} ({'; '.join(damaged_lines[:3])}): run the same study again "
             "to replace them"
         )
     return rows
 
 
 def read_rows(path: Path) -> tuple[list[Json], list[str]]:
-    """The rows of a results file, and a sentence for each damaged line; see ``load_rows``."""
-    rows, damaged = [], []
+    """Read a results file: its rows, and a sentence for each damaged line; see ``load_rows``."""
+    rows, damaged_lines = [], []
     for number, line in enumerate(BytesIO(unpack(path) if is_file(path) else b""), start=1):
+        # A torn last line has no line break, even if its JSON is complete by chance.
         if not line.endswith(b"\n") or not line.strip():
             continue
         try:
             rows.append(parse_row(line))
         except UserError as error:
-            damaged.append(f"line {number}: {error}")
-    return rows, damaged
+            damaged_lines.append(f"line {number}: {error}")
+    return rows, damaged_lines
 
 
 def parse_row(line: bytes) -> Json:
-    """A row from one line; fields that earlier versions did not write have their defaults.
+    """Parse the row of a line; fields that it lacks, as those of earlier versions, have defaults.
 
-    Its key, its problem and its label are computed from what was run, whatever the line says: rows
-    are told apart by them.
+    Key, problem and label are computed from the run, not read: they identify rows.
 
     Raises:
         UserError: It is not valid JSON, or a field is missing or wrong.
@@ -143,13 +148,14 @@ def unpack(path: Path) -> bytes:
     content = read_bytes(path, MAX_FILE_BYTES)
     if path.suffix != ".xz":
         return content
+    # A decoder with limits: published rows come from anyone, and a small file can be a bomb.
     try:
         decoder = lzma.LZMADecompressor(memlimit=MAX_DECODER_BYTES)
         unpacked = decoder.decompress(content, MAX_UNPACKED_BYTES + 1)
     except lzma.LZMAError as error:
         raise UserError(f"{path} is damaged or not compressed by xz: {error}") from error
     if len(unpacked) > MAX_UNPACKED_BYTES:
-        raise FileError(f"{path} holds more than {MAX_UNPACKED_BYTES} bytes once it is unpacked")
+        raise FileError(f"{path} has more than {MAX_UNPACKED_BYTES} bytes once unpacked")
     if not decoder.eof or decoder.unused_data:
         raise UserError(f"{path} is damaged or not compressed by xz: it is not one whole stream")
     return unpacked
@@ -164,17 +170,18 @@ def load_runs(folder: Path) -> list[Json]:
 
 
 def read_runs(folder: Path) -> tuple[list[Json], list[str]]:
-    """The rows of a folder's runs, and a sentence for each damaged line; see ``load_runs``."""
-    read = {name: read_rows(folder / name) for name in FILES}
-    rows = [row for found, _ in read.values() for row in found]
-    damaged = [f"{name}, {line}" for name, (_, lines) in read.items() for line in lines]
-    return leave_out_retried(rows), damaged
+    """Read a folder: the rows of its runs, and a sentence for each damaged line."""
+    files = {name: read_rows(folder / name) for name in FILES}
+    rows = [row for file_rows, _ in files.values() for row in file_rows]
+    damaged_lines = [f"{name}, {line}" for name, (_, lines) in files.items() for line in lines]
+    return leave_out_retried(rows), damaged_lines
 
 
 def leave_out_retried(rows: Sequence[Json]) -> list[Json]:
     """Rows without failed runs that were done again."""
-    latest = {row["key"]: row for row in rows}
-    return [row for row in rows if not row["error"] or row is latest[row["key"]]]
+    # A failed run counts only if no later attempt of the same run replaced it.
+    latest_of_key = {row["key"]: row for row in rows}
+    return [row for row in rows if not row["error"] or row is latest_of_key[row["key"]]]
 
 
 def group_by(field: str, rows: Iterable[AnyRow]) -> dict[str, list[AnyRow]]:
@@ -205,12 +212,12 @@ def lock_folder(folder: Path) -> Iterator[None]:
     """Keep every other process from writing into the folder.
 
     Raises:
-        UserError: Another process is writing into it, or a link in it leads elsewhere.
+        UserError: Another process is writing into it, or a file in it is a link.
     """
     for path in (folder / LOCK, folder / ROWS):
         if path.is_symlink():
             raise UserError(
-                f"{path} is a link, and what it leads to would be changed: replace it by a file"
+                f"{path} is a link, whose target would be changed: replace it by a file"
             )
     lock = FileLock(folder / LOCK)
     try:

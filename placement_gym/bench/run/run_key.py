@@ -1,4 +1,4 @@
-"""The key of a run: what tells one run from all others, whatever a file says."""
+"""The key of a run, which identifies it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from placement_gym.base.plain import to_plain
 
 NAMES = ("agent", "kwargs", "env", "env_kwargs", "model", "devices", "seed", "budget", "score_on")
 OF_RUN = ("agent", "kwargs", "seed", "budget", "score_on")
-"""Those that a row states outside of its problem."""
+"""Those of ``NAMES`` that a row has outside its problem."""
 
 
 def compute_key(run: Mapping[str, Any]) -> str:
     """Sixteen hex digits of the fields ``NAMES`` of a run: equal ones are one run."""
-    given = {name: run[name] for name in NAMES if run[name] or name != "score_on"}
-    text = json.dumps(to_plain(given), sort_keys=True)
+    # An empty `score_on` is left out, so that keys of studies without one stay what they were.
+    identity = {name: run[name] for name in NAMES if run[name] or name != "score_on"}
+    text = json.dumps(to_plain(identity), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -28,7 +29,7 @@ def describe_problem(run: Mapping[str, Any]) -> str:
 
 
 def read_run(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields ``NAMES`` of the run that a row is of; its environment is that of its problem."""
+    """The fields ``NAMES`` of a row's run; the environment is taken from its problem."""
     env, env_kwargs, model, devices = json.loads(row["problem"])
     problem = {"env": env, "env_kwargs": env_kwargs, "model": model, "devices": devices}
     return problem | {name: row[name] for name in OF_RUN}

@@ -115,7 +115,7 @@ def show(value: Any) -> str:
 def compare_measurements(row: Json, again: Finalist) -> str:
     """Describe how two noisy measurements of a placement disagree; empty if they agree."""
     before, now = row["speedup_vs_best_single"], again.speedup_vs_best_single
-    stated = judge(before, row["noise"], row["doubt"])
+    stated = judge(before, row["noise"], row["warning"])
     if row["beats_best_single"] != stated:
         return f"beats_best_single is {row['beats_best_single']!r}, by its numbers {stated!r}"
     allowed = min(N_INTERVALS * (again.noise + row["noise"]), MOST_DIFFERENCE)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.base.files import write_text
+from placement_gym.base.json_file import JsonFile
 from placement_gym.envs.online.kernel import Tables
 from placement_gym.hardware.device_requests import parse_list
 from placement_gym.hardware.devices import DeviceSpec
@@ -61,7 +59,7 @@ class ServingPlan:
 
 
 @dataclass(frozen=True)
-class PlanTable:
+class PlanTable(JsonFile):
     """The plans of several models on common devices.
 
     Attributes:
@@ -72,6 +70,8 @@ class PlanTable:
     Raises:
         UserError: A model has no plan, or a plan names an unknown device.
     """
+
+    kind: ClassVar = "a file of plans"
 
     models: tuple[Member, ...]
     devices: tuple[DeviceSpec, ...]
@@ -153,33 +153,8 @@ class PlanTable:
             ],
         }
 
-    def save(self, path: str | Path) -> None:
-        """Write the plans as JSON.
-
-        Raises:
-            FileError: It cannot be written; the file that was there is unchanged.
-        """
-        write_text(path, json.dumps(self.to_json()) + "\n", follow=True)
-
     @classmethod
-    def load(cls, path: str | Path) -> PlanTable:
-        """Read plans that ``save`` wrote.
-
-        Raises:
-            FileError: The file cannot be read.
-            UserError: It is not a file of plans; the message names the field.
-        """
-        from placement_gym.base.schemas.reading import load_valid
-
-        return load_valid(path, cls.of_json, "a file of plans")
-
-    @classmethod
-    def of_json(cls, values: Any) -> PlanTable:
-        """The inverse of ``to_json``.
-
-        Raises:
-            UserError: The contents are not valid; the message names the field.
-        """
+    def of_json(cls, values: Any) -> Self:
         from placement_gym.base.schemas.files import PlanTableFields
         from placement_gym.base.schemas.reading import check, check_format
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
+from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from placement_gym.base.arguments import check_integer
@@ -16,11 +15,12 @@ from placement_gym.base.errors import UserError
 from placement_gym.envs.online.env import OnlineEnv
 from placement_gym.envs.online.observation import Seen
 from placement_gym.envs.online.traces import PER_SPLIT
+from placement_gym.envs.same_step import SameStepVectorEnv
 
 INFOS = ("latency_ms", "slowdown", "late", "queue_ms", "loaded_bytes")
 
 
-class OnlineVectorEnv(VectorEnv[Seen, IntArray, NDArray[Any]]):
+class OnlineVectorEnv(SameStepVectorEnv[Seen, IntArray], VectorEnv[Seen, IntArray, NDArray[Any]]):
     """Equal to k single environments; episodes end together.
 
     They are reset in the step that ends them (``AutoresetMode.SAME_STEP``); ``final_obs`` and
@@ -34,17 +34,10 @@ class OnlineVectorEnv(VectorEnv[Seen, IntArray, NDArray[Any]]):
         UserError: ``num_envs`` is not a positive integer, or an argument is not valid.
     """
 
-    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012  as VectorEnv declares it
-    autoreset_mode = AutoresetMode.SAME_STEP
-
     def __init__(self, num_envs: int = 1, **kwargs: Any) -> None:
         check_integer("num_envs", num_envs, 1)
         self.env = OnlineEnv(**kwargs)
-        self.num_envs = num_envs
-        self.single_observation_space = self.env.observation_space
-        self.single_action_space = self.env.action_space
-        self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.set_spaces(num_envs, self.env.observation_space, self.env.action_space)
         self.rngs = [np.random.default_rng() for _ in range(num_envs)]
 
     def reset(
@@ -53,14 +46,17 @@ class OnlineVectorEnv(VectorEnv[Seen, IntArray, NDArray[Any]]):
         seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[Seen, dict[str, Any]]:
-        """Begin all traces; ``options={"trace": k}`` plays those from the k-th one on."""
-        seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed or ()
-        for number, own in enumerate(seeds):
+        """Begin all traces; ``options={"trace": k}`` plays those from the k-th one on.
+
+        Raises:
+            UserError: There is not one seed per environment.
+        """
+        for number, own in enumerate(self.list_seeds(seed)):
             if own is not None:
                 self.rngs[number] = np.random.default_rng(own)
         first = (options or {}).get("trace")
         self.begin(None if first is None else range(first, first + self.num_envs))
-        return self.sim.arrive(), mask(dict.fromkeys(INFOS, np.zeros(self.num_envs)))
+        return self.sim.arrive(), self.mask(dict.fromkeys(INFOS, np.zeros(self.num_envs)))
 
     def begin(self, numbers: Sequence[int] | None = None) -> None:
         """Begin traces of these numbers, or random ones."""
@@ -86,17 +82,10 @@ class OnlineVectorEnv(VectorEnv[Seen, IntArray, NDArray[Any]]):
         models, ms, loaded_bytes = self.sim.serve(plans)
         slowdown = self.env.slowdown_of(models, ms)
         values = ms, slowdown, slowdown > self.env.deadline, queue_ms, loaded_bytes
-        seen, info = self.sim.arrive(), mask(dict(zip(INFOS, values, strict=True)))
+        seen, info = self.sim.arrive(), self.mask(dict(zip(INFOS, values, strict=True)))
         over = np.full(self.num_envs, self.sim.over)
         if self.sim.over:
-            final = np.empty(self.num_envs, dtype=object)
-            final[:] = list(seen)
+            info |= self.report_ends(seen, dict(info))
             self.begin()
-            seen, info = self.sim.arrive(), info | mask({"final_obs": final, "final_info": info})
+            seen = self.sim.arrive()
         return seen, self.env.reward_of(slowdown), np.zeros_like(over), over, info
-
-
-def mask(infos: dict[str, Any]) -> dict[str, Any]:
-    """Infos of all environments, each with its mask, as ``VectorEnv`` has them."""
-    n = len(next(iter(infos.values())))
-    return infos | {f"_{key}": np.ones(n, dtype=np.bool_) for key in infos}

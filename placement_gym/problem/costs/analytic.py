@@ -28,7 +28,8 @@ PUBLISHED_MS: dict[str, dict[str | None, float]] = {
     "bert": {"HSDAG-CPU": 6.38, "HSDAG-GPU": 2.77},
 }
 GFLOPS = {"inception": 11.469, "resnet": 8.207, "bert": 1.367}
-"""Work of one inference with the paper's inputs, BERT on 8 tokens."""
+"""Work of one inference with the inputs of the HSDAG paper, BERT on 8 tokens: a model of that name
+with other work is another model."""
 
 
 def analytic(graph: OpGraph, devices: Sequence[DeviceSpec]) -> CostTable:
@@ -36,16 +37,18 @@ def analytic(graph: OpGraph, devices: Sequence[DeviceSpec]) -> CostTable:
 
     A transfer between two devices other than the host passes through the host's memory and costs
     both links. The costs of a model with state are those of its whole scenario: operators and
-    transfers cost what they do at the shapes of the prefill, and of the first and the last decoded
-    token, each of which stands for one half of these. Those of several models are of a round.
+    transfers are timed at the shapes of the prefill, and of the first and the last decoded token,
+    each of which represents one half of the tokens. The costs of several models are of a round.
     """
     lines = [roofline(device) for device in devices]
     names = tuple(device.name for device in devices)
-    apart = ~np.eye(len(lines), dtype=bool)
-    fixed = np.array([line.link_ms for line in lines])
+    off_diagonal = ~np.eye(len(lines), dtype=bool)
+    link_ms = np.array([line.link_ms for line in lines])
     per_mb = np.array([1.0 / line.link_gbytes_per_s for line in lines])
     phases = graph.phases or ((1.0, graph),)
     operator_ms = np.stack([scenario_times(phases, device) for device in devices], axis=1)
+    # A transfer between two devices passes through the host's memory and pays both links; the
+    # host's own link is free. Nothing moves within a device.
     table = CostTable(
         source="calibrated" if is_calibrated(graph, devices) else "analytic",
         graph=graph.fingerprint(),
@@ -56,11 +59,12 @@ def analytic(graph: OpGraph, devices: Sequence[DeviceSpec]) -> CostTable:
         memory_bytes=graph.weight_bytes,
         transfer_size=graph.tensors.size_bytes / 1e6,
         transfer_unit="MB",
-        link_ms=(fixed[:, None] + fixed) * apart * graph.n_inferences,
-        link_ms_per_size=(per_mb[:, None] + per_mb) * apart,
+        link_ms=(link_ms[:, None] + link_ms) * off_diagonal * graph.n_inferences,
+        link_ms_per_size=(per_mb[:, None] + per_mb) * off_diagonal,
         submodel_ms=np.zeros(len(lines)),
         host=np.array([device.host for device in devices]),
     )
+    # Last, as the paper's factors are for a single inference and a round repeats it.
     scaled = table.scaled(paper_factors(graph, devices, operator_ms.sum(axis=0)))
     return scaled.in_a_round(graph)
 
@@ -75,50 +79,54 @@ def scenario_times(phases: Sequence[tuple[float, OpGraph]], device: DeviceSpec) 
 
 def operator_times(graph: OpGraph, device: DeviceSpec) -> FloatArray:
     """(n_operators,) ms: a launch plus the maximum of arithmetic and memory traffic."""
-    busy, arithmetic_ms, traffic_ms = time_parts(graph, device)
-    times: FloatArray = busy * (roofline(device).launch_ms + np.maximum(arithmetic_ms, traffic_ms))
+    launched, arithmetic_ms, traffic_ms = time_parts(graph, device)
+    times: FloatArray = launched * (
+        roofline(device).launch_ms + np.maximum(arithmetic_ms, traffic_ms)
+    )
     return times
 
 
 def time_parts(graph: OpGraph, device: DeviceSpec) -> tuple[BoolArray, FloatArray, FloatArray]:
-    """(n_operators,) each: whether a type is launched at all, ms of arithmetic and of traffic.
+    """(n_operators,) each: whether the operator is launched, ms of arithmetic, ms of traffic.
 
-    The arithmetic of an operator with bodies is every run of the body that takes longest, with its
-    own launches and traffic.
+    The arithmetic of an operator with bodies is all runs of its slowest body, launches and traffic
+    included.
     """
     line = roofline(device)
-    computed = zip(graph.types, precisions(graph, device), strict=True)
-    rate = np.array([line.rate(kind, precision) for kind, precision in computed])
+    type_precisions = zip(graph.types, precisions(graph, device), strict=True)
+    rate = np.array([line.rate(kind, precision) for kind, precision in type_precisions])
     outputs = np.array([prod(shape) for shape in graph.shapes], dtype=np.float64)
-    filled = (
+    # Small outputs leave cores of a GPU idle: the rate grows with the elements until all are busy.
+    utilisation = (
         np.clip(outputs, 1.0, line.fill_elements) / line.fill_elements
         if line.fill_elements
         else 1.0
     )
-    arithmetic_ms = graph.flops / (rate * filled * share_of_cores(device) * 1e6)
+    arithmetic_ms = graph.flops / (rate * utilisation * share_of_cores(device) * 1e6)
     traffic_ms = traffic_bytes(graph) / (line.gbytes_per_s * 1e6)
+    # Of the two bodies of an If one runs, and which depends on the input: the slower one counts.
     for operator, bodies in graph.bodies.items():
         runs_ms = (body.runs * float(operator_times(body.graph, device).sum()) for body in bodies)
         arithmetic_ms[operator], traffic_ms[operator] = max(runs_ms), 0.0
-    busy = np.array([kind not in FREE for kind in graph.types])
-    return busy, arithmetic_ms, traffic_ms
+    launched = np.array([kind not in FREE for kind in graph.types])
+    return launched, arithmetic_ms, traffic_ms
 
 
 def precisions(graph: OpGraph, device: DeviceSpec) -> list[str]:
-    """(n_operators,) what a device computes each operator in: a quantised one in integers."""
-    rounded = np.zeros(len(graph), dtype=np.bool_) if graph.integers is None else graph.integers
+    """(n_operators,) precision of each operator on a device: ``"i8"`` if it is quantised."""
+    quantised = np.zeros(len(graph), dtype=np.bool_) if graph.integers is None else graph.integers
     return [
         "i8" if integers and kind in CLASSES else device.precision
-        for kind, integers in zip(graph.types, rounded.tolist(), strict=True)
+        for kind, integers in zip(graph.types, quantised.tolist(), strict=True)
     ]
 
 
 def traffic_bytes(graph: OpGraph) -> FloatArray:
     """(n_operators,) bytes of weights, outputs and inputs."""
     tensor, reader = graph.tensors.readings()
-    written = np.bincount(graph.tensors.source, graph.tensors.size_bytes, len(graph))
-    read = np.bincount(reader, graph.tensors.size_bytes[tensor], len(graph))
-    total: FloatArray = graph.weight_bytes + written.astype(float) + read
+    written_bytes = np.bincount(graph.tensors.source, graph.tensors.size_bytes, len(graph))
+    read_bytes = np.bincount(reader, graph.tensors.size_bytes[tensor], len(graph))
+    total: FloatArray = graph.weight_bytes + written_bytes.astype(float) + read_bytes
     return total
 
 
@@ -132,10 +140,10 @@ def paper_factors(
         devices: Devices, of which those of ``hsdag-paper`` name their roofline.
         total_ms: (n_devices,) unscaled time of the whole model.
     """
-    stated = published_ms(graph)
+    published = published_ms(graph)
     return np.array(
         [
-            stated[device.roofline] / total if device.roofline in stated else 1.0
+            published[device.roofline] / total if device.roofline in published else 1.0
             for device, total in zip(devices, total_ms, strict=True)
         ]
     )
@@ -143,12 +151,13 @@ def paper_factors(
 
 def is_calibrated(graph: OpGraph, devices: Sequence[DeviceSpec]) -> bool:
     """Return whether the model's times on some device are scaled to a published latency."""
-    stated = published_ms(graph)
-    return any(device.roofline in stated for device in devices)
+    published = published_ms(graph)
+    return any(device.roofline in published for device in devices)
 
 
 def published_ms(graph: OpGraph) -> dict[str | None, float]:
     """Latency in ms by roofline; empty unless name and work are those of a paper's model."""
+    # Suffixes such as "-fp16" change the weights' precision, not the work.
     base = graph.model.split("-")[0]
-    same = base in GFLOPS and np.isclose(graph.flops.sum() / 1e9, GFLOPS[base], rtol=1e-3)
-    return PUBLISHED_MS[base] if same else {}
+    is_published = base in GFLOPS and np.isclose(graph.flops.sum() / 1e9, GFLOPS[base], rtol=1e-3)
+    return PUBLISHED_MS[base] if is_published else {}

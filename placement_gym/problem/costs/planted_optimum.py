@@ -10,26 +10,28 @@ from placement_gym.problem.costs.table import CostTable
 
 
 def planted_ms(model: str, costs: CostTable) -> float:
-    """The least latency of any placement of a planted graph under schedule ``"list"``, in ms.
+    """The optimal latency of a planted graph under schedule ``"list"``, in ms.
 
     Args:
         model: Its name.
-        costs: Of its operators, on as many equal devices as the name says.
+        costs: Of its operators, on as many equal devices as the name states.
 
     Raises:
-        UserError: The optimum is not known there: the devices are of another number or differ, or
+        UserError: The optimum is unknown: the number of devices is another one, they differ, or
             transfers take too long.
     """
     plan, times = PlantedPlan.parse(model), costs.operator_ms
-    longest = costs.transfer_ms.max(initial=0.0)
+    transfer_ms = costs.transfer_ms.max(initial=0.0)
     if len(costs.devices) != plan.devices or not np.allclose(times, times[0, 0], rtol=1e-12):
         raise UserError(
             f"the optimum of {model!r} is known on {plan.devices} equal devices, not on "
             f"{list(costs.devices)}"
         )
-    if longest > SLACK * times[0, 0]:
+    if transfer_ms > SLACK * times[0, 0]:
         raise UserError(
             f"the optimum of {model!r} is known if a transfer takes at most {SLACK} times as long "
-            f"as an operator, not {longest:.3g} ms next to {times[0, 0]:.3g} ms"
+            f"as an operator, not {transfer_ms:.3g} ms next to {times[0, 0]:.3g} ms"
         )
+    # Every device is busy in every slot, and no transfer is longer than its slack: a lower bound by
+    # work that the planted placement reaches.
     return float(plan.slots * times[0, 0])

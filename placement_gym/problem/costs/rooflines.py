@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from placement_gym.base.errors import UserError, suggest, unknown_name
 from placement_gym.hardware.devices import PRESETS, DeviceSpec
 
-CORES = 8
-"""Cores of the CPU whose full rates are given below."""
+REFERENCE_CORES = 8
+"""Cores of the CPU in ``ROOFLINES``: its rates are those of all of them."""
 
 CONVOLUTION, DEPTHWISE, MATMUL, VECTOR = "convolution", "depthwise", "matmul", "vector"
 CLASSES = {
@@ -25,7 +25,7 @@ CLASSES = {
     "GRUSequence": MATMUL,
 }
 FREE = frozenset(("Constant", "Parameter", "Result", "Reshape", "Squeeze", "Unsqueeze"))
-"""Types that compute and move nothing."""
+"""Types that neither compute nor move anything: views and ends of the graph."""
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,9 @@ ROOFLINES = {
         link_gbytes_per_s=30.0,
     ),
 }
-"""By ``DeviceSpec.roofline``, else by the kind of device; plausible, not measured. For the last two
-see ``analytic``. NVLink joins host and GPU, as on boards that have it between them."""
+"""By ``DeviceSpec.roofline``, else by the kind of device. Ours: plausible orders of magnitude,
+not measured. The last two reproduce the HSDAG paper's Table 2, see ``analytic``. NVLink connects
+host and GPU here, as on boards that have it between them."""
 
 
 def roofline(device: DeviceSpec) -> Roofline:
@@ -126,11 +127,11 @@ def roofline(device: DeviceSpec) -> Roofline:
     return ROOFLINES[device.roofline or device.kind]
 
 
-def check_kind(device: DeviceSpec, others: Sequence[str] = ()) -> None:
-    """Raise unless the device states a known roofline, or is of a known kind or of ``others``."""
+def check_kind(device: DeviceSpec, further_kinds: Sequence[str] = ()) -> None:
+    """Raise unless a device has a known roofline or kind, or one of the further kinds."""
     if device.roofline and device.roofline not in ROOFLINES:
         raise unknown_name(f"{device.name}: roofline", device.roofline, ROOFLINES)
-    kinds = (*ROOFLINES, *others)
+    kinds = (*ROOFLINES, *further_kinds)
     if device.roofline or device.kind in kinds:
         return
     raise UserError(
@@ -143,6 +144,7 @@ def check_kind(device: DeviceSpec, others: Sequence[str] = ()) -> None:
 
 def share_of_cores(device: DeviceSpec) -> float:
     """Share of a CPU's arithmetic rate under its thread limit, else 1."""
+    # Memory bandwidth is not scaled: a few threads already saturate it.
     if device.kind != "CPU" or device.threads is None:
         return 1.0
-    return min(device.threads / CORES, 1.0)
+    return min(device.threads / REFERENCE_CORES, 1.0)

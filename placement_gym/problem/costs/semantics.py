@@ -22,7 +22,7 @@ CHOICES = {
 
 @dataclass(frozen=True)
 class Semantics:
-    """Rules by which a placement's latency follows from its costs.
+    """Rules that determine a placement's latency from its costs.
 
     Attributes:
         schedule: ``"serial"``: one operator or transfer at a time, and a cost for each submodel,
@@ -31,8 +31,8 @@ class Semantics:
             in one fixed order. ``"calls"``: accelerators are called like functions, one subgraph
             per call. ``"load"``: the time between two results of a steady pipeline, which is
             the load of the busiest device.
-        transfer: How often a tensor moves: once per destination device (``"dest"``), once per
-            reader (``"edge"``), or once for all readers (``"output"``). Event and list.
+        transfer: Number of times that a tensor moves: once per destination device (``"dest"``),
+            once per reader (``"edge"``), or once for all readers (``"output"``). Event and list.
         contention: Which transfers wait for each other: those from one device (``"source"``), to
             one device (``"dest"``), any that use a device's one channel for both (``"both"``),
             those between the same two devices (``"link"``), or none. Event and list.
@@ -60,9 +60,9 @@ class Semantics:
     memory_penalty_ms_per_gb: float | None = None
 
     def __post_init__(self) -> None:
-        for name, allowed in CHOICES.items():
-            if getattr(self, name) not in allowed:
-                raise unknown_name(name, getattr(self, name), allowed)
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise unknown_name(name, getattr(self, name), choices)
         if self.transfer == "output" and self.contention not in ("none", "source"):
             raise UserError(
                 "transfer='output' reaches all readers at once: use contention='source'"
@@ -72,11 +72,13 @@ class Semantics:
         values = (self.op_gap_ms, self.link_gap_ms, self.memory_penalty_ms_per_gb or 0.0)
         for name, value in zip(GAPS, values, strict=True):
             check_not_negative(name, value)
-        timed = self.schedule in ("event", "list")
+        # Axes without an effect are refused: a study would compare two equal settings as if
+        # different.
+        has_links = self.schedule in ("event", "list")
         axes = ("transfer", "contention", "order", "op_gap_ms", "link_gap_ms")
-        changed = [name for name in axes if getattr(self, name) != getattr(Semantics, name)]
-        if changed and not timed:
-            raise UserError(f"{changed} have no meaning under schedule {self.schedule!r}")
+        changed_axes = [name for name in axes if getattr(self, name) != getattr(Semantics, name)]
+        if changed_axes and not has_links:
+            raise UserError(f"{changed_axes} have no meaning under schedule {self.schedule!r}")
 
 
 PRESETS: dict[str, Semantics] = {
@@ -119,7 +121,8 @@ OF_SCHEDULE = {
     "calls": "tarnawski-latency",
     "load": "tarnawski-throughput",
 }
-"""The preset that is changed if a schedule is given by its axes without a preset."""
+"""Preset that axes without a preset modify, by schedule: the published simulator's where there is
+one."""
 
 
 def parse_schedule(schedule: str | Mapping[str, Any] | Semantics, objective: str) -> Semantics:
@@ -132,7 +135,7 @@ def parse_schedule(schedule: str | Mapping[str, Any] | Semantics, objective: str
     Raises:
         ValueError: A name is unknown, or axes exclude each other.
     """
-    only = find_objective(objective).schedule
+    fixed_schedule = find_objective(objective).schedule
     if not isinstance(schedule, Semantics):
         axes = {"preset": schedule} if isinstance(schedule, str) else dict(schedule)
         name = axes.pop("preset", OF_SCHEDULE.get(str(axes.get("schedule")), "serial"))
@@ -145,7 +148,9 @@ def parse_schedule(schedule: str | Mapping[str, Any] | Semantics, objective: str
                 f"{[field.name for field in fields(Semantics)]}, not {schedule!r}"
             )
         schedule = replace(PRESETS[name], **axes)
-    if only is None:
+    if fixed_schedule is None:
         return schedule
-    counted = schedule.memory if schedule.memory in ("off", "static") else "static"
-    return Semantics(only, memory=counted)
+    # Of the axes only memory has a meaning for the load of a pipeline, and without an order of
+    # operators there are no lifetimes.
+    memory = schedule.memory if schedule.memory in ("off", "static") else "static"
+    return Semantics(fixed_schedule, memory=memory)

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray, round_significant
 from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.base.files import compute_checksum, write_text
+from placement_gym.base.files import compute_checksum
+from placement_gym.base.json_file import JsonFile
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units
 
 FORMAT = 2
-LEAST_MS = 1e-250
-"""Smaller times lose digits, and what is computed from them proves nothing."""
+"""Version of the file; raise it when an older program would misread a newer file."""
+MIN_MS = 1e-250
+"""Smallest positive time: products of smaller ones become denormal numbers, which lose digits, and
+with them every bound of a solver."""
 UNITS = ("MB", "ms")
-MAX_MEGABYTES = 1024
 MAX_SUM = float(2**62)
-"""Of the bytes, the times or the sizes of a table, so that no sum of them overflows."""
+"""Largest sum of the bytes, times or sizes of a table: int64 holds twice as much."""
 
 
 class CostMismatchError(UserError):
@@ -31,7 +32,7 @@ class CostMismatchError(UserError):
 
 
 @dataclass(frozen=True, eq=False)
-class CostTable:
+class CostTable(JsonFile):
     """Costs of one operator graph on some devices, in milliseconds.
 
     Attributes:
@@ -42,7 +43,7 @@ class CostTable:
         operator_ms: (n_operators, n_devices) time of each operator on each device.
         supported: (n_operators, n_devices) bool, whether the device can run the operator.
         memory_bytes: (n_operators,) memory that the operator holds where it is placed.
-        transfer_size: (n_tensors,) how much each tensor moves, in ``transfer_unit``.
+        transfer_size: (n_tensors,) size of each tensor's transfer, in ``transfer_unit``.
         transfer_unit: ``"MB"``: megabytes; or ``"ms"``: milliseconds between an accelerator and
             the host's memory, as published workloads state them.
         link_ms: (n_devices, n_devices) fixed time of a transfer; the diagonal is zero.
@@ -58,6 +59,9 @@ class CostTable:
         ValueError: Shapes do not fit together, a cost is negative or not finite, or the unit is
             unknown.
     """
+
+    kind: ClassVar = "a valid cost table"
+    max_megabytes: ClassVar = 1024
 
     source: str
     graph: str
@@ -100,14 +104,16 @@ class CostTable:
             for array in numbers
         ):
             raise UserError(f"costs must not exceed {MAX_SUM:.3g}, in one entry or in their sum")
-        if any(((array > 0) & (array < LEAST_MS)).any() for array in numbers):
-            raise UserError(f"costs below {LEAST_MS:g} lose their digits: state them in ms")
+        if any(((array > 0) & (array < MIN_MS)).any() for array in numbers):
+            raise UserError(
+                f"costs below {MIN_MS:g} ms lose their digits: state costs in milliseconds"
+            )
         if np.diagonal(self.link_ms).any() or np.diagonal(self.link_ms_per_size).any():
             raise UserError("a transfer within a device costs nothing: the diagonal must be zero")
 
     @classmethod
     def by_bytes(cls, graph: OpGraph, devices: tuple[str, ...]) -> CostTable:
-        """A table for devices of which nothing is known: only transfers cost, 1 ms a megabyte."""
+        """A table for devices of unknown speed: only transfers cost, 1 ms a megabyte."""
         n, d = len(graph.names), len(devices)
         return cls(
             source="bytes",
@@ -128,8 +134,8 @@ class CostTable:
     @cached_property
     def transfer_ms(self) -> FloatArray:
         """(n_tensors, n_devices, n_devices) time to move each tensor between two devices."""
-        once = self.link_ms + self.transfer_size[:, None, None] * self.link_ms_per_size
-        return once if self.repeats is None else once * self.repeats[:, None, None]
+        transfer_ms = self.link_ms + self.transfer_size[:, None, None] * self.link_ms_per_size
+        return transfer_ms if self.repeats is None else transfer_ms * self.repeats[:, None, None]
 
     @cached_property
     def boundary_ms(self) -> FloatArray:
@@ -139,6 +145,8 @@ class CostTable:
         to another device.
         """
         n_devices = len(self.devices)
+        # A host is one end of every such transfer, which is then the device's alone; two
+        # accelerators share theirs.
         hosts = np.flatnonzero(self.host)
         part = np.zeros((len(self.transfer_size), n_devices))
         for device in np.flatnonzero(~self.host):
@@ -156,9 +164,9 @@ class CostTable:
 
     def units_supported(self, units: Units) -> BoolArray:
         """(n_units, n_devices) bool, whether the device runs every operator of the unit."""
-        refused = np.zeros((len(units), len(self.devices)), dtype=np.int64)
-        np.add.at(refused, units.of_operator, ~self.supported)
-        return refused == 0
+        n_refused = np.zeros((len(units), len(self.devices)), dtype=np.int64)
+        np.add.at(n_refused, units.of_operator, ~self.supported)
+        return n_refused == 0
 
     def scaled(self, factors: FloatArray) -> CostTable:
         """The same table with operator times multiplied by (n_devices,) factors."""
@@ -196,17 +204,19 @@ class CostTable:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Sixteen hex digits that change with the first nine digits of any number of the table."""
+        """Sixteen hex digits that identify the table; numbers count with nine digits."""
         digest = hashlib.sha256(repr((self.graph, self.devices)).encode())
         for name in self.arrays:
             values = getattr(self, name)
+            # The last digits of a computed cost differ between processors, and rows of one study
+            # would not belong together.
             exact = values.dtype.kind != "f"
             digest.update((values if exact else round_significant(values, 9)).tobytes())
         return digest.hexdigest()[:16]
 
     @property
     def arrays(self) -> list[str]:
-        """Names of the arrays that it has."""
+        """Names of the arrays that are not None."""
         return [name for name in ARRAYS if getattr(self, name) is not None]
 
     def to_json(self) -> dict[str, Any]:
@@ -223,43 +233,17 @@ class CostTable:
         }
         return values | {"checksum": compute_checksum(values)}
 
-    def save(self, path: str | Path) -> None:
-        """Write the table as one JSON file, rows in the order of ``operators``.
-
-        Raises:
-            FileError: It cannot be written; the file that was there is unchanged.
-        """
-        write_text(path, json.dumps(self.to_json()) + "\n", follow=True)
-
     @classmethod
-    def load(cls, path: str | Path) -> CostTable:
-        """Read a table that ``save`` wrote.
-
-        Raises:
-            FileError: The file cannot be read.
-            UserError: It is not a valid cost table, or has an unknown format; the message names
-                the field.
-        """
-        from placement_gym.base.schemas.reading import load_valid
-
-        return load_valid(path, cls.of, "a valid cost table", MAX_MEGABYTES)
-
-    @classmethod
-    def of(cls, values: Any) -> CostTable:
-        """The inverse of ``to_json``.
-
-        Raises:
-            UserError: The contents are not valid; the message names the field.
-        """
+    def of_json(cls, values: Any) -> Self:
         from placement_gym.base.schemas.files import CostFields
         from placement_gym.base.schemas.reading import check, check_format
 
         check_format(values, FORMAT)
         fields = check(CostFields, values)
         arrays: dict[str, Any] = {
-            name: make_array(name, given, kind)
+            name: make_array(name, rows, kind)
             for name, kind in ARRAYS.items()
-            if (given := getattr(fields, name)) is not None
+            if (rows := getattr(fields, name)) is not None
         }
         table = cls(
             source=fields.source,
@@ -271,8 +255,8 @@ class CostTable:
         )
         if fields.checksum not in (None, compute_checksum(values)):
             raise UserError(
-                "its contents do not fit its checksum: make it again, or if the change is yours, "
-                "remove the key 'checksum'"
+                "its contents do not match its checksum: write the file again, or remove the key "
+                "'checksum' if you edited it"
             )
         return table
 

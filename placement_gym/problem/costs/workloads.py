@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from placement_gym.base.schemas.workloads import WorkloadFields
 
 SCALES = {"published": 1.0, "published-x1000": 1000.0}
+"""Factor of the transfers of each source; see ``Workload.costs``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +106,7 @@ class Workload:
         )
 
     def units(self, granularity: str = "colocated") -> Units:
-        """Group nodes by colour class; or each alone with ``"op"``, which the publication forbids.
+        """Group nodes by colour class, or with ``"op"`` not at all, against the publication's rule.
 
         The graph of colour classes may be cyclic; units are then numbered by their first node.
 
@@ -114,6 +115,7 @@ class Workload:
         """
         if granularity not in ("colocated", "op"):
             raise UserError(f"a workload's granularity is 'colocated' or 'op', not {granularity!r}")
+        # Classes whose graph has cycles cannot be sorted: they keep the order of their first nodes.
         labels = np.arange(len(self.graph)) if granularity == "op" else self.colours
         if len(np.unique(merge_cycles(self.graph, labels))) == len(np.unique(labels)):
             labels = sort_labels(self.graph, labels)
@@ -139,8 +141,9 @@ class Workload:
         for device in devices:
             check_kind(device, (ACCELERATOR,))
         host = np.array([device.host for device in devices])
+        # A transfer between two accelerators passes through the host and costs both ways.
         ways = (~host).astype(float)
-        apart = ~np.eye(len(devices), dtype=bool)
+        off_diagonal = ~np.eye(len(devices), dtype=bool)
         return CostTable(
             source=source,
             graph=self.graph.fingerprint(),
@@ -152,25 +155,28 @@ class Workload:
             transfer_size=self.transfer_ms * SCALES[source],
             transfer_unit="ms",
             link_ms=np.zeros((len(devices), len(devices))),
-            link_ms_per_size=(ways[:, None] + ways) * apart,
+            link_ms_per_size=(ways[:, None] + ways) * off_diagonal,
             submodel_ms=np.zeros(len(devices)),
             host=host,
         )
 
 
 def sort_nodes(fields: WorkloadFields) -> tuple[list[int], IntArray, dict[int, float]]:
-    """Sort nodes; returns ids in order, (2, n_edges) indices into them, each source's cost.
+    """Sort nodes topologically; returns their ids, (2, n_edges) indices, each source's cost.
 
     Raises:
         UserError: An edge names an unknown node, costs differ, or there is a cycle.
     """
+    # Lexicographic, so that equal files give equal orders whatever the order of their entries.
     graph = nx.DiGraph()
     graph.add_nodes_from(sorted(node.id for node in fields.nodes))
     costs: dict[int, float] = {}
     for edge in fields.edges:
         graph.add_edge(edge.source, edge.target)
         if costs.setdefault(edge.source, edge.transfer_ms) != edge.transfer_ms:
-            raise UserError(f"edges of node {edge.source} differ in cost")
+            raise UserError(
+                f"edges of node {edge.source} differ in cost, though they carry one tensor"
+            )
     if len(graph) != len(fields.nodes):
         raise UserError("an edge names an unknown node, or two nodes have the same id")
     try:

@@ -19,7 +19,6 @@ from placement_gym.problem.costs.semantics import Semantics
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.schedules.simulator import Simulator
-from placement_gym.solvers.beams.expansion import Prices
 from placement_gym.solvers.beams.frontier import Frontier, find_tiny, list_order
 from placement_gym.solvers.beams.growth import Grower, is_narrow
 from placement_gym.solvers.beams.potentials import Potentials
@@ -83,7 +82,6 @@ class Beam:
         return Grower(
             frontier,
             Potentials.of(problem, frontier, cuts, sets),
-            Prices(np.zeros(frontier.ms.shape), np.zeros(d), closes=False),
             problem.limits_bytes,
             previous_alike(interchangeable_devices(problem, self.costs, self.tasks.transfer_ms)),
             self.ordered,

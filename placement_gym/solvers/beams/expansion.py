@@ -19,20 +19,6 @@ CODED_DEVICES = 1 << BITS
 COMPARED = 400
 
 
-class Prices(NamedTuple):
-    """Costs besides the latency, all zero but for blocks.
-
-    Attributes:
-        step: (n, n_devices) price of each step's task on each device.
-        beyond: (n_devices,) least cost of all that follows the last step.
-        closes: Whether the last task starts only when all devices are free.
-    """
-
-    step: FloatArray
-    beyond: FloatArray
-    closes: bool
-
-
 class Layer(NamedTuple):
     """Partial placements of the same number of tasks.
 
@@ -40,9 +26,8 @@ class Layer(NamedTuple):
         code: (k,) uint64: three bits for the device of each slot; above them a bit for each device
             that has a task.
         values: (k, n_values) finishes of the slots, when devices are free, bytes in use, the last
-            finish of tasks that nothing reads, the price so far, cut slots, finishes weighted by
-            each set.
-        bound: (k,) lower bound of the cost of all completions: their latency and their price, ms.
+            finish of tasks that nothing reads, cut slots, finishes weighted by each set.
+        bound: (k,) lower bound of the latency of all completions, ms.
         parent: (k,) int32 number in the previous layer.
         device: (k,) int8 of the last task.
     """
@@ -166,7 +151,6 @@ def place_task(
 def expand(
     frontier: Frontier,
     potentials: Potentials,
-    prices: Prices,
     tail: FloatArray,
     alike: IntArray,
     limits: FloatArray,
@@ -180,7 +164,6 @@ def expand(
     Args:
         frontier: The steps.
         potentials: Bounds of completions.
-        prices: Costs besides the latency.
         tail: (n + 1, n_slots, n_devices) least cost after the finish of each slot before a step.
         alike: (n_devices,) the previous device of equal properties, or -1.
         limits: (n_devices,) bytes.
@@ -197,8 +180,8 @@ def expand(
     n_sets, n_cuts = potentials.last.shape[0], potentials.cuts.weight.shape[2]
     # Columns of `Layer.values`, in their order.
     free_at, memory_at = n_slots, n_slots + d
-    latest_at, price_at = n_slots + 2 * d, n_slots + 2 * d + 1
-    cut_at = price_at + 1
+    latest_at = n_slots + 2 * d
+    cut_at = latest_at + 1
     done_at = cut_at + n_cuts
     width, n_values = layer.values.shape
     # Room for the most that there can be: the caller cuts the arrays to the number that is
@@ -210,10 +193,6 @@ def expand(
     device = np.empty(width * d, np.int8)
     live = frontier.live[frontier.first_live[k + 1] : frontier.first_live[k + 2]]
     slot, held = frontier.slot[k], frontier.held[k]
-    last = len(frontier.order) - 1
-    closing = prices.closes and k == last
-    # Where the last task waits for all devices, it must still run on one of them.
-    leave = (frontier.ms[last] + prices.beyond).min() if prices.closes and k < last else 0.0
     count = 0
     for i in range(width):
         before = layer.code[i]
@@ -226,16 +205,13 @@ def expand(
             # overwrites it.
             row = values[count]
             row[:] = layer.values[i]
-            if closing:
-                row[free_at + here] = row[free_at:memory_at].max()
             after, finish = place_task(
-                frontier, potentials, k, before, here, row, free_at, cut_at, ordered or closing
+                frontier, potentials, k, before, here, row, free_at, cut_at, ordered
             )
             row[memory_at + here] += held
-            row[price_at] += prices.step[k, here]
             # A task that nothing reads has no slot, but the latency includes its finish.
             if slot < 0:
-                row[latest_at] = max(row[latest_at], finish + prices.beyond[here])
+                row[latest_at] = max(row[latest_at], finish)
             # First bound: the longest remaining path from each task that is still to be read.
             least = row[latest_at]
             index = np.int64(0)
@@ -246,13 +222,12 @@ def expand(
                 least = max(least, row[s] + tail[k + 1, s, there])
             # Second: no device ends before its own work.
             for other in range(d):
-                least = max(least, row[free_at + other] + leave)
-            least += row[price_at]
+                least = max(least, row[free_at + other])
             # Third: each set of prices of the path-load program weighs these times into one bound,
             # which adds what is left to do.
             for j in range(n_sets):
                 row[done_at + j] += potentials.last[j, k] * finish
-                total = potentials.constant[j] + row[price_at] + row[done_at + j]
+                total = potentials.constant[j] + row[done_at + j]
                 total += weigh_times(potentials, j, k + 1, live, index, row, free_at, d, cut_at)
                 for other in range(d):
                     total += potentials.memory[j, other] * row[memory_at + other]
@@ -305,7 +280,7 @@ def merge_alike(
         slack: (n_values,) how much worse the other one may be.
         memory: (n_sets, n_devices) see ``Potentials``.
         n_times: Number of times in the first columns. The column after the bytes is a time, too;
-            those behind the price are derived from times.
+            those behind it are derived from times.
 
     Returns:
         (k,) bool, the partial placements that remain.
@@ -345,8 +320,7 @@ def merge_alike(
         lowered = before[i, latest] - values[i, latest]
         for v in range(n_times):
             lowered = max(lowered, before[i, v] - values[i, v])
-        # Behind the price, which is no time.
-        for v in range(latest + 2, values.shape[1]):
+        for v in range(latest + 1, values.shape[1]):
             values[i, v] -= lowered
         # Memory counts in the bound by its price: the set with the largest change decides.
         most = 0.0

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.solvers.tasks import Placeable, Tasks
+from placement_gym.problem.problem import Problem
+from placement_gym.solvers.tasks import Tasks
 
 TINY = 1e-5
 """Of the sum of all tasks' fastest times: a task that takes at most this share is tiny."""
@@ -59,7 +60,7 @@ class Frontier(NamedTuple):
 
     @classmethod
     def of(
-        cls, problem: Placeable, tasks: Tasks, order: IntArray, tiny: tuple[BoolArray, BoolArray]
+        cls, problem: Problem, tasks: Tasks, order: IntArray, tiny: tuple[BoolArray, BoolArray]
     ) -> Frontier:
         """Lay out the steps.
 
@@ -114,7 +115,7 @@ def list_order(tasks: Tasks, order: str) -> IntArray:
     return tasks.rank_order()
 
 
-def find_tiny(problem: Placeable, tasks: Tasks) -> tuple[BoolArray, BoolArray]:
+def find_tiny(problem: Problem, tasks: Tasks) -> tuple[BoolArray, BoolArray]:
     """Find tasks that take almost no time on any device that can run them.
 
     Returns:

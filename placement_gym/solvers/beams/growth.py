@@ -15,7 +15,6 @@ from placement_gym.solvers.beams.expansion import (
     CODED_DEVICES,
     MAX_SLOTS,
     Layer,
-    Prices,
     expand,
     merge_alike,
 )
@@ -42,13 +41,11 @@ class BeamResult(NamedTuple):
 
     Attributes:
         least_ms: Cost of the best complete placement; infinite if there is none.
-        price_ms: The part of it that is no latency.
         devices: (n,) device of each step in it; None if there is none.
         dropped_ms: No placement that was dropped costs less.
     """
 
     least_ms: float
-    price_ms: float
     devices: IntArray | None
     dropped_ms: float
 
@@ -60,7 +57,6 @@ class Grower:
     Attributes:
         frontier: The steps.
         potentials: Bounds of completions.
-        prices: Costs besides the latency.
         limits_bytes: (n_devices,) bytes that fit.
         alike: (n_devices,) the previous device of equal properties, or -1.
         ordered: Whether a device runs tasks in the order of steps.
@@ -72,7 +68,6 @@ class Grower:
 
     frontier: Frontier
     potentials: Potentials
-    prices: Prices
     limits_bytes: FloatArray
     alike: IntArray
     ordered: bool
@@ -91,22 +86,20 @@ class Grower:
         for k in range(len(self.frontier.order)):
             # A search that stops here has dropped everything that is left: its bound is theirs.
             if perf_counter() > end:
-                return BeamResult(np.inf, 0.0, None, min(dropped_ms, float(layer.bound.min())))
+                return BeamResult(np.inf, None, min(dropped_ms, float(layer.bound.min())))
             layer, least_ms = self.advance(k, layer, width, upper_ms)
             dropped_ms = min(dropped_ms, least_ms)
             if not len(layer.code):
-                return BeamResult(np.inf, 0.0, None, dropped_ms)
+                return BeamResult(np.inf, None, dropped_ms)
             steps.append(BackStep(layer.parent, layer.device))
         best = int(layer.bound.argmin())
-        price_ms = float(layer.values[best, self.n_times + self.n_devices + 1])
-        return BeamResult(float(layer.bound[best]), price_ms, read_devices(steps, best), dropped_ms)
+        return BeamResult(float(layer.bound[best]), read_devices(steps, best), dropped_ms)
 
     def advance(self, k: int, layer: Layer, width: int, upper_ms: float) -> tuple[Layer, float]:
         """Place one more task; returns the best partial placements and the lowest bound dropped."""
         count, grown = expand(
             self.frontier,
             self.potentials,
-            self.prices,
             self.tail,
             self.alike,
             self.limits_bytes,
@@ -137,7 +130,7 @@ class Grower:
 
     @cached_property
     def tail(self) -> FloatArray:
-        return find_tails(self.frontier, self.prices.beyond)
+        return find_tails(self.frontier)
 
     @cached_property
     def tolerances(self) -> FloatArray:
@@ -145,16 +138,14 @@ class Grower:
         n_sets, _, n_cuts = self.potentials.cuts.weight.shape
         limits = np.where(np.isfinite(self.limits_bytes), self.limits_bytes, 0.0)
         times = np.full(self.n_times, self.about_ms)
-        derived = np.zeros(1 + n_cuts + n_sets)
+        derived = np.zeros(n_cuts + n_sets)
         return self.slack * np.concatenate([times, limits, [self.about_ms], derived])
 
     @cached_property
     def compared(self) -> IntArray:
         """Columns of values in which a larger number is worse."""
         limited = self.n_times + np.flatnonzero(np.isfinite(self.limits_bytes))
-        latest = self.n_times + self.n_devices
-        priced = [latest + 1] if self.prices.step.any() else []
-        return np.concatenate([np.arange(self.n_times), limited, [latest, *priced]])
+        return np.concatenate([np.arange(self.n_times), limited, [self.n_times + self.n_devices]])
 
 
 def is_narrow(frontier: Frontier, n_devices: int) -> bool:

@@ -8,11 +8,11 @@ import numpy as np
 from numba import njit
 
 from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.beams.cut_slots import CutSlots, assign_cuts
 from placement_gym.solvers.beams.frontier import Frontier
 from placement_gym.solvers.beams.prices import RowPrices
 from placement_gym.solvers.programs.load_cuts import LoadCuts
-from placement_gym.solvers.tasks import Placeable
 
 
 class Potentials(NamedTuple):
@@ -46,11 +46,10 @@ class Potentials(NamedTuple):
     @classmethod
     def of(
         cls,
-        problem: Placeable,
+        problem: Problem,
         frontier: Frontier,
         cuts: LoadCuts,
         sets: list[RowPrices],
-        price: FloatArray | float = 0.0,
     ) -> Potentials:
         """Compute the weights from sets of prices of the same cuts.
 
@@ -59,7 +58,6 @@ class Potentials(NamedTuple):
             frontier: The steps.
             cuts: The cuts.
             sets: Prices of rows.
-            price: (n, n_devices) additional price of the task of each step on each device.
         """
         d = frontier.ms.shape[1]
         # Zero where a device cannot run the task, as infinity times a price of zero is not a
@@ -72,7 +70,7 @@ class Potentials(NamedTuple):
             # device's load and its memory.
             entering = one.first[frontier.order] + sum_readings(frontier, reading[j])
             unary[j] += (entering[:, None] + one.load) * ms
-            unary[j] += one.memory * frontier.held[:, None] + price
+            unary[j] += one.memory * frontier.held[:, None]
         unary[:, ~np.isfinite(frontier.ms)] = np.inf
         limits = np.where(np.isfinite(problem.limits_bytes), problem.limits_bytes, 0.0)
         # A value for each assignment of devices to the live slots: few slots keep this small.
@@ -153,16 +151,10 @@ def find_rest(
     return rest
 
 
-def find_tails(frontier: Frontier, beyond: FloatArray) -> FloatArray:
-    """(n + 1, n_slots, n_devices) least time that follows the finish in each slot, by step, ms.
-
-    Args:
-        frontier: The steps.
-        beyond: (n_devices,) least time after the last step.
-    """
+def find_tails(frontier: Frontier) -> FloatArray:
+    """(n + 1, n_slots, n_devices) least time that follows the finish in each slot, by step, ms."""
     n, d = frontier.ms.shape
     after = np.zeros((n, d))
-    after[-1] = beyond
     reader = np.repeat(np.arange(n), np.diff(frontier.first_read))
     tail = np.zeros((n + 1, max(frontier.n_slots, 1), d))
     for r in range(len(reader) - 1, -1, -1):

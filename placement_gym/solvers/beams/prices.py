@@ -11,7 +11,7 @@ from placement_gym.problem.problem import Problem
 from placement_gym.solvers.highs import CuttingPlaneSolver, Optimum
 from placement_gym.solvers.programs.load_cuts import LoadCuts, tighten
 from placement_gym.solvers.programs.path_program import PathProgram
-from placement_gym.solvers.tasks import Placeable, Tasks
+from placement_gym.solvers.tasks import Tasks
 
 SCALES = (1.0, 0.7, 0.4)
 LEAST = 1e-7
@@ -37,7 +37,7 @@ class RowPrices(NamedTuple):
     cut: FloatArray
 
     @classmethod
-    def of(cls, problem: Placeable, cuts: LoadCuts, price: FloatArray) -> RowPrices:
+    def of(cls, problem: Problem, cuts: LoadCuts, price: FloatArray) -> RowPrices:
         """Group the prices of rows by what the rows constrain."""
         built, price = cuts.built, np.abs(price)
         n, d = built.tasks.ms.shape
@@ -89,7 +89,7 @@ def find_prices(
     return cuts, sets, points[0].bound if points else found.bound
 
 
-def memory_rows(problem: Placeable) -> tuple[IntArray, IntArray]:
+def memory_rows(problem: Problem) -> tuple[IntArray, IntArray]:
     """Rows of the program that limit memory, and the devices whose memory they limit."""
     limited = np.flatnonzero(np.isfinite(problem.limits_bytes))
     return problem.n_units + np.arange(len(limited)), limited

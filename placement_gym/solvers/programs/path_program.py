@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.problem.problem import Problem
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.milp import add_placement
 from placement_gym.solvers.tasks import (
-    Placeable,
     Tasks,
     earliest_on_devices_ms,
     mean_load_ms,
@@ -52,11 +51,10 @@ class PathProgram:
     @classmethod
     def build(
         cls,
-        problem: Placeable,
+        problem: Problem,
         tasks: Tasks,
         upper_ms: float = np.inf,
         whole: bool = True,
-        price: ArrayLike = 0.0,
     ) -> PathProgram:
         """Build the program.
 
@@ -66,13 +64,12 @@ class PathProgram:
             upper_ms: Only placements of at most this latency are searched for.
             whole: Whether a unit must not be divided. Only then tasks have an earliest and a latest
                 finish, as prices of rows are complete without.
-            price: (n_units, n_devices) what a unit adds to the objective on each device.
         """
         upper_ms *= 1.0 + ROUNDING
         early, rest = earliest_on_devices_ms(problem, tasks), remaining_ms(problem, tasks)
         least_ms = max(float(early.min(axis=1).max()), mean_load_ms(problem, tasks))
         program = Linear(about_ms=least_ms)
-        x = add_placement(program, problem, price, whole)
+        x = add_placement(program, problem, whole=whole)
         low = np.where(whole, early.min(axis=1), 0.0)
         high = np.maximum(upper_ms - rest, low)
         finish = program.variables(len(tasks), lower=low, upper=high, in_ms=True)

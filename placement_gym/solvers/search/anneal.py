@@ -12,24 +12,16 @@ from placement_gym.solvers.search.list_schedule import (
     copy_schedule,
     find_makespan,
     find_reach,
+    free_devices,
+    may_devices_end,
+    may_readers_end,
     measure_tails,
     note_critical,
     run_on,
     run_span,
 )
 from placement_gym.solvers.search.loads import add_loads, measure_loads
-from placement_gym.solvers.search.model import (
-    BEST,
-    LOAD,
-    MOVES,
-    N_CRITICAL,
-    NOW,
-    OVER,
-    PENALTY,
-    Layout,
-    Model,
-    State,
-)
+from placement_gym.solvers.search.model import LOAD, Layout, Model, State
 from placement_gym.solvers.search.proposals import GAIN, REFRESH, propose
 
 
@@ -56,23 +48,27 @@ def anneal_list(
         shares: (n_kinds,) cumulative probabilities of kinds.
         counts: (n_kinds, 2) gets tries and gains of each kind.
     """
-    numbers, finish, free = state.numbers, state.finish, state.free
+    scalars, finish, free = state.scalars, state.finish, state.free
     kept, kept_free = state.kept, state.kept_free
     for step in range(n_moves):
         # now and then: the units on which the latency depends
-        if (numbers[MOVES] + 1.0) % REFRESH == 0.0 or numbers[N_CRITICAL] == 0.0:
+        if (scalars.n_moves + 1) % REFRESH == 0 or scalars.n_critical == 0:
             note_critical(model, state)
         n_moved, kind, freed = propose(model, layout, state, rng, shares, counts)
+        if freed < 0:
+            continue
         n_moved, over = keep_limits(model.kind, layout, state, rng, n_moved, freed)
         if n_moved == 0:
             continue
-        limit_ms = draw_limit(numbers, rng, heat, step / n_moves, over)
+        limit_ms = draw_limit(state, rng, heat, step / n_moves, over)
 
         # what it costs now: what the change reaches is run again
         lowest, last = set_operators(layout, state, n_moved)
+        free_devices(model, state, lowest)
         passes, reached, reach = run_span(model, state, lowest, last, limit_ms)
+        passes = passes and may_devices_end(state, last, limit_ms)
         cost = np.inf
-        if passes:
+        if passes and may_readers_end(model, state, lowest, last, limit_ms):
             reached = run_on(model, state, last + 1, reach, state.device_free)
             cost = find_makespan(state)
 
@@ -80,7 +76,7 @@ def anneal_list(
         if cost <= limit_ms:
             copy_schedule(finish, free, kept, kept_free, lowest, reached)
             measure_tails(model, state, last, find_reach(model, layout, state, n_moved, lowest))
-            numbers[NOW], numbers[OVER] = cost, over
+            scalars.now_ms, scalars.over_bytes = cost, over
             note_best(state, counts, kind, cost, over)
         else:
             put_back(layout, state, n_moved)
@@ -100,15 +96,17 @@ def anneal_sums(
     counts: FloatArray,
 ) -> None:
     """Make moves where the cost is a sum or the largest load; see ``anneal_list``."""
-    numbers = state.numbers
-    if model.kind == LOAD and numbers[NOW] < np.inf:
-        numbers[NOW] = measure_loads(model.kind, state.load)[0]
+    scalars = state.scalars
+    if model.kind == LOAD and scalars.now_ms < np.inf:
+        scalars.now_ms = measure_loads(model.kind, state.load)[0]
     for step in range(n_moves):
         n_moved, kind, freed = propose(model, layout, state, rng, shares, counts)
+        if freed < 0:
+            continue
         n_moved, over = keep_limits(model.kind, layout, state, rng, n_moved, freed)
         if n_moved == 0:
             continue
-        limit_ms = draw_limit(numbers, rng, heat, step / n_moves, over)
+        limit_ms = draw_limit(state, rng, heat, step / n_moves, over)
 
         # what it costs now: sums and loads of what moved are updated
         move_loads(model, layout, state, n_moved)
@@ -116,7 +114,7 @@ def anneal_sums(
 
         # keep it, or go back
         if cost <= limit_ms:
-            numbers[NOW], numbers[OVER] = cost, over
+            scalars.now_ms, scalars.over_bytes = cost, over
             note_best(state, counts, kind, largest, over)
         else:
             put_back(layout, state, n_moved)
@@ -152,29 +150,33 @@ def set_operators(layout: Layout, state: State, n_moved: int) -> tuple[int, int]
 
 @part
 def draw_limit(
-    numbers: FloatArray,
+    state: State,
     rng: np.random.Generator,
     heat: tuple[float, float],
     done: float,
     over: float,
 ) -> float:
     """Draw the largest cost with which a move is accepted, in ms."""
-    hot, cold = heat
+    (hot, cold), scalars = heat, state.scalars
     left = 1.0 - done
     temperature = cold + (hot - cold) * left * left
-    limit_ms = numbers[NOW] + numbers[PENALTY] * numbers[OVER]
+    limit_ms = scalars.now_ms + scalars.penalty_ms * scalars.over_bytes
     limit_ms *= 1.0 + temperature * draw_allowance(rng)
-    return limit_ms - numbers[PENALTY] * over
+    return limit_ms - scalars.penalty_ms * over
 
 
 @part
 def note_best(state: State, counts: FloatArray, kind: int, cost: float, over: float) -> None:
     """Keep a placement if it is the cheapest one that keeps the limits."""
-    numbers, best, place = state.numbers, state.best, state.place
-    if over > 0.0 or cost >= numbers[BEST]:
-        return
-    if numbers[BEST] < np.inf:
-        counts[kind, GAIN] += numbers[BEST] - cost
-    numbers[BEST] = cost
+    scalars = state.scalars
+    if (over <= 0.0) & (cost < scalars.best_ms):
+        counts[kind, GAIN] += scalars.best_ms - cost if scalars.best_ms < np.inf else 0.0
+        scalars.best_ms = cost
+        copy_devices(state.place, state.best)
+
+
+@part
+def copy_devices(place: np.ndarray, best: np.ndarray) -> None:
+    """Copy a placement."""
     for u in range(len(place)):
         best[u] = place[u]

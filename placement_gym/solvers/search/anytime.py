@@ -23,17 +23,7 @@ from placement_gym.solvers.list_policy.starts import propose_lists
 from placement_gym.solvers.merge import merge_submodels
 from placement_gym.solvers.repair import RepairPrices, repair
 from placement_gym.solvers.search.chains import Chains, Elite
-from placement_gym.solvers.search.model import (
-    BEST,
-    LINE,
-    LIST,
-    LOAD,
-    NOW,
-    OVER,
-    PRICE,
-    SIMULATED,
-    State,
-)
+from placement_gym.solvers.search.model import LIST, LOAD, SIMULATED, State
 
 CHAINS = 2
 """Chains of a bracket; after each of its rungs the better half goes on (successive halving)."""
@@ -269,7 +259,7 @@ class AnytimeSearch:
         for rung, (hot, cold) in enumerate(pairwise(HEATS)):
             for state in states:
                 yield from self.continue_chain(state, length << rung, scale * hot, scale * cold)
-            states.sort(key=lambda state: float(state.numbers[BEST]))
+            states.sort(key=lambda state: float(state.scalars.best_ms))
             states = states[: max(len(states) // 2, 1)]
 
     def continue_chain(
@@ -285,7 +275,7 @@ class AnytimeSearch:
 
     def note(self, state: State) -> None:
         """Keep a chain's best placement if it is the best of its line and among the best of all."""
-        ms, line = float(state.numbers[BEST]), float(state.numbers[LINE])
+        ms, line = float(state.scalars.best_ms), float(state.scalars.line)
         beaten = [elite.ms for elite in self.elites if elite.line == line]
         if len(self.elites) == ELITES:
             beaten.append(self.elites[-1].ms)
@@ -293,7 +283,7 @@ class AnytimeSearch:
         if known or ms >= min(beaten, default=np.inf):
             return
         others = [elite for elite in self.elites if elite.line != line]
-        elite = Elite(ms, state.best.copy(), float(state.numbers[PRICE]), line)
+        elite = Elite(ms, state.best.copy(), float(state.scalars.price), line)
         self.elites = sorted([*others, elite], key=lambda one: one.ms)[:ELITES]
         self.best = self.elites[0]
 
@@ -301,7 +291,7 @@ class AnytimeSearch:
 def feasible_places(states: Iterable[State]) -> Iterator[UInt8]:
     """Yield the best and the current (n_units,) placement of each chain if limits allow them."""
     for state in states:
-        if state.numbers[BEST] < np.inf:
+        if state.scalars.best_ms < np.inf:
             yield state.best
-        if state.numbers[NOW] < np.inf and state.numbers[OVER] <= 0.0:
+        if state.scalars.now_ms < np.inf and state.scalars.over_bytes <= 0.0:
             yield state.place

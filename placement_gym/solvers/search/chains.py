@@ -13,24 +13,12 @@ from placement_gym.schedules.limits import cost_ms
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.search.anneal import anneal_list, anneal_sums
 from placement_gym.solvers.search.draws import draw_allowance
-from placement_gym.solvers.search.ejections import keep_limits_kernel, undo
+from placement_gym.solvers.search.ejections import keep_limits, undo
 from placement_gym.solvers.search.list_schedule import estimate_list
 from placement_gym.solvers.search.loads import estimate_loads
-from placement_gym.solvers.search.model import (
-    BEST,
-    LINE,
-    LIST,
-    NOW,
-    OVER,
-    PRICE,
-    SIMULATED,
-    Layout,
-    Model,
-    State,
-    make_state,
-)
-from placement_gym.solvers.search.proposals import GAIN, N_KINDS, TRIES, propose_kernel
-from placement_gym.solvers.search.rebuild import rebuild_kernel
+from placement_gym.solvers.search.model import LIST, SIMULATED, Layout, Model, State, make_state
+from placement_gym.solvers.search.proposals import GAIN, N_KINDS, TRIES, propose
+from placement_gym.solvers.search.rebuild import rebuild
 
 COSTS = np.array([0.8, 0.9, 1.2, 1.0, 0.8, 2.5, 1.0])
 """Relative time of each kind of move."""
@@ -90,15 +78,15 @@ class Chains:
         else:
             cost = estimate_loads(self.model, state)
         over = np.maximum(state.used - self.layout.limit, 0.0).sum()
-        state.numbers[NOW], state.numbers[OVER] = cost, over
-        state.numbers[BEST] = np.inf if over else cost
-        state.numbers[LINE] = next(self.lines)
+        state.scalars.now_ms, state.scalars.over_bytes = cost, over
+        state.scalars.best_ms = np.inf if over else cost
+        state.scalars.line = next(self.lines)
         return state
 
     def resume(self, elite: Elite) -> State:
         """A chain at the placement of an elite, whose line it continues."""
         state = self.start(elite.place, elite.price)
-        state.numbers[LINE] = elite.line
+        state.scalars.line = elite.line
         return state
 
     def cross(self, one: Elite, other: Elite) -> State:
@@ -116,9 +104,9 @@ class Chains:
     def build(self, place: UInt8, price: float = 0.0) -> State:
         """A chain at a placement that is built one unit after another, or at the given one."""
         state = self.start(place, price)
-        if rebuild_kernel(self.model, self.layout, state, self.rng, 0, len(state.place)) == 0:
+        if rebuild(self.model, self.layout, state, self.rng, 0, len(state.place)) == 0:
             return self.start(place, price)
-        return self.start(state.place, float(state.numbers[PRICE]))
+        return self.start(state.place, float(state.scalars.price))
 
     def anneal(self, state: State, n_moves: int, heat: tuple[float, float]) -> None:
         """Continue a chain; see ``anneal_list``."""
@@ -129,7 +117,7 @@ class Chains:
             kernel = anneal_list if self.model.kind == LIST else anneal_sums
             model, layout, shares = self.model, self.layout, self.kinds.cumulative
             kernel(model, layout, state, self.rng, n_moves, heat, shares, counts)
-        counts[:, GAIN] /= max(float(state.numbers[BEST]), 1e-300)
+        counts[:, GAIN] /= max(float(state.scalars.best_ms), 1e-300)
         self.kinds.learn(counts)
 
     def anneal_simulated(
@@ -139,20 +127,21 @@ class Chains:
         hot, cold = heat
         model, layout, shares = self.model, self.layout, self.kinds.cumulative
         for k in range(n_moves):
-            n_moved, kind, freed = propose_kernel(model, layout, state, self.rng, shares, counts)
-            n_moved, _ = keep_limits_kernel(model.kind, layout, state, self.rng, n_moved, freed)
+            n_moved, kind, freed = propose(model, layout, state, self.rng, shares, counts)
+            if freed >= 0:
+                n_moved, _ = keep_limits(model.kind, layout, state, self.rng, n_moved, freed)
             if not n_moved:
                 continue
             temperature = cold + (hot - cold) * (1.0 - k / n_moves) ** 2
             allowance = draw_allowance(self.rng)
-            now, best = float(state.numbers[NOW]), float(state.numbers[BEST])
+            now, best = float(state.scalars.now_ms), float(state.scalars.best_ms)
             cost = cost_ms(self.problem, self.simulator, state.place)
             if cost < np.inf and (now == np.inf or cost <= now * (1.0 + temperature * allowance)):
                 state.on[:] = state.place[model.unit]
-                state.numbers[NOW] = cost
+                state.scalars.now_ms = cost
                 if cost < best:
                     counts[kind, GAIN] += best - cost if best < np.inf else 0.0
-                    state.numbers[BEST] = cost
+                    state.scalars.best_ms = cost
                     state.best[:] = state.place
             else:
                 undo(layout, state, n_moved)

@@ -8,7 +8,6 @@ import numpy as np
 from numba import njit
 
 from placement_gym.base.arrays import FloatArray, IntArray, UInt32
-from placement_gym.base.kernels import lazy
 from placement_gym.schedules.program import uint32
 
 FEWEST = 4
@@ -76,7 +75,6 @@ def find_bounds(cluster: IntArray, order: IntArray) -> tuple[IntArray, IntArray]
     return begin[cluster], (begin + sizes)[cluster]
 
 
-@lazy
 @njit(cache=True, nogil=True)
 def match(first: IntArray, other: IntArray, score: FloatArray) -> IntArray:
     """(n,) number of the pair of each node, or of the node that found no partner.

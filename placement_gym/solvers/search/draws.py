@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.base.kernels import part
+from placement_gym.base.kernels import kernel, part
 
 
 @part
@@ -23,7 +23,7 @@ def draw_length(rng: np.random.Generator, most: int) -> int:
     return min(length + draw(rng, length), most)
 
 
-@part
+@kernel
 def draw_allowance(rng: np.random.Generator) -> float:
     """Draw how much more a move may cost, in temperatures: x passes in (1 + x / 8)^-8 of draws.
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.base.kernels import kernel, long_part, part, signed
+from placement_gym.base.kernels import kernel, part, signed
 from placement_gym.solvers.search.draws import draw
-from placement_gym.solvers.search.model import MOVES, OVER, SIMULATED, Layout, State
+from placement_gym.solvers.search.model import SIMULATED, Layout, State
 
 RETURN = 0.7
 """Share of ejections to where the moved units came from, which has room now."""
@@ -34,17 +34,29 @@ def change_use(layout: Layout, used: FloatArray, u: int, to: int, origin: int) -
 @part
 def move_unit(layout: Layout, state: State, n_moved: int, u: int, there: int) -> int:
     """Move a unit, unless it has moved before or may not be there."""
-    place, marked, now = state.place, state.marked, np.int32(state.numbers[MOVES])
-    here = signed(place[u])
-    if here == there or marked[u] == now or not layout.possible[u, there]:
+    if not may_move(layout, state, u, there):
         return n_moved
-    marked[u] = now
-    state.moved[n_moved], state.was[n_moved], place[u] = u, here, there
+    return list_move(layout, state, n_moved, u, there)
+
+
+@part
+def may_move(layout: Layout, state: State, u: int, there: int) -> bool:
+    """Tell if a unit is elsewhere, has not moved before and may be on a device."""
+    is_new = (state.place[u] != there) & (state.marked[u] != state.scalars.n_moves)
+    return is_new & layout.possible[u, there]
+
+
+@part
+def list_move(layout: Layout, state: State, n_moved: int, u: int, there: int) -> int:
+    """Move a unit, and list it among those of the move; returns how many these are."""
+    here = signed(state.place[u])
+    state.marked[u] = state.scalars.n_moves
+    state.moved[n_moved], state.was[n_moved], state.place[u] = u, here, there
     change_use(layout, state.used, u, there, here)
     return n_moved + 1
 
 
-@long_part
+@kernel
 def keep_limits(
     kind_of_model: int,
     layout: Layout,
@@ -61,29 +73,33 @@ def keep_limits(
         state: ``moved`` and ``was`` list the units; their operators are not moved yet.
         rng: Source of random numbers.
         n_moved: How many units were moved.
-        freed: The device that the move has freed; -1 if it is refused already.
+        freed: The device that the move has freed.
 
     Returns:
         How many units were moved in all, 0 if the move is refused; and bytes above limits.
     """
-    if freed < 0:
-        return 0, 0.0
-    used, limit = state.used, layout.limit
     most = EJECTIONS if kind_of_model == SIMULATED or rng.random() < EJECTING else 0
     n_moved = make_room(layout, state, rng, n_moved, freed, most)
 
     # where no room was made, limits may be exceeded by some bytes, or by fewer than before
+    over, much = measure_excess(state.used, layout.limit)
+    much &= over > state.scalars.over_bytes
+    refused = n_moved if much | (over > 0.0) & (kind_of_model == SIMULATED) else 0
+    put_back(layout, state, refused)
+    return n_moved - refused, over
+
+
+@part
+def measure_excess(used: FloatArray, limit: FloatArray) -> tuple[float, bool]:
+    """Add up bytes above limits, and tell if one is exceeded by much."""
     over, much = 0.0, False
     for g in range(len(limit)):
         over += max(used[g] - limit[g], 0.0)
         much = much or used[g] > MOST_USED * limit[g]
-    if (much and over > state.numbers[OVER]) or (over > 0.0 and kind_of_model == SIMULATED):
-        put_back(layout, state, n_moved)
-        n_moved = 0
-    return n_moved, over
+    return over, much
 
 
-@long_part
+@part
 def make_room(
     layout: Layout,
     state: State,
@@ -126,30 +142,48 @@ def find_leaving(
     """Find, of some units that fill a limit, the place in the order of the one that loses least for
     each of its bytes on another device; -1 if none of them has room there.
     """
-    place, order, size, member = state.place, layout.order, layout.size, layout.member
-    unit_ms, n_units = layout.unit_ms, len(layout.order)
-    leaves, least, now = -1, np.inf, np.int32(state.numbers[MOVES])
+    order, size, possible, used = layout.order, layout.size, layout.possible, state.used
+    leaves, least = signed(-1), np.inf
     for _ in range(CANDIDATES):
-        # the next one from a random place on that is on the device and has not moved
-        at, tries = draw(rng, n_units), 0
-        v = order[at]
-        while tries < NEAR and (
-            member[g, place[v]] == 0.0 or size[v] == 0.0 or state.marked[v] == now
-        ):
-            at, tries = at + 1 if at + 1 < n_units else 0, tries + 1
-            v = order[at]
-        if tries == NEAR or not layout.possible[v, target]:
-            continue
-        # its own time, and links that would be cut or joined
-        lost = unit_ms[v, target] - unit_ms[v, place[v]]
-        for k in range(layout.first_link[v], layout.first_link[v + 1]):
-            if place[layout.link[k]] == place[v]:
-                lost += layout.link_ms[k]
-            elif place[layout.link[k]] == target:
-                lost -= layout.link_ms[k]
-        if lost / size[v] < least and has_room(layout, state.used, target, signed(v)):
-            leaves, least = at, lost / size[v]
+        at = draw_candidate(layout, state, rng, g)
+        v = signed(order[max(at, 0)])
+        if at >= 0 and possible[v, target]:
+            lost = measure_loss(layout, state.place, v, target) / size[v]
+            if lost < least and has_room(layout, used, target, v):
+                leaves, least = at, lost
     return leaves
+
+
+@part
+def draw_candidate(layout: Layout, state: State, rng: np.random.Generator, g: int) -> int:
+    """Find a unit that fills a limit and has not moved, from a random place in the order on; -1 if
+    there is none near it.
+    """
+    order, n_units = layout.order, len(layout.order)
+    at, tries = draw(rng, n_units), 0
+    while tries < NEAR and not fills(layout, state, g, signed(order[at])):
+        at, tries = at + 1 if at + 1 < n_units else 0, tries + 1
+    return at if tries < NEAR else -1
+
+
+@part
+def fills(layout: Layout, state: State, g: int, v: int) -> bool:
+    """Tell if a unit counts against a limit and has not moved."""
+    counts = (layout.member[g, state.place[v]] != 0.0) & (layout.size[v] != 0.0)
+    return counts & (state.marked[v] != state.scalars.n_moves)
+
+
+@part
+def measure_loss(layout: Layout, place: np.ndarray, v: int, target: int) -> float:
+    """Add up what a unit loses elsewhere: its own time, and links that are cut or joined."""
+    link, link_ms, here = layout.link, layout.link_ms, place[v]
+    lost = layout.unit_ms[v, target] - layout.unit_ms[v, here]
+    for k in range(layout.first_link[v], layout.first_link[v + 1]):
+        if place[link[k]] == here:
+            lost += link_ms[k]
+        elif place[link[k]] == target:
+            lost -= link_ms[k]
+    return lost
 
 
 @part
@@ -179,7 +213,3 @@ def undo(layout: Layout, state: State, n_moved: int) -> None:
     gained = layout.member[:, was] - layout.member[:, state.place[moved]]
     state.used[:] += (layout.size[moved] * gained).sum(axis=1)
     state.place[moved] = was
-
-
-keep_limits_kernel = kernel(keep_limits)
-"""For calls from Python."""

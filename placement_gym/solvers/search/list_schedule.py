@@ -7,18 +7,18 @@ paths before the first and the tails after the last as they are.
 
 from __future__ import annotations
 
-import numpy as np
-
 from placement_gym.base.arrays import FloatArray
 from placement_gym.base.kernels import kernel, part, signed
-from placement_gym.solvers.search.model import BLOCK, MOVES, N_CRITICAL, Layout, Model, State
+from placement_gym.solvers.search.model import BLOCK, Layout, Model, State
 
 ROUNDING = 1.0 + 1e-9
 """Of sums that were added up in another order."""
 
 
 @part
-def run_on(model: Model, state: State, begin: int, reach: int, device_free: FloatArray) -> int:
+def run_until_same(
+    model: Model, state: State, begin: int, reach: int, device_free: FloatArray
+) -> int:
     """Compute ``finish`` and ``free`` from an operator on, until nothing differs from ``kept``.
 
     Args:
@@ -53,9 +53,17 @@ def run_on(model: Model, state: State, begin: int, reach: int, device_free: Floa
         device_free[here] = finish[i] + model.gap_ms
         if finish[i] != kept[i]:
             reach = max(reach, signed(last_reader[i]))
-    for d in range(n_devices):
-        free[len(free) - 1, d] = device_free[d]
     return n
+
+
+@part
+def run_on(model: Model, state: State, begin: int, reach: int, device_free: FloatArray) -> int:
+    """Run operators as ``run_until_same`` does, and note when devices are free at the end."""
+    reached = run_until_same(model, state, begin, reach, device_free)
+    free = state.free
+    for d in range(len(device_free) if reached == len(state.on) else 0):
+        free[len(free) - 1, d] = device_free[d]
+    return reached
 
 
 @part
@@ -130,27 +138,17 @@ def find_makespan(state: State) -> float:
 def run_span(
     model: Model, state: State, lowest: int, last: int, limit_ms: float
 ) -> tuple[bool, int, int]:
-    """Run the operators from the first to the last that moved.
+    """Run the operators from the first to the last that moved, until it must end too late.
 
     Returns:
-        Whether the schedule may end within the limit; the first operator that was not run; and the
-        last reader of what changes.
+        Whether it may end within the limit; the first operator that was not run; and the last
+        reader of what changes.
     """
     ms, first, maker, tensor = model.ms, model.first, model.maker, model.tensor
     unit, transfer_ms, last_reader, on = model.unit, model.transfer_ms, model.last_reader, state.on
-    first_made, first_reader, reader = model.first_made, model.first_reader, model.reader
-    finish, kept, free, tail = state.finish, state.kept, state.free, state.tail
-    marked, device_free = state.marked, state.device_free
-    n, n_devices = ms.shape
-
-    # devices are free where they were before the first change
-    for d in range(n_devices):
-        device_free[d] = state.kept_free[lowest // BLOCK, d]
-    for i in range(lowest // BLOCK * BLOCK, lowest):
-        device_free[on[i]] = kept[i] + model.gap_ms
-
-    # the span, given up once it must end too late
-    reach, now = signed(-1), np.int32(state.numbers[MOVES])
+    finish, kept, free, marked = state.finish, state.kept, state.free, state.marked
+    device_free, tail_ms, n_devices = state.device_free, model.tail_ms, ms.shape[1]
+    reach, now = signed(-1), state.scalars.n_moves
     for i in range(lowest, last + 1):
         if i % BLOCK == 0:
             for d in range(n_devices):
@@ -163,29 +161,56 @@ def run_span(
         ready += ms[i, here]
         finish[i] = ready
         device_free[here] = ready + model.gap_ms
-        if ready + model.tail_ms[i] > limit_ms:
+        if ready + tail_ms[i] > limit_ms:
             return False, i + 1, reach
         if finish[i] != kept[i] or marked[unit[i]] == now:
             reach = max(reach, signed(last_reader[i]))
+    return True, last + 1, reach
 
-    # what follows takes as long as before: each device's next operator, and readers
-    limit_ms *= ROUNDING
+
+@part
+def free_devices(model: Model, state: State, lowest: int) -> None:
+    """Set ``device_free`` to when devices were free before an operator."""
+    kept, kept_free, on, gap_ms = state.kept, state.kept_free, state.on, model.gap_ms
+    device_free, block = state.device_free, lowest // BLOCK
+    for d in range(len(device_free)):
+        device_free[d] = kept_free[block, d]
+    for i in range(block * BLOCK, lowest):
+        device_free[on[i]] = kept[i] + gap_ms
+
+
+@part
+def may_devices_end(state: State, last: int, limit_ms: float) -> bool:
+    """Tell if each device's next operator begins early enough, as what follows takes as long as
+    before.
+    """
+    on, tail, after, device_free = state.on, state.tail, state.after, state.device_free
     following = last // BLOCK + 1
-    for d in range(n_devices):
+    end = min(following * BLOCK, len(on))
+    for d in range(len(device_free)):
         j = last + 1
-        while j < min(following * BLOCK, n) and on[j] != d:
+        while j < end and on[j] != d:
             j += 1
-        j = j if j < min(following * BLOCK, n) else signed(state.after[following, d])
-        if device_free[d] + tail[j] > limit_ms:
-            return False, last + 1, reach
+        j = j if j < end else signed(after[following, d])
+        if device_free[d] + tail[j] > limit_ms * ROUNDING:
+            return False
+    return True
+
+
+@part
+def may_readers_end(model: Model, state: State, lowest: int, last: int, limit_ms: float) -> bool:
+    """Tell if what reads from the span begins early enough, likewise."""
+    first_made, first_reader, reader = model.first_made, model.first_reader, model.reader
+    transfer_ms, last_reader, on = model.transfer_ms, model.last_reader, state.on
+    finish, tail, latest_ms = state.finish, state.tail, limit_ms * ROUNDING
     for i in range(lowest, last + 1):
         if last_reader[i] > last:
             for t in range(first_made[i], first_made[i + 1]):
                 for r in range(first_reader[t], first_reader[t + 1]):
                     j = reader[r]
-                    if j > last and finish[i] + transfer_ms[t, on[i], on[j]] + tail[j] > limit_ms:
-                        return False, last + 1, reach
-    return True, last + 1, reach
+                    if j > last and finish[i] + transfer_ms[t, on[i], on[j]] + tail[j] > latest_ms:
+                        return False
+    return True
 
 
 @part
@@ -232,4 +257,4 @@ def note_critical(model: Model, state: State) -> None:
         if length * ROUNDING >= total_ms and (count == 0 or critical[count - 1] != unit[i]):
             critical[count % n_units] = unit[i]
             count += 1
-    state.numbers[N_CRITICAL] = min(count, n_units)
+    state.scalars.n_critical = min(count, n_units)

@@ -6,7 +6,7 @@ import numpy as np
 
 from placement_gym.base.arrays import FloatArray
 from placement_gym.base.kernels import kernel, part, signed
-from placement_gym.solvers.search.model import SERIAL, UPDATES, Layout, Model, State
+from placement_gym.solvers.search.model import SERIAL, Layout, Model, State
 
 SQUARINGS = 5
 """Loads are summed with the exponent 2 to this power."""
@@ -15,10 +15,10 @@ SQUARINGS = 5
 @part
 def add_loads(model: Model, layout: Layout, state: State, n_moved: int, sign: float) -> None:
     """Add what moved units and their tensors cost, or take it away."""
-    numbers, on, ops, first_op = state.numbers, state.on, layout.ops, layout.first_op
+    scalars, on, ops, first_op = state.scalars, state.on, layout.ops, layout.first_op
     first, first_made, stamp = model.first, model.first_made, state.stamp
-    numbers[UPDATES] += 1.0
-    now = np.int32(numbers[UPDATES])
+    scalars.n_updates += 1
+    now = scalars.n_updates
     # a tensor counts once, though several of its operators may have moved: hence the stamps
     for k in range(n_moved):
         u = state.moved[k]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from placement_gym.base.arrays import BoolArray, FloatArray, Int32, IntArray, UInt8, UInt32
-from placement_gym.base.blocks import by_reference
+from placement_gym.base.structs import Struct
 from placement_gym.problem.problem import Problem
 from placement_gym.schedules.program import uint32
 from placement_gym.schedules.simulator import Simulator
@@ -18,8 +18,7 @@ LIST, SERIAL, LOAD, SIMULATED = range(4)
 or by the simulator from the beginning."""
 
 
-@by_reference
-class Model(NamedTuple):
+class Model(Struct):
     """Operators by position: in the order in which a list schedule runs them, or topologically.
 
     Attributes:
@@ -61,9 +60,9 @@ class Model(NamedTuple):
     gap_ms: float
 
     @classmethod
-    def of(cls, simulator: Simulator) -> Model:
-        """Make the model of what a simulator computes."""
-        kind, program = choose_kind(simulator), simulator.program
+    def of(cls, simulator: Simulator, kind: int | None = None) -> Model:
+        """Make the model of what a simulator computes; ``kind`` is by default the exact one."""
+        program = simulator.program
         n = len(program.unit)
         listed = simulator.semantics.schedule == "list"
         order = simulator.sequence.astype(np.int64) if listed else np.arange(n)
@@ -84,7 +83,7 @@ class Model(NamedTuple):
         last_reader = np.zeros(n, np.int64)
         np.maximum.at(last_reader, source[tensor], reader)
         return cls(
-            kind=kind,
+            kind=choose_kind(simulator) if kind is None else kind,
             overlaps=simulator.semantics.schedule in ("list", "event", "calls"),
             unit=uint32(program.unit[order]),
             ms=ms,
@@ -126,8 +125,7 @@ def compute_tails(least_ms: FloatArray, maker: IntArray, reader: IntArray) -> Fl
     return np.array(tails)
 
 
-@by_reference
-class Layout(NamedTuple):
+class Layout(Struct):
     """Links between units, the devices where they may be, and limits.
 
     Attributes:
@@ -210,8 +208,25 @@ class Layout(NamedTuple):
         )
 
 
-@by_reference
-class State(NamedTuple):
+SCALARS = np.dtype(
+    [
+        ("now_ms", np.float64),
+        ("best_ms", np.float64),
+        ("price", np.float64),
+        ("over_bytes", np.float64),
+        ("penalty_ms", np.float64),
+        ("line", np.float64),
+        ("n_moves", np.int64),
+        ("n_critical", np.int64),
+        ("n_updates", np.int64),
+    ]
+)
+"""Numbers of a state that change: what the placement and the best one cost; the price of memory as
+a multiple of ``Layout.gain``; bytes above limits, and the penalty of each in ms; the line of the
+chain (see ``Elite``); moves that were proposed, units in ``critical``, and updates of the loads."""
+
+
+class State(Struct):
     """A placement in the course of a search, and what its estimate is made of.
 
     Attributes:
@@ -238,7 +253,7 @@ class State(NamedTuple):
         stamp: (n_tensors,) int32 the last update of the loads that each tensor took part in.
         critical: (n_units,) int32 units of longest chains of a list schedule.
         best: (n_units,) uint8 the cheapest placement so far.
-        numbers: (8,) see the indices below.
+        scalars: A record of ``SCALARS``.
     """
 
     place: UInt8
@@ -261,13 +276,9 @@ class State(NamedTuple):
     stamp: Int32
     critical: Int32
     best: UInt8
-    numbers: FloatArray
+    scalars: Any
 
 
-NOW, BEST, PRICE, MOVES, N_CRITICAL, UPDATES, OVER, PENALTY, LINE = range(9)
-"""In ``State.numbers``: cost now and of the best placement in ms, the price of memory as a multiple
-of ``Layout.gain``, moves that were proposed, units in ``critical``, updates of the loads, bytes
-above limits, the penalty of each in ms, and the line of the chain (see ``Elite``)."""
 BLOCK = 32
 """Operators between two positions from which a list schedule can go on."""
 
@@ -276,6 +287,9 @@ def make_state(model: Model, layout: Layout, place: IntArray | UInt8, price: flo
     """A state at an (n_units,) placement, not estimated yet."""
     (n, n_devices), n_units = model.ms.shape, len(layout.size)
     ends = n // BLOCK + 2
+    scalars = np.zeros(1, SCALARS).view(np.recarray)[0]
+    scalars.now_ms = scalars.best_ms = np.inf
+    scalars.price, scalars.penalty_ms = price, 2.0 * layout.gain
     return State(
         place=np.ascontiguousarray(place, dtype=np.uint8).copy(),
         on=np.asarray(place, dtype=np.uint8)[model.unit],
@@ -297,5 +311,5 @@ def make_state(model: Model, layout: Layout, place: IntArray | UInt8, price: flo
         stamp=np.full(len(model.source), -1, np.int32),
         critical=np.empty(n_units, np.int32),
         best=np.ascontiguousarray(place, dtype=np.uint8).copy(),
-        numbers=np.array([np.inf, np.inf, price, 0.0, 0.0, 0.0, 0.0, 2.0 * layout.gain, 0.0]),
+        scalars=scalars,
     )

@@ -11,7 +11,7 @@ from placement_gym.problem.problem import Problem
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.search.ejections import undo
 from placement_gym.solvers.search.model import SIMULATED, Layout, Model, make_state
-from placement_gym.solvers.search.proposals import N_KINDS, propose_kernel
+from placement_gym.solvers.search.proposals import N_KINDS, propose
 
 ATTEMPTS = 10
 SHARES = np.cumsum([0.05, 0.2, 0.3, 0.2, 0.05, 0.2, 0.0])
@@ -30,7 +30,7 @@ class RandomMoves:
     def __init__(self, problem: Problem, costs: CostTable | None, rng: np.random.Generator) -> None:
         costs = costs or CostTable.by_bytes(problem.units.graph, problem.device_names)
         simulator = Simulator(problem.units, costs, PRESETS["serial"])
-        self.model = Model.of(simulator)._replace(kind=SIMULATED)
+        self.model = Model.of(simulator, SIMULATED)
         self.layout, self.rng = Layout.of(problem, self.model, limited=False), rng
 
     def change(self, placement: IntArray, k: int) -> IntArray:
@@ -40,7 +40,7 @@ class RandomMoves:
         changed = np.empty((k, len(placement)), np.int64)
         for row in changed:
             for _ in range(ATTEMPTS):
-                n_moved, _, _ = propose_kernel(model, layout, state, self.rng, SHARES, counts)
+                n_moved, _, _ = propose(model, layout, state, self.rng, SHARES, counts)
                 if n_moved:
                     break
             row[:] = state.place

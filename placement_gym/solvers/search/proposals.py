@@ -5,20 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.base.kernels import kernel, long_part, part, signed
+from placement_gym.base.kernels import kernel, part, signed
 from placement_gym.solvers.search.draws import draw, draw_length
 from placement_gym.solvers.search.ejections import move_unit
-from placement_gym.solvers.search.model import (
-    LIST,
-    LOAD,
-    MOVES,
-    N_CRITICAL,
-    OVER,
-    PENALTY,
-    Layout,
-    Model,
-    State,
-)
+from placement_gym.solvers.search.model import LIST, LOAD, Layout, Model, State
 from placement_gym.solvers.search.rebuild import rebuild
 
 UNIT, RUN, STRETCH, REGION, SWAP, REBUILD, CLUSTER = range(7)
@@ -26,6 +16,8 @@ UNIT, RUN, STRETCH, REGION, SWAP, REBUILD, CLUSTER = range(7)
 the order; a unit and linked units around it; two units that change places; a stretch that is
 placed again, one unit after another; a cluster of linked units, see ``clusters``."""
 N_KINDS = 7
+NEITHER = 3
+"""Side of a run: 0 is what precedes a unit, 1 what follows, 2 both."""
 TRIES, GAIN = range(2)
 """Columns of what is counted for each kind."""
 CRITICAL = 0.5
@@ -41,9 +33,11 @@ RAISED, LOWERED = 1.25, 0.8
 """Factors of the penalty where a limit is exceeded, and where none is: a chain stays near the
 limits, on either side half of the time."""
 LARGEST_REGION = 512
+NEXT = 256
+"""Units that are looked at for one to change places with."""
 
 
-@long_part
+@kernel
 def propose(
     model: Model,
     layout: Layout,
@@ -64,44 +58,68 @@ def propose(
 
     Returns:
         How many units were moved; the kind of the move; and the device that the first of them
-        left, -1 if the move is refused.
+        left, -1 if there is no move.
     """
-    place, numbers, n_devices = state.place, state.numbers, model.ms.shape[1]
-    numbers[MOVES] += 1.0
+    place, scalars, n_devices = state.place, state.scalars, model.ms.shape[1]
+    scalars.n_moves += 1
     chance, kind = rng.random(), 0
     while kind < N_KINDS - 1 and chance >= shares[kind]:
         kind += 1
     counts[kind, TRIES] += 1.0
 
     # a penalty with which the limits are exceeded half of the time
-    if numbers[MOVES] % REFRESH == 0.0:
-        numbers[PENALTY] *= RAISED if numbers[OVER] > 0.0 else LOWERED
+    if scalars.n_moves % REFRESH == 0:
+        scalars.penalty_ms *= RAISED if scalars.over_bytes > 0.0 else LOWERED
 
     # the units that move
     u = choose_unit(model.kind, state, rng)
     here, there = signed(place[u]), choose_device(layout, place, rng, u, n_devices)
     if kind == REBUILD:
-        begin, length = choose_stretch(layout, rng, u)
-        return rebuild(model, layout, state, rng, begin, length), kind, here
-    if n_devices == 1 or not layout.possible[u, there]:
-        return 0, kind, -1
-    return move_units(layout, state, rng, kind, u, there), kind, here
+        begin, length = choose_stretch(len(place), rng, signed(layout.rank[u]))
+        n_moved, freed = rebuild(model, layout, state, rng, begin, length), here
+    elif (n_devices > 1) & layout.possible[u, there]:
+        n_moved, freed = move_units(layout, state, rng, kind, u, there), here
+    else:
+        n_moved, freed = signed(0), signed(-1)
+    return n_moved, kind, freed
 
 
 @part
 def choose_unit(kind_of_model: int, state: State, rng: np.random.Generator) -> int:
     """Draw any unit, or one of those on which the cost depends."""
-    place, load, n_units = state.place, state.load, len(state.place)
-    u = draw(rng, n_units)
-    if kind_of_model == LIST and rng.random() < CRITICAL:
-        u = signed(state.critical[draw(rng, signed(state.numbers[N_CRITICAL]))])
-    elif kind_of_model == LOAD and rng.random() < CRITICAL:
-        fullest, tries = 0, 0
-        for d in range(len(load)):
-            if load[d] > load[fullest]:
-                fullest = d
-        while tries < TRIED and place[u] != fullest:
-            u, tries = draw(rng, n_units), tries + 1
+    u = draw(rng, len(state.place))
+    if kind_of_model == LIST:
+        return draw_critical(state, rng, u)
+    if kind_of_model == LOAD:
+        return draw_loaded(state, rng, u)
+    return u
+
+
+@part
+def draw_critical(state: State, rng: np.random.Generator, u: int) -> int:
+    """Draw a unit of a longest chain, or keep the one given."""
+    if rng.random() >= CRITICAL:
+        return u
+    return signed(state.critical[draw(rng, state.scalars.n_critical)])
+
+
+@part
+def draw_loaded(state: State, rng: np.random.Generator, u: int) -> int:
+    """Draw a unit of the device with the largest load, or keep the one given."""
+    if rng.random() >= CRITICAL:
+        return u
+    return draw_of_fullest(state.place, state.load, rng, u)
+
+
+@part
+def draw_of_fullest(place: np.ndarray, load: FloatArray, rng: np.random.Generator, u: int) -> int:
+    """Draw units until one is on the device with the largest load."""
+    fullest, tries = 0, 0
+    for d in range(len(load)):
+        if load[d] > load[fullest]:
+            fullest = d
+    while tries < TRIED and place[u] != fullest:
+        u, tries = draw(rng, len(place)), tries + 1
     return u
 
 
@@ -113,66 +131,118 @@ def choose_device(
     here, begin = signed(place[u]), signed(layout.first_link[u])
     there = (here + 1 + draw(rng, n_devices - 1)) % n_devices
     n_links = signed(layout.first_link[u + 1]) - begin
-    if n_links > 0 and rng.random() < ADOPT:
-        linked = signed(place[layout.link[begin + draw(rng, n_links)]])
-        there = there if linked == here else linked
-    return there
+    if n_links == 0 or rng.random() >= ADOPT:
+        return there
+    linked = signed(place[layout.link[begin + draw(rng, n_links)]])
+    return there if linked == here else linked
 
 
 @part
-def choose_stretch(layout: Layout, rng: np.random.Generator, u: int) -> tuple[int, int]:
-    """Draw where a stretch of the order around a unit begins, and its length."""
-    n_units, at = len(layout.order), signed(layout.rank[u])
+def choose_stretch(n_units: int, rng: np.random.Generator, at: int) -> tuple[int, int]:
+    """Draw where a stretch of the order around a place begins, and its length."""
     length = draw_length(rng, n_units)
     return min(max(at - draw(rng, length), 0), n_units - length), length
 
 
-@long_part
+@part
 def move_units(
     layout: Layout, state: State, rng: np.random.Generator, kind: int, u: int, there: int
 ) -> int:
     """Move a unit, and what goes with it in a move of this kind; returns how many moved."""
-    place, order, n_units = state.place, layout.order, len(state.place)
-    # an interval of the order, or of that of clusters
-    here, at = signed(place[u]), signed(layout.rank[u])
-    begin, end, nests = at, at + 1, False
-    if kind == RUN:
-        side = draw(rng, signed(3))
-        while side != 0 and end < n_units and place[order[end]] == here:
-            end += 1
-        while side != 1 and begin > 0 and place[order[begin - 1]] == here:
-            begin -= 1
-    elif kind == STRETCH:
-        begin, length = choose_stretch(layout, rng, u)
-        end = begin + length
-    elif kind == CLUSTER and len(layout.first_nested) > 0:
-        level, nests = draw(rng, len(layout.first_nested)), True
-        begin = signed(layout.first_nested[level, u])
-        end = signed(layout.last_nested[level, u])
-    n_moved = signed(0)
-    for k in range(begin, end):
-        v = signed(layout.nested[k]) if nests else signed(order[k])
-        n_moved = move_unit(layout, state, n_moved, v, there)
-
-    # then linked units, or one in return
+    n_levels = len(layout.first_nested)
     if kind == REGION:
-        wanted, done = draw_length(rng, min(n_units, LARGEST_REGION)), 0
-        while done < n_moved and n_moved < wanted:
-            v = state.moved[done]
-            for k in range(layout.first_link[v], layout.first_link[v + 1]):
-                if n_moved < wanted and place[layout.link[k]] == here:
-                    n_moved = move_unit(layout, state, n_moved, signed(layout.link[k]), there)
-            done += 1
+        n_moved = move_region(layout, state, rng, u, there)
     elif kind == SWAP:
-        at, forward = at if rng.random() < 0.5 else draw(rng, n_units), rng.random() < 0.5
-        for _ in range(min(n_units, 256)):
-            at = at + 1 if forward else at - 1
-            at = 0 if at == n_units else n_units - 1 if at < 0 else at
-            if place[order[at]] == there and order[at] != u:
-                n_moved = move_unit(layout, state, n_moved, signed(order[at]), here)
-                break
+        n_moved = swap_units(layout, state, rng, u, there)
+    elif (kind == CLUSTER) & (n_levels > 0):
+        n_moved = move_cluster(layout, state, draw(rng, n_levels), u, there)
+    else:
+        begin, end = choose_interval(layout, state.place, rng, kind, u)
+        n_moved = move_all(layout, state, layout.order, begin, end, there)
     return n_moved
 
 
-propose_kernel = kernel(propose)
-"""For calls from Python."""
+@part
+def choose_interval(
+    layout: Layout, place: np.ndarray, rng: np.random.Generator, kind: int, u: int
+) -> tuple[int, int]:
+    """Choose the interval of the order that moves with a unit: itself, a run or a stretch."""
+    at = signed(layout.rank[u])
+    if kind == STRETCH:
+        begin, length = choose_stretch(len(place), rng, at)
+        end = begin + length
+    else:
+        side = draw(rng, signed(3)) if kind == RUN else signed(NEITHER)
+        begin, end = choose_run(layout.order, place, at, side)
+    return begin, end
+
+
+@part
+def choose_run(order: np.ndarray, place: np.ndarray, at: int, side: int) -> tuple[int, int]:
+    """Choose a run of units of one device around one in the order, one end of it, or that one."""
+    here, begin, end = place[order[at]], at, at + 1
+    forward, backward = (side == 1) | (side == 2), (side == 0) | (side == 2)
+    while forward and end < len(order) and place[order[end]] == here:
+        end += 1
+    while backward and begin > 0 and place[order[begin - 1]] == here:
+        begin -= 1
+    return begin, end
+
+
+@part
+def move_cluster(layout: Layout, state: State, level: int, u: int, there: int) -> int:
+    """Move the cluster of a unit at a level."""
+    begin, end = layout.first_nested[level, u], layout.last_nested[level, u]
+    return move_all(layout, state, layout.nested, signed(begin), signed(end), there)
+
+
+@part
+def move_all(
+    layout: Layout, state: State, order: np.ndarray, begin: int, end: int, there: int
+) -> int:
+    """Move an interval of units in some order."""
+    n_moved = signed(0)
+    for k in range(begin, end):
+        n_moved = move_unit(layout, state, n_moved, signed(order[k]), there)
+    return n_moved
+
+
+@part
+def move_region(layout: Layout, state: State, rng: np.random.Generator, u: int, there: int) -> int:
+    """Move a unit and those around it that are linked with it and on its device."""
+    place, first_link, link = state.place, layout.first_link, layout.link
+    here = place[u]
+    wanted, done = draw_length(rng, min(len(place), LARGEST_REGION)), 0
+    n_moved = move_unit(layout, state, signed(0), u, there)
+    while done < n_moved and n_moved < wanted:
+        v = state.moved[done]
+        for k in range(first_link[v], first_link[v + 1]):
+            if n_moved < wanted and place[link[k]] == here:
+                n_moved = move_unit(layout, state, n_moved, signed(link[k]), there)
+        done += 1
+    return n_moved
+
+
+@part
+def swap_units(layout: Layout, state: State, rng: np.random.Generator, u: int, there: int) -> int:
+    """Move a unit, and in return the next one of that device, from near it or anywhere."""
+    place, order, n_units = state.place, layout.order, len(state.place)
+    here, at = signed(place[u]), signed(layout.rank[u])
+    n_moved = move_unit(layout, state, signed(0), u, there)
+    at, forward = at if rng.random() < 0.5 else draw(rng, n_units), rng.random() < 0.5
+    return move_unit(layout, state, n_moved, find_next(order, place, at, forward, there, u), here)
+
+
+@part
+def find_next(
+    order: np.ndarray, place: np.ndarray, at: int, forward: bool, there: int, other: int
+) -> int:
+    """Find the next unit of a device in the order, or the one before; ``other`` if none is near."""
+    n_units, tries, v = len(order), min(len(order), NEXT), other
+    while tries > 0 and v == other:
+        tries -= 1
+        at = at + 1 if forward else at - 1
+        at = 0 if at == n_units else n_units - 1 if at < 0 else at
+        if place[order[at]] == there:
+            v = signed(order[at])
+    return v

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.base.kernels import kernel, lazy, long_part, part, signed
-from placement_gym.solvers.search.model import (
-    BLOCK,
-    LIST,
-    LOAD,
-    MOVES,
-    PRICE,
-    Layout,
-    Model,
-    State,
-)
+from placement_gym.base.kernels import kernel, part, signed
+from placement_gym.solvers.search.model import BLOCK, LIST, LOAD, Layout, Model, State
 
 INHERIT = 0.8
 """Share of rebuilds whose price of memory is near that of the placement."""
@@ -23,7 +16,7 @@ NOISY = 0.7
 """Share of rebuilds in which devices have random tastes."""
 
 
-@long_part
+@kernel
 def rebuild(
     model: Model, layout: Layout, state: State, rng: np.random.Generator, begin: int, length: int
 ) -> int:
@@ -45,118 +38,157 @@ def rebuild(
         How many units are elsewhere now: ``moved`` and ``was`` list them. 0 if some unit found no
         room; then nothing has changed.
     """
-    unit, ms, first, maker, tensor = model.unit, model.ms, model.first, model.maker, model.tensor
-    transfer_ms, gap_ms, overlaps = model.transfer_ms, model.gap_ms, model.overlaps
-    first_op, ops, order, rank = layout.first_op, layout.ops, layout.order, layout.rank
-    possible, size, member, limit = layout.possible, layout.size, layout.member, layout.limit
-    place, on, used, finish = state.place, state.on, state.used, state.finish
-    moved, was, numbers = state.moved, state.was, state.numbers
-    free, taste = state.device_free, state.taste
-    n_groups, n_devices = member.shape
-
-    # the units leave their devices
+    order, rank, unit = layout.order, layout.rank, model.unit
+    first_op, ops, place, taste = layout.first_op, layout.ops, state.place, state.taste
     for k in range(length):
-        u = order[begin + k]
-        moved[k], was[k], state.marked[u] = u, place[u], np.int32(numbers[MOVES])
-        hold(layout, used, signed(u), signed(place[u]), -1.0)
-
-    # a price of memory, near that of the placement or any; and how strong and lasting tastes are
-    if numbers[PRICE] > 0.0 and rng.random() < INHERIT:
-        numbers[PRICE] *= 0.7 + 0.7 * rng.random()
-    else:
-        numbers[PRICE] = (0.5 + rng.random()) * (1 << int(rng.random() * 12)) / 256.0
-    price = layout.gain * numbers[PRICE]
-    lasting, strength = 1.0 / (1 << int(rng.random() * 9)), 0.0
-    if rng.random() < NOISY:
-        strength = rng.random() * (1 << int(rng.random() * 6)) * model.mean_ms
-    for d in range(n_devices):
+        u = signed(order[begin + k])
+        state.moved[k], state.was[k], state.marked[u] = u, place[u], state.scalars.n_moves
+        hold(layout, state.used, u, signed(place[u]), -1.0)
+    price = layout.gain * draw_price(state.scalars, rng)
+    lasting, strength = draw_tastes(model, rng)
+    for d in range(len(taste)):
         taste[d] = 0.0
-
-    # where the schedule stands before the first operator; loads are those of all other units
     low = signed(ops[first_op[order[begin]]])
     low = low // BLOCK * BLOCK if model.kind == LIST else low
-    i = low if model.kind == LIST or not overlaps else 0
-    for d in range(n_devices):
-        free[d] = 0.0
-        if model.kind == LIST:
-            free[d] = state.kept_free[i // BLOCK, d]
-        elif model.kind == LOAD:
-            free[d] = state.load[d]
+    i = low if model.kind == LIST or not model.overlaps else 0
+    start_devices(model, state, i)
 
     # operators in their order, until the last unit has its device: those of units that stay run as
     # well, because what is placed later has to wait for them
     left, found = length, True
     while left > 0 and found:
-        u = unit[i]
+        u = signed(unit[i])
         chooses = begin <= rank[u] < begin + length
         # a unit chooses when its first operator's turn comes, as if that were all of it
         if chooses and ops[first_op[u]] == i:
             left -= 1
             if rng.random() < lasting:
-                for d in range(n_devices):
+                for d in range(len(taste)):
                     taste[d] = strength * rng.random()
-            cheapest, least = signed(-1), np.inf
-            for d in range(n_devices):
-                if not possible[u, d]:
-                    continue
-                score, fits = taste[d], True
-                for g in range(n_groups):
-                    if member[g, d] > 0.0:
-                        fits = fits and used[g] + size[u] <= limit[g]
-                        score += price * size[u]
-                if not fits:
-                    continue
-                if overlaps:
-                    ready = free[d]
-                    for r in range(first[i], first[i + 1]):
-                        m = maker[r]
-                        ready = max(ready, finish[m] + transfer_ms[tensor[r], on[m], d])
-                    score += ready
-                else:
-                    score += free[d]
-                    for r in range(first[i], first[i + 1]):
-                        score += transfer_ms[tensor[r], on[maker[r]], d]
-                score += ms[i, d]
-                if score < least:
-                    cheapest, least = d, score
+            cheapest = find_cheapest(model, layout, state, i, u, price)
             found = cheapest >= 0
             if found:
                 place[u] = cheapest
-                hold(layout, used, signed(u), cheapest, 1.0)
-        # the operator runs there, which delays what follows on the device
-        here = place[u]
-        on[i] = here
-        if overlaps:
-            ready = free[here]
-            for r in range(first[i], first[i + 1]):
-                m = maker[r]
-                ready = max(ready, finish[m] + transfer_ms[tensor[r], on[m], here])
-            finish[i] = ready + ms[i, here]
-            free[here] = finish[i] + gap_ms
+                hold(layout, state.used, u, cheapest, 1.0)
+        here = signed(place[u])
+        state.on[i] = here
+        if model.overlaps:
+            run_operator(model, state, i, here)
         elif model.kind == LOAD and chooses:
-            free[here] += ms[i, here]
+            state.device_free[here] += model.ms[i, here]
         i += 1
-
-    # operators and finish times return to what the estimate expects; units that stay are not listed
-    n_moved = 0
-    for k in range(length):
-        u, before = moved[k], was[k]
-        for at in range(first_op[u], first_op[u + 1]):
-            on[ops[at]] = before
-        if not found:
-            place[u] = before
-        elif place[u] != before:
-            moved[n_moved], was[n_moved] = u, before
-            n_moved += 1
     if model.kind == LIST:
         for j in range(low, i):
-            finish[j] = state.kept[j]
-    if not found:
-        for g in range(n_groups):
-            used[g] = 0.0
-        for u in range(len(place)):
-            hold(layout, used, u, signed(place[u]), 1.0)
+            state.finish[j] = state.kept[j]
+    if found:
+        n_moved = list_moved(layout, state, length)
+    else:
+        n_moved = put_back_stretch(layout, state, length)
     return n_moved
+
+
+@part
+def draw_price(scalars: Any, rng: np.random.Generator) -> float:
+    """Draw the price of a byte, near that of the placement or any."""
+    if scalars.price > 0.0 and rng.random() < INHERIT:
+        scalars.price *= 0.7 + 0.7 * rng.random()
+    else:
+        scalars.price = (0.5 + rng.random()) * (1 << int(rng.random() * 12)) / 256.0
+    return scalars.price
+
+
+@part
+def draw_tastes(model: Model, rng: np.random.Generator) -> tuple[float, float]:
+    """Draw how often tastes change, as a share of units, and how strong they are in ms."""
+    changing = 1.0 / (1 << int(rng.random() * 9))
+    if rng.random() >= NOISY:
+        return changing, 0.0
+    return changing, rng.random() * (1 << int(rng.random() * 6)) * model.mean_ms
+
+
+@part
+def start_devices(model: Model, state: State, first: int) -> None:
+    """Set when devices are free before an operator; where loads count, those of all other units."""
+    free, kept_free, load, kind = state.device_free, state.kept_free, state.load, model.kind
+    for d in range(len(free)):
+        free[d] = 0.0
+        if kind == LIST:
+            free[d] = kept_free[first // BLOCK, d]
+        elif kind == LOAD:
+            free[d] = load[d]
+
+
+@part
+def find_cheapest(model: Model, layout: Layout, state: State, i: int, u: int, price: float) -> int:
+    """Find the device with room on which an operator finishes first, or costs least; -1 if none."""
+    first, maker, tensor, on = model.first, model.maker, model.tensor, state.on
+    transfer_ms, finish, size, member = model.transfer_ms, state.finish, layout.size, layout.member
+    cheapest, least = signed(-1), np.inf
+    for d in range(len(state.taste)):
+        if not layout.possible[u, d]:
+            continue
+        score, fits = state.taste[d], True
+        for g in range(len(member)):
+            if member[g, d] > 0.0:
+                fits = fits and state.used[g] + size[u] <= layout.limit[g]
+                score += price * size[u]
+        if not fits:
+            continue
+        if model.overlaps:
+            ready = state.device_free[d]
+            for r in range(first[i], first[i + 1]):
+                m = maker[r]
+                ready = max(ready, finish[m] + transfer_ms[tensor[r], on[m], d])
+            score += ready
+        else:
+            score += state.device_free[d]
+            for r in range(first[i], first[i + 1]):
+                score += transfer_ms[tensor[r], on[maker[r]], d]
+        score += model.ms[i, d]
+        if score < least:
+            cheapest, least = d, score
+    return cheapest
+
+
+@part
+def run_operator(model: Model, state: State, i: int, here: int) -> None:
+    """Run an operator on its device, which delays what follows there."""
+    first, maker, tensor, transfer_ms = model.first, model.maker, model.tensor, model.transfer_ms
+    free, finish, on = state.device_free, state.finish, state.on
+    ready = free[here]
+    for r in range(first[i], first[i + 1]):
+        m = maker[r]
+        ready = max(ready, finish[m] + transfer_ms[tensor[r], on[m], here])
+    finish[i] = ready + model.ms[i, here]
+    free[here] = finish[i] + model.gap_ms
+
+
+@part
+def list_moved(layout: Layout, state: State, length: int) -> int:
+    """List the units of a stretch that are elsewhere now, whose operators do not follow yet."""
+    place, moved, was, n_moved = state.place, state.moved, state.was, 0
+    for k in range(length):
+        u, before = signed(moved[k]), was[k]
+        for at in range(layout.first_op[u], layout.first_op[u + 1]):
+            state.on[layout.ops[at]] = before
+        if place[u] != before:
+            moved[n_moved], was[n_moved] = u, before
+            n_moved += 1
+    return n_moved
+
+
+@part
+def put_back_stretch(layout: Layout, state: State, length: int) -> int:
+    """Put the units of a stretch back; returns that none has moved."""
+    place, used = state.place, state.used
+    for k in range(list_moved(layout, state, length)):
+        place[state.moved[k]] = state.was[k]
+    # memory from the beginning, as sums in another order would differ in the last bits
+    for g in range(len(used)):
+        used[g] = 0.0
+    for u in range(len(place)):
+        hold(layout, used, u, signed(place[u]), 1.0)
+    return 0
 
 
 @part
@@ -164,7 +196,3 @@ def hold(layout: Layout, used: FloatArray, u: int, here: int, sign: float) -> No
     """Count the bytes of a unit against the limits of its device, or no longer."""
     for g in range(len(used)):
         used[g] += sign * layout.size[u] * layout.member[g, here]
-
-
-rebuild_kernel = lazy(kernel(rebuild))
-"""For calls from Python."""

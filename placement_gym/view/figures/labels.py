@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.texts import escape_figure_text, make_printable
+from placement_gym.base.texts import escape_figure_text, format_bytes, make_printable
 from placement_gym.graph.operators import OpGraph
 from placement_gym.problem.problem import Problem
 from placement_gym.view.figures.style import COLOURS, CROSSING, GROUND, WITHIN
@@ -115,7 +115,7 @@ def add_key(
     if flops.max(initial=0.0) > 0:
         entries += [
             make_circle("no work", WITHIN, float(np.sqrt(areas[0]))),
-            make_circle(scale_unit(float(flops.max()), "FLOP"), WITHIN, float(np.sqrt(areas[1]))),
+            make_circle(format_flops(float(flops.max())), WITHIN, float(np.sqrt(areas[1]))),
         ]
     largest = int(size_bytes.max(initial=0))
     entries += [
@@ -123,7 +123,7 @@ def add_key(
         Line2D([], [], color=CROSSING, lw=1, label="device changes"),
     ]
     if largest:
-        entries.append(Line2D([], [], color=WITHIN, lw=widest, label=scale_unit(largest, "B")))
+        entries.append(Line2D([], [], color=WITHIN, lw=widest, label=format_bytes(largest)))
     figure.legend(
         handles=entries,
         loc="outside lower center",
@@ -139,9 +139,9 @@ def make_circle(label: str, colour: str, size: float) -> Line2D:
     return Line2D([], [], ls="", marker="o", color=colour, ms=size, mew=0, label=label)
 
 
-def scale_unit(value: float, unit: str) -> str:
-    """A quantity with a prefix, as in ``"1.2 GFLOP"``."""
+def format_flops(value: float) -> str:
+    """``"1.2 GFLOP"``."""
     for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= factor:
-            return f"{value / factor:.3g} {prefix}{unit}"
-    return f"{value:.3g} {unit}"
+            return f"{value / factor:.3g} {prefix}FLOP"
+    return f"{value:.3g} FLOP"

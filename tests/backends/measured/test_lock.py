@@ -71,7 +71,7 @@ def test_second_process_waits_and_says_for_whom() -> None:
 
 def test_progress_says_for_whom_and_how_long_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock, "SILENT_S", 0.1)
-    monkeypatch.setattr(lock, "LONGEST_S", 10.0)
+    monkeypatch.setattr(lock, "MAX_HOLD_S", 10.0)
     said: list[str] = []
 
     def wait(text: str) -> None:
@@ -208,7 +208,7 @@ def test_the_lock_is_free_again_when_its_holder_dies(capfd: pytest.CaptureFixtur
 def test_a_holder_that_never_ends_is_named_by_those_that_give_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lock, "LONGEST_S", 0.5)
+    monkeypatch.setattr(lock, "MAX_HOLD_S", 0.5)
     monkeypatch.setattr(lock, "SILENT_S", 0.1)
     with child() as holder:
         assert read_line(holder, "stdout") == "entered\n"
@@ -226,7 +226,7 @@ def test_wait_gives_signs_of_life_and_restarts_with_each_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Many short measurements of others are no reason to give up."""
-    monkeypatch.setattr(lock, "LONGEST_S", 0.5)
+    monkeypatch.setattr(lock, "MAX_HOLD_S", 0.5)
     monkeypatch.setattr(lock, "SILENT_S", 0.1)
     beats: list[str] = []
 

@@ -103,7 +103,7 @@ def test_outputs_unlike_the_reference_are_infeasible(
 ) -> None:
     tested = backend(ov.Core())
     tested.check_reference()
-    wrong = [np.full_like(output, spoilt) for output in tested.expected_outputs]
+    wrong = [np.full_like(output, spoilt) for output in tested.reference_outputs.expected]
     monkeypatch.setattr(CompiledPlacement, "outputs", lambda candidate: wrong)
     measured = tested.evaluate(assignment(CHESSBOARD))
     assert "outputs differ from the reference" in measured.error

@@ -1,4 +1,4 @@
-"""Around one measurement: further attempts, memory of failures, doubt."""
+"""Around one measurement: further attempts, memory of failures, warning."""
 
 from __future__ import annotations
 
@@ -98,23 +98,23 @@ def test_failed_repeat_leaves_the_first_sample_with_its_doubt(
     engine = ScriptedEngine([10.0, 10.0, 10.0, 12.0, failure])
     found = [engine.evaluate(MIXED) for _ in range(4)][-1]
     assert (found.error, found.reference_ms) == ("", 12.0)
-    assert found.doubt == f"the reference moved by +20%; measuring again failed: {failure}"
+    assert found.warning == f"the reference moved by +20%; measuring again failed: {failure}"
     assert not engine.session.failures
 
 
 def test_reference_that_stays_away_marks_the_sample() -> None:
     engine = ScriptedEngine([10.0, 10.0, 10.0, 12.0])
     found = [engine.evaluate(MIXED) for _ in range(8)]
-    assert [bool(m.doubt) for m in found[:4]] == [False, False, False, True]
+    assert [bool(m.warning) for m in found[:4]] == [False, False, False, True]
     assert "the reference moved by +20%" in found[3].doubt
-    assert found[-1].doubt == ""
+    assert found[-1].warning == ""
 
 
 def test_a_long_tail_marks_the_sample() -> None:
     shaky = Measurement(5.0, 10.0, 7.0, noise=0.02)
     assert "1.40 x the median" in ScriptedEngine([shaky]).evaluate(MIXED).doubt
     steady = replace(shaky, latency_p90_ms=6.0)
-    assert ScriptedEngine([steady]).evaluate(MIXED).doubt == ""
+    assert ScriptedEngine([steady]).evaluate(MIXED).warning == ""
 
 
 def test_a_busy_machine_marks_the_sample_and_is_not_asked_twice(
@@ -133,9 +133,9 @@ def test_where_interference_is_seen_nothing_else_is_doubted(
 ) -> None:
     monkeypatch.setattr(health, "is_visible", lambda: True)
     monkeypatch.setattr(os, "getloadavg", lambda: (99.0, 0.0, 0.0))
-    taken = Measurement(5.0, 12.0, 9.0, noise=0.02, doubt="other programs took 46% of the time")
-    engine = ScriptedEngine([10.0, 10.0, 10.0, replace(taken, doubt=""), taken])
-    assert [engine.evaluate(MIXED).doubt for _ in range(5)] == [*[""] * 4, taken.doubt]
+    taken = Measurement(5.0, 12.0, 9.0, noise=0.02, warning="other programs took 46% of the time")
+    engine = ScriptedEngine([10.0, 10.0, 10.0, replace(taken, warning=""), taken])
+    assert [engine.evaluate(MIXED).doubt for _ in range(5)] == [*[""] * 4, taken.warning]
     assert engine.log.count("measure") == 5
 
 
@@ -152,15 +152,15 @@ def test_the_reference_beside_itself_has_speed_up_one() -> None:
     alone = assignment([0, 0, 0, 0])
     measured = engine.measure(alone)
     assert (measured.latency_ms, measured.speedup) == (183.8, 1.0)
-    assert measured.doubt == "the reference differs from itself by +21%"
+    assert measured.warning == "the reference differs from itself by +21%"
     steady = ScriptedEngine([Measurement(10.2, 10.0, 10.3, noise=0.03)]).evaluate(alone)
-    assert (steady.speedup, steady.doubt) == (1.0, "")
+    assert (steady.speedup, steady.warning) == (1.0, "")
 
 
 def test_a_reference_unlike_itself_is_measured_again() -> None:
     samples = [Measurement(12.0, 10.0, 12.1, noise=0.02), Measurement(10.1, 10.0, 10.2, noise=0.02)]
     engine = ScriptedEngine(samples)
-    assert engine.evaluate(assignment([0, 0, 0, 0])).doubt == ""
+    assert engine.evaluate(assignment([0, 0, 0, 0])).warning == ""
     assert engine.log.count("measure") == 2
 
 
@@ -171,4 +171,4 @@ def test_the_best_single_device_is_not_behind_the_reference() -> None:
     for info in (env.reset()[1], env.step(MIXED)[-1]):
         assert info["best_single_ms"] <= info["reference_ms"]
         assert info["speedup_vs_best_single"] <= info["speedup"]
-        assert "the reference differs from itself by +21%" in info["doubt"]
+        assert "the reference differs from itself by +21%" in info["warning"]

@@ -159,6 +159,7 @@ def test_32_tokens_on_two_devices_are_those_of_one() -> None:
 def test_placement_that_forgets_the_past_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     backend = decoder(scenario="chat-4-2")
     backend.check_reference()
+    assert backend.reference_outputs.separate is not None  # before the inputs change
     steps = [list(step) for step in backend.steps]
     steps[0][0] = 1 - steps[0][0]
     monkeypatch.setattr(backend, "steps", steps)

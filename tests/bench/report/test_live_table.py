@@ -149,7 +149,7 @@ def test_a_strip_has_a_common_scale_and_shows_where_one_is() -> None:
 
 
 def test_states_follow_the_evaluations_of_all_seeds() -> None:
-    row = {"error": "", "doubt": "", "evaluations": 10}
+    row = {"error": "", "warning": "", "evaluations": 10}
     line = Line([task("random"), task("random")], [row], [], 3)
     assert line.describe_state(running=True) == "searching 13/20"
     line.evaluations = 10
@@ -160,10 +160,10 @@ def test_states_follow_the_evaluations_of_all_seeds() -> None:
     ("change", "state"),
     [
         ({}, "done 10/10"),
-        ({"doubt": "other programs took 40% of the time"}, "doubtful 10/10"),
+        ({"warning": "other programs took 40% of the time"}, "doubtful 10/10"),
         ({"error": "RuntimeError: no"}, "failed"),
     ],
 )
 def test_a_state_says_what_is_wrong_with_a_run(change: dict[str, str], state: str) -> None:
-    row = {"error": "", "doubt": "", "evaluations": 10} | change
+    row = {"error": "", "warning": "", "evaluations": 10} | change
     assert Line([task("random")], [row]).describe_state(running=False) == state

@@ -56,7 +56,7 @@ def test_a_device_that_is_too_small_does_not_fit() -> None:
     problem = diamond_problem([LIMITED[0], replace(LIMITED[1], memory_bytes=None)])
     limited = DevicePlacementEnv(diamond_backend(problem))
     lines = print_lines(simulate(limited).table())
-    assert any("GPU alone: does not fit, 0.0 of 0.0 MB" in line for line in lines)
+    assert any("GPU alone: does not fit, 500 B of 1.0 kB" in line for line in lines)
     assert any(line.startswith("CPU alone ") and "1.000" in line for line in lines)
 
 

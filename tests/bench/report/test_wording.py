@@ -15,8 +15,8 @@ from placement_gym.bench.report.wording import (
     describe_misfit,
     explain_failure,
     format_gap,
-    list_doubts,
     list_remarks,
+    list_warnings,
     merge_equal_choices,
     remark_on,
     state_verdict,
@@ -111,12 +111,12 @@ def run(label: str, ratio: float, beats: str) -> dict[str, Any]:
         "placement": SPLIT,
         "beats_best_single": beats,
         "speedup_vs_best_single": ratio,
-        "doubt": "",
+        "warning": "",
     }
 
 
-DOUBT = {"doubt": "the machine was busy"}
-FAILED = {"label": "window", "placement": None, "beats_best_single": None, "doubt": ""}
+DOUBT = {"warning": "the machine was busy"}
+FAILED = {"label": "window", "placement": None, "beats_best_single": None, "warning": ""}
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_report_counts_doubtful_runs_and_names_a_reason() -> None:
     doubtful = run("window", 1.25, "within noise") | DOUBT
     rows = [run("window", 1.2, "yes"), doubtful, doubtful]
     assert format_wins(rows) == "1 of 3 (2 doubtful)"
-    assert list_doubts(rows) == ["window is doubtful in 2 of 3 runs: the machine was busy"]
+    assert list_warnings(rows) == ["window is doubtful in 2 of 3 runs: the machine was busy"]
 
 
 @pytest.mark.parametrize(
@@ -176,6 +176,9 @@ def test_report_counts_doubtful_runs_and_names_a_reason() -> None:
     [
         ("CPU_FAST holds 51.1 MB, not 102.1", "does not fit, 51 of 102 MB"),
         ("GPU holds 0.3 MB, not 12.5", "does not fit, 0.3 of 12 MB"),
+        ("GPU holds 0.3 MB, not 12.5 MB", "does not fit, 0.3 of 12 MB"),
+        ("GPU holds 4.2 kB, not 12.5 MB", "does not fit, 4.2 kB of 12 MB"),
+        ("GPU holds 64 B, not 4.2 kB (memory pool 'x')", "does not fit, 64 B of 4.2 kB"),
         ("A and B hold 51.0 MB, not 99.8 (memory pool 'x')", "does not fit, 51 of 100 MB"),
         ("RuntimeError: the device caught fire", ""),
         ("", ""),

@@ -117,10 +117,10 @@ def test_a_row_with_a_wrong_field_is_damaged(row: rows_file.Json, tmp_path: Path
     changes: list[dict[str, Any]] = [
         *({"latency_ms": "fast"}, {"curve": [[1]]}, {"problem": "[1, 2]"}, {"seed": 0.5}),
         *({"latency_ms": 0.0}, {"placement": None}, {"repaired": "y"}, {"infeasible": -1}),
-        *({"curve": [[None, 1.0, 1.0]]}, {"speedup": None}, {"doubt": 1}),
+        *({"curve": [[None, 1.0, 1.0]]}, {"speedup": None}, {"warning": 1}),
         # what tables would print as inf, -inf or 11529215046068469760%
         *({"wall_s": 1e308}, {"wall_s": -1.0}, {"infeasible": 2**62}, {"repaired": 3}),
-        *({"speedup": 1e300}, {"latency_ms": 1e300}, {"noise": 1e300}, {"taken": 1.5}),
+        *({"speedup": 1e300}, {"latency_ms": 1e300}, {"noise": 1e300}, {"interference": 1.5}),
         *({"git": "trust me"}, {"time": "now"}, {"env": "DevicePlacement-v0"}),
         {"env_kwargs": row["env_kwargs"] | {"schedule": "event"}},
         {"env_kwargs": row["env_kwargs"] | {"model": "other.xml"}},
@@ -133,6 +133,17 @@ def test_a_row_with_a_wrong_field_is_damaged(row: rows_file.Json, tmp_path: Path
             file.write(json.dumps(wrong) + "\n")
     with pytest.warns(PlacementGymWarning, match=r"24 damaged line.*'latency_ms'.*'curve"):
         assert rows_file.load_rows(path) == []
+
+
+def test_rows_with_the_names_of_earlier_versions_are_read(
+    row: rows_file.Json, tmp_path: Path
+) -> None:
+    path = tmp_path / rows_file.ROWS
+    earlier = keyed(row, "a") | {"doubt": "the machine was busy", "taken": 0.2}
+    del earlier["warning"], earlier["interference"]
+    rows_file.append_row(path, earlier)
+    (read,) = rows_file.load_rows(path)
+    assert (read["warning"], read["interference"]) == ("the machine was busy", 0.2)
 
 
 def test_rows_are_told_apart_by_what_was_run_not_by_what_they_say(row: rows_file.Json) -> None:

@@ -94,7 +94,7 @@ def test_measured_rows_hold_within_noise(tmp_path: Path) -> None:
 
 
 def test_two_noisy_measurements_agree_within_their_noise() -> None:
-    row = {"speedup_vs_best_single": 1.2, "noise": 0.02, "doubt": "", "beats_best_single": "yes"}
+    row = {"speedup_vs_best_single": 1.2, "noise": 0.02, "warning": "", "beats_best_single": "yes"}
     again = Measurement(latency_ms=1.0, reference_ms=1.2 * 1.07, noise=0.02)
     assert compare_measurements(row, Finalist(np.zeros(1, np.int64), again, 1.0)) == ""
     slower = replace(again, reference_ms=1.2 * 1.09)

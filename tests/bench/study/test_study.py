@@ -94,13 +94,13 @@ def test_failed_runs_are_done_again_only_if_asked(tmp_path: Path) -> None:
 
 
 def test_a_comparison_is_a_study_of_one_problem(tmp_path: Path) -> None:
-    document = compare("tiny", ["random"], SIM, "hsdag-paper", 12, out=tmp_path, quiet=True)
+    document = compare("tiny", ["random"], SIM, "hsdag-paper", budget=12, out=tmp_path, quiet=True)
     small = study(models=["tiny"], agents=["random", "random-blocks"], seeds=1)
     rows = run_study(small, tmp_path, "serial", quiet=True)
     assert rows[0]["key"] == document["rows"][-1]["key"]
     assert len(rows_file.load_runs(tmp_path)) == len(document["rows"]) + 1
     assert not [replay for replay in validate(tmp_path, quiet=True) if replay.error]
-    again = compare("tiny", ["random"], SIM, "hsdag-paper", 12, out=tmp_path, quiet=True)
+    again = compare("tiny", ["random"], SIM, "hsdag-paper", budget=12, out=tmp_path, quiet=True)
     assert again["rows"] == document["rows"]
     assert again["resumed"] == len(document["rows"])
 

@@ -102,6 +102,8 @@ def test_observations_stay_within_the_space(table: PlanTable) -> None:
 def test_the_vector_form_equals_single_environments(table: PlanTable) -> None:
     envs = OnlineVectorEnv(3, plans=table, requests=30)
     single = OnlineEnv(plans=table, requests=30)
+    with pytest.raises(UserError, match="list of 3 seeds, not 2"):
+        envs.reset(seed=[1, 2])
     actions = np.random.default_rng(0).integers(0, 3, (30, 3))
     many, _ = envs.reset(options={"trace": 5})
     steps = [envs.step(action) for action in actions]

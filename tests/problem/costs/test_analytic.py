@@ -16,7 +16,7 @@ from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import group
 from placement_gym.hardware.devices import PRESETS
 from placement_gym.problem.costs.analytic import PUBLISHED_MS, analytic
-from placement_gym.problem.costs.rooflines import CORES, ROOFLINES
+from placement_gym.problem.costs.rooflines import REFERENCE_CORES, ROOFLINES
 from placement_gym.problem.problem import Problem
 
 CPU_GPU = ("CPU", "GPU")
@@ -85,8 +85,8 @@ def test_a_model_that_computes_nothing_costs_nothing() -> None:
 
 def test_threads_share_the_arithmetic_of_a_cpu_up_to_its_cores() -> None:
     full = arithmetic_ms(DeviceSpec("CPU"))
-    assert arithmetic_ms(DeviceSpec("CPU", threads=CORES // 4)) == pytest.approx(4 * full)
-    assert arithmetic_ms(DeviceSpec("CPU", threads=8 * CORES)) == pytest.approx(full)
+    assert arithmetic_ms(DeviceSpec("CPU", threads=REFERENCE_CORES // 4)) == pytest.approx(4 * full)
+    assert arithmetic_ms(DeviceSpec("CPU", threads=8 * REFERENCE_CORES)) == pytest.approx(full)
 
 
 def test_transfers_are_a_star_around_the_hosts_memory() -> None:

@@ -11,7 +11,7 @@ from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.search.chains import Chains
 from placement_gym.solvers.search.clusters import FEWEST, make_clusters, match
-from placement_gym.solvers.search.proposals import CLUSTER, N_KINDS, propose_kernel
+from placement_gym.solvers.search.proposals import CLUSTER, N_KINDS, propose
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -24,7 +24,7 @@ def test_a_move_of_a_cluster_moves_all_of_one_cluster(seed: int) -> None:
     shares = np.zeros(N_KINDS)
     shares[CLUSTER:] = 1.0
     counts = np.zeros((N_KINDS, 2))
-    n_moved, kind, _ = propose_kernel(chains.model, layout, state, chains.rng, shares, counts)
+    n_moved, kind, _ = propose(chains.model, layout, state, chains.rng, shares, counts)
     assert kind == CLUSTER
     moved = set(state.moved[:n_moved].tolist())
     begins, ends = layout.first_nested.ravel(), layout.last_nested.ravel()

@@ -12,7 +12,6 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.solvers.search import AnytimeSearch
 from placement_gym.solvers.search.chains import Elite
-from placement_gym.solvers.search.model import BEST, LINE, OVER, PRICE
 
 TIGHT = ["CPU", {"name": "GPU.0", "weight_share": 0.2}, {"name": "GPU.1", "weight_share": 0.2}]
 
@@ -51,7 +50,7 @@ def test_each_line_has_one_elite_the_best(backend: SimulatedBackend) -> None:
     best: dict[float, float] = {}
     for state, _ in islice(search.run(), 120):
         search.note(state)
-        line, ms = float(state.numbers[LINE]), float(state.numbers[BEST])
+        line, ms = float(state.scalars.line), float(state.scalars.best_ms)
         best[line] = min(best.get(line, np.inf), ms)
         lines = [elite.line for elite in search.elites]
         assert len(set(lines)) == len(lines)
@@ -62,8 +61,8 @@ def test_each_line_has_one_elite_the_best(backend: SimulatedBackend) -> None:
 def test_chains_exceed_limits_but_their_best_never_does(backend: SimulatedBackend) -> None:
     exceeding = 0
     for state, _ in islice(search_of(backend).run(), 120):
-        exceeding += state.numbers[OVER] > 0.0
-        if state.numbers[BEST] < np.inf:
+        exceeding += state.scalars.over_bytes > 0.0
+        if state.scalars.best_ms < np.inf:
             assert backend.infeasibility(state.best.astype(np.int64)) == ""
     assert exceeding > 10
 
@@ -71,6 +70,6 @@ def test_chains_exceed_limits_but_their_best_never_does(backend: SimulatedBacken
 def test_a_share_of_the_starts_are_random_blocks_that_fit(backend: SimulatedBackend) -> None:
     search, problem = search_of(backend), backend.problem
     states = [search.start() for _ in range(100)]
-    blocks = [state for state in states if state.numbers[PRICE] == 0.0]
+    blocks = [state for state in states if state.scalars.price == 0.0]
     assert 45 < len(blocks) < 75
     assert all(problem.infeasibility(state.place.astype(np.int64)) == "" for state in blocks)

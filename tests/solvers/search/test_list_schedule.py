@@ -12,7 +12,6 @@ from placement_gym.envs.placement_env import placement_env
 from placement_gym.schedules.limits import cost_ms
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.search.chains import Chains
-from placement_gym.solvers.search.model import NOW
 
 LIMITED = ["CPU", {"name": "GPU.0", "weight_share": 0.3}, {"name": "GPU.1", "weight_share": 0.3}]
 
@@ -30,7 +29,7 @@ def test_updated_schedules_equal_those_from_the_beginning(model: str) -> None:
     start = state.place.copy()
     for _ in range(100):
         chains.anneal(state, 1, (0.02, 0.02))
-        assert state.numbers[NOW] == pytest.approx(cost_ms(env.problem, unlimited, state.place))
+        assert state.scalars.now_ms == pytest.approx(cost_ms(env.problem, unlimited, state.place))
         fresh = chains.start(state.place)
         for name in ("kept", "kept_free", "tail", "after"):
             np.testing.assert_allclose(getattr(state, name), getattr(fresh, name), rtol=1e-9)

@@ -1,0 +1,181 @@
+"""What the reference device computes, and whether placements can be compared with it."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import suppress
+from copy import copy
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+from numpy.typing import NDArray
+
+from placement_gym.backends.failures import EngineFailureError, Kind
+from placement_gym.backends.measured.candidate import CompiledPlacement, Engine
+from placement_gym.backends.measured.outputs import (
+    check_expected,
+    compare_outputs,
+    describe_unsteady,
+    error_of_steady,
+    find_steady,
+)
+from placement_gym.backends.measured.tolerance import find_tolerance, measure_rounding
+from placement_gym.backends.pipeline.stage import compile_on
+from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import EngineError, UserError
+from placement_gym.graph.quantization import without_integer_kernels
+from placement_gym.hardware.machine import register
+from placement_gym.models.random_operators import find_random
+from placement_gym.models.shared_constants import separate_constants, shared_constants
+from placement_gym.workloads.runs import Outputs
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+
+class ComparingEngine(Engine, Protocol):
+    """An engine that also compiles whole placements."""
+
+    @property
+    def reference(self) -> CompiledPlacement:
+        """The reference device alone."""
+
+    def compile(self, assignment: IntArray) -> CompiledPlacement:
+        """Compile a placement, set the inputs and run it once."""
+
+
+class ReferenceOutputs:
+    """The outputs that every placement has to reproduce, each computed when first needed.
+
+    Args:
+        engine: Compiles and runs.
+        tolerance: Largest relative error; None finds it by the model's and the devices' precision.
+    """
+
+    def __init__(self, engine: ComparingEngine, tolerance: float | None = None) -> None:
+        self.engine, self.stated_tolerance = engine, tolerance
+        self.device = engine.problem.devices[engine.problem.reference_device]
+
+    def of(self, engine: ComparingEngine) -> ReferenceOutputs:
+        """The same for an engine of the same model; what is known is not computed again."""
+        other = copy(self)
+        other.engine = engine
+        return other
+
+    @cached_property
+    def expected(self) -> Outputs:
+        """The outputs of the reference device.
+
+        Raises:
+            UserError: They are not finite, so that nothing can be compared with them.
+        """
+        outputs = self.engine.reference.outputs()
+        check_expected(outputs)
+        return outputs
+
+    @cached_property
+    def steady(self) -> list[bool]:
+        """(n_outputs,) whether the reference device computes an output again."""
+        # What is expected is read before the reference runs again.
+        expected, reference = self.expected, self.engine.reference
+        reference.run()
+        steady = find_steady(reference.outputs(), expected, self.tolerance)
+        if all(steady):
+            return steady
+        # A generator with a seed goes on from run to run, and begins again in another compilation.
+        problem = self.engine.problem
+        again = self.engine.compile(problem.single(problem.reference_device)).outputs()
+        steady = find_steady(again, expected, self.tolerance)
+        if not all(steady):
+            warnings.warn(describe_unsteady(steady, find_random(self.engine.model)), stacklevel=2)
+        return steady
+
+    @cached_property
+    def tolerance(self) -> float:
+        """Largest relative error of outputs beyond which a placement is infeasible."""
+        model, devices = self.engine.model, self.engine.problem.devices
+        return self.stated_tolerance or find_tolerance(model, devices, self.measure_rounding)
+
+    def measure_rounding(self) -> float | None:
+        """Measure the error of rounding on the reference device; None where that cannot be done."""
+        engine = self.engine
+        if not engine.request.separable:
+            return None
+        whole = self.compile_alone(engine.model, "measuring what rounding costs")
+        exact = self.compile_alone(without_integer_kernels(engine.model), "and without it")
+        return measure_rounding(whole, exact, engine.steps[0])
+
+    def check(self, outputs: Outputs) -> None:
+        """Compare the outputs of a placement with those of the reference device.
+
+        Raises:
+            EngineFailureError: They differ.
+            UserError: The reference device computes the model wrong.
+        """
+        difference = compare_outputs(outputs, self.expected, self.tolerance, self.steady)
+        if difference:
+            self.check_shared_constants(outputs)
+            raise EngineFailureError(Kind.INFEASIBLE, difference)
+
+    def find_error(self, outputs: Outputs) -> float:
+        """The relative error of outputs; infinite if not finite, or of other shapes.
+
+        Raises:
+            UserError: The reference device computes the model wrong.
+        """
+        error = error_of_steady(outputs, self.expected, self.steady)
+        if error > self.tolerance:
+            self.check_shared_constants(outputs)
+        return error
+
+    def check_shared_constants(self, outputs: Outputs) -> None:
+        """Compare the reference device with itself, each reader of a constant having its own.
+
+        Args:
+            outputs: Those of a placement that differ from the reference's.
+
+        Raises:
+            UserError: It computes two things, so that it cannot be what placements are compared
+                with.
+        """
+        if self.separate is None:
+            return
+        error = error_of_steady(self.separate, self.expected, self.steady)
+        if error <= self.tolerance:
+            return
+        agrees = error_of_steady(outputs, self.separate, self.steady) <= self.tolerance
+        raise UserError(
+            f"{self.device.name} computes the model wrong, and placements cannot be compared with "
+            f"it: its outputs change by {error:.1e} relative if operators that read one constant, "
+            f"such as {shared_constants(self.engine.model)[0]!r}, each have their own"
+            f"{', and those of the placement agree with the latter' if agrees else ''}. Save the "
+            "model with separate constants, and use that file: ov.save_model("
+            "placement_gym.models.separate_constants(ov.Core().read_model(FILE)), NEW_FILE)"
+        )
+
+    @cached_property
+    def separate(self) -> list[NDArray[Any]] | None:
+        """The reference device's outputs if no two operators read one constant.
+
+        None if no two do anyway, or if that model does not run.
+        """
+        engine = self.engine
+        if not shared_constants(engine.model):
+            return None
+        with suppress(RuntimeError, EngineError):
+            separate = separate_constants(engine.model)
+            request = self.compile_alone(separate, "computing with separate constants")
+            return engine.request.start(request, engine.steps, engine.reporter.beat).outputs()
+        return None
+
+    def compile_alone(self, model: ov.Model, why: str) -> ov.InferRequest:
+        """Compile a variant of the model on the reference device."""
+        core = self.engine.core
+        self.engine.reporter.beat(why)
+        register(core, [self.device])
+        return compile_on(core, model, self.device, "the model").create_infer_request()
+
+    def forget(self) -> None:
+        """Drop the outputs."""
+        for name in ("expected", "steady", "separate"):
+            self.__dict__.pop(name, None)

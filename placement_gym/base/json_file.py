@@ -1,0 +1,66 @@
+"""Objects that are kept as JSON files."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from placement_gym.base.files import write_text
+
+
+def write_json(path: str | Path, values: Any, follow: bool = False, indent: int | None = 1) -> None:
+    """Write plain values as a JSON file, or leave the one that is there; see ``replace_file``."""
+    write_text(path, json.dumps(values, indent=indent) + "\n", follow)
+
+
+class JsonFile(ABC):
+    """The base of what users save and load.
+
+    Attributes:
+        kind: What its file is, for messages, as in ``"a placement file"``.
+        max_megabytes: Largest size of a file.
+        indent: Of the file's lines; None writes a single line.
+    """
+
+    kind: ClassVar[str]
+    max_megabytes: ClassVar[int] = 256
+    indent: ClassVar[int | None] = None
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """The contents of the file."""
+
+    @classmethod
+    @abstractmethod
+    def of_json(cls, values: Any) -> Self:
+        """The inverse of ``to_json``.
+
+        Raises:
+            UserError: The contents are not valid; the message names the field.
+        """
+
+    def save(self, path: str | Path, follow: bool = True) -> None:
+        """Write a JSON file.
+
+        Args:
+            path: The file.
+            follow: Whether a link stays a link and its target is replaced.
+
+        Raises:
+            FileError: It cannot be written; the file that was there is unchanged.
+        """
+        write_json(path, self.to_json(), follow, self.indent)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a file that ``save`` wrote.
+
+        Raises:
+            FileError: The file cannot be read.
+            UserError: It is of another kind or format; the message names the field.
+        """
+        from placement_gym.base.schemas.reading import load_valid
+
+        return load_valid(path, cls.of_json, cls.kind, cls.max_megabytes)

@@ -1,0 +1,54 @@
+"""Arrays by name that Python and kernels share: kernels take them by reference."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from numba import njit, types
+from numba.experimental import structref
+
+
+class Struct(structref.StructRefProxy):
+    """Named arrays and numbers: attributes in Python, and of one argument of a kernel.
+
+    A named tuple would be passed by value, seven words or more for every array, and every function
+    would count the references to each of them. A kernel may write to arrays and records, not to
+    numbers.
+
+    Subclasses annotate their fields in order, and are given all of them by name.
+    """
+
+    Type: Any
+    pack: Any
+
+    def __init_subclass__(cls) -> None:
+        """Tell numba the fields; see the manual, "numba.experimental.structref"."""
+        # the cache finds the type again by this name
+        place = {"__module__": cls.__module__, "__qualname__": f"{cls.__qualname__}.Type"}
+        cls.Type = structref.register(type(f"{cls.__name__}Type", (StructType,), place))
+        structref.define_proxy(cls, cls.Type, list(cls.__annotations__))
+        cls.pack = make_packer(cls)
+
+    def __new__(cls, **fields: Any) -> Self:
+        """Keep the fields for Python as well, for which reading one would be another kernel."""
+        struct: Self = cls.pack(tuple(fields[name] for name in cls.__annotations__))
+        vars(struct).update(fields)
+        return struct
+
+
+class StructType(types.StructRef):
+    """numba's type of a ``Struct``."""
+
+    def preprocess_fields(self, fields: Any) -> Any:
+        """Fields have types, not constant values."""
+        return tuple((name, types.unliteral(of)) for name, of in fields)
+
+
+def make_packer(cls: type[Struct]) -> Any:
+    """Make the function by which Python makes a struct of the tuple of its fields."""
+
+    @njit(cache=True)
+    def pack(fields: Any) -> Any:
+        return cls(*fields)
+
+    return staticmethod(pack)

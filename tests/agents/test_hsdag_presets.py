@@ -1,0 +1,70 @@
+"""HSDAG's presets have all steps of the paper, and the numbers of the README's table."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import gymnasium as gym
+import pytest
+import torch
+from learned import SIMULATED
+from stable_baselines3 import PPO
+from stable_baselines3.common.utils import obs_as_tensor
+
+import agents
+from agents.hsdag import HSDAGPolicy
+from agents.hsdag.agent import make
+from agents.hsdag.presets import PRESETS
+from agents.hsdag.sampled_groups import SampledGroups
+from placement_gym.envs.rewards import REWARDS
+
+CPU = torch.device("cpu")
+
+
+def test_default_is_a_preset_with_all_steps() -> None:
+    env = gym.make(SIMULATED, model="resnet")
+    for model in (make(env, 0), PPO(HSDAGPolicy, env, n_steps=20, batch_size=20, device="cpu")):
+        assert model.policy.options == PRESETS["rl"].policy
+        seen = obs_as_tensor(model.env.reset(), CPU)
+        assert isinstance(model.policy.decide(seen).distribution, SampledGroups)
+
+
+def flatten(preset: str) -> dict[str, str]:
+    """All values of a preset, as the README's table has them."""
+    known = PRESETS[preset]
+    parts = {"policy": asdict(known.policy), "reinforce": known.algorithm, "envs": known.envs,
+             "optimizer": known.optimizer}  # fmt: skip
+    return {f"{part}.{name}": str(value) for part, found in parts.items()
+            for name, value in found.items()}  # fmt: skip
+
+
+def read_table() -> list[dict[str, str]]:
+    """The rows of the README's table of numbers and switches."""
+    text = (Path(agents.__file__).parent / "hsdag" / "README.md").read_text()
+    lines = [line for line in text.splitlines() if line.startswith("| `")]
+    names = ("name", "paper", "code", "rl", "source")
+    cells = [[cell.strip().strip("`") for cell in line.strip("| ").split(" | ")] for line in lines]
+    return [dict(zip(names, row, strict=True)) for row in cells if row[0].count(".") == 1]
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_presets_have_the_values_of_the_table(preset: str) -> None:
+    rows = read_table()
+    written = {row["name"]: row[preset] for row in rows if row[preset] != "-"}
+    assert written == flatten(preset)
+    assert all(len(row["source"]) > 2 for row in rows)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_agents_and_policies_take_what_their_preset_says(preset: str) -> None:
+    model, known = make(gym.make(SIMULATED, model="tiny"), 0, preset=preset), PRESETS[preset]
+    assert model.policy.options == known.policy
+    assert {name: getattr(model, name) for name in known.algorithm} == known.algorithm
+    assert model.env.num_envs == known.envs["num_envs"]
+    (group,) = model.policy.optimizer.param_groups
+    assert group["betas"] == ((0.5, 0.999) if preset == "rl" else (0.9, 0.999))
+    assert group["weight_decay"] == 0
+    assert model.policy.optimizer.__class__ is torch.optim.Adam
+    assert model.env.envs.reward is REWARDS[known.envs["reward"]]
+    assert model.observation_space["step"].high[0] == known.envs["horizon"]

@@ -1,0 +1,139 @@
+"""Profiles are measured once and kept."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from disks import full_disk
+
+from placement_gym.backends.measured import kept_profiles
+from placement_gym.backends.measured.assembly import build_measured_backend
+from placement_gym.backends.measured.in_process import MeasuredBackend
+from placement_gym.backends.measured.measuring import MeasuringBackend
+from placement_gym.backends.measured.timing_protocol import FOR_FITTING, QUICK, TimingProtocol
+from placement_gym.base.errors import PlacementGymWarning
+from placement_gym.hardware.device_requests import resolve_devices
+from placement_gym.hardware.devices import TESTBED
+from placement_gym.models.spec import ModelSpec
+from placement_gym.problem.costs.table import CostTable
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture(scope="module")
+def tiny() -> MeasuringBackend:
+    """The toy on the test bed, whose process has inspected it once for all tests."""
+    return build_measured_backend(ModelSpec("tiny"), TESTBED)
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch, tiny_profile: CostTable) -> list[TimingProtocol]:
+    """The protocol of each profile that is measured, which takes no time here."""
+    protocols: list[TimingProtocol] = []
+
+    def measure_nothing(backend: MeasuredBackend, step: object) -> CostTable:
+        protocols.append(backend.protocol)
+        return tiny_profile
+
+    monkeypatch.setattr(kept_profiles, "measure_profile", measure_nothing)
+    return protocols
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_profile_is_measured_once_and_kept_as_a_file(
+    tiny: MeasuringBackend, measured: list[TimingProtocol], tiny_profile: CostTable
+) -> None:
+    assert kept_profiles.kept_profile(tiny) is None
+    first = kept_profiles.load_or_measure(tiny, quiet=True)
+    assert kept_profiles.kept_profile(tiny) == kept_profiles.profile_path(tiny)
+    assert CostTable.load(kept_profiles.profile_path(tiny)).fingerprint == first.fingerprint
+    assert tiny.cost_table().fingerprint == first.fingerprint == tiny_profile.fingerprint
+    assert measured == [FOR_FITTING]
+    kept_profiles.load_or_measure(tiny, refresh=True, quiet=True)
+    assert measured == [FOR_FITTING] * 2
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_quick_profile_is_measured_only_without_a_full_one(
+    tiny: MeasuringBackend,
+    measured: list[TimingProtocol],
+) -> None:
+    kept_profiles.load_or_measure(tiny, quiet=True, quick=True)
+    assert kept_profiles.kept_profile(tiny) is None
+    kept_profiles.load_or_measure(tiny, quiet=True)
+    kept_profiles.load_or_measure(tiny, quiet=True, quick=True)
+    assert measured == [QUICK, FOR_FITTING]
+    assert kept_profiles.kept_profile(tiny, quick=True) == kept_profiles.profile_path(tiny)
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_damaged_profile_is_set_aside_reported_and_made_again(
+    tiny: MeasuringBackend,
+    measured: list[TimingProtocol],
+) -> None:
+    kept_profiles.load_or_measure(tiny, quiet=True)
+    path = kept_profiles.profile_path(tiny)
+    good = path.read_text()
+    damaged = (good[: len(good) // 2], re.sub(r"\d\.\d", "9.9", good), "")
+    for number, content in enumerate(damaged):
+        path.write_text(content)
+        with pytest.warns(PlacementGymWarning, match=rf"{path.name}.*it is now .*damaged"):
+            again = kept_profiles.load_or_measure(tiny, quiet=True)
+        assert measured == [FOR_FITTING] * (number + 2)
+        assert CostTable.load(path).fingerprint == again.fingerprint
+    aside = sorted(path.parent.glob("*.damaged*"))
+    assert sorted(file.read_text() for file in aside) == sorted(damaged)
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_damaged_full_profile_leaves_the_quick_one(
+    tiny: MeasuringBackend, measured: list[TimingProtocol]
+) -> None:
+    quick = kept_profiles.load_or_measure(tiny, quiet=True, quick=True)
+    kept_profiles.profile_path(tiny).write_text("{")
+    with pytest.warns(PlacementGymWarning, match="it is now"):
+        found = kept_profiles.load_or_measure(tiny, quiet=True, quick=True)
+    assert found.fingerprint == quick.fingerprint
+    assert measured == [QUICK]
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_profile_that_cannot_be_kept_is_returned(
+    tiny: MeasuringBackend, measured: list[TimingProtocol]
+) -> None:
+    with full_disk(), pytest.warns(PlacementGymWarning, match="the profile could not be kept"):
+        costs = kept_profiles.load_or_measure(tiny, quiet=True)
+    assert costs.source == "profiled"
+    assert kept_profiles.kept_profile(tiny) is None
+    assert measured == [FOR_FITTING]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("own_cache")
+def test_the_twin_takes_this_machines_profile_on_request() -> None:
+    import gymnasium as gym
+
+    import placement_gym  # noqa: F401
+
+    env = gym.make(
+        "DevicePlacementSim-v0", model="tiny", devices="cpu-testbed", costs="profiled"
+    ).unwrapped
+    assert env.cost_table().source == "profiled"  # type: ignore[attr-defined]
+    _, info = env.reset(seed=0)
+    assert info["latency_ms"] > 0
+
+
+def test_profiles_of_other_devices_units_and_splits_are_apart() -> None:
+    limited = resolve_devices("cpu-testbed-limited", "measured")
+    backends = [
+        build_measured_backend(ModelSpec("tiny", granularity), devices, split, isolate=False)
+        for devices in (TESTBED, limited)
+        for granularity in ("op", "colocated")
+        for split in ("alias", "hetero")
+    ]
+    assert len({kept_profiles.profile_path(backend) for backend in backends}) == 8
