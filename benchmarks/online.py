@@ -39,7 +39,8 @@ from placement_gym.base.progress import progress_bar, show_step
 from placement_gym.bench.run.provenance import git_commit, host
 from placement_gym.envs.online.choosers import make_chooser
 from placement_gym.envs.online.env import OnlineEnv
-from placement_gym.envs.online.plans import PlanTable, propose_plans
+from placement_gym.envs.online.plans import PlanTable
+from placement_gym.envs.online.proposals import propose_plans
 from placement_gym.envs.online.rules import RULES, Rollouts, make_rule
 from placement_gym.envs.online.vector import OnlineVectorEnv
 from placement_gym.version import VERSION
@@ -50,25 +51,29 @@ DEVICES = [
     {"name": "GPU", "roofline": "iGPU", "weight_share": 0.6},
     {"name": "NPU", "precision": "f16", "weight_share": 0.45},
 ]
+TRAINED_AT = 0.6
+"""Rate of the traces of trainings, whatever the rate that is played."""
 N_ENVS = 128
+NAMES = ("log_slowdown", "slowdown", "late", "loaded_mb", "other", "spared")
+"""Means over a trace. ``other``: not by the shortest completion; ``spared``: and loads less."""
 DECISIONS = 1000
 """Decisions of which the time is taken."""
 PPO_SETTINGS: dict[str, Any] = {
     "n_steps": 16,
     "batch_size": 512,
     "n_epochs": 6,
-    "gamma": 0.97,
-    "gae_lambda": 0.9,
+    "gamma": 0.99,
+    "gae_lambda": 0.95,
     "learning_rate": 5e-4,
     "ent_coef": 0.002,
 }
 LEARNERS: dict[str, Callable[..., Any]] = {
     "PPO": partial(PPO, "MlpPolicy", **PPO_SETTINGS),
-    "A2C": partial(A2C, "MlpPolicy", n_steps=8, gamma=0.97, gae_lambda=0.9, ent_coef=0.002),
+    "A2C": partial(A2C, "MlpPolicy", n_steps=8, gamma=0.99, gae_lambda=0.95, ent_coef=0.002),
     "DQN": partial(
         DQN,
         "MlpPolicy",
-        gamma=0.97,
+        gamma=0.99,
         learning_rate=5e-4,
         buffer_size=100_000,
         batch_size=256,
@@ -181,8 +186,12 @@ def play_one(
     show_step(f"{policy} with seed {seed} at {rate}")
     kwargs = {"plans": plans, "rate": rate, "observe_load": not hidden}
     if policy in LEARNERS:
-        name = f"{policy}{'-hidden' * hidden}-{rate}-{seed}-{options.requests}.zip"
-        found, spent_s = train(policy, seed, options.requests, options.folder / name, kwargs)
+        name = f"{policy}{'-hidden' * hidden}-{seed}-{options.requests}.zip"
+        file = options.folder / name
+        if not file.exists():
+            train(policy, seed, options.requests, kwargs).save(file)
+        found = LEARNERS[policy].func.load(file, device="cpu")
+        spent_s = found.train_cpu_s
     else:
         # A static rule is chosen on validation traces, whatever it plays.
         found, spent_s = make_rule(policy, OnlineEnv(**kwargs, trace="validation")), 0.0
@@ -193,60 +202,65 @@ def play_one(
     )
 
 
-def train(
-    policy: str, seed: int, requests: int, file: Path, kwargs: dict[str, Any]
-) -> tuple[Any, float | None]:
-    """The trained policy, and the CPU seconds that it took; None if it had a file."""
-    make = LEARNERS[policy]
-    if file.exists():
-        return make.func.load(file, device="cpu"), None
+def train(policy: str, seed: int, requests: int, kwargs: dict[str, Any]) -> Any:
+    """The trained policy, which keeps the CPU seconds that it took."""
     began_s = process_time()
-    envs = OnlineVecEnv(OnlineVectorEnv(N_ENVS, **kwargs))
-    model = make(env=envs, seed=seed, device="cpu").learn(requests)
-    model.save(file)
-    return model, round(process_time() - began_s, 1)
+    envs = OnlineVecEnv(OnlineVectorEnv(N_ENVS, **kwargs | {"rate": TRAINED_AT}))
+    model = LEARNERS[policy](env=envs, seed=seed, device="cpu").learn(requests)
+    model.train_cpu_s = round(process_time() - began_s, 1)
+    return model
 
 
 def evaluate(policy: Any, trace: str, n_traces: int, kwargs: dict[str, Any]) -> Row:
-    """Rewards and slow-downs of each trace, and what a decision takes."""
+    """Means of each trace, and the time that a decision takes, one request at a time."""
     if isinstance(policy, Rollouts):
         return play_apart(trace, n_traces, kwargs)
     envs = OnlineVectorEnv(n_traces, **kwargs, trace=trace)
     seen, _ = envs.reset(options={"trace": 0})
     choose, steps = make_chooser(policy), []
     for _ in range(envs.env.requests):
-        seen, reward, _, _, info = envs.step(choose(seen))
+        chosen, before = choose(seen), seen
+        seen, reward, _, _, info = envs.step(chosen)
         final = info.get("final_info", info)  # of the last request of a trace
-        steps.append([-reward, final["slowdown"], final["late"], final["loaded_bytes"] / 1e6])
-    # One request at a time, as a server decides.
+        steps.append(list_values(envs.env, before, chosen, reward, final))
     choose, began_s = make_chooser(policy), process_time()
     for number in range(DECISIONS):
         choose(seen[number % n_traces])
-    return summarise(np.array(steps, dtype=float), (process_time() - began_s) / DECISIONS)
+    return summarise(steps, (process_time() - began_s) / DECISIONS)
 
 
 def play_apart(trace: str, n_traces: int, kwargs: dict[str, Any]) -> Row:
     """The same for rollouts, which read the state of one environment."""
     env = OnlineEnv(**kwargs, trace=trace)
-    policy, each, spent_s, decisions = Rollouts(env), [], 0.0, 0
+    policy, each, spent_s = Rollouts(env), [], 0.0
     for number in range(n_traces):
         (seen, _), over, steps = env.reset(options={"trace": number}), False, []
         while not over:
             began_s = process_time()
             action, _ = policy.predict(seen)
             spent_s += process_time() - began_s
-            decisions += 1
+            before = seen[None]
             seen, reward, _, over, info = env.step(int(action))
-            steps.append([-reward, info["slowdown"], info["late"], info["loaded_bytes"] / 1e6])
+            steps.append(list_values(env, before, action[None], np.array([reward]), info))
         each.append(steps)
-    return summarise(np.array(each, dtype=float).transpose(1, 2, 0), spent_s / decisions)
+    joined = np.concatenate(each, axis=2)
+    return summarise(joined, spent_s / (n_traces * env.requests))
+
+
+def list_values(env: OnlineEnv, seen: Any, chosen: Any, reward: Any, info: Row) -> Any:
+    """(6, n_traces) what is known of a request of each trace; see ``NAMES``."""
+    traces, shortest = np.arange(len(seen)), seen[:, env.parts["latency"]].argmin(axis=1)
+    loading = seen[:, env.parts["loading"]]
+    spared = loading[traces, chosen] < loading[traces, shortest]
+    other = chosen != shortest
+    counts = [info["slowdown"], info["late"], info["loaded_bytes"] / 1e6]
+    return np.array([-reward, *map(np.atleast_1d, counts), other, other & spared], dtype=float)
 
 
 def summarise(steps: Any, decision_s: float) -> Row:
-    """Means of each trace from (n_requests, 4, n_traces) values."""
-    names = ("log_slowdown", "slowdown", "late", "loaded_mb")
-    means = steps.mean(axis=0).round(5).tolist()
-    return dict(zip(names, means, strict=True)) | {"decision_ms": round(1e3 * decision_s, 4)}
+    """Means of each trace from (n_requests, 6, n_traces) values."""
+    means = np.mean(steps, axis=0).round(5).tolist()
+    return dict(zip(NAMES, means, strict=True)) | {"decision_ms": round(1e3 * decision_s, 4)}
 
 
 def print_tables(rows: list[Row]) -> None:
@@ -255,17 +269,20 @@ def print_tables(rows: list[Row]) -> None:
         (floor,) = [row for row in mine if row["policy"] == "shortest-completion"]
         columns = {
             "trainings": lambda group: len({row["seed"] for row in group}),
+            "traces": lambda group: len(group[0]["late"]),
             "log slow-down": partial(mean_of, "log_slowdown"),
             "gain over shortest completion (95 %)": partial(describe_gain, floor),
             "each training": partial(list_gains, floor),
             "slow-down": partial(mean_of, "slowdown"),
             "late": partial(mean_of, "late"),
             "MB loaded": partial(mean_of, "loaded_mb"),
+            "other": partial(mean_of, "other"),
+            "spared": partial(mean_of, "spared"),
             "decision, ms": lambda group: f"{np.mean([row['decision_ms'] for row in group]):.3f}",
-            "training, CPU s": lambda group: f"{max(row['train_cpu_s'] or 0 for row in group):.0f}",
+            "training, CPU s": lambda group: f"{max(row['train_cpu_s'] for row in group):.0f}",
         }
         keys = ("policy", "hidden", "requests")
-        print_groups(mine, keys, columns, f"{trace}, rate {rate}, {len(floor['late'])} traces")
+        print_groups(mine, keys, columns, f"{trace}, rate {rate}")
 
 
 def mean_of(name: str, group: Sequence[Row]) -> str:
@@ -273,8 +290,9 @@ def mean_of(name: str, group: Sequence[Row]) -> str:
 
 
 def gains_of(floor: Row, group: Sequence[Row]) -> Any:
-    """(n_trainings, n_traces) by how much less the log slow-down is."""
-    return np.array(floor["log_slowdown"]) - np.array([row["log_slowdown"] for row in group])
+    """(n_trainings, n_traces) by how much less the log slow-down is, on traces of both."""
+    played = np.array([row["log_slowdown"] for row in group])
+    return np.array(floor["log_slowdown"])[: played.shape[1]] - played
 
 
 def describe_gain(floor: Row, group: Sequence[Row]) -> str:

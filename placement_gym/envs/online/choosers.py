@@ -43,7 +43,7 @@ def make_chooser(policy: Any) -> Callable[[Seen], IntArray]:
 
 def list_modules(policy: Any) -> list[Any]:
     """The layers of a perceptron of SB3 itself; none for any other policy."""
-    network = getattr(policy, "policy", None)
+    network: Any = getattr(policy, "policy", None)
     kind = type(network).__name__
     if kind == "ActorCriticPolicy":
         before = network.features_extractor

@@ -18,37 +18,29 @@ from placement_gym.base.arguments import (
 )
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.envs.online.observation import Layout, Seen, make_space
-from placement_gym.envs.online.plans import PlanTable, propose_plans
+from placement_gym.envs.online.observation import Seen, list_parts, make_space
+from placement_gym.envs.online.plans import PlanTable
+from placement_gym.envs.online.proposals import propose_plans
 from placement_gym.envs.online.simulation import Simulation
 from placement_gym.envs.online.traces import (
     PER_SPLIT,
     SPLITS,
     Trace,
-    check_trace,
     draw_toggles,
     draw_trace,
-    find_seed,
     read_arrivals,
 )
 from placement_gym.hardware.device_requests import DevicesArgument
-from placement_gym.models.union import parse_rate
 
 if TYPE_CHECKING:
     from placement_gym.envs.online.measured import Machine, RealTime
 
 REWARDS = ("log_slowdown", "deadline")
-MAX_REQUESTS = 1_000_000
+MAX_REQUESTS, MAX_PACE = 1_000_000, 1000.0
 NO_REQUEST: dict[str, Any] = {
-    "latency_ms": 0.0,
-    "slowdown": 0.0,
-    "late": 0,
-    "queue_ms": 0.0,
-    "loaded_bytes": 0.0,
+    **dict.fromkeys(("latency_ms", "slowdown", "queue_ms", "loaded_bytes"), 0.0),
+    **dict.fromkeys(("late", "finished", "failed", "plan"), 0),
     "refused": False,
-    "plan": 0,
-    "finished": 0,
-    "failed": 0,
 }
 """The info before the first request."""
 FAILED = 1000.0
@@ -78,7 +70,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
     not have, and such a request runs by the first plan that it has.
 
     ## Observation Space
-    A float32 ``Box``; ``env.unwrapped.layout.parts`` has the slice of each part. Times are relative
+    A float32 ``Box``; ``env.unwrapped.parts`` has the slice of each part. Times are relative
     to the latency of the fastest plans: for ``latency`` and ``loading`` that of the request's
     model, else the mean of all models.
 
@@ -160,24 +152,38 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         measured: bool = False,
         render_mode: str | None = None,
     ) -> None:
-        check_arguments(rate, trace, reward, deadline, requests, pace, observe_load)
+        check_positive("rate", rate)
+        if trace not in SPLITS and not trace.endswith(".csv"):
+            raise unknown_name("trace (or the path of a .csv)", trace, SPLITS)
+        if reward not in REWARDS:
+            raise unknown_name("reward", reward, REWARDS)
+        check_positive("deadline", deadline)
+        check_integer("requests", requests, 1, MAX_REQUESTS)
+        check_not_negative("pace", pace, MAX_PACE)
+        if pace < 1.0:
+            raise UserError(
+                f"pace must be at least 1, work takes no less time beside others: {pace}"
+            )
+        check_flag("observe_load", observe_load)
         check_flag("measured", measured)
-        self.plans = find_plans(models, devices, costs, plans)
+        if plans is None:
+            self.plans = propose_plans(models, devices, costs)
+        else:
+            self.plans = plans if isinstance(plans, PlanTable) else PlanTable.load(plans)
         self.machine: Machine | None = None
         if measured:
             from placement_gym.envs.online.measured import Machine
 
-            given = [parse_rate(model)[0] for model in models] if plans is None else []
-            sources = dict(zip((one.name for one in self.plans.models), given, strict=False))
-            self.machine = Machine(self.plans, plans is None, pace, sources)
+            self.machine = Machine(self.plans, models if plans is None else None, pace)
             self.plans = self.machine.plans
-        self.layout, self.tables = Layout.of(self.plans), self.plans.tables
+        self.tables = self.plans.tables
+        self.parts = list_parts(self.tables)
         self.rate, self.split, self.reward, self.deadline = rate, trace, reward, deadline
         self.requests, self.pace, self.observe_load = requests, pace, observe_load
         self.arrivals = None if trace in SPLITS else read_arrivals(trace, self.plans)
         self.render_mode = render_mode
-        self.observation_space: spaces.Space[Any] = make_space(self.plans, pace)
-        self.action_space = spaces.Discrete(self.layout.n_plans)
+        self.observation_space: spaces.Space[Any] = make_space(self.tables, pace)
+        self.action_space = spaces.Discrete(self.tables.allowed.shape[1])
         self.info = dict(NO_REQUEST)
         self.sim: Simulation | RealTime
 
@@ -189,33 +195,28 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         number = (options or {}).get("trace")
         if number is None:
             number = int(self.np_random.integers(PER_SPLIT))
-        trace = self.make_trace(number)
-        self.sim = self.simulate([trace]) if self.machine is None else self.measure(trace)
+        if self.machine is None:
+            self.sim = self.simulate([self.make_trace(number)])
+        else:
+            about = self.pace, self.observe_load, self.plans.mean_ms / self.rate
+            self.sim = self.machine.play(self.make_trace(number), *about)
         self.info = dict(NO_REQUEST)
         return self.sim.arrive()[0], dict(self.info)
 
     def make_trace(self, number: int) -> Trace:
         """The trace of a number; that of a file has other programs drawn by it."""
+        if not 0 <= number < PER_SPLIT:
+            raise UserError(f"traces are numbered from 0 to {PER_SPLIT - 1}, not {number!r:.40}")
         if self.arrivals is None:
-            seed = find_seed(self.split, number)
-            return draw_trace(self.plans, self.rate, self.requests, seed)
+            return draw_trace(self.plans, self.rate, self.requests, SPLITS[self.split] + number)
         rng, (arrivals_ms, models) = np.random.default_rng(number), self.arrivals
         toggles_ms = draw_toggles(self.plans, float(arrivals_ms[-1]), rng)
         return Trace(arrivals_ms, models, toggles_ms)
 
     def simulate(self, traces: Sequence[Trace]) -> Simulation:
         """Begin traces with idle devices that hold nothing."""
-        return Simulation(self.plans, traces, self.pace, self.observe_load, self.gap_ms)
-
-    def measure(self, trace: Trace) -> RealTime:
-        """Begin a trace by the clock."""
-        assert self.machine is not None
-        return self.machine.play(trace, self.pace, self.observe_load, self.gap_ms)
-
-    @property
-    def gap_ms(self) -> float:
-        """Expected time between two requests."""
-        return self.plans.mean_ms / self.rate
+        about = self.pace, self.observe_load, self.plans.mean_ms / self.rate
+        return Simulation(self.plans, traces, *about)
 
     def close(self) -> None:
         """End what a measured environment has started."""
@@ -246,11 +247,11 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
             UserError: The action is not one of the space, or the trace is over.
         """
         if not self.action_space.contains(action):
-            raise UserError(f"an action is from 0 to {self.layout.n_plans - 1}, not {action!r:.40}")
+            raise UserError(f"an action is from 0 to {self.action_space.n - 1}, not {action!r:.40}")
         if self.sim.over:
             raise UserError("the trace is over: call reset")
         plan = self.replace_refused(self.sim.models, np.array([action]))
-        queue_ms = float(self.sim.queue_ms.sum())
+        queue_ms = float(self.sim.state.queue_ms.sum())
         models, ms, loaded_bytes = self.sim.serve(plan)
         slowdown = self.slowdown_of(models, ms)
         self.info = {
@@ -289,37 +290,3 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
 def mean(values: FloatArray) -> float:
     """The mean; 0 of nothing."""
     return float(values.mean()) if len(values) else 0.0
-
-
-def check_arguments(
-    rate: float,
-    trace: str,
-    reward: str,
-    deadline: float,
-    requests: int,
-    pace: float,
-    observe_load: bool,
-) -> None:
-    """Raise ``UserError`` if an argument of ``OnlineEnv`` is not valid."""
-    check_positive("rate", rate)
-    check_trace(trace)
-    if reward not in REWARDS:
-        raise unknown_name("reward", reward, REWARDS)
-    check_positive("deadline", deadline)
-    check_integer("requests", requests, 1, MAX_REQUESTS)
-    check_not_negative("pace", pace, 1000.0)
-    if pace < 1.0:
-        raise UserError(f"pace must be at least 1, work takes no less time beside others: {pace}")
-    check_flag("observe_load", observe_load)
-
-
-def find_plans(
-    models: Sequence[str],
-    devices: DevicesArgument,
-    costs: str | None,
-    plans: str | PlanTable | None,
-) -> PlanTable:
-    """The plans that are given, in a file or not, or that solvers propose."""
-    if isinstance(plans, PlanTable):
-        return plans
-    return propose_plans(models, devices, costs) if plans is None else PlanTable.load(plans)

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Queue
-from threading import Event, Lock, Thread, get_native_id
+from threading import Lock, Thread, get_native_id
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from placement_gym.backends.pipeline.cutting import WHOLE_MODEL, Cutter, Port
 from placement_gym.backends.pipeline.inputs import InputReader
 from placement_gym.backends.pipeline.stage import StageError, compile_on
-from placement_gym.base.arrays import FloatArray
+from placement_gym.backends.pipeline.stage_threads import Outputs, settle
 from placement_gym.base.errors import EngineError, UserError
-from placement_gym.envs.online.kernel import hold
-from placement_gym.envs.online.observation import KEPT, Layout, Seen, fill_observation
+from placement_gym.envs.online.kernel import KEPT, State, hold
 from placement_gym.envs.online.plans import PlanTable, ServingPlan
 from placement_gym.graph.extract import extract_spec
 from placement_gym.graph.parts import separate_parts
@@ -29,11 +28,11 @@ from placement_gym.graph.submodels import pipeline_stages
 from placement_gym.hardware.machine import register
 from placement_gym.models.loading import load
 from placement_gym.models.stateful import is_stateful
+from placement_gym.models.tensors import copy_tensor, read_tensor
 
 if TYPE_CHECKING:
     import openvino as ov
 
-Outputs = list[NDArray[Any]]
 RECENT = 0.3
 """Weight of the last stage in a device's pace."""
 
@@ -48,9 +47,9 @@ class CutPlan:
         outputs: (n_outputs,) the stage and its output that each output of the model is.
     """
 
-    models: tuple[ov.Model, ...]
-    sources: tuple[tuple[Port, ...], ...]
-    outputs: tuple[Port, ...]
+    models: list[ov.Model]
+    sources: list[list[Port]]
+    outputs: list[Port]
 
 
 @dataclass
@@ -60,35 +59,32 @@ class Job:
     Attributes:
         plan: Its parts.
         first: Number of its first stage.
-        number: Its own.
         inputs: Of the model.
-        future: Its outputs, and ``seconds`` since it arrived.
-        ready: (n_stages + 1,) set when a stage may begin, or is not needed any more.
+        done: (n_stages,) outputs of each stage.
+        answer: Those of the model, and seconds since the request arrived.
         released: (n_stages,) stages whose weights leave before each.
-        values: Outputs of its stages so far.
     """
 
     plan: CutPlan
     first: int
-    number: int
-    inputs: Sequence[Any]
-    future: Future[tuple[Outputs, float]] = field(default_factory=Future)
-    ready: list[Event] = field(default_factory=list)
+    inputs: list[ov.Tensor]
+    done: list[Future[list[ov.Tensor]]]
+    answer: Future[tuple[Outputs, float]] = field(default_factory=Future)
     released: list[list[int]] = field(default_factory=list)
-    values: list[Outputs] = field(default_factory=list)
     arrived_s: float = field(default_factory=perf_counter)
 
 
 class PlanExecutor:
-    """Runs requests by plans, and knows what their devices have to do.
+    """Runs requests by plans, and keeps account of what their devices have to do.
 
     Weights are loaded when a stage needs them, in place of those that were not used for longest
-    where a device's limit is reached: loading is compiling.
+    where a device's limit is reached: loading is compiling. Devices run in this process: a stage
+    that raises fails its request alone, and a crash of the engine ends the program.
 
     Args:
         core: Virtual devices are registered in it.
         plans: Made by solvers, so that each has a placement.
-        models: Model by name; None, and what it lacks, loads built-in ones.
+        models: Model by name; what it lacks is built in.
         cores: Core of the processor for the thread of each device; None leaves that to the system.
 
     Raises:
@@ -100,26 +96,24 @@ class PlanExecutor:
         self,
         core: ov.Core,
         plans: PlanTable,
-        models: Mapping[str, Any] | None = None,
+        models: Mapping[str, Any],
         cores: Sequence[int] | None = None,
     ) -> None:
         register(core, plans.devices)
-        loaded = [load((models or {}).get(one.name, one.name)) for one in plans.models]
+        loaded = [load(models.get(one.name, one.name)) for one in plans.models]
         self.core, self.plans, self.tables, self.cores = core, plans, plans.tables, cores
         self.readers = [InputReader(model) for model in loaded]
         self.cuts = [
             [cut(model, plan) for plan in own]
             for model, own in zip(loaded, plans.plans, strict=True)
         ]
-        self.used = np.full(len(self.tables.device), -1)
-        self.work_ms: list[dict[tuple[int, int], float]] = [{} for _ in plans.devices]
+        self.lock = Lock()
+        self.compiled: dict[int, ov.InferRequest] = {}
+        self.took_ms: dict[int, tuple[float, float]] = {}
+        """Time that loading and running a stage took, the last time."""
+        self.queued_ms: list[deque[float]] = [deque() for _ in plans.devices]
         self.begun_s = np.zeros(len(plans.devices))
-        self.pace = np.ones(len(plans.devices))
-        self.requests, self.lock = 0, Lock()
-        self.mix, self.gap_ms, self.last_s = np.array(plans.shares), 0.0, 0.0
-        self.compiled: dict[int, Any] = {}
-        self.timings: dict[int, list[tuple[float, float]]] = {}
-        """Of each stage, seconds that loading and running took, each time."""
+        self.forget(0.0)
         self.queues: list[Queue[tuple[Job, int] | None]] = [Queue() for _ in plans.devices]
         self.threads = [
             Thread(target=self.work, args=(device,), name=spec.name, daemon=True)
@@ -128,22 +122,31 @@ class PlanExecutor:
         for thread in self.threads:
             thread.start()
 
-    def observe(self, model: int, pace: FloatArray) -> Seen:
-        """(n_entries,) what is seen of the devices as a request of a model arrives, once for each.
+    def forget(self, gap_ms: float) -> None:
+        """Release all weights, and expect requests of all models at this distance.
 
-        Args:
-            model: Number of its model.
-            pace: (n_devices,) times as long that work takes now.
+        Nothing may be queued.
         """
+        self.compiled.clear()
+        self.used, self.pace = np.full(len(self.tables.device), -1), np.ones(len(self.begun_s))
+        self.mix, self.gap_ms, self.last_s = np.array(self.plans.shares), gap_ms, 0.0
+
+    def look(self) -> State:
+        """The state, of one trace, as a request arrives; a look for each request."""
         now_s = perf_counter()
-        if self.last_s:
-            gap_ms = (now_s - self.last_s) * 1e3
-            self.gap_ms = KEPT * (self.gap_ms or gap_ms) + (1.0 - KEPT) * gap_ms
-        self.last_s = now_s
-        seen = np.empty(Layout.of(self.plans).size, np.float32)
-        known = self.queue_ms(), pace, self.used, model
-        fill_observation(self.tables, *known, self.mix, self.gap_ms, seen)
-        return seen
+        with self.lock:
+            if self.last_s:
+                gap_ms = (now_s - self.last_s) * 1e3
+                self.gap_ms = KEPT * (self.gap_ms or gap_ms) + (1.0 - KEPT) * gap_ms
+            self.last_s = now_s
+            begun = self.begun_s > 0
+            done_ms = np.where(begun, (now_s - self.begun_s) * 1e3 / self.pace, 0.0)
+            queue_ms = [
+                max(own[0] - done, 0.0) + sum(own) - own[0] if own else 0.0
+                for own, done in zip(self.queued_ms, done_ms, strict=True)
+            ]
+            known = np.array(queue_ms), self.pace, self.used, self.mix, np.array(self.gap_ms)
+            return State(*(one[None].copy() for one in known))
 
     def submit(self, model: int, plan: int, inputs: Any) -> Future[tuple[Outputs, float]]:
         """Queue a request.
@@ -157,48 +160,23 @@ class PlanExecutor:
             The future outputs, and seconds from now until they were there. ``StageError`` is what
             a stage raised.
         """
-        number = model * self.plans.n_plans + plan
-        stages = range(self.tables.first[number], self.tables.first[number + 1])
-        tensors = self.readers[model].read(inputs)
+        tables, number = self.tables, model * self.tables.allowed.shape[1] + plan
+        stages = range(tables.first[number], tables.first[number + 1])
+        given, done = self.readers[model].read(inputs), [Future[Any]() for _ in stages]
+        job = Job(self.cuts[model][plan], stages.start, given, done)
+        job.answer.set_running_or_notify_cancel()  # what is queued is not cancelled
         with self.lock:
-            self.requests += 1
             self.mix *= KEPT
             self.mix[model] += 1.0 - KEPT
-            job = Job(self.cuts[model][plan], stages.start, self.requests, tensors)
-            job.future.set_running_or_notify_cancel()  # what is queued is not cancelled
-            job.ready = [Event() for _ in (*stages, None)]
-            job.ready[0].set()
             for stage in stages:
-                before = self.used >= 0
-                absent = hold(self.tables, self.used, stage, job.number)
+                before, device = self.used >= 0, tables.device[stage]
+                absent = hold(tables, self.used, stage)
                 job.released.append(np.flatnonzero(before & (self.used < 0)).tolist())
-                work_ms = self.tables.work_ms[stage] + absent * self.tables.load_ms[stage]
-                device = self.tables.device[stage]
-                self.work_ms[device][job.number, stage] = float(work_ms)
+                self.queued_ms[device].append(
+                    tables.work_ms[stage] + absent * tables.load_ms[stage]
+                )
                 self.queues[device].put((job, stage))
-        return job.future
-
-    def queue_ms(self) -> FloatArray:
-        """(n_devices,) work that each device still has, by the plans' times."""
-        with self.lock:
-            begun = np.where(self.begun_s > 0, (perf_counter() - self.begun_s) * 1e3, 0.0)
-            queued = [list(work.values()) for work in self.work_ms]
-        done = begun / self.pace
-        return np.array(
-            [
-                max(own[0] - done[device], 0.0) + sum(own[1:]) if own else 0.0
-                for device, own in enumerate(queued)
-            ]
-        )
-
-    def forget(self, gap_ms: float) -> None:
-        """Release all weights, and expect requests of all models at this distance.
-
-        Nothing may be queued.
-        """
-        self.compiled.clear()
-        self.used[:], self.pace[:] = -1, 1.0
-        self.mix[:], self.gap_ms, self.last_s = self.plans.shares, gap_ms, 0.0
+        return job.answer
 
     def work(self, device: int) -> None:
         """Serve one stage after another; runs in the device's thread."""
@@ -207,44 +185,40 @@ class PlanExecutor:
                 os.sched_setaffinity(get_native_id(), {self.cores[device]})
         while (task := self.queues[device].get()) is not None:
             job, stage = task
-            position = stage - job.first
-            job.ready[position].wait()
+            position, name = stage - job.first, self.plans.devices[device].name
+            wait(job.done[:position])
             began_s = self.begun_s[device] = perf_counter()
             try:
-                if not job.future.done():
-                    self.run(job, stage, position)
+                job.done[position].set_result(self.run(job, stage, position))
             except Exception as error:
-                name = f"stage {position} on {self.plans.devices[device].name}"
-                job.future.set_exception(StageError(name, error))
-            job.ready[position + 1].set()
+                failure = StageError(f"stage {position} on {name}", error)
+                job.done[position].set_exception(failure)
             with self.lock:
-                planned_ms = self.work_ms[device].pop((job.number, stage))
+                planned_ms = self.queued_ms[device].popleft()
                 self.begun_s[device] = 0.0
                 ratio = (perf_counter() - began_s) * 1e3 / max(planned_ms, 1e-3)
                 self.pace[device] = max((1 - RECENT) * self.pace[device] + RECENT * ratio, 1.0)
+            if position + 1 == len(job.done):
+                finish(job)
 
-    def run(self, job: Job, stage: int, position: int) -> None:
-        """Run a stage of a request; the last one hands over the outputs."""
+    def run(self, job: Job, stage: int, position: int) -> list[ov.Tensor]:
+        """Run a stage of a request, and load it first if need be; returns its outputs."""
+        plan, spec = job.plan, self.plans.devices[self.tables.device[stage]]
         began_s = perf_counter()
         for released in job.released[position]:
             self.compiled.pop(released, None)
         if stage not in self.compiled:
-            spec = self.plans.devices[self.tables.device[stage]]
-            model = job.plan.models[position]
-            compiled = compile_on(self.core, model, spec, f"stage {position} on {spec.name}")
+            compiled = compile_on(self.core, plan.models[position], spec, f"stage {position}")
             self.compiled[stage] = compiled.create_infer_request()
         request, loaded_s = self.compiled[stage], perf_counter()
-        for index, (giver, port) in enumerate(job.plan.sources[position]):
-            given = job.inputs[port] if giver == WHOLE_MODEL else job.values[giver][port]
-            request.set_input_tensor(index, as_tensor(given))
+        for index, (giver, port) in enumerate(plan.sources[position]):
+            given = job.inputs if giver == WHOLE_MODEL else job.done[giver].result()
+            request.set_input_tensor(index, given[port])
         request.infer()
         # The next request of this stage writes over its outputs.
-        job.values.append([tensor.data.copy() for tensor in request.output_tensors])
-        times = loaded_s - began_s, perf_counter() - loaded_s
-        self.timings.setdefault(stage, []).append(times)
-        if position + 1 == len(job.plan.models):
-            outputs = [job.values[giver][port] for giver, port in job.plan.outputs]
-            job.future.set_result((outputs, perf_counter() - job.arrived_s))
+        outputs = [copy_tensor(tensor) for tensor in request.output_tensors]
+        self.took_ms[stage] = (loaded_s - began_s) * 1e3, (perf_counter() - loaded_s) * 1e3
+        return outputs
 
     def __enter__(self) -> Self:
         return self
@@ -257,11 +231,15 @@ class PlanExecutor:
             thread.join()
 
 
-def as_tensor(value: Any) -> Any:
-    """A tensor of an array; tensors stay as they are."""
-    import openvino as ov
-
-    return ov.Tensor(value) if isinstance(value, np.ndarray) else value
+def finish(job: Job) -> None:
+    """Answer a request whose stages are done, with the first failure if there is one."""
+    try:
+        done = [one.result() for one in job.done]
+    except StageError as error:
+        settle(job.answer.set_exception, error)
+    else:
+        outputs = [read_tensor(done[giver][port]) for giver, port in job.plan.outputs]
+        settle(job.answer.set_result, (outputs, perf_counter() - job.arrived_s))
 
 
 def cut(model: ov.Model, plan: ServingPlan) -> CutPlan:
@@ -284,8 +262,5 @@ def cut(model: ov.Model, plan: ServingPlan) -> CutPlan:
     stages, outputs = Cutter(parts, separate_parts(parts, graph, stage_of)).cut()
     if len(stages) != len(plan.stages):
         raise EngineError(f"plan {plan.label!r} has other stages than its placement: make it again")
-    return CutPlan(
-        tuple(one.build(f"{graph.model}/stage{i}") for i, one in enumerate(stages)),
-        tuple(tuple(one.sources) for one in stages),
-        tuple(outputs),
-    )
+    built = [one.build(f"{graph.model}/stage{number}") for number, one in enumerate(stages)]
+    return CutPlan(built, [one.sources for one in stages], outputs)

@@ -1,4 +1,4 @@
-"""Compiled parts of the simulation: queues, foreign load, weights that come and go.
+"""Compiled parts of the simulation: queues, other programs, weights that come and go.
 
 Devices serve stages in the order in which requests arrived: none overtakes another, and a stage
 whose turn it is waits for the one before. So a request's latency is known once its plan is chosen.
@@ -12,6 +12,9 @@ import numpy as np
 from numba import njit
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+
+KEPT = 0.95
+"""Weight of what was before in the recent mix and rate: about the last twenty requests."""
 
 
 class Tables(NamedTuple):
@@ -40,79 +43,88 @@ class Tables(NamedTuple):
     reference_ms: FloatArray
 
 
-class Load(NamedTuple):
-    """Other programs on the devices.
+class Requests(NamedTuple):
+    """Traces that are played at once.
 
     Attributes:
-        toggles_ms: (n_devices, n_toggles) ascending times at which one begins, ends, begins, ...
+        arrivals_ms: (n_traces, n_requests) ascending.
+        models: (n_traces, n_requests) index of each one's model.
+        toggles_ms: (n_traces, n_devices, n_toggles) ascending times at which another program on a
+            device begins, ends, begins, ...
         pace: Times as long that everything takes meanwhile.
     """
 
+    arrivals_ms: FloatArray
+    models: IntArray
     toggles_ms: FloatArray
     pace: float
 
 
+class State(NamedTuple):
+    """The devices of each trace as its request arrives.
+
+    Attributes:
+        queue_ms: (n_traces, n_devices) work in each device's queue.
+        pace: (n_traces, n_devices) times as long that it takes now.
+        used: (n_traces, n_stages) rises with the last use of a stage; -1 where it is not loaded.
+        mix: (n_traces, n_models) recent shares.
+        gap_ms: (n_traces,) recent time between two requests.
+    """
+
+    queue_ms: FloatArray
+    pace: FloatArray
+    used: IntArray
+    mix: FloatArray
+    gap_ms: FloatArray
+
+
 @njit(cache=True, nogil=True)
-def find_pace(load: Load, device: int, at_ms: float) -> float:
+def find_pace(toggles_ms: FloatArray, pace: float, at_ms: float) -> float:
     """Times as long that a device takes at a moment."""
-    begun = np.searchsorted(load.toggles_ms[device], at_ms, side="right")
-    return load.pace if begun % 2 else 1.0
+    return pace if np.searchsorted(toggles_ms, at_ms, side="right") % 2 else 1.0
 
 
 @njit(cache=True, nogil=True)
-def find_end(load: Load, device: int, begin_ms: float, work_ms: float) -> float:
+def find_end(toggles_ms: FloatArray, pace: float, begin_ms: float, work_ms: float) -> float:
     """When work ends that a device begins."""
-    toggles = load.toggles_ms[device]
-    number = np.searchsorted(toggles, begin_ms, side="right")
+    number = np.searchsorted(toggles_ms, begin_ms, side="right")
     while True:
-        pace = load.pace if number % 2 else 1.0
-        end_ms = begin_ms + work_ms * pace
-        if number == len(toggles) or end_ms <= toggles[number]:
+        now = pace if number % 2 else 1.0
+        end_ms = begin_ms + work_ms * now
+        if number == len(toggles_ms) or end_ms <= toggles_ms[number]:
             return end_ms
-        work_ms -= (toggles[number] - begin_ms) / pace
-        begin_ms = toggles[number]
+        work_ms -= (toggles_ms[number] - begin_ms) / now
+        begin_ms = toggles_ms[number]
         number += 1
 
 
 @njit(cache=True, nogil=True)
-def find_work(load: Load, device: int, begin_ms: float, end_ms: float) -> float:
+def find_work(toggles_ms: FloatArray, pace: float, begin_ms: float, end_ms: float) -> float:
     """Work of a device between two times: the inverse of ``find_end``."""
-    toggles, work_ms = load.toggles_ms[device], 0.0
-    number = np.searchsorted(toggles, begin_ms, side="right")
+    work_ms = 0.0
+    number = np.searchsorted(toggles_ms, begin_ms, side="right")
     while begin_ms < end_ms:
-        pace = load.pace if number % 2 else 1.0
-        until_ms = min(end_ms, toggles[number]) if number < len(toggles) else end_ms
-        work_ms += (until_ms - begin_ms) / pace
+        until_ms = min(end_ms, toggles_ms[number]) if number < len(toggles_ms) else end_ms
+        work_ms += (until_ms - begin_ms) / (pace if number % 2 else 1.0)
         begin_ms = until_ms
         number += 1
     return work_ms
 
 
 @njit(cache=True, nogil=True)
-def look(
-    load: Load, free_ms: FloatArray, now_ms: float, queue_ms: FloatArray, pace: FloatArray
-) -> None:
-    """Find what can be known of the devices now: the work in their queues, and their pace."""
-    for device in range(len(free_ms)):
-        queue_ms[device] = find_work(load, device, now_ms, free_ms[device])
-        pace[device] = find_pace(load, device, now_ms)
-
-
-@njit(cache=True, nogil=True)
-def hold(tables: Tables, used: IntArray, stage: int, request: int) -> bool:
+def hold(tables: Tables, used: IntArray, stage: int) -> bool:
     """Load a stage's weights, unless they are there, in place of those unused for longest.
 
     Args:
         tables: See there.
-        used: (n_stages,) number of the last request that used it; -1 where it is not loaded.
+        used: (n_stages,) see ``State``.
         stage: The stage.
-        request: Number of the request.
 
     Returns:
         Whether they had to be loaded.
     """
     absent = used[stage] < 0
-    used[stage] = request
+    used[stage] = used.max() + 1
     group = tables.group[tables.device[stage]]
     while absent:
         held_bytes, oldest = 0.0, -1
@@ -125,28 +137,6 @@ def hold(tables: Tables, used: IntArray, stage: int, request: int) -> bool:
             break
         used[oldest] = -1
     return absent
-
-
-@njit(cache=True, nogil=True)
-def serve(
-    tables: Tables,
-    load: Load,
-    free_ms: FloatArray,
-    used: IntArray,
-    now_ms: float,
-    request: int,
-    plan: int,
-) -> tuple[float, float]:
-    """Let a request run by a plan, ``model * n_plans + plan``; returns latency and loaded bytes."""
-    at_ms, loaded_bytes = now_ms, 0.0
-    for stage in range(tables.first[plan], tables.first[plan + 1]):
-        device, work_ms = tables.device[stage], tables.work_ms[stage]
-        if hold(tables, used, stage, request):
-            work_ms += tables.load_ms[stage]
-            loaded_bytes += tables.held_bytes[stage]
-        at_ms = find_end(load, device, max(at_ms, free_ms[device]), work_ms)
-        free_ms[device] = at_ms
-    return at_ms - now_ms, loaded_bytes
 
 
 @njit(cache=True, nogil=True)
@@ -165,58 +155,57 @@ def predict(
 
 
 @njit(cache=True, nogil=True)
-def choose_shortest(
-    tables: Tables, queue_ms: FloatArray, pace: FloatArray, used: IntArray, model: int
-) -> int:
-    """The plan of a model that ends first by ``predict``, as ``model * n_plans + plan``."""
-    n_plans = tables.allowed.shape[1]
-    best, shortest_ms = 0, np.inf
-    for plan in range(n_plans):
-        if tables.allowed[model, plan]:
-            ms, _ = predict(tables, queue_ms, pace, used, model * n_plans + plan)
-            if ms < shortest_ms:
-                best, shortest_ms = plan, ms
-    return model * n_plans + best
+def look(
+    requests: Requests, free_ms: FloatArray, request: int, observe_load: bool, state: State
+) -> None:
+    """Fill in the queues and paces of all devices as the requests of this number arrive."""
+    for trace in range(len(free_ms)):
+        now_ms = requests.arrivals_ms[trace, request]
+        for device in range(free_ms.shape[1]):
+            load = requests.toggles_ms[trace, device], requests.pace
+            state.queue_ms[trace, device] = find_work(*load, now_ms, free_ms[trace, device])
+            state.pace[trace, device] = find_pace(*load, now_ms) if observe_load else 1.0
 
 
 @njit(cache=True, nogil=True)
-def play_static(
-    tables: Tables, load: Load, arrivals_ms: FloatArray, models: IntArray, choice: IntArray
-) -> float:
-    """Mean log slow-down of a trace if each model always runs by one plan."""
-    free_ms, used = np.zeros(len(tables.group)), np.full(len(tables.device), -1)
-    total = 0.0
-    for request in range(len(models)):
-        model = models[request]
-        plan = model * tables.allowed.shape[1] + choice[model]
-        ms, _ = serve(tables, load, free_ms, used, arrivals_ms[request], request, plan)
-        total += np.log(ms / tables.reference_ms[model])
-    return total / len(models)
-
-
-@njit(cache=True, nogil=True)
-def roll_out(
+def serve(
     tables: Tables,
-    queue_ms: FloatArray,
-    pace: FloatArray,
-    used: IntArray,
+    requests: Requests,
+    free_ms: FloatArray,
+    state: State,
     request: int,
-    plan: int,
-    arrivals_ms: FloatArray,
-    models: IntArray,
-) -> float:
-    """Sum of log slow-downs of a plan for the first request and the shortest ones for the others.
+    plans: IntArray,
+    ms: FloatArray,
+    loaded_bytes: FloatArray,
+) -> None:
+    """Run one request of each trace by a plan, and count it in the recent mix and rate.
 
-    Devices keep their pace. ``arrivals_ms`` are from now on.
+    Args:
+        tables: See there.
+        requests: See there.
+        free_ms: (n_traces, n_devices) when each device has done what it was given.
+        state: See there.
+        request: Number of the request.
+        plans: (n_traces,) plan of its model.
+        ms: (n_traces,) gets latencies.
+        loaded_bytes: (n_traces,) gets the size of weights that were loaded.
     """
-    toggles = np.where(pace > 1.0, -1.0, np.inf).reshape(-1, 1)
-    load = Load(toggles, pace.max())
-    free_ms, used, queue_ms, total = queue_ms * pace, used.copy(), queue_ms.copy(), 0.0
-    for number in range(len(models)):
-        now_ms, model = arrivals_ms[number], models[number]
-        if number:
-            look(load, free_ms, now_ms, queue_ms, pace)
-            plan = choose_shortest(tables, queue_ms, pace, used, model)
-        ms, _ = serve(tables, load, free_ms, used, now_ms, request + number, plan)
-        total += np.log(ms / tables.reference_ms[model])
-    return total
+    last = requests.models.shape[1] - 1
+    for trace in range(len(plans)):
+        now_ms, model = requests.arrivals_ms[trace, request], requests.models[trace, request]
+        # Stages run in turn, each where its device has done what came before.
+        at_ms, loaded_bytes[trace] = now_ms, 0.0
+        plan = model * tables.allowed.shape[1] + plans[trace]
+        for stage in range(tables.first[plan], tables.first[plan + 1]):
+            device, work_ms = tables.device[stage], tables.work_ms[stage]
+            if hold(tables, state.used[trace], stage):
+                work_ms += tables.load_ms[stage]
+                loaded_bytes[trace] += tables.held_bytes[stage]
+            begin_ms = max(at_ms, free_ms[trace, device])
+            at_ms = find_end(requests.toggles_ms[trace, device], requests.pace, begin_ms, work_ms)
+            free_ms[trace, device] = at_ms
+        ms[trace] = at_ms - now_ms
+        state.mix[trace] *= KEPT
+        state.mix[trace, model] += 1.0 - KEPT
+        gap_ms = requests.arrivals_ms[trace, min(request + 1, last)] - now_ms
+        state.gap_ms[trace] = KEPT * state.gap_ms[trace] + (1.0 - KEPT) * gap_ms

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, wait
 from dataclasses import replace
 from threading import Event, Thread
@@ -18,84 +18,142 @@ import numpy as np
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import UserError
 from placement_gym.envs.online.executor import PlanExecutor
-from placement_gym.envs.online.kernel import find_pace
-from placement_gym.envs.online.observation import Seen
+from placement_gym.envs.online.kernel import State, find_pace
+from placement_gym.envs.online.observation import Seen, observe
 from placement_gym.envs.online.plans import PlanStage, PlanTable
 from placement_gym.envs.online.traces import Trace
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.loading import load
+from placement_gym.models.union import parse_rate
 from placement_gym.workloads.samples import sample_inputs
 
-RUNS = 5
-"""Inferences of a stage that are timed; their median counts."""
+LOADS, RUNS = 3, 6
+"""Times that a stage is loaded, and runs each time; the fastest count, as others only slow them."""
 DRAIN_S = 120.0
 """Seconds after which requests that have no answer count as failed."""
+BURN = [sys.executable, "-c", "while True: pass"]
 
 
-class Burners:
-    """A program for each device that does nothing but take the device's core, on and off."""
+class Machine:
+    """This machine's devices with plans on them, and a program for each that takes its core.
 
-    def __init__(self, cores: Sequence[int]) -> None:
-        self.processes = [
-            subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in cores
-        ]
-        for process, core in zip(self.processes, cores, strict=True):
+    Args:
+        plans: The plans.
+        models: Names or paths of their models, to take times of stages and of loading from this
+            machine; None if the plans state them, and models are built in.
+        pace: Above 1, devices have to be processors of one thread, each with a core of its own.
+
+    Raises:
+        UserError: The load of other programs cannot be controlled, or a plan cannot be run.
+    """
+
+    def __init__(self, plans: PlanTable, models: Sequence[str] | None, pace: float) -> None:
+        import openvino as ov
+
+        cores = find_cores(plans.devices)
+        if pace > 1.0 and cores is None:
+            raise UserError(
+                "other programs are only controlled where each device is a CPU of one thread with "
+                "a core of its own, as in 'cpu-testbed-pair': pass pace=1 for none"
+            )
+        names = [model.name for model in plans.models]
+        given = [parse_rate(model)[0] for model in models or names]
+        loaded = {name: load(one) for name, one in zip(names, given, strict=True)}
+        self.inputs = [sample_inputs(model) for model in loaded.values()]
+        core, self.plans = ov.Core(), plans
+        if models is not None:
+            with PlanExecutor(core, plans, loaded, cores) as executor:
+                self.plans = measure(executor, self.inputs)
+        self.executor = PlanExecutor(core, self.plans, loaded, cores)
+        burnt = cores if cores and pace > 1.0 else []
+        self.burners = [subprocess.Popen(BURN) for _ in burnt]
+        for process, number in zip(self.burners, burnt, strict=True):
             process.send_signal(signal.SIGSTOP)
-            os.sched_setaffinity(process.pid, {core})
+            os.sched_setaffinity(process.pid, {number})
 
-    def play(self, trace: Trace, pace: float, stop: Event) -> None:
-        """Begin and end with the other programs of a trace; then stop."""
-        load, began_s = trace.load(pace), perf_counter()
-        before = [False] * len(self.processes)
+    def play(self, trace: Trace, pace: float, observe_load: bool, gap_ms: float) -> RealTime:
+        """Begin a trace with idle devices that hold nothing."""
+        return RealTime(self, trace, pace, observe_load, gap_ms)
+
+    def burn(self, trace: Trace, stop: Event) -> None:
+        """Let the other programs begin and end as in a trace; then stop them."""
+        began_s, before = perf_counter(), [False] * len(self.burners)
         while not stop.wait(0.002):
             now_ms = (perf_counter() - began_s) * 1e3
-            for device, process in enumerate(self.processes):
-                taken = find_pace(load, device, now_ms) > 1.0
+            for device, process in enumerate(self.burners):
+                taken = np.searchsorted(trace.toggles_ms[device], now_ms) % 2 == 1
                 if taken != before[device]:
                     process.send_signal(signal.SIGCONT if taken else signal.SIGSTOP)
                     before[device] = taken
-        for process in self.processes:
+        for process in self.burners:
             process.send_signal(signal.SIGSTOP)
 
     def close(self) -> None:
-        """End the programs."""
-        for process in self.processes:
+        """End the devices' threads and the other programs."""
+        for process in self.burners:
             process.kill()
             process.wait()
+        self.executor.__exit__()
+
+
+def find_cores(devices: Sequence[DeviceSpec]) -> list[int] | None:
+    """A core for each device, if each is a processor of one thread."""
+    if not hasattr(os, "sched_getaffinity"):
+        return None
+    cores = sorted(os.sched_getaffinity(0))[: len(devices)]
+    alone = all(device.kind == "CPU" and device.threads == 1 for device in devices)
+    return cores if alone and len(cores) == len(devices) else None
+
+
+def measure(executor: PlanExecutor, inputs: Sequence[Any]) -> PlanTable:
+    """The plans with the times of stages, and of their loading, on this machine."""
+    plans, n_stages = executor.plans, len(executor.tables.device)
+    took_ms = np.empty((LOADS, RUNS, n_stages, 2))
+    for load_number in range(LOADS):
+        executor.forget(0.0)
+        for run in range(RUNS):
+            for model, own in enumerate(plans.plans):
+                for plan in range(len(own)):
+                    executor.submit(model, plan, inputs[model]).result()
+            took_ms[load_number, run] = [executor.took_ms[stage] for stage in range(n_stages)]
+    load_ms, run_ms = took_ms[:, 0, :, 0].min(axis=0), took_ms[:, :, :, 1].min(axis=(0, 1))
+    times = iter(zip(run_ms.tolist(), load_ms.tolist(), strict=True))
+
+    def timed(stage: PlanStage) -> PlanStage:
+        ms, load_ms = next(times)
+        return replace(stage, ms=ms, load_ms=load_ms)
+
+    return replace(
+        plans,
+        plans=tuple(
+            tuple(replace(plan, stages=tuple(map(timed, plan.stages))) for plan in own)
+            for own in plans.plans
+        ),
+    )
 
 
 class RealTime:
     """Plays a trace on compiled plans: the measured counterpart of ``Simulation``.
 
     Args:
-        executor: Runs the plans.
-        burners: Other programs, or None.
-        trace: What is played; it begins with the first call of ``arrive``.
+        machine: What runs them.
+        trace: What is played; it begins now.
         pace: See ``OnlineEnv``.
         observe_load: See ``OnlineEnv``.
         gap_ms: See ``Simulation``.
-        inputs: Of a request of each model.
     """
 
+    state: State
+
     def __init__(
-        self,
-        executor: PlanExecutor,
-        burners: Burners | None,
-        trace: Trace,
-        pace: float,
-        observe_load: bool,
-        gap_ms: float,
-        inputs: Sequence[Any],
+        self, machine: Machine, trace: Trace, pace: float, observe_load: bool, gap_ms: float
     ) -> None:
-        self.executor, self.trace, self.inputs = executor, trace, inputs
-        self.load, self.observe_load = trace.load(pace), observe_load
+        self.machine, self.executor, self.trace = machine, machine.executor, trace
+        self.pace, self.observe_load = pace, observe_load
         self.request, self.pending = 0, dict[Future[Any], int]()
-        self.queue_ms = np.zeros(len(executor.plans.devices))
-        executor.forget(gap_ms)
+        self.executor.forget(gap_ms)
         self.stop, self.began_s = Event(), perf_counter()
-        if burners is not None:
-            play = Thread(target=burners.play, args=(trace, pace, self.stop), daemon=True)
-            play.start()
+        Thread(target=machine.burn, args=(trace, self.stop), daemon=True).start()
 
     @property
     def over(self) -> bool:
@@ -108,19 +166,15 @@ class RealTime:
         models: IntArray = self.trace.models[[self.request - self.over]]
         return models
 
-    def know(self) -> tuple[FloatArray, FloatArray, IntArray, FloatArray, float]:
-        """See ``Simulation.know``."""
-        executor = self.executor
-        return self.queue_ms, self.pace, executor.used, executor.mix, executor.gap_ms
-
     def arrive(self) -> Seen:
         """(1, n_entries) wait for the request to arrive; what is seen then."""
         now_ms = float(self.trace.arrivals_ms[self.request - self.over])
         sleep(max(self.began_s + now_ms / 1e3 - perf_counter(), 0.0))
-        self.queue_ms = self.executor.queue_ms()
-        paces = [find_pace(self.load, device, now_ms) for device in range(len(self.queue_ms))]
-        self.pace = np.array(paces) if self.observe_load else np.ones(len(paces))
-        return self.executor.observe(int(self.models[0]), self.pace)[None]
+        toggles_ms = self.trace.toggles_ms
+        pace = np.array([[find_pace(own, self.pace, now_ms) for own in toggles_ms]])
+        known = self.executor.look()
+        self.state = known._replace(pace=pace if self.observe_load else np.ones_like(pace))
+        return observe(self.executor.tables, self.state, self.models)
 
     def serve(self, plans: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
         """Queue the request, and go on to the next.
@@ -130,7 +184,7 @@ class RealTime:
             one failed; and bytes that were loaded. After the last one all are waited for.
         """
         model, before = int(self.models[0]), self.executor.used >= 0
-        future = self.executor.submit(model, int(plans[0]), self.inputs[model])
+        future = self.executor.submit(model, int(plans[0]), self.machine.inputs[model])
         self.pending[future] = model
         loaded = ~before & (self.executor.used >= 0)
         self.request += 1
@@ -145,83 +199,5 @@ class RealTime:
 
 def read_ms(future: Future[Any]) -> float:
     """Latency of a request; nan if it failed, or has no answer."""
-    if not future.done() or future.exception() is not None:
-        return float("nan")
-    return float(future.result()[1] * 1e3)
-
-
-class Machine:
-    """This machine's devices with plans on them, and the programs that take their cores.
-
-    Args:
-        plans: The plans.
-        measure: Whether to take times of stages and of loading from this machine.
-        pace: Above 1, devices have to be processors of one thread, each with a core of its own.
-        models: Model or path by name, for what is not built in.
-
-    Raises:
-        UserError: The load of other programs cannot be controlled, or a plan cannot be run.
-    """
-
-    def __init__(
-        self, plans: PlanTable, measure: bool, pace: float, models: Mapping[str, Any]
-    ) -> None:
-        import openvino as ov
-
-        cores = find_cores(plans.devices)
-        if pace > 1.0 and cores is None:
-            raise UserError(
-                "other programs are only controlled where each device is a CPU of one thread with "
-                "a core of its own, as in 'cpu-testbed-pair': pass pace=1 for none"
-            )
-        self.models = {one.name: load(models.get(one.name, one.name)) for one in plans.models}
-        self.inputs = [sample_inputs(model) for model in self.models.values()]
-        self.core, self.cores = ov.Core(), cores
-        self.plans = self.measure(plans) if measure else plans
-        self.executor = PlanExecutor(self.core, self.plans, self.models, cores)
-        self.burners = None if cores is None or pace == 1.0 else Burners(cores)
-
-    def measure(self, plans: PlanTable) -> PlanTable:
-        """The plans with times of this machine: medians of a stage's runs, and of its loading."""
-        with PlanExecutor(self.core, plans, self.models, self.cores) as executor:
-            for model, own in enumerate(plans.plans):
-                for plan in range(len(own)):
-                    for _ in range(1 + RUNS):
-                        executor.submit(model, plan, self.inputs[model]).result()
-            timings = iter([executor.timings[stage] for stage in sorted(executor.timings)])
-        return replace(
-            plans,
-            plans=tuple(
-                tuple(
-                    replace(plan, stages=tuple(timed(one, next(timings)) for one in plan.stages))
-                    for plan in own
-                )
-                for own in plans.plans
-            ),
-        )
-
-    def play(self, trace: Trace, pace: float, observe_load: bool, gap_ms: float) -> RealTime:
-        """Begin a trace with idle devices that hold nothing."""
-        about = trace, pace, observe_load, gap_ms
-        return RealTime(self.executor, self.burners, *about, self.inputs)
-
-    def close(self) -> None:
-        """End the devices' threads and the other programs."""
-        if self.burners is not None:
-            self.burners.close()
-        self.executor.__exit__(None, None, None)
-
-
-def timed(stage: PlanStage, timings: Sequence[tuple[float, float]]) -> PlanStage:
-    """The stage with measured times; the first run is that which loaded."""
-    run_ms = float(np.median([run_s for _, run_s in timings[1:]]) * 1e3)
-    return replace(stage, ms=run_ms, load_ms=float(timings[0][0] * 1e3))
-
-
-def find_cores(devices: Sequence[DeviceSpec]) -> list[int] | None:
-    """A core for each device, if each is a processor of one thread."""
-    if not hasattr(os, "sched_getaffinity"):
-        return None
-    cores = sorted(os.sched_getaffinity(0))[: len(devices)]
-    alone = all(device.kind == "CPU" and device.threads == 1 for device in devices)
-    return cores if alone and len(cores) == len(devices) else None
+    failed = not future.done() or future.exception() is not None
+    return float("nan") if failed else float(future.result()[1] * 1e3)

@@ -16,28 +16,27 @@ from numpy.typing import NDArray
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import unknown_name
 from placement_gym.envs.online.env import OnlineEnv
-from placement_gym.envs.online.kernel import play_static, roll_out
-from placement_gym.envs.online.observation import Layout
-from placement_gym.envs.online.plans import PlanTable
+from placement_gym.envs.online.kernel import State
+from placement_gym.envs.online.simulation import Simulation
 from placement_gym.envs.online.traces import Trace
 
-TRIED = 1000
-"""Most assignments of plans to models that are tried."""
-SEARCHED = 8
-"""Traces of the split that they are tried on."""
+TRIED, AT_ONCE = 5000, 500
+"""Most assignments of plans to models that are tried, and are simulated at a time."""
+SEARCHED, LENGTH = 8, 400
+"""Traces of the split that they are tried on, and requests of each at most."""
 FUTURES, AHEAD = 6, 20
 """Futures of a rollout, and requests of each."""
 
 
 class Rule:
-    """Chooses the plan with the least cost.
+    """Chooses plans by a function.
 
     Args:
-        costs: (n_envs, n_plans) from (n_envs, n_entries) observations; infinite where refused.
+        choose: (n_envs,) plans from (n_envs, n_entries) observations.
     """
 
-    def __init__(self, costs: Callable[[FloatArray], FloatArray]) -> None:
-        self.costs = costs
+    def __init__(self, choose: Callable[[FloatArray], IntArray]) -> None:
+        self.choose = choose
 
     def predict(
         self,
@@ -47,33 +46,33 @@ class Rule:
         deterministic: bool = True,
     ) -> tuple[IntArray, Any]:
         """The plan for one observation, or for a batch; see ``BasePolicy.predict``."""
-        chosen = self.costs(np.atleast_2d(observation)).argmin(axis=1)
+        chosen = self.choose(np.atleast_2d(observation))
         return (chosen if observation.ndim == 2 else chosen[0]), state
 
 
 def choose_shortest_completion(env: OnlineEnv) -> Rule:
     """The plan by which the request ends first, if nothing changes."""
-    part = env.layout.parts["latency"]
-    return Rule(lambda seen: seen[:, part])
+    part = env.parts["latency"]
+    return Rule(lambda seen: seen[:, part].argmin(axis=1))
 
 
 def choose_by_load(env: OnlineEnv) -> Rule:
     """The device that is fastest by its present load, queues aside, as OpenVINO's AUTO might."""
-    layout, pace_of = env.layout, env.layout.parts["load"]
-    alone_ms = list_alone_ms(env.plans, layout)
+    model_of, pace_of = env.parts["model"], env.parts["load"]
+    alone_ms = list_alone_ms(env)
 
-    def cost(seen: FloatArray) -> FloatArray:
-        model = seen[:, layout.parts["model"]].argmax(axis=1)
-        return (alone_ms[model] * (1.0 + seen[:, None, pace_of])).min(axis=2)
+    def choose(seen: FloatArray) -> IntArray:
+        own_ms = alone_ms[seen[:, model_of].argmax(axis=1)]
+        return (own_ms * (1.0 + seen[:, None, pace_of])).min(axis=2).argmin(axis=1)
 
-    return Rule(cost)
+    return Rule(choose)
 
 
-def list_alone_ms(plans: PlanTable, layout: Layout) -> FloatArray:
+def list_alone_ms(env: OnlineEnv) -> FloatArray:
     """(n_models, n_plans, n_devices) latency of a device alone; infinite for other plans."""
-    found = np.full((layout.n_models, layout.n_plans, layout.n_devices), np.inf)
-    names = [device.name for device in plans.devices]
-    for model, own in enumerate(plans.plans):
+    found = np.full((*env.tables.allowed.shape, len(env.plans.devices)), np.inf)
+    names = [device.name for device in env.plans.devices]
+    for model, own in enumerate(env.plans.plans):
         for number, plan in enumerate(own):
             if len(plan.stages) == 1:
                 found[model, number, names.index(plan.stages[0].device)] = plan.ms
@@ -84,47 +83,57 @@ def list_alone_ms(plans: PlanTable, layout: Layout) -> FloatArray:
 
 def keep_static(env: OnlineEnv) -> Rule:
     """The best plan of each model whatever happens."""
-    return keep(env, list_assignments(env.plans))
+    return keep(env, list_assignments(env))
 
 
 def keep_resident(env: OnlineEnv) -> Rule:
     """The best plan of each model of those whose weights fit the devices all at once."""
-    fitting = (one for one in list_assignments(env.plans) if fits(env, one))
-    return keep(env, fitting)
+    return keep(env, (one for one in list_assignments(env) if fits(env, one)))
 
 
-def keep(env: OnlineEnv, assignments: Iterator[tuple[int, ...]]) -> Rule:
-    """The best of some assignments of plans to models, on the first traces of the split."""
-    traces = [env.make_trace(number) for number in range(SEARCHED)]
-    tried = [np.array(one) for one in islice(assignments, TRIED)]
-    best = min(tried, key=lambda one: sum(play(env, trace, one) for trace in traces))
-    model = env.layout.parts["model"]
-    costs = np.ones((env.layout.n_models, env.layout.n_plans))
-    costs[np.arange(len(best)), best] = 0.0
-    return Rule(lambda seen: costs[seen[:, model].argmax(axis=1)])
-
-
-def play(env: OnlineEnv, trace: Trace, choice: IntArray) -> float:
-    """Mean log slow-down of a trace by one plan for each model."""
-    return play_static(env.tables, trace.load(env.pace), trace.arrivals_ms, trace.models, choice)
-
-
-def list_assignments(plans: PlanTable) -> Iterator[tuple[int, ...]]:
+def list_assignments(env: OnlineEnv) -> Iterator[tuple[int, ...]]:
     """Every choice of a plan for each model."""
-    return product(*(range(len(own)) for own in plans.plans))
+    return product(*(range(len(own)) for own in env.plans.plans))
 
 
 def fits(env: OnlineEnv, choice: tuple[int, ...]) -> bool:
     """Return whether the devices hold the weights of a plan of each model at once."""
     tables, held = env.tables, np.zeros(len(env.tables.limit_bytes))
     for model, plan in enumerate(choice):
-        number = model * env.layout.n_plans + plan
+        number = model * tables.allowed.shape[1] + plan
         own = slice(tables.first[number], tables.first[number + 1])
         np.add.at(held, tables.group[tables.device[own]], tables.held_bytes[own])
     return bool((held <= tables.limit_bytes).all())
 
 
-class Rollouts:
+def keep(env: OnlineEnv, assignments: Iterator[tuple[int, ...]]) -> Rule:
+    """The best of some assignments of plans to models, on the first traces of the split."""
+    made = [env.make_trace(number) for number in range(SEARCHED)]
+    traces = [Trace(t.arrivals_ms[:LENGTH], t.models[:LENGTH], t.toggles_ms) for t in made]
+    tried = [*islice(assignments, TRIED)]
+    parts = [tried[at : at + AT_ONCE] for at in range(0, len(tried), AT_ONCE)]
+    totals = np.concatenate([try_static(env, traces, part) for part in parts])
+    best, model = np.array(tried[totals.argmin()]), env.parts["model"]
+    return Rule(lambda seen: best[seen[:, model].argmax(axis=1)])
+
+
+def try_static(env: OnlineEnv, traces: list[Trace], tried: list[tuple[int, ...]]) -> FloatArray:
+    """(n_tried,) sums of log slow-downs of all traces, if each model always has its plan."""
+    sim, choices = env.simulate(traces * len(tried)), np.repeat(tried, len(traces), axis=0)
+    total = play(env, sim, lambda: choices[np.arange(len(choices)), sim.models])
+    return total.reshape(len(tried), len(traces)).sum(axis=1)
+
+
+def play(env: OnlineEnv, sim: Simulation, choose: Callable[[], IntArray]) -> FloatArray:
+    """(n_traces,) sums of log slow-downs until the traces are over."""
+    total: FloatArray = np.zeros(len(sim.models))
+    while not sim.over:
+        models, ms, _ = sim.serve(choose())
+        total += np.log(ms / env.tables.reference_ms[models])
+    return total
+
+
+class Rollouts(Rule):
     """Chooses the plan that is best in futures drawn from the recent mix and rate.
 
     Later requests of a future run by the shortest completion, and devices keep their pace.
@@ -135,30 +144,28 @@ class Rollouts:
     """
 
     def __init__(self, env: OnlineEnv, seed: int = 0) -> None:
+        super().__init__(self.search)
         self.env, self.rng = env, np.random.default_rng(seed)
 
-    def predict(
-        self,
-        observation: NDArray[np.float32],
-        state: Any = None,
-        episode_start: Any = None,
-        deterministic: bool = True,
-    ) -> tuple[IntArray, Any]:
-        """The plan for the environment's request; see ``BasePolicy.predict``."""
-        env, scores = self.env, np.full(self.env.layout.n_plans, np.inf)
-        queue_ms, pace, used, mix, gap_ms = env.sim.know()
-        futures = [self.draw(mix, gap_ms) for _ in range(FUTURES)]
-        for plan in np.flatnonzero(env.action_masks()):
-            now = queue_ms, pace, used, int(used.max()) + 1, env.model * env.layout.n_plans + plan
-            scores[plan] = sum(roll_out(env.tables, *now, *one) for one in futures)
-        return np.full(observation.shape[:-1], scores.argmin()), state
+    def search(self, _: FloatArray) -> IntArray:
+        """(1,) the plan for the environment's request."""
+        env, known = self.env, self.env.sim.state
+        plans, latency = np.flatnonzero(env.action_masks()), env.parts["latency"]
+        sim = env.simulate([self.draw(known) for _ in range(FUTURES)] * len(plans))
+        sim.free_ms[:], sim.state.used[:] = known.queue_ms * known.pace, known.used
+        chosen = np.repeat(plans, FUTURES)
+        total = play(
+            env, sim, lambda: sim.arrive()[:, latency].argmin(axis=1) if sim.request else chosen
+        )
+        return plans[[total.reshape(len(plans), FUTURES).sum(axis=1).argmin()]]
 
-    def draw(self, mix: FloatArray, gap_ms: float) -> tuple[FloatArray, IntArray]:
-        """The request, and those that may follow it: times from now on, and models."""
-        gaps_ms = self.rng.exponential(gap_ms, AHEAD)
+    def draw(self, known: State) -> Trace:
+        """The request, and those that may follow it, at times from now on."""
+        gaps_ms, mix = self.rng.exponential(known.gap_ms[0], AHEAD), known.mix[0]
         models = self.rng.choice(len(mix), AHEAD, p=mix / mix.sum())
         models[0], gaps_ms[0] = self.env.model, 0.0
-        return np.cumsum(gaps_ms), models
+        toggles_ms = np.where(known.pace[0] > 1.0, -1.0, np.inf)[:, None]
+        return Trace(np.cumsum(gaps_ms), models, toggles_ms)
 
 
 RULES: dict[str, Callable[[OnlineEnv], Any]] = {

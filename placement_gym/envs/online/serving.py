@@ -10,10 +10,12 @@ from typing import Any, Self
 
 import numpy as np
 
+from placement_gym.backends.pipeline.stage_threads import Outputs
 from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.envs.online.choosers import make_chooser
 from placement_gym.envs.online.env import OnlineEnv
-from placement_gym.envs.online.executor import Outputs, PlanExecutor
-from placement_gym.envs.online.observation import make_space
+from placement_gym.envs.online.executor import PlanExecutor
+from placement_gym.envs.online.observation import make_space, observe
 from placement_gym.envs.online.plans import PlanTable
 from placement_gym.envs.online.rules import make_rule
 
@@ -28,7 +30,7 @@ class PlanServer:
     """
 
     def __init__(self, executor: PlanExecutor, policy: Any, pace: float) -> None:
-        self.executor, self.policy, self.pace = executor, policy, pace
+        self.executor, self.choose, self.pace = executor, make_chooser(policy), pace
         self.lock = Lock()
         self.numbers = {model.name: i for i, model in enumerate(executor.plans.models)}
 
@@ -50,10 +52,12 @@ class PlanServer:
             raise unknown_name("a model", model, self.numbers)
         number, executor = self.numbers[model], self.executor
         with self.lock:  # requests arrive one after another
-            seen = executor.observe(number, np.clip(executor.pace, 1.0, self.pace))
-            chosen, _ = self.policy.predict(seen, deterministic=True)
-            plan = int(chosen) if executor.tables.allowed[number, int(chosen)] else 0
-            return executor.submit(number, plan, inputs)
+            known = executor.look()
+            known = known._replace(pace=np.clip(known.pace, 1.0, self.pace))
+            seen = observe(executor.tables, known, np.array([number]))[0]
+            plan = int(self.choose(seen))
+            allowed = executor.tables.allowed[number, plan]
+            return executor.submit(number, plan if allowed else 0, inputs)
 
     def __enter__(self) -> Self:
         return self
@@ -101,12 +105,12 @@ def serve_plans(
         make_rule(policy, OnlineEnv(plans=table, pace=pace)) if isinstance(policy, str) else policy
     )
     check_policy(chooser, table, pace)
-    return PlanServer(PlanExecutor(ov.Core(), table, models), chooser, pace)
+    return PlanServer(PlanExecutor(ov.Core(), table, models or {}), chooser, pace)
 
 
 def check_policy(policy: Any, plans: PlanTable, pace: float) -> None:
     """Raise ``UserError`` if a policy was trained with other plans."""
-    space, expected = getattr(policy, "observation_space", None), make_space(plans, pace)
+    space, expected = getattr(policy, "observation_space", None), make_space(plans.tables, pace)
     if space is not None and space != expected:
         raise UserError(
             f"the policy was trained with other plans or another pace: it sees {space.shape[0]} "

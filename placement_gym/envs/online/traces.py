@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.envs.online.kernel import Load
+from placement_gym.base.errors import UserError
 from placement_gym.envs.online.plans import PlanTable
 
 SPLITS = {"train": 0, "validation": 1_000_000, "test": 2_000_000}
@@ -34,23 +33,12 @@ class Trace:
     Attributes:
         arrivals_ms: (n_requests,) ascending.
         models: (n_requests,) index of each one's model.
-        toggles_ms: (n_devices, n_toggles) see ``Load``.
+        toggles_ms: (n_devices, n_toggles) see ``kernel.Requests``.
     """
 
     arrivals_ms: FloatArray
     models: IntArray
     toggles_ms: FloatArray
-
-    def load(self, pace: float) -> Load:
-        """The other programs, which slow devices down by a factor."""
-        return Load(self.toggles_ms, pace)
-
-
-def find_seed(split: str, number: int) -> int:
-    """The seed of a split's trace."""
-    if not 0 <= number < PER_SPLIT:
-        raise UserError(f"traces are numbered from 0 to {PER_SPLIT - 1}, not {number!r:.40}")
-    return SPLITS[split] + number
 
 
 def draw_trace(plans: PlanTable, rate: float, n_requests: int, seed: int) -> Trace:
@@ -113,9 +101,3 @@ def read_arrivals(path: str | Path, plans: PlanTable) -> tuple[FloatArray, IntAr
     if not rows or not np.isfinite(times).all() or np.any(np.diff(times) < 0):
         raise UserError(f"{path}: times of one or more requests ascend, in milliseconds")
     return np.array(times) - times[0], np.array(models, dtype=np.int64)
-
-
-def check_trace(trace: str) -> None:
-    """Raise ``UserError`` if it is neither a split nor a CSV file."""
-    if trace not in SPLITS and Path(trace).suffix != ".csv":
-        raise unknown_name("trace (or the path of a .csv)", trace, SPLITS)

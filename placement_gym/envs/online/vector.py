@@ -17,6 +17,8 @@ from placement_gym.envs.online.observation import Seen
 from placement_gym.envs.online.traces import PER_SPLIT
 from placement_gym.envs.same_step import SameStepVectorEnv
 
+INFOS = ("latency_ms", "slowdown", "late", "queue_ms", "loaded_bytes")
+
 
 class OnlineVectorEnv(SameStepVectorEnv[Seen, IntArray], VectorEnv[Seen, IntArray, NDArray[Any]]):
     """Equal to k single environments; episodes end together.
@@ -54,7 +56,7 @@ class OnlineVectorEnv(SameStepVectorEnv[Seen, IntArray], VectorEnv[Seen, IntArra
                 self.rngs[number] = np.random.default_rng(own)
         first = (options or {}).get("trace")
         self.begin(None if first is None else range(first, first + self.num_envs))
-        return self.sim.arrive(), self.list_infos(*np.zeros((4, self.num_envs)))
+        return self.sim.arrive(), self.mask(dict.fromkeys(INFOS, np.zeros(self.num_envs)))
 
     def begin(self, numbers: Sequence[int] | None = None) -> None:
         """Begin traces of these numbers, or random ones."""
@@ -72,31 +74,18 @@ class OnlineVectorEnv(SameStepVectorEnv[Seen, IntArray], VectorEnv[Seen, IntArra
         """
         if not self.action_space.contains(np.asarray(actions)):
             raise UserError(
-                f"actions are {self.num_envs} numbers from 0 to {self.env.layout.n_plans - 1}, "
+                f"actions are {self.num_envs} numbers from 0 to {self.single_action_space.n - 1}, "
                 f"not {actions!r:.80}"
             )
-        queue_ms = self.sim.queue_ms.sum(axis=1)
         plans = self.env.replace_refused(self.sim.models, actions)
+        queue_ms = self.sim.state.queue_ms.sum(axis=1)
         models, ms, loaded_bytes = self.sim.serve(plans)
         slowdown = self.env.slowdown_of(models, ms)
-        seen, info = self.sim.arrive(), self.list_infos(ms, slowdown, queue_ms, loaded_bytes)
+        values = ms, slowdown, slowdown > self.env.deadline, queue_ms, loaded_bytes
+        seen, info = self.sim.arrive(), self.mask(dict(zip(INFOS, values, strict=True)))
         over = np.full(self.num_envs, self.sim.over)
         if self.sim.over:
             info |= self.report_ends(seen, dict(info))
             self.begin()
             seen = self.sim.arrive()
         return seen, self.env.reward_of(slowdown), np.zeros_like(over), over, info
-
-    def list_infos(
-        self, ms: FloatArray, slowdown: FloatArray, queue_ms: FloatArray, loaded_bytes: FloatArray
-    ) -> dict[str, Any]:
-        """Infos as arrays, each key with its mask."""
-        return self.mask(
-            {
-                "latency_ms": ms,
-                "slowdown": slowdown,
-                "late": slowdown > self.env.deadline,
-                "queue_ms": queue_ms,
-                "loaded_bytes": loaded_bytes,
-            }
-        )

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import openvino as ov
 import pytest
@@ -8,7 +10,8 @@ import placement_gym
 from placement_gym.base.errors import EngineError, UserError
 from placement_gym.envs.online.env import OnlineEnv
 from placement_gym.envs.online.executor import PlanExecutor
-from placement_gym.envs.online.plans import PlanTable, propose_plans
+from placement_gym.envs.online.plans import PlanTable
+from placement_gym.envs.online.proposals import propose_plans
 from placement_gym.models.loading import load
 from placement_gym.workloads.samples import sample_inputs
 
@@ -23,7 +26,7 @@ def test_every_plan_computes_what_the_model_does(plans: PlanTable) -> None:
     inputs = sample_inputs(model)
     exact = {"INFERENCE_PRECISION_HINT": "f32"}
     expected = ov.Core().compile_model(model, "CPU", exact)(inputs).to_tuple()
-    with PlanExecutor(ov.Core(), plans) as executor:
+    with PlanExecutor(ov.Core(), plans, {}) as executor:
         for number in range(len(plans.plans[0])):
             outputs, seconds = executor.submit(0, number, inputs).result(60)
             np.testing.assert_allclose(outputs[0], expected[0], rtol=1e-4, atol=1e-5)
@@ -38,21 +41,21 @@ def test_a_server_answers_in_order_and_names_its_models(plans: PlanTable) -> Non
         with pytest.raises(UserError, match="tiny"):
             server.submit("tini", inputs)
         assert all(len(answer.result(60)[0]) == 1 for answer in answers)
-        assert server.executor.queue_ms().tolist() == [0.0, 0.0]
+        assert server.executor.look().queue_ms.tolist() == [[0.0, 0.0]]
 
 
 def test_a_failing_stage_fails_its_request_alone(
     plans: PlanTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inputs = sample_inputs(load("tiny"))
-    with PlanExecutor(ov.Core(), plans) as executor:
+    with PlanExecutor(ov.Core(), plans, {}) as executor:
         run, left = executor.run, [2]
 
-        def fail_twice(*task: object) -> None:
+        def fail_twice(*task: Any) -> Any:
             if left[0]:
                 left[0] -= 1
                 raise RuntimeError("device lost")
-            run(*task)  # type: ignore[arg-type]
+            return run(*task)
 
         monkeypatch.setattr(executor, "run", fail_twice)
         answers = [executor.submit(0, plan, inputs) for plan in (0, 1, 2, 0)]

@@ -17,8 +17,9 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.base.errors import UserError
 from placement_gym.envs.online.env import OnlineEnv
-from placement_gym.envs.online.kernel import Load, find_end, find_work
-from placement_gym.envs.online.plans import PlanStage, PlanTable, ServingPlan, propose_plans
+from placement_gym.envs.online.kernel import find_end, find_work
+from placement_gym.envs.online.plans import PlanStage, PlanTable, ServingPlan
+from placement_gym.envs.online.proposals import propose_plans
 from placement_gym.envs.online.rules import RULES, make_rule
 from placement_gym.envs.online.simulation import Simulation
 from placement_gym.envs.online.traces import Trace
@@ -70,17 +71,18 @@ def test_predictions_are_true_while_nothing_changes(table: PlanTable) -> None:
         sim = simulate(table, [0.0, 3.0, 4.0], [0, 1, 0])
         serve_all(sim, plans[:2])
         seen = sim.arrive()[0]
-        part = OnlineEnv(plans=table).layout.parts["latency"]
+        part = OnlineEnv(plans=table).parts["latency"]
         (ms,) = serve_all(sim, plans[2:])
         assert np.exp(seen[part][plans[2]]) == pytest.approx(ms / 10.0, rel=1e-5)
 
 
 def test_work_takes_longer_while_others_have_the_device() -> None:
-    load = Load(np.array([[5.0, 15.0, 30.0]]), 2.0)
+    load = np.array([5.0, 15.0, 30.0]), 2.0
     # 5 ms alone, 10 beside another program (5 of work), then alone again.
-    assert find_end(load, 0, 0.0, 12.0) == pytest.approx(17.0)
+    assert find_end(*load, 0.0, 12.0) == pytest.approx(17.0)
     for begin, work in ((0.0, 3.0), (4.0, 20.0), (29.0, 8.0)):
-        assert find_work(load, 0, begin, find_end(load, 0, begin, work)) == pytest.approx(work)
+        end = find_end(*load, begin, work)
+        assert find_work(*load, begin, end) == pytest.approx(work)
 
 
 def test_both_checks_pass(table: PlanTable) -> None:
@@ -160,10 +162,10 @@ def test_a_policy_that_hides_loads_sees_none(table: PlanTable) -> None:
     for number in range(50):
         seen, _ = env.reset(options={"trace": number})
         unseen, _ = hidden.reset(options={"trace": number})
-        if seen[env.layout.parts["load"]].any():
+        if seen[env.parts["load"]].any():
             break
-    assert not unseen[env.layout.parts["load"]].any()
-    assert (unseen[env.layout.parts["latency"]] < seen[env.layout.parts["latency"]]).any()
+    assert not unseen[env.parts["load"]].any()
+    assert (unseen[env.parts["latency"]] < seen[env.parts["latency"]]).any()
 
 
 def find_clairvoyant(env: OnlineEnv, number: int) -> float:

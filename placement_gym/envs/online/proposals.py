@@ -1,0 +1,130 @@
+"""Plans that solvers propose for models on common devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.backends.simulated.build import SimulatedProblem, build_simulated_problem
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base.errors import UserError
+from placement_gym.envs.online.plans import PlanStage, PlanTable, ServingPlan
+from placement_gym.graph.submodels import pipeline_stages, submodel_devices
+from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.models.spec import ModelSpec
+from placement_gym.models.union import Member, name_members, parse_rate
+from placement_gym.problem.costs.table import CostTable
+from placement_gym.problem.placement import Placement
+from placement_gym.problem.problem import Problem
+from placement_gym.solvers.heuristics import propose_prefixes
+from placement_gym.solvers.pipelines.pipeline import linear_pipeline
+
+LOAD_MS_PER_MB = 0.25
+"""Time to bring weights to a device: 4 GB/s, as from files that the system keeps in memory."""
+
+
+def propose_plans(
+    models: Sequence[str], devices: DevicesArgument, costs: str | None = None
+) -> PlanTable:
+    """Let the solvers propose plans for each model.
+
+    These are the devices alone; for each two of them the fastest split of which every device holds
+    no more than the model's share of its memory, so that the splits of all models fit at once; and
+    the pipeline with the shortest stages.
+
+    Args:
+        models: Names or paths; ``"resnet:2"`` gets twice as many requests.
+        devices: As for ``DevicePlacementSim-v0``; ``weight_share`` is of all models together.
+        costs: ``"analytic"`` or ``"profiled"``; None is the former.
+
+    Raises:
+        UserError: A model or device is unknown, or no plan of a model fits.
+    """
+    if isinstance(models, str) or not models:
+        raise UserError(f"models is a list of one or more names, not {models!r:.80}")
+    names, rates = zip(*map(parse_rate, models), strict=True)
+    specs = resolve_devices(devices, "simulated" if costs != "profiled" else "measured")
+    twins = [build_simulated_problem(ModelSpec(name), specs, costs) for name in names]
+    total = int(sum(twin.problem.total_bytes for twin in twins))
+    limits = np.array([device.limit_bytes(total) for device in specs])
+    plans = tuple(tuple(plan_model(twin, limits, total)) for twin in twins)
+    for model, own in zip(models, plans, strict=True):
+        if not own:
+            raise UserError(
+                f"no plan of {model!r} fits the devices: raise their memory limits, or add a "
+                "device without one"
+            )
+    return PlanTable(tuple(map(Member, name_members(names), rates)), limit(specs, limits), plans)
+
+
+def limit(devices: Sequence[DeviceSpec], limits: FloatArray) -> tuple[DeviceSpec, ...]:
+    """The devices with limits in bytes, infinite for none."""
+    return tuple(
+        replace(device, weight_share=None, memory_bytes=int(most) if np.isfinite(most) else None)
+        for device, most in zip(devices, limits, strict=True)
+    )
+
+
+def plan_model(twin: SimulatedProblem, limits: FloatArray, total: int) -> Iterator[ServingPlan]:
+    """The plans of one model, each placement once; see ``propose_plans``."""
+    problem = replace(twin.problem, devices=limit(twin.problem.devices, limits))
+    share = limits * problem.total_bytes / total
+    modest = replace(problem, devices=limit(problem.devices, share))
+    seen = set()
+    for kind, assignment in list_placements(problem, modest, twin.costs):
+        if assignment.tobytes() not in seen and not problem.infeasibility(assignment):
+            seen.add(assignment.tobytes())
+            # Devices in the order in which units are first on them.
+            order = [problem.device_names[one] for one in dict.fromkeys(assignment.tolist())]
+            stages, placement = time_stages(twin, assignment), Placement.of(problem, assignment)
+            yield ServingPlan(f"{', '.join(order)} {kind}", stages, placement)
+
+
+def list_placements(
+    problem: Problem, modest: Problem, costs: CostTable
+) -> Iterator[tuple[str, IntArray]]:
+    """Each plan's kind and placement; some may be equal, or not fit."""
+    for device in np.flatnonzero(problem.runs_all):
+        yield "alone", problem.single(int(device))
+    splits = propose_prefixes(modest)
+    ms, feasible = SimulatedBackend(modest, costs).evaluate_batch_exactly(splits)
+    for pair in combinations(range(len(modest.devices)), 2):
+        fit = np.flatnonzero(feasible & [set(one) == set(pair) for one in splits.tolist()])
+        if len(fit):
+            yield "split", splits[fit[ms[fit].argmin()]]
+    try:
+        yield "pipeline", linear_pipeline(problem, costs)
+    except UserError:  # nothing fits the devices' memory
+        return
+
+
+def time_stages(twin: SimulatedProblem, assignment: IntArray) -> tuple[PlanStage, ...]:
+    """The stages of a placement; each receives its tensors before it computes."""
+    costs, graph = twin.costs, twin.problem.units.graph
+    on = assignment[twin.problem.units.of_operator]
+    stage_of = pipeline_stages(graph, on)
+    device = submodel_devices(graph, on, stage_of)
+    ms = (
+        np.bincount(stage_of, costs.operator_ms[np.arange(len(on)), on]) + costs.submodel_ms[device]
+    )
+    tensor, reader = graph.tensors.readings()
+    source = graph.tensors.source[tensor]
+    crossing = on[source] != on[reader]
+    moved, target = np.unique(np.stack([tensor, stage_of[reader]])[:, crossing], axis=1)
+    sender = on[graph.tensors.source[moved]]
+    np.add.at(ms, target, costs.transfer_ms[moved, sender, device[target]])
+    held = np.bincount(stage_of, costs.memory_bytes)
+    return tuple(
+        PlanStage(
+            twin.problem.device_names[device[number]],
+            float(ms[number]),
+            LOAD_MS_PER_MB * float(held[number]) / 1e6,
+            int(held[number]),
+        )
+        for number in range(len(device))
+    )
