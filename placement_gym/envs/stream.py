@@ -224,7 +224,7 @@ class StreamEnv(gym.Env[Any, Any]):
         """
         if self.weighted:
             places, costs_ms = self.current.scheduler.find_best(
-                read_weights([action]), self.np_random
+                read_weights(np.asarray(action)[None]), self.np_random
             )
             return self.finish(places[0], float(costs_ms[0]))
         cost, place = self.current.repair(self.current.observer.layout.parse(action))

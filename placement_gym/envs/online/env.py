@@ -247,7 +247,8 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
             UserError: The action is not one of the space, or the trace is over.
         """
         if not self.action_space.contains(action):
-            raise UserError(f"an action is from 0 to {self.action_space.n - 1}, not {action!r:.40}")
+            last = self.tables.allowed.shape[1] - 1
+            raise UserError(f"an action is from 0 to {last}, not {action!r:.40}")
         if self.sim.over:
             raise UserError("the trace is over: call reset")
         plan = self.replace_refused(self.sim.models, np.array([action]))

@@ -145,8 +145,13 @@ class PlanExecutor:
                 max(own[0] - done, 0.0) + sum(own) - own[0] if own else 0.0
                 for own, done in zip(self.queued_ms, done_ms, strict=True)
             ]
-            known = np.array(queue_ms), self.pace, self.used, self.mix, np.array(self.gap_ms)
-            return State(*(one[None].copy() for one in known))
+            return State(
+                np.array([queue_ms]),
+                self.pace[None].copy(),
+                self.used[None].copy(),
+                self.mix[None].copy(),
+                np.array([self.gap_ms]),
+            )
 
     def submit(self, model: int, plan: int, inputs: Any) -> Future[tuple[Outputs, float]]:
         """Queue a request.

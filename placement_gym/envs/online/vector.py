@@ -73,9 +73,9 @@ class OnlineVectorEnv(SameStepVectorEnv[Seen, IntArray], VectorEnv[Seen, IntArra
             UserError: Actions have another shape or range.
         """
         if not self.action_space.contains(np.asarray(actions)):
+            last = self.env.tables.allowed.shape[1] - 1
             raise UserError(
-                f"actions are {self.num_envs} numbers from 0 to {self.single_action_space.n - 1}, "
-                f"not {actions!r:.80}"
+                f"actions are {self.num_envs} numbers from 0 to {last}, not {actions!r:.80}"
             )
         plans = self.env.replace_refused(self.sim.models, actions)
         queue_ms = self.sim.state.queue_ms.sum(axis=1)
