@@ -275,8 +275,8 @@ class Schedules:
         self.free[rows, device] = self.finish[rows, node]
         self.load[rows, device] += ms
         self.done[rows, node] = True
-        for row, one in enumerate(node.tolist()):
-            np.subtract.at(self.waiting[row], graph.readers[one], 1)
+        for row, operator in enumerate(node.tolist()):
+            np.subtract.at(self.waiting[row], graph.readers[operator], 1)
 
     def length_ms(self) -> FloatArray:
         """(B,) when the last node of each schedule finishes."""

@@ -47,7 +47,7 @@ FOLDER = Path(__file__).parent
 METHODS = {
     "ppo": Method(GOPolicy, PRESETS, FOLDER, UnitPPO),
     "reinforce": Method(
-        GOPolicy, {name: without_ppo(one) for name, one in PRESETS.items()}, FOLDER
+        GOPolicy, {name: without_ppo(preset) for name, preset in PRESETS.items()}, FOLDER
     ),
 }
 GCN = Method(

@@ -178,8 +178,8 @@ class Attention(nn.Module):
         weight, bias = self.pair.fold(context)
         pairs = linear(rows, weight, bias)
         earlier = rows[..., :-size, :].detach(), pairs[..., :-size, :].detach()
-        kept: Tensor = Remembered.apply(*earlier, weight, bias)  # type: ignore[no-untyped-call]
-        windows = kept.unfold(-2, memory, size).transpose(-1, -2)
+        remembered: Tensor = Remembered.apply(*earlier, weight, bias)  # type: ignore[no-untyped-call]
+        windows = remembered.unfold(-2, memory, size).transpose(-1, -2)
         own = pairs[..., memory:, :].reshape(*windows.shape[:-2], size, -1)
         return torch.cat([windows, own], dim=-2)
 
@@ -242,11 +242,11 @@ class SegmentAttention(nn.Module):
 
     def apply_layer(self, run: Any, x: Tensor, context: Tensor, counts: list[int]) -> Tensor:
         """(..., n, width) from (..., n, width), some segments at a time."""
-        known, first, done = x.detach(), 0, []
+        fixed, first, done = x.detach(), 0, []
         sizes = [count * self.segment for count in counts[:-1]]
         parts = torch.split(x, [*sizes, x.shape[-2] - sum(sizes)], dim=-2)
         for part, count in zip(parts, counts, strict=True):
-            before = known[..., max(first - self.memory, 0) : first, :]
+            before = fixed[..., max(first - self.memory, 0) : first, :]
             done.append(run(part, before, context, count))
             first += part.shape[-2]
         return torch.cat(done, dim=-2)
@@ -317,10 +317,10 @@ def present_devices(graphs: GraphBatch) -> Tensor:
 
 def describe_units(graphs: GraphBatch) -> Tensor:
     """(n, 2) of each unit: bytes in mean units, and the logarithm of its mean time."""
-    known, present = graphs.device_tables, present_devices(graphs)[graphs.batch]
+    tables, present = graphs.device_tables, present_devices(graphs)[graphs.batch]
     counts = torch.bincount(graphs.batch)[graphs.batch]
-    size = (known.unit_bytes * counts).clamp(max=100.0).log1p().float()
-    mean = (known.unit_ms * present).sum(dim=1) / present.sum(dim=1)
+    size = (tables.unit_bytes * counts).clamp(max=100.0).log1p().float()
+    mean = (tables.unit_ms * present).sum(dim=1) / present.sum(dim=1)
     return torch.stack([size, (mean + MIN_COST).log()], dim=1)
 
 
@@ -330,21 +330,21 @@ def compute_unit_device_columns(graphs: GraphBatch) -> Tensor:
     Logarithm of the time; the same above that of the fastest device; bytes as a share of the
     device's limit; and the share of the model that does not fit there.
     """
-    known, padded = graphs.device_tables, ~present_devices(graphs)[graphs.batch]
-    times = (known.unit_ms + MIN_COST).log()
+    tables, padded = graphs.device_tables, ~present_devices(graphs)[graphs.batch]
+    times = (tables.unit_ms + MIN_COST).log()
     fastest = times.masked_fill(padded, torch.inf).amin(dim=1, keepdim=True)
-    limit = known.devices[..., 0].clamp(min=1e-6)[graphs.batch]
-    share = (known.unit_bytes[:, None].float() / limit).clamp(max=LARGEST)
+    limit = tables.devices[..., 0].clamp(min=1e-6)[graphs.batch]
+    share = (tables.unit_bytes[:, None].float() / limit).clamp(max=LARGEST)
     columns = torch.stack([times, times - fastest, share, 1.0 - limit], dim=2)
     return columns.masked_fill(padded[..., None], 0.0)
 
 
 def describe_each_device(graphs: GraphBatch) -> Tensor:
     """(G, D, 7) of each device: see ``device_table.DEVICE_FEATURES``, and its mean links."""
-    known = graphs.device_tables
+    tables = graphs.device_tables
     count = (present_devices(graphs).sum(dim=1) - 1).clamp(min=1)[:, None, None]
-    links = known.links.sum(dim=2) / count
-    return torch.cat([known.devices, links], dim=2).clamp(max=100.0).log1p()
+    links = tables.links.sum(dim=2) / count
+    return torch.cat([tables.devices, links], dim=2).clamp(max=100.0).log1p()
 
 
 def rank_among_equals(devices: Tensor) -> Tensor:

@@ -144,11 +144,11 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
         A backward pass frees the activations: where gradients are needed, it is taken once.
         """
         state = graphs.ids, sum(p._version for p in self.parameters())
-        found = self.latest
+        reading = self.latest
         if torch.is_grad_enabled():
             self.latest = None
-        if found is not None and found[:2] == state:
-            return found
+        if reading is not None and reading[:2] == state:
+            return reading
         h, context = self.network.embed(graphs)
         return Reading(*state, self.network.relate(h, context, graphs), context)
 

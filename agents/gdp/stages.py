@@ -57,8 +57,8 @@ class StagedDistribution:
     def conditioned_on(self, actions: Tensor) -> StagedLikelihood:
         """The likelihood of (B, width) decisions, each stage given the ones before."""
         parts = torch.split(actions.long(), list(self.sizes), dim=1)
-        given: Iterator[Tensor] = iter(parts[1:])
-        later = self.later(parts[0], lambda _: next(given))
+        decisions: Iterator[Tensor] = iter(parts[1:])
+        later = self.later(parts[0], lambda _: next(decisions))
         return StagedLikelihood((self.devices, *later), self.sizes)
 
     def restricted_to(self, allowed: Tensor) -> StagedDistribution:
@@ -81,12 +81,12 @@ class StagedLikelihood:
     def unit_log_prob(self, actions: Tensor) -> Tensor:
         """(B, width) log-probability of each decision, zero where nothing is decided."""
         parts = torch.split(actions, list(self.sizes), dim=1)
-        found = [
+        log_probs = [
             log_prob if stage.weight is None else log_prob * stage.weight
             for stage, part in zip(self.stages, parts, strict=True)
             for log_prob in [stage.unit_log_prob(part)]
         ]
-        return torch.cat(found, dim=1)
+        return torch.cat(log_probs, dim=1)
 
     def log_prob(self, actions: Tensor) -> Tensor:
         """(B,) log-probability of (B, width) decisions."""

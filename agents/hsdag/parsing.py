@@ -15,11 +15,11 @@ class Partition(NamedTuple):
 
     Attributes:
         group: (n,) group of each node; groups are numbered in the order of their first nodes.
-        kept: (k,) indices of the edges that connect the groups, a forest.
+        forest: (k,) indices of the edges that connect the groups, a forest.
     """
 
     group: IntArray
-    kept: IntArray
+    forest: IntArray
 
 
 def parse(
@@ -43,15 +43,15 @@ def parse(
         allowed: (n, D) bool; the nodes of a group must have an allowed device in common.
     """
     ranked = np.argsort(-scores, kind="stable")
-    kept = np.empty(0, dtype=np.int64)
+    forest = np.empty(0, dtype=np.int64)
     group = np.arange(n)
     for _ in range(depth):
         new = find_dominant_edges(group, edges, ranked)
         if not len(new):
             break
-        kept = np.concatenate([kept, new])
-        group = label_components(edges[:, kept], n)
-    partition = Partition(group, kept)
+        forest = np.concatenate([forest, new])
+        group = label_components(edges[:, forest], n)
+    partition = Partition(group, forest)
     return partition if allowed is None else split_incompatible(partition, edges, scores, allowed)
 
 
@@ -71,17 +71,17 @@ def split_incompatible(
 
     Deviation: the paper's two devices run everything.
     """
-    group, kept = partition
+    group, forest = partition
     while True:
         runnable: BoolArray = np.any(intersect_allowed(group, allowed), axis=1)
-        bad = ~runnable[group[edges[0, kept]]]
+        bad = ~runnable[group[edges[0, forest]]]
         if not bad.any():
-            return Partition(group, kept)
-        by_group = np.lexsort((scores[kept], group[edges[0, kept]]))
+            return Partition(group, forest)
+        by_group = np.lexsort((scores[forest], group[edges[0, forest]]))
         by_group = by_group[bad[by_group]]
-        _, lowest = np.unique(group[edges[0, kept[by_group]]], return_index=True)
-        kept = np.delete(kept, by_group[lowest])
-        group = label_components(edges[:, kept], len(group))
+        _, lowest = np.unique(group[edges[0, forest[by_group]]], return_index=True)
+        forest = np.delete(forest, by_group[lowest])
+        group = label_components(edges[:, forest], len(group))
 
 
 def intersect_allowed(group: IntArray, allowed: BoolArray) -> BoolArray:

@@ -68,9 +68,9 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
 
     def forward(self, obs: Any, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor, Tensor]:
         """See ``UnitPolicy``; counts the placements."""
-        found = super().forward(obs, *args, **kwargs)
-        self.drawn += len(found[0])
-        return found
+        outputs = super().forward(obs, *args, **kwargs)
+        self.drawn += len(outputs[0])
+        return outputs
 
     def decide(self, observation: TensorDict, greedy: bool = False) -> Decision:
         """See ``UnitPolicy.decide``."""

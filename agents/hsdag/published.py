@@ -69,8 +69,8 @@ class CodeNetworks(Networks):
         owner = group[inner[0]]
         gate = 2.0 * scatter(self.score_edges(z, inner).sigmoid(), owner, dim_size=n_groups)
         count = torch.bincount(owner, minlength=n_groups)
-        found: Tensor = pooled * torch.where(count > 0, gate, 1.0)[:, None]
-        return found
+        features: Tensor = pooled * torch.where(count > 0, gate, 1.0)[:, None]
+        return features
 
     def spread(self, pooled: Tensor) -> Tensor:
         """See ``Networks``: Z' is added to both halves."""
@@ -129,8 +129,8 @@ class ResidualGCN(nn.Module):
         h = x
         for layer in self.layers:
             h = functional.dropout(layer(h, ends).relu(), self.dropout, training=noisy)
-        found: Tensor = self.norm(x + h)
-        return found
+        features: Tensor = self.norm(x + h)
+        return features
 
 
 class ResidualLinear(nn.Module):
@@ -146,5 +146,5 @@ class ResidualLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(n, width) from (n, width)."""
-        found: Tensor = self.norm(x + self.linear(x))
-        return found
+        features: Tensor = self.norm(x + self.linear(x))
+        return features

@@ -129,8 +129,8 @@ class Rollout:
             z = self.embed(graphs, noisy=True)[nodes]
         state = self.networks.shift_embeddings(z, shift)
         allowed = None if graphs.action_mask is None else graphs.action_mask[nodes]
-        found = self.parse_groups(state, edges, allowed)
-        group, tree = (torch.as_tensor(part, device=z.device) for part in found)
+        parts = self.parse_groups(state, edges, allowed)
+        group, tree = (torch.as_tensor(part, device=z.device) for part in parts)
         return GraphStep(edges, edges[:, tree], group, shift)
 
     def compute_shift(self, z: Tensor, earlier: GraphStep) -> Tensor:
@@ -184,14 +184,14 @@ class Rollout:
 
     def compute_prior(self, sizes: Tensor) -> Tensor:
         """(S,) logits of keeping an edge, so that about the wanted number of groups remains."""
-        wanted, refine = self.options.groups, self.options.refine
+        n_groups, refine = self.options.groups, self.options.refine
         if refine:
-            wanted *= 2.0 ** (self.drawn / refine)
-        return first_keep(sizes, max(wanted, 1.0))
+            n_groups *= 2.0 ** (self.drawn / refine)
+        return first_keep(sizes, max(n_groups, 1.0))
 
 
 def group_nodes(
-    graphs: GraphBatch, states: States, which: Sequence[int], kept: Sequence[Tensor]
+    graphs: GraphBatch, states: States, which: Sequence[int], trees: Sequence[Tensor]
 ) -> Groups:
     """Group the nodes of states by the dominant edges that are kept.
 
@@ -199,19 +199,19 @@ def group_nodes(
         graphs: The graphs.
         states: The states.
         which: The state of each of R partitions; a state may occur several times.
-        kept: (2, k) edges for each.
+        trees: (2, k) edges for each.
     """
-    device, chosen = graphs.x.device, [states.steps[one] for one in which]
+    device, chosen = graphs.x.device, [states.steps[state] for state in which]
     # members are numbered over all partitions, one after another
     sizes = np.array([len(step.group) for step in chosen])
     begins = (np.cumsum(sizes) - sizes).tolist()
     node = [b + np.arange(n) for b, n in zip(states.begins[list(which)], sizes, strict=True)]
     # groups are the components of what is kept; inner edges are all edges within one
-    forest = torch.cat([ends + b for ends, b in zip(kept, begins, strict=True)], dim=1)
+    forest = torch.cat([ends + b for ends, b in zip(trees, begins, strict=True)], dim=1)
     group = torch.as_tensor(label_components(forest.cpu().numpy(), int(sizes.sum())), device=device)
     edges = torch.cat([step.edges + b for step, b in zip(chosen, begins, strict=True)], dim=1)
     # a group is decided by its first unit, its leader; the others follow
-    rows = [states.graph[one] for one in which]
+    rows = [states.graph[state] for state in which]
     node_mask = graphs.node_mask[rows]
     row, slot = node_mask.nonzero(as_tuple=True)
     slots = torch.arange(node_mask.shape[1], device=device).repeat(len(rows), 1)

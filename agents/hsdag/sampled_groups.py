@@ -106,10 +106,10 @@ class SampledGroups:
         pairs = torch.cat([self.row[:, None], (keep & valid).long()], dim=1)
         distinct, row = torch.unique(pairs, dim=0, return_inverse=True)
         which = distinct[:, 0].tolist()
-        trees = [self.states.steps[one].tree for one in which]
+        trees = [self.states.steps[state].tree for state in which]
         chosen = distinct[:, 1:].bool()
-        kept = [tree[:, one[: tree.shape[1]]] for tree, one in zip(trees, chosen, strict=True)]
-        groups = group_nodes(self.graphs, self.states, which, kept)
+        forests = [tree[:, row[: tree.shape[1]]] for tree, row in zip(trees, chosen, strict=True)]
+        groups = group_nodes(self.graphs, self.states, which, forests)
         devices = self.networks(self.z, self.states.costs, groups)
         likely = logsigmoid(torch.where(keep, logits, -logits))
         log_keep = (likely * valid).sum(dim=1)
@@ -126,8 +126,10 @@ class SampledGroups:
         """Arguments of ``UnitCategorical`` with only the devices that the rows' mask allows."""
         if self.mask is None:
             return choice
-        *each, row = choice
-        devices, decides, leader, allowed = (None if one is None else one[row] for one in each)
+        *tables, row = choice
+        devices, decides, leader, allowed = (
+            None if table is None else table[row] for table in tables
+        )
         assert leader is not None
         shared = intersect_followers(self.mask, leader)
         return devices, decides, leader, shared if allowed is None else shared & allowed

@@ -123,7 +123,7 @@ class BestOfK:
         check_integer("problems", problems, 1)
         self.k, self.samples, self.rate = k, samples, learning_rate
         self.rng = np.random.default_rng(seed)
-        self.problems = [env.find_problem(one) for one in env.seeds]
+        self.problems = [env.find_problem(number) for number in env.seeds]
         self.n_problems = min(problems, len(self.problems))
         statistics = np.stack([problem.statistics for problem in self.problems])
         self.shift = statistics.mean(axis=0).astype(np.float64)
@@ -193,7 +193,9 @@ def export_ppo(model: PPO, about: str = "") -> ListPolicy:
     Raises:
         UserError: The model has other layers.
     """
-    hidden = [one for one in model.policy.mlp_extractor.policy_net if isinstance(one, nn.Linear)]
+    hidden = [
+        layer for layer in model.policy.mlp_extractor.policy_net if isinstance(layer, nn.Linear)
+    ]
     if len(hidden) != 1:
         raise UserError("a list policy has one hidden layer: use policy_kwargs={'net_arch': [32]}")
     output: Any = model.policy.action_net
@@ -213,5 +215,7 @@ def make_policy(
         np.vstack([layer.weight.detach().numpy().T, layer.bias.detach().numpy()])
         for layer in layers
     )
-    rounded = [round_significant(one, DIGITS).tolist() for one in (shift, scale, hidden, output)]
+    rounded = [
+        round_significant(array, DIGITS).tolist() for array in (shift, scale, hidden, output)
+    ]
     return ListPolicy(rounded[0], rounded[1], rounded[2], rounded[3], about)

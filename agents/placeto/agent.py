@@ -57,13 +57,13 @@ class RehearsedPolicy:
         """
         if "current_unit" in observation:
             return self.policy.predict(observation, state, episode_start, deterministic)
-        known = self.rehearsal
-        if known is None or (observation["graph_id"] != known.observer.graph_id).any():
+        rehearsal = self.rehearsal
+        if rehearsal is None or (observation["graph_id"] != rehearsal.observer.graph_id).any():
             raise UserError(
                 "Placeto predicts all units at once for the graph it was trained on; for another, "
                 "play an episode in DevicePlacementPerUnit-v0 or DevicePlacementPerUnitSim-v0"
             )
-        return known.place(self.policy, observation, deterministic), state
+        return rehearsal.place(self.policy, observation, deterministic), state
 
 
 class Placeto(REINFORCE):
@@ -104,11 +104,11 @@ class Placeto(REINFORCE):
         super().save(*args, **kwargs)
 
     @classmethod
-    def fit_env(cls, env: Any, known: dict[str, Any]) -> Any:
+    def fit_env(cls, env: Any, attributes: dict[str, Any]) -> Any:
         """See ``OnPolicyLearner``; one unit is placed per step."""
         if isinstance(env, str):
             env = gym.make(env)
-        return place_units(env, known["begin_with"])
+        return place_units(env, attributes["begin_with"])
 
 
 def rate(remaining: float) -> float:
@@ -226,8 +226,8 @@ def place_units(env: gym.Env[Any, Any], begin_with: str) -> PerUnitEnv:
     base = without_graph(placement_env(env))
     if begin_with != NOTHING:
         return FromBest(base, begin_with)
-    made = env.unwrapped
-    return PerUnitEnv(base, start=made.start if isinstance(made, PerUnitEnv) else "first")
+    outer = env.unwrapped
+    return PerUnitEnv(base, start=outer.start if isinstance(outer, PerUnitEnv) else "first")
 
 
 METHOD = Method(PlacetoPolicy, PRESETS, Path(__file__).parent, Placeto, place_units)

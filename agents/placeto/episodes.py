@@ -66,8 +66,8 @@ class Rehearsal:
     @classmethod
     def of(cls, env: DevicePlacementEnv, start: IntArray | None = None) -> Self:
         """Make one of an environment, which is not changed."""
-        known = None if isinstance(env, MeasuredEnv) else env.backend.start_ms
-        return cls(env.observer, known, start)
+        start_ms = None if isinstance(env, MeasuredEnv) else env.backend.start_ms
+        return cls(env.observer, start_ms, start)
 
     def place(
         self, policy: Policy, observation: dict[str, NDArray[Any]], deterministic: bool
@@ -91,8 +91,8 @@ class Rehearsal:
         start = problem.single(problem.reference_device) if self.start is None else self.start
         placed = np.tile(start, (episodes, 1))
         for unit in range(problem.n_units):
-            seen = [self.observe(one, unit) for one in placed]
-            batch = {key: np.stack([one[key] for one in seen]) for key in seen[0]}
+            seen = [self.observe(placement, unit) for placement in placed]
+            batch = {key: np.stack([row[key] for row in seen]) for key in seen[0]}
             devices: Any = policy.predict(batch, deterministic=deterministic)[0]
             present = devices < len(problem.devices)
             placed[:, unit] = np.where(present, devices, problem.reference_device)
@@ -100,8 +100,8 @@ class Rehearsal:
 
     def observe(self, placement: IntArray, unit: int) -> Observation:
         """The observation before a unit of a placement is placed."""
-        known = None if self.start_ms is None else self.start_ms(placement)
-        return observe_unit(self.observer, placement, unit, known)
+        times_ms = None if self.start_ms is None else self.start_ms(placement)
+        return observe_unit(self.observer, placement, unit, times_ms)
 
 
 class StreamUnitsEnv(StreamEnv):

@@ -102,15 +102,15 @@ def make(
         raise UserError(f"train_on holds the model to place, {model!r}: leave it out")
     sizes = {"max_nodes": max_nodes, "max_edges": max_edges, "observe_graph": False}
     like = json.dumps(kwargs | sizes | {"reward": "improvement"})
-    given = json.dumps({"settings": settings, "policy": dict(policy or {})})
-    trained = train_policy(tuple(train_on), like, evaluations, seed, given)
+    options = json.dumps({"settings": settings, "policy": dict(policy or {})})
+    trained = train_policy(tuple(train_on), like, evaluations, seed, options)
     base = without_graph(placement_env(env), max_nodes=max_nodes, max_edges=max_edges)
     return ZeroShot(trained, base)
 
 
 @lru_cache(maxsize=MAX_POLICIES)
 def train_policy(
-    models: tuple[str, ...], like: str, evaluations: int, seed: int, given: str
+    models: tuple[str, ...], like: str, evaluations: int, seed: int, options_text: str
 ) -> PlacetoPolicy:
     """Train a policy on these models.
 
@@ -119,9 +119,9 @@ def train_policy(
         like: Arguments of their environments in JSON.
         evaluations: Maximum number of steps.
         seed: Seed of all random numbers.
-        given: ``settings`` of PPO, and arguments of the ``policy``, in JSON.
+        options_text: ``settings`` of PPO, and arguments of the ``policy``, in JSON.
     """
-    kwargs, options = json.loads(like), json.loads(given)
+    kwargs, options = json.loads(like), json.loads(options_text)
     name = "placement_gym:DevicePlacementSim-v0"
     envs = [PerUnitEnv(placement_env(gym.make(name, model=model, **kwargs))) for model in models]
     graphs = {

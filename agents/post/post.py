@@ -154,9 +154,9 @@ class Post(OnPolicyLearner):
         # the elite fraction of the last N
         n_elite = max(round(ELITE * len(self.returns)), 1)
         scored = list(zip(self.returns, self.actions, strict=True))
-        fitting = [one for one, feasible in zip(scored, self.feasible, strict=True) if feasible]
+        fitting = [entry for entry, feasible in zip(scored, self.feasible, strict=True) if feasible]
         # ours: where nothing fits the best are those that exceed limits by the fewest bytes
-        ranked = sorted(fitting or scored, key=lambda one: -one[0])
+        ranked = sorted(fitting or scored, key=lambda entry: -entry[0])
         frequency = self.count(ranked[:n_elite])
         first, last = UNIFORM
         share = last + (first - last) * self._current_progress_remaining

@@ -50,7 +50,7 @@ def describe_groups(
         groups: Of the B rows.
         width: Maximum number of groups.
     """
-    place, (n_rows, n_places) = groups.place, groups.taken.shape
+    place, (n_rows, n_places) = groups.place, groups.is_place.shape
     index = place[..., None].expand(-1, -1, units.shape[2])
     summed = units.new_zeros(n_rows, n_places, units.shape[2]).scatter_add(1, index, units[row])
     edges = units.new_zeros(n_rows, width * width)
@@ -113,7 +113,7 @@ class GroupedDevices:
         """The likelihood of (B, N) devices together with the groups they were sampled with."""
         groups = self.memory.recall(self.graph, actions, self.grouper.mode())
         places = order_groups(groups, self.mask)
-        group_devices = torch.zeros_like(places.taken, dtype=torch.int64)
+        group_devices = torch.zeros_like(places.is_place, dtype=torch.int64)
         group_devices.scatter_reduce_(1, places.place, actions.long() * self.mask, "amax")
         devices = self.group_distribution(places).conditioned_on(group_devices)
         return JointLikelihood(self.grouper, groups, devices, group_devices)

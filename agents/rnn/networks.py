@@ -137,7 +137,7 @@ class Seq2Seq(nn.Module):
         before = self.chosen(torch.cat([first, devices[:, :-1]], dim=1).long())
         state = self.initial_state(encoded)
         several = devices.shape[1] > self.segment
-        found = []
+        parts = []
         for begin in range(0, devices.shape[1], self.segment):
             segment, fed = self.cut_segment(encoded, begin), before[:, begin : begin + self.segment]
             if several and torch.is_grad_enabled():
@@ -145,8 +145,8 @@ class Seq2Seq(nn.Module):
             else:
                 step = self.decode_segment(segment, fed, state)
             logits, state = step
-            found.append(logits)
-        return torch.cat(found, dim=1)
+            parts.append(logits)
+        return torch.cat(parts, dim=1)
 
     @torch.no_grad()
     def choose_devices(
@@ -166,7 +166,7 @@ class Seq2Seq(nn.Module):
         """
         h, c = (part[0] for part in self.initial_state(encoded))
         last = torch.full((len(encoded.row),), self.n_devices, device=encoded.row.device)
-        found: list[Tensor] = []
+        choices: list[Tensor] = []
         used = torch.zeros(len(last), self.n_devices, dtype=torch.float64, device=last.device)
         for begin in range(0, encoded.mask.shape[1], self.segment):
             segment = self.cut_segment(encoded, begin)
@@ -187,8 +187,8 @@ class Seq2Seq(nn.Module):
                 last = choose_device(logits, greedy)
                 if memory is not None:
                     used = memory.add(used, place, last)
-                found.append(last)
-        return torch.stack(found, dim=1)
+                choices.append(last)
+        return torch.stack(choices, dim=1)
 
     def cut_segment(self, encoded: Encoded, begin: int) -> Segment:
         """Cut the segment that begins at a place out of every row."""
@@ -246,8 +246,8 @@ class AutoregressiveDevices:
     def get_actions(self, deterministic: bool = False) -> Tensor:
         """(B, M) devices, 0 for padding."""
         memory = self.memory
-        found = self.network.choose_devices(self.encoded, self.allowed, deterministic, memory)
-        return found * self.weight
+        devices = self.network.choose_devices(self.encoded, self.allowed, deterministic, memory)
+        return devices * self.weight
 
     def conditioned_on(self, actions: Tensor) -> UnitCategorical:
         """The distribution of each device, conditioned on the (B, M) devices before it."""

@@ -17,24 +17,24 @@ class Places:
     Attributes:
         place: (B, N) place of each unit, 0 for padding.
         mask: (B, N) bool, False for padding.
-        taken: (B, M) bool, False for padding.
+        is_place: (B, M) bool, False for padding.
     """
 
     place: Tensor
     mask: Tensor
-    taken: Tensor
+    is_place: Tensor
 
     def mean(self, values: Tensor) -> Tensor:
         """(B, M, F) means over places of (B, N, F) values, zero where padded."""
         index, mask = self.place[..., None].expand_as(values), self.mask.to(values.dtype)
-        zeros = values.new_zeros(*self.taken.shape, values.shape[2])
+        zeros = values.new_zeros(*self.is_place.shape, values.shape[2])
         total = zeros.scatter_add(1, index, values * mask[..., None])
-        count = values.new_zeros(self.taken.shape).scatter_add(1, self.place, mask)
+        count = values.new_zeros(self.is_place.shape).scatter_add(1, self.place, mask)
         return total / count.clamp(min=1.0)[..., None]
 
     def share_allowed(self, allowed: Tensor) -> Tensor:
         """(B, M, D) bool, the devices that all units of a place allow, of (B, N, D)."""
-        return intersect_places(allowed, self.place, self.mask, self.taken.shape[1])
+        return intersect_places(allowed, self.place, self.mask, self.is_place.shape[1])
 
     def spread(self, devices: Tensor) -> Tensor:
         """(B, N) device of each unit, of (B, M) devices; 0 for padding."""
@@ -52,8 +52,8 @@ def order_groups(groups: Tensor, mask: Tensor) -> Places:
     unit = torch.arange(n, device=groups.device).expand_as(groups).where(mask, n)
     first = torch.full((len(groups), n_groups), n, device=groups.device)
     first.scatter_reduce_(1, groups, unit, "amin")
-    taken = first < n
+    present = first < n
     rank = first.argsort(dim=1).argsort(dim=1)
-    most = int(taken.sum(dim=1).max())
-    ordered = taken.gather(1, first.argsort(dim=1))[:, :most]
+    most = int(present.sum(dim=1).max())
+    ordered = present.gather(1, first.argsort(dim=1))[:, :most]
     return Places(rank.gather(1, groups) * mask, mask, ordered)

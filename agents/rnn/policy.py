@@ -152,9 +152,9 @@ class HDPPolicy(RNNPolicy):
         self.memory = PlacementMemory()
 
     def _predict(self, observation: Any, deterministic: bool = False) -> Tensor:
-        kept, self.memory = self.memory, PlacementMemory()
+        memory, self.memory = self.memory, PlacementMemory()
         actions = super()._predict(observation, deterministic)
-        self.memory = kept
+        self.memory = memory
         return actions
 
     def distribution(self, units: Tensor, graphs: GraphBatch, row: Tensor) -> DeviceDistribution:
@@ -165,10 +165,10 @@ class HDPPolicy(RNNPolicy):
             described = describe_groups(units, graphs, row, groups, self.n_groups)
             rows = torch.arange(len(row), device=row.device)
             encoded = replace(
-                self.network.encode(described, groups.taken, rows),
+                self.network.encode(described, groups.is_place, rows),
                 prior=None if prior is None else groups.mean(prior[row]),
             )
-            return AutoregressiveDevices(self.network, encoded, groups.taken)
+            return AutoregressiveDevices(self.network, encoded, groups.is_place)
 
         allowed = graphs.allowed_slots
         return GroupedDevices(

@@ -52,8 +52,8 @@ def collect_constraints(options: argparse.Namespace) -> dict[str, Any] | None:
     from placement_gym.problem.constraints import Constraints
 
     constraints = Constraints.parse(options.constraints).to_json()
-    for key, given in (("keep_on", options.keep_on), ("keep_off", options.keep_off)):
-        for device, rules in given:
+    for key, entries in (("keep_on", options.keep_on), ("keep_off", options.keep_off)):
+        for device, rules in entries:
             by_device = constraints.setdefault(key, {})
             by_device[device] = [*by_device.get(device, ()), *rules]
     limit = options.max_submodels
@@ -76,10 +76,12 @@ def parse_rules(text: str) -> tuple[str, list[str]]:
     from placement_gym.problem.constraints import MAX_FILE_BYTES
 
     lines = read_bytes(rules, MAX_FILE_BYTES).decode(errors="replace").splitlines()
-    found = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
-    if not found:
+    patterns = [
+        line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")
+    ]
+    if not patterns:
         raise argparse.ArgumentTypeError(f"{rules} has no rule")
-    return device, found
+    return device, patterns
 
 
 def parse_pin(text: str) -> tuple[str, str]:

@@ -33,8 +33,8 @@ def run_report_machine(options: argparse.Namespace) -> int:
     from placement_gym.cli.tables import print_result
     from placement_gym.deployment.machine_report import MODELS, report_machine
 
-    given = options.model or list(MODELS)
-    models = given if isinstance(given, list) else [given]
+    argument = options.model or list(MODELS)
+    models = argument if isinstance(argument, list) else [argument]
     document = report_machine(options.file, options.devices, models, quiet=options.quiet)
     errors = {name: document[name].get("error", "") for name in document["seconds"]}
 

@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     replace_closed_streams()
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal may lack ≤ and ±
-    options = argparse.Namespace(verbose=False, kept="nothing has begun")
+    options = argparse.Namespace(verbose=False, resume_hint="nothing has begun")
     try:
         with plain_warnings():
             options = make_parser().parse_args(arguments)
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{PROGRAM}: {make_printable(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as interrupt:
-        message = str(interrupt) or options.kept.format(**vars(options))
+        message = str(interrupt) or options.resume_hint.format(**vars(options))
         print(f"{PROGRAM}: interrupted: {make_lines_printable(message)}", file=sys.stderr)
         return 130
     except OSError as error:

@@ -153,13 +153,15 @@ def add_out(
     )
 
 
-def set_command(command: Command, run: Callable[[argparse.Namespace], int], kept: str) -> None:
+def set_command(
+    command: Command, run: Callable[[argparse.Namespace], int], resume_hint: str
+) -> None:
     """Set what a command runs, and what it prints after Ctrl-C; add what all commands take.
 
     Args:
         command: The command.
         run: Runs it; returns the exit status.
-        kept: What is kept and how to continue; ``{name}`` is the value of an argument.
+        resume_hint: What is kept and how to continue; ``{name}`` is the value of an argument.
     """
     command.add_argument(
         "--json", action="store_true", help="print one JSON document to standard output, no table"
@@ -174,7 +176,7 @@ def set_command(command: Command, run: Callable[[argparse.Namespace], int], kept
         action="store_true",
         help="show all columns of tables, and the traceback of an error",
     )
-    command.set_defaults(run=run, kept=kept)
+    command.set_defaults(run=run, resume_hint=resume_hint)
 
 
 def print_json(options: argparse.Namespace, document: Any) -> bool:

@@ -216,7 +216,7 @@ def memory_tables(document: Document) -> list[FittedTable]:
     limits = [device["limit_bytes"] or device["reported_bytes"] for device in memory["devices"]]
     if not any(limits):
         return []
-    states = any(held["state"] for one in memory["placements"].values() for held in one)
+    states = any(row["state"] for rows in memory["placements"].values() for row in rows)
     unit = "weights + cache" if states else "weights"
     labels_shown = [label for label in BEFORE if label in memory["placements"]]
     labels = list(dict.fromkeys([*labels_shown, document["plan"]]))
@@ -227,11 +227,11 @@ def memory_tables(document: Document) -> list[FittedTable]:
     ]
     table = FittedTable(columns, unit)
     for position, device in enumerate(memory["devices"]):
-        held = [memory["placements"][label] for label in labels]
+        placements = [memory["placements"][label] for label in labels]
         table.add_row(
             device["name"],
             show_limit(device),
-            *(show_held(one, memory["devices"], position, states) for one in held),
+            *(show_bytes(rows, memory["devices"], position, states) for rows in placements),
         )
     return [table]
 
@@ -255,17 +255,17 @@ def describe_scenario(row: Document) -> str:
     return f"{summary}, {row['handover_ms']:.2f} ms to hand the state over"
 
 
-def show_held(
-    held: Sequence[Document], devices: Sequence[Document], position: int, states: bool
+def show_bytes(
+    rows: Sequence[Document], devices: Sequence[Document], position: int, states: bool
 ) -> str:
     """Bytes of weights and, where any device has it, of state; marked beyond the limit."""
-    own_bytes, device = held[position], devices[position]
+    own_bytes, device = rows[position], devices[position]
     text = format_bytes(own_bytes["weights"])
     if states:
         text += f" + {format_bytes(own_bytes['state'])}"
     sharing = [
         device_bytes["weights"] + device_bytes["state"]
-        for device_bytes, other in zip(held, devices, strict=True)
+        for device_bytes, other in zip(rows, devices, strict=True)
         if other is device or (device["pool"] and other["pool"] == device["pool"])
     ]
     limit = device["limit_bytes"]

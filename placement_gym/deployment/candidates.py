@@ -181,14 +181,15 @@ def add_variants(twin: SimulatedBackend, candidates: Sequence[Candidate]) -> lis
     problem = twin.problem
     fitting = sorted(
         (candidate for candidate in candidates if not problem.infeasibility(candidate.assignment)),
-        key=lambda one: one.predicted_ms,
+        key=lambda candidate: candidate.predicted_ms,
     )
-    singles = [one for one in fitting if one.alone]
-    splits = [one for one in fitting if not one.alone]
+    singles = [candidate for candidate in fitting if candidate.alone]
+    splits = [candidate for candidate in fitting if not candidate.alone]
     reported = within_reported(problem)
     modest = [split for split in splits if not reported.infeasibility(split.assignment)]
-    best = {one.label: one for one in (*singles[:1], *splits[:1], *modest[:1])}.values()
-    variants = [variant for one in best for variant in vary(twin, one)]
+    finalists = (*singles[:1], *splits[:1], *modest[:1])
+    best = {finalist.label: finalist for finalist in finalists}.values()
+    variants = [variant for finalist in best for variant in vary(twin, finalist)]
     fitting_splits = [
         variant
         for variant in variants
@@ -225,8 +226,10 @@ def limit_others(problem: Problem, device: int, limit_bytes: float) -> Problem:
     """The problem in which all devices but one hold only so much together."""
     unlimited = problem.with_limits(np.full(len(problem.devices), np.inf))
     limited = tuple(
-        one if index == device else replace(one, memory_pool=OTHERS, memory_bytes=int(limit_bytes))
-        for index, one in enumerate(unlimited.devices)
+        spec
+        if index == device
+        else replace(spec, memory_pool=OTHERS, memory_bytes=int(limit_bytes))
+        for index, spec in enumerate(unlimited.devices)
     )
     return replace(problem, devices=limited)
 

@@ -160,7 +160,7 @@ def estimate(backend: MeasuringBackend, device: int, kept_off: list[int]) -> Doc
     twin = SimulatedBackend(problem, costs)
     single, split = problem.single(device), problem.single(device)
     split[kept_off] = problem.reference_device
-    whole, parted = (twin.evaluate_ignoring_limits(one) for one in (single, split))
+    whole, parted = map(twin.evaluate_ignoring_limits, (single, split))
     return {
         "alone_ms": whole.latency_ms,
         "kept_off_ms": parted.latency_ms,

@@ -72,7 +72,7 @@ def find_device(placement: Placement) -> DeviceSpec:
     if len(used) == 1:
         return used[0]
     raise UserError(
-        f"the plan puts {placement.model!r} on {[one.name for one in used]}, and OpenVINO GenAI "
+        f"the plan puts {placement.model!r} on {[spec.name for spec in used]}, and OpenVINO GenAI "
         "takes no affinities: run it by --to openvino in a loop of your own, or plan for one device"
     )
 

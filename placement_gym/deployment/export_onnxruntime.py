@@ -112,8 +112,8 @@ def name_targets(placement: Placement) -> dict[str, str]:
         UserError: There are two GPUs, or two NPUs: a session has one execution provider of a type.
     """
     used = [device for device in placement.devices if device.name in set(placement.units.values())]
-    targets = {safe_name(one.name): name_target(one) for one in used}
-    accelerators = [one.name for one in used if one.kind != "CPU"]
+    targets = {safe_name(spec.name): name_target(spec) for spec in used}
+    accelerators = [spec.name for spec in used if spec.kind != "CPU"]
     if len({other.split(".")[0] for other in accelerators}) < len(accelerators):
         raise UserError(
             f"a session of ONNX Runtime has one execution provider of a type, and {accelerators} "

@@ -197,7 +197,7 @@ class FaultFinder:
             for operator, names in enumerate(graph.members)
             if words.intersection(names)
         }
-        return [one for one in sorted(units) if self.left[one]]
+        return [suspect for suspect in sorted(units) if self.left[suspect]]
 
     def differing(self) -> list[int]:
         """Units of which an operator, on the reference's inputs, has other outputs."""

@@ -159,13 +159,13 @@ def announce(text: str) -> None:
     Console(stderr=True, highlight=False).print(f"Part {text}", style="bold", markup=False)
 
 
-def run_part(part: Part, limit_s: float, found: Document) -> Document:
+def run_part(part: Part, limit_s: float, report: Document) -> Document:
     """What a part returns, without paths, or why there is nothing.
 
     Raises:
         KeyboardInterrupt: Of the user.
     """
-    if "error" in found.get(part.needs, {}):
+    if "error" in report.get(part.needs, {}):
         return {"error": f"left out: it needs the {part.needs}"}
     with time_limit(limit_s) as limit:
         try:

@@ -80,7 +80,7 @@ def check_room(problem: Problem) -> None:
 
 def describe_need(problem: Problem) -> str:
     """``"17.3 MB (weights 16.2 MB, cache 1.1 MB)"``."""
-    weights, state = (int(one.sum()) for one in count_held(problem, problem.single(0)))
+    weights, state = (int(sizes.sum()) for sizes in count_held(problem, problem.single(0)))
     parts = f" (weights {format_bytes(weights)}, cache {format_bytes(state)})"
     return format_bytes(weights + state) + parts * bool(state)
 
@@ -102,11 +102,11 @@ def describe_fit(problem: Problem) -> list[str]:
     ]
     reported = zip(names, problem.reported_bytes.tolist(), strict=True)
     return limits + [
-        f"the model needs {describe_need(problem)}, and {name} reports {format_bytes(one)}: "
-        f"{format_bytes(need - one)} more. As {name} uses the host's memory this is no limit, and "
-        f"{name} alone is measured too"
-        for name, one in reported
-        if need > one
+        f"the model needs {describe_need(problem)}, and {name} reports {format_bytes(capacity)}: "
+        f"{format_bytes(need - capacity)} more. As {name} uses the host's memory this is no limit, "
+        f"and {name} alone is measured too"
+        for name, capacity in reported
+        if need > capacity
     ]
 
 

@@ -63,15 +63,20 @@ def read_starts(
     Raises:
         UserError: As for ``read_start``; or there is not one row for each environment.
     """
-    given = (options or {}).get(PLACEMENT)
-    if isinstance(given, (Placement, Mapping)) or given is None or np.ndim(given) < 2:
+    placements = (options or {}).get(PLACEMENT)
+    if (
+        isinstance(placements, (Placement, Mapping))
+        or placements is None
+        or np.ndim(placements) < 2
+    ):
         start = read_start(options, problem)
         return None if start is None else np.tile(start, (num_envs, 1))
-    if len(given) != num_envs:
+    if len(placements) != num_envs:
         raise UserError(
-            f"the option 'placement' of reset has {len(given)} rows for {num_envs} environments"
+            f"the option 'placement' of reset has {len(placements)} rows for {num_envs} "
+            "environments"
         )
-    starts = [read_start({**(options or {}), PLACEMENT: row}, problem) for row in given]
+    starts = [read_start({**(options or {}), PLACEMENT: row}, problem) for row in placements]
     return np.stack([start for start in starts if start is not None])
 
 

@@ -23,7 +23,7 @@ LETTERS = ascii_uppercase + ascii_lowercase + digits
 def render_text(problem: Problem, assignment: IntArray, measurement: Measurement) -> str:
     """A summary, one line per device, and one letter per unit in topological order."""
     units = np.bincount(assignment, minlength=len(problem.devices))
-    memory = [format_bytes(held) for held in problem.memory_bytes(assignment).tolist()]
+    memory = [format_bytes(n_bytes) for n_bytes in problem.memory_bytes(assignment).tolist()]
     width = max(len(name) for name in problem.device_names)
     lines = [make_title(problem, measurement)]
     for index, name in enumerate(problem.device_names):

@@ -61,6 +61,6 @@ class SameStepVectorEnv(VectorEnv[ObsType, ActType, NDArray[Any]]):
             info: The last of all.
         """
         final = np.empty(self.num_envs, dtype=object)
-        for number, one in enumerate(observations):
-            final[number] = one
+        for number, observation in enumerate(observations):
+            final[number] = observation
         return self.mask({"final_obs": final, "final_info": info})

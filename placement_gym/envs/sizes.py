@@ -24,35 +24,35 @@ def read_sizes(observed: Any) -> Sizes:
     if not isinstance(observed, Mapping):
         return {}
     # ``in`` means another thing for a space
-    known = {name: observed.get(key) for name, key in KEYS.items()}
-    sizes: Sizes = {name: space.shape[-1] for name, space in known.items() if space is not None}
+    entries = {name: observed.get(key) for name, key in KEYS.items()}
+    sizes: Sizes = {name: space.shape[-1] for name, space in entries.items() if space is not None}
     placement = observed.get("placement")
     if isinstance(placement, spaces.Box):  # ``room`` is there only where devices are observed
         sizes["max_devices"] = int(placement.high.max()) + 1
     return sizes
 
 
-def check_sizes(trained: Sizes, given: Sizes) -> None:
+def check_sizes(trained: Sizes, observed: Sizes) -> None:
     """Raise if a model is given other sizes than those that it was trained with.
 
     Args:
         trained: Its own.
-        given: Of the environment or observation; a size that only one of them has is left out.
+        observed: Of the environment or observation; a size that only one of them has is left out.
 
     Raises:
         UserError: A size differs; the message names the arguments that make them equal.
     """
-    shared = [name for name in KEYS if name in trained and name in given]
-    names = [name for name in shared if trained[name] != given[name]]
+    shared = [name for name in KEYS if name in trained and name in observed]
+    names = [name for name in shared if trained[name] != observed[name]]
     if not names:
         return
-    most = {name: max(trained[name], given[name]) for name in names}
+    most = {name: max(trained[name], observed[name]) for name in names}
     fits = all(most[name] == trained[name] for name in names)
     common = write_sizes(most, names)
     remedy = f"train it with {common}, and make this environment with the same"
     raise UserError(
         f"the model was trained with {write_sizes(trained, names)}, and is given "
-        f"{write_sizes(given, names)}: "
+        f"{write_sizes(observed, names)}: "
         + (f"make this environment with {common}" if fits else remedy)
     )
 

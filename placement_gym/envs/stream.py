@@ -259,10 +259,10 @@ class StreamEnv(gym.Env[Any, Any]):
         return self.current.observer.device_masks.ravel()
 
 
-def check_name(what: str, name: Any, known: Sequence[str]) -> None:
+def check_name(what: str, name: Any, names: Sequence[str]) -> None:
     """Raise unless a name is known."""
-    if name not in known:
-        raise unknown_name(what, name, known)
+    if name not in names:
+        raise unknown_name(what, name, names)
 
 
 def check_sizes(sizes: Sequence[int]) -> tuple[int, int]:

@@ -57,9 +57,12 @@ class StreamVectorEnv(SameStepVectorEnv[Any, Any], VectorEnv[Any, Any, NDArray[A
         """
         seeds = self.list_seeds(seed)
         begun = [
-            env.reset(seed=one, options=options) for env, one in zip(self.envs, seeds, strict=True)
+            env.reset(seed=each, options=options)
+            for env, each in zip(self.envs, seeds, strict=True)
         ]
-        return self.batch([one for one, _ in begun]), self.gather([info for _, info in begun])
+        return self.batch([observation for observation, _ in begun]), self.gather(
+            [info for _, info in begun]
+        )
 
     def step(self, actions: NDArray[Any]) -> tuple[Any, FloatArray, BoolArray, BoolArray, Info]:
         """Place the problem of every environment, and begin the next episodes.
@@ -74,22 +77,28 @@ class StreamVectorEnv(SameStepVectorEnv[Any, Any], VectorEnv[Any, Any, NDArray[A
             raise UserError(f"actions must be {self.num_envs}, one each, not {len(actions)}")
         ended = self.place(actions)
         begun = [env.reset() for env in self.envs]
-        rewards = np.array([one[1] for one in ended])
+        finals, rewards, _, _, infos = zip(*ended, strict=True)
         always = np.ones(self.num_envs, dtype=np.bool_)
-        ends = self.report_ends([one[0] for one in ended], self.gather([one[4] for one in ended]))
+        ends = self.report_ends([*finals], self.gather([*infos]))
         info = self.gather([info for _, info in begun]) | ends
-        return self.batch([one for one, _ in begun]), rewards, always.copy(), ~always, info
+        return (
+            self.batch([observation for observation, _ in begun]),
+            np.array(rewards),
+            always.copy(),
+            ~always,
+            info,
+        )
 
     def place(self, actions: NDArray[Any]) -> list[Any]:
         """What ``step`` of each environment returns; all list schedules are made in one call."""
         if not self.envs[0].weighted:
             return [env.step(action) for env, action in zip(self.envs, actions, strict=True)]
-        found = self.pool.find_best(
+        results = self.pool.find_best(
             [env.current.scheduler for env in self.envs],
             read_weights(actions, self.num_envs),
             [env.np_random for env in self.envs],
         )
-        return [env.finish(*one) for env, one in zip(self.envs, found, strict=True)]
+        return [env.finish(*result) for env, result in zip(self.envs, results, strict=True)]
 
     def batch(self, observations: list[Any]) -> Any:
         """Observations one below another, in fresh arrays."""

@@ -166,7 +166,7 @@ def time_groups(
         working[mine] += max(costs.arithmetic_ms[i, here], traffic)
         alone[mine] = program.ms[i, here]
     # An operator alone keeps its time in the table, which need not be the sum of its parts.
-    for one in range(count):
-        if size[one] > 1:
-            alone[one] = launch[one] + working[one]
+    for g in range(count):
+        if size[g] > 1:
+            alone[g] = launch[g] + working[g]
     return alone

@@ -12,11 +12,11 @@ from placement_gym.schedules.program import Program
 @njit(cache=True, nogil=True)
 def held_bytes(placements: UInt8, unit_bytes: FloatArray, n_devices: int) -> FloatArray:
     """(k, n_devices) bytes of weights on each device, for (k, n_units) uint8 placements."""
-    held = np.zeros((len(placements), n_devices))
+    device_bytes = np.zeros((len(placements), n_devices))
     for k in range(len(placements)):
         for unit in range(len(unit_bytes)):
-            held[k, placements[k, unit]] += unit_bytes[unit]
-    return held
+            device_bytes[k, placements[k, unit]] += unit_bytes[unit]
+    return device_bytes
 
 
 def peak_bytes(

@@ -79,8 +79,8 @@ class Readings(NamedTuple):
 
     @classmethod
     def of(cls, program: Program) -> Readings:
-        made = np.repeat(np.arange(len(program.source)), np.diff(program.first_reader))
-        tensor = uint32(made[np.argsort(program.readers, kind="stable")])
+        maker = np.repeat(np.arange(len(program.source)), np.diff(program.first_reader))
+        tensor = uint32(maker[np.argsort(program.readers, kind="stable")])
         return cls(offsets(program.inputs), tensor, program.source[tensor])
 
 
@@ -106,8 +106,8 @@ class Flow(NamedTuple):
     def of(cls, graph: OpGraph) -> Flow:
         follows = graph.follows
         source, target = graph.edge_index
-        kept = ~(follows[source] | follows[target])
-        source, target = source[kept], target[kept]
+        real = ~(follows[source] | follows[target])
+        source, target = source[real], target[real]
         order = np.argsort(target, kind="stable")
         leaders = np.flatnonzero(~follows) if not follows.all() else first_operators(graph)
         readers = [reader for parameter in graph.inputs for reader in parameter]

@@ -199,8 +199,8 @@ class Simulator:
     def held_bytes(self) -> IntArray:
         """(n_tensors,) memory of each tensor, in the program's order."""
         tensors = self.units.graph.moved
-        held = tensors.size_bytes if tensors.held_bytes is None else tensors.held_bytes
-        return held[np.argsort(tensors.source, kind="stable")]
+        sizes = tensors.size_bytes if tensors.held_bytes is None else tensors.held_bytes
+        return sizes[np.argsort(tensors.source, kind="stable")]
 
     def output_bytes(self, placement: UInt8) -> IntArray:
         """(n_devices,) peak of live outputs in an event or list schedule."""

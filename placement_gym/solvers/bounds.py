@@ -73,10 +73,10 @@ def lower_bound(
     if left_s < 0.0 or many:
         return Solution(None, bound_ms, proven=False)
     if overlaps:
-        found = bound_overlapping(problem, costs, semantics, left_s, upper_ms)
+        solution = bound_overlapping(problem, costs, semantics, left_s, upper_ms)
     else:
-        found = bound_loads(problem, costs, bound_ms, left_s, upper_ms)
-    return replace(found, bound_ms=max(bound_ms, found.bound_ms), proven=False)
+        solution = bound_loads(problem, costs, bound_ms, left_s, upper_ms)
+    return replace(solution, bound_ms=max(bound_ms, solution.bound_ms), proven=False)
 
 
 def optimum_or_bound(
@@ -125,11 +125,11 @@ def bound_overlapping(
         if best.bound_ms >= upper_ms * (1.0 - GAP) or left_s <= 0.0:
             break
         if attempt == "program":
-            found = path_load.solve(problem, costs, left_s / 2, upper_ms=upper_ms)
+            solution = path_load.solve(problem, costs, left_s / 2, upper_ms=upper_ms)
         else:
-            found = widen(beam, WIDTHS[2:], upper_ms, end)
-        assignment = found.assignment if best.assignment is None else best.assignment
-        best = Solution(assignment, max(best.bound_ms, found.bound_ms), proven=False)
+            solution = widen(beam, WIDTHS[2:], upper_ms, end)
+        assignment = solution.assignment if best.assignment is None else best.assignment
+        best = Solution(assignment, max(best.bound_ms, solution.bound_ms), proven=False)
     return best
 
 

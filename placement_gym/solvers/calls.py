@@ -31,14 +31,14 @@ def greedy_fill(problem: Problem, costs: CostTable, order: IntArray | None = Non
     device = np.zeros(problem.n_units, dtype=np.int64)
     at = 0
     for unit in range(problem.n_units) if order is None else order:
-        held = problem.unit_bytes[unit]
-        while at < len(accelerators) - 1 and held > room[accelerators[at]]:
+        unit_bytes = problem.unit_bytes[unit]
+        while at < len(accelerators) - 1 and unit_bytes > room[accelerators[at]]:
             at += 1
         choices = np.concatenate([accelerators[at : at + 1], hosts, accelerators])
-        fits = problem.supported[unit, choices] & (held <= room[choices])
+        fits = problem.supported[unit, choices] & (unit_bytes <= room[choices])
         if fits.any():
             device[unit] = choices[fits.argmax()]
         else:
             device[unit] = np.where(problem.supported[unit], room, -np.inf).argmax()
-        room[shared[device[unit]]] -= held
+        room[shared[device[unit]]] -= unit_bytes
     return device

@@ -56,8 +56,8 @@ def minimum_cut(units: Units, costs: CostTable) -> Solution:
     best_ms, scaled_ms, rounding_ms = tasks.serial_ms(best), np.inf, 0.0
     while 0.0 < best_ms < scaled_ms / 2:
         scaled_ms = best_ms
-        found, rounding_ms = cut_network(n + 2 * n_tensors, tasks.ms, edges, scaled_ms)
-        best = min(best, found, key=tasks.serial_ms)
+        assignment, rounding_ms = cut_network(n + 2 * n_tensors, tasks.ms, edges, scaled_ms)
+        best = min(best, assignment, key=tasks.serial_ms)
         best_ms = tasks.serial_ms(best)
     # The cut is optimal for the rounded costs, so that the true optimum may be lower by the
     # rounding.

@@ -59,11 +59,11 @@ def fill_in_order(problem: Problem, costs: CostTable, shares: str = "full") -> I
     device = np.full(problem.n_units, order[-1])
     begin = 0
     for here in order[:-1]:
-        held = np.cumsum(unit_bytes[begin:] * problem.supported[begin:, here])
-        taken = int(np.searchsorted(held, min(share[here], left[here]), side="right"))
-        device[begin : begin + taken] = here
-        left[problem.memory.shared[here]] -= held[taken - 1] if taken else 0.0
-        begin += taken
+        total_bytes = np.cumsum(unit_bytes[begin:] * problem.supported[begin:, here])
+        count = int(np.searchsorted(total_bytes, min(share[here], left[here]), side="right"))
+        device[begin : begin + count] = here
+        left[problem.memory.shared[here]] -= total_bytes[count - 1] if count else 0.0
+        begin += count
     for expert in experts:
         place_expert(problem, order, expert, left, device)
     return problem.where_supported(device)
@@ -71,23 +71,23 @@ def fill_in_order(problem: Problem, costs: CostTable, shares: str = "full") -> I
 
 def find_experts(names: Sequence[str]) -> list[IntArray]:
     """The units of each expert, by their names."""
-    found: dict[str, list[int]] = {}
+    experts: dict[str, list[int]] = {}
     for unit, name in enumerate(names):
         if match := EXPERT.match(name):
-            found.setdefault(match.group(), []).append(unit)
-    return [np.array(units, dtype=np.int64) for units in found.values()]
+            experts.setdefault(match.group(), []).append(unit)
+    return [np.array(units, dtype=np.int64) for units in experts.values()]
 
 
 def place_expert(
     problem: Problem, order: IntArray, expert: IntArray, left: FloatArray, device: IntArray
 ) -> None:
     """Move an expert to the first device with room, from its own on; ``left`` bytes then change."""
-    held = problem.unit_bytes[expert].sum()
+    expert_bytes = problem.unit_bytes[expert].sum()
     for here in order[order.tolist().index(device[expert[0]]) :]:
-        fits = held <= left[here] and problem.supported[expert, here].all()
+        fits = expert_bytes <= left[here] and problem.supported[expert, here].all()
         if fits or here == order[-1]:
             device[expert] = here
-            left[problem.memory.shared[here]] -= held
+            left[problem.memory.shared[here]] -= expert_bytes
             return
 
 
@@ -132,8 +132,8 @@ def pipeline_parallel(problem: Problem, weights: IntArray) -> IntArray:
             room = float(limits[here]) / MARGIN
         else:
             room = rest * float(limits[here]) / left
-        held = weights[begin:] * problem.supported[begin:, here]
-        end = begin + int(np.searchsorted(np.cumsum(held), room, side="right"))
+        supported_bytes = weights[begin:] * problem.supported[begin:, here]
+        end = begin + int(np.searchsorted(np.cumsum(supported_bytes), room, side="right"))
         device[begin:end] = here
         begin = end
     return problem.where_supported(device)

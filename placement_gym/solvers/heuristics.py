@@ -78,5 +78,5 @@ def propose_windows(problem: Problem, cells: int = MAX_CELLS, inner: bool = Fals
 def place_on_all_pairs(problem: Problem, intervals: Iterable[Interval]) -> IntArray:
     """(k, n_units) each interval inside each device with the rest on each other device."""
     intervals, pairs = list(intervals), permutations(range(len(problem.devices)), 2)
-    found = [window(problem, interval, *pair) for pair in pairs for interval in intervals]
-    return np.array(found, dtype=np.int64).reshape(-1, problem.n_units)
+    rows = [window(problem, interval, *pair) for pair in pairs for interval in intervals]
+    return np.array(rows, dtype=np.int64).reshape(-1, problem.n_units)

@@ -200,11 +200,11 @@ def minimize(
         solver.limit(gap, max_nodes)
         if start is not None:
             solver.start(*start)
-        found = solver.run(max(end - perf_counter(), 0.0))
-        best = found if best is None or found.values is not None else best
-        if found.values is None or is_accurate(found.objective, unit_ms):
+        result = solver.run(max(end - perf_counter(), 0.0))
+        best = result if best is None or result.values is not None else best
+        if result.values is None or is_accurate(result.objective, unit_ms):
             break
-        unit_ms = choose_unit(found.objective)
+        unit_ms = choose_unit(result.objective)
         if perf_counter() > end:
             break
     assert best is not None
@@ -232,10 +232,10 @@ class CuttingPlaneSolver:
     def minimize(self, time_limit_s: float) -> Optimum:
         """Minimise the objective of the program as it is now."""
         self.solver.pass_new_rows()
-        found = self.solver.run(time_limit_s)
-        if found.values is None or is_accurate(found.objective, self.solver.unit_ms):
-            return found
-        self.solver = Solver(self.program, choose_unit(found.objective), whole=False)
+        result = self.solver.run(time_limit_s)
+        if result.values is None or is_accurate(result.objective, self.solver.unit_ms):
+            return result
+        self.solver = Solver(self.program, choose_unit(result.objective), whole=False)
         if self.limits is not None:
             self.limit(*self.limits)
         return self.solver.run(time_limit_s)

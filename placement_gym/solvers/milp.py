@@ -45,13 +45,13 @@ def serial_program(
     program, x = build_serial_program(problem, costs, tasks)
     best, best_ms = None, np.inf
     while True:
-        found = minimize(program, max(end - perf_counter(), 0.1), gap=gap, max_nodes=max_nodes)
-        bound_ms = min(found.bound, best_ms)
+        result = minimize(program, max(end - perf_counter(), 0.1), gap=gap, max_nodes=max_nodes)
+        bound_ms = min(result.bound, best_ms)
         in_time = perf_counter() < end and max_nodes is None
         # No placement outside of those excluded is better: the best one is the optimum.
-        if found.values is None or bound_ms >= best_ms * (1 - gap):
+        if result.values is None or bound_ms >= best_ms * (1 - gap):
             return Solution(best, bound_ms, reaches(best_ms, bound_ms, 2 * GAP))
-        assignment = read_assignment(found.values, x)
+        assignment = read_assignment(result.values, x)
         if problem.infeasibility(assignment) and in_time:  # by less than the solver's tolerance
             exclude(program, x, assignment)
             continue
@@ -61,13 +61,13 @@ def serial_program(
         latency_ms = tasks.serial_ms(assignment) + submodel_ms(problem, costs, assignment)
         if latency_ms < best_ms:
             best, best_ms = assignment, latency_ms
-        bound_ms = min(found.bound, best_ms)
+        bound_ms = min(result.bound, best_ms)
         # Without costs of submodels the program is exact; else it is solved again without this
         # placement.
         near = bound_ms >= best_ms * (1 - gap)
-        if not costs.submodel_ms.any() or not found.proven or near or not in_time:
+        if not costs.submodel_ms.any() or not result.proven or near or not in_time:
             return Solution(best, bound_ms, reaches(best_ms, bound_ms, 2 * GAP))
-        program.about_ms = max(program.about_ms, found.bound)
+        program.about_ms = max(program.about_ms, result.bound)
         exclude(program, x, assignment)
 
 
@@ -117,24 +117,26 @@ def add_placement(
     return x
 
 
-def limit_memory(program: Linear, x: IntArray, held: FloatArray, memory: MemoryGroups) -> None:
+def limit_memory(
+    program: Linear, x: IntArray, unit_bytes: FloatArray, memory: MemoryGroups
+) -> None:
     """Keep what is placed on each device, or on the devices of a pool, within its limit.
 
     Args:
         program: What rows are added to.
         x: (n, n_devices) columns that place something.
-        held: (n,) its bytes.
+        unit_bytes: (n,) its bytes.
         memory: Which devices share memory, and the limits.
     """
-    scale = max(held.max(), 1.0)
+    scale = max(unit_bytes.max(), 1.0)
     alone = np.bincount(memory.of_device) == 1
     limited = np.isfinite(memory.limits_bytes)
     own = memory.owner[(alone & limited)[memory.of_device]]
     limits = memory.limits_bytes[memory.of_device[own]]
-    program.require((x.T[own], held / scale), rows=len(own), high=limits / scale)
+    program.require((x.T[own], unit_bytes / scale), rows=len(own), high=limits / scale)
     for pool in np.flatnonzero(limited & ~alone).tolist():
         together = np.take(x, memory.members(pool), axis=1).reshape(1, -1)
-        each = np.repeat(held / scale, together.size // len(held))
+        each = np.repeat(unit_bytes / scale, together.size // len(unit_bytes))
         program.require((together, each), rows=1, high=memory.limits_bytes[pool] / scale)
 
 

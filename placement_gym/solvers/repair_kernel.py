@@ -50,17 +50,17 @@ def repair_batch(terms: RepairTerms, placements: IntArray, keep: BoolArray) -> I
     """
     repaired, owner = placements.copy(), terms.owner
     for k in range(len(repaired)):
-        place, kept = repaired[k], keep[min(k, len(keep) - 1)]
+        place, preferred = repaired[k], keep[min(k, len(keep) - 1)]
         room = move_to_supported(terms, place)
         if overload(room, owner) > 0.0:
-            empty_full_devices(terms, place, room, kept)
+            empty_full_devices(terms, place, room, preferred)
         # Moves of single units can get stuck where units of other sizes block each other. Filling
         # devices from the beginning, largest first, can go on; it is kept only while it lowers the
         # overload.
         while overload(room, owner) > 0.0:
             other = place.copy()
             other_room = refill(terms, other)
-            empty_full_devices(terms, other, other_room, kept)
+            empty_full_devices(terms, other, other_room, preferred)
             if overload(other_room, owner) >= overload(room, owner):
                 break
             for u in range(len(place)):
@@ -272,16 +272,16 @@ def choose_run(
         excess = -room[place[begin]]
         if excess > 0.0 and end - begin > 1:
             for part in range(3):
-                i, j, held = cut_run(begin, end, part, excess, may_leave, terms.size)
+                i, j, run_bytes = cut_run(begin, end, part, excess, may_leave, terms.size)
                 # A whole run that holds more than the excess would move more than is needed: an end
                 # does.
-                too_much = part == 0 and held > excess
-                if held == 0.0 or held < RUN_SHARE * excess or too_much:
+                too_much = part == 0 and run_bytes > excess
+                if run_bytes == 0.0 or run_bytes < RUN_SHARE * excess or too_much:
                     continue
                 for d in range(len(room)):
-                    if d != place[begin] and held <= room[d]:
+                    if d != place[begin] and run_bytes <= room[d]:
                         regret = regret_ms(terms, i, j, d, place)
-                        rank = rank_move(regret, held)
+                        rank = rank_move(regret, run_bytes)
                         if rank < best[3]:
                             best = (i, j, d, rank)
         begin = end
@@ -297,14 +297,14 @@ def cut_run(
     Returns:
         Its first unit, the unit after its last, and its bytes, 0 if some of it may not leave.
     """
-    held, count = 0.0, 0
-    while count < end - begin and (part == 0 or held < excess):
+    run_bytes, count = 0.0, 0
+    while count < end - begin and (part == 0 or run_bytes < excess):
         u = end - 1 - count if part == 2 else begin + count
         if size[u] > 0.0 and not may_leave[u]:
             return begin, end, 0.0
-        held += size[u]
+        run_bytes += size[u]
         count += 1
-    return (end - count, end, held) if part == 2 else (begin, begin + count, held)
+    return (end - count, end, run_bytes) if part == 2 else (begin, begin + count, run_bytes)
 
 
 @kernel

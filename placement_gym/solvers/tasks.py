@@ -38,8 +38,8 @@ class Tasks:
         """One task per unit, whether or not the graph of units is acyclic."""
         graph, labels = units.graph, units.of_operator
         tensor, reader = graph.moved.readings()
-        kept = np.unique(tensor[labels[graph.moved.source[tensor]] != labels[reader]])
-        tensor = graph.moving[kept]
+        crossing = np.unique(tensor[labels[graph.moved.source[tensor]] != labels[reader]])
+        tensor = graph.moving[crossing]
         return cls(
             unit=np.arange(len(units)),
             ms=costs.unit_ms(units),

@@ -50,7 +50,7 @@ def render_page(data: dict[str, Any]) -> str:
 
 def fill_in(template: str, parts: Mapping[str, str]) -> str:
     """A page from its template, in which ``{{name}}`` stands for a part."""
-    return PLACEHOLDER.sub(lambda found: parts[found[1]], template)
+    return PLACEHOLDER.sub(lambda match: parts[match[1]], template)
 
 
 def read(name: str, package: str = "placement_gym.view") -> str:

@@ -90,13 +90,13 @@ def make_scene(stated: Sequence[StatedPlacement]) -> Scene:
     singles = find_single_device(backend)
     placements = [
         Shown(
-            one.label,
-            assign_units(backend, one.placement),
-            state_result(one, bool(singles)),
-            one.measured_ms,
-            one.saved,
+            result.label,
+            assign_units(backend, result.placement),
+            state_result(result, bool(singles)),
+            result.measured_ms,
+            result.saved,
         )
-        for one in stated[:max_shown]
+        for result in stated[:max_shown]
     ]
     return Scene(backend, (*placements, *singles), bool(singles))
 

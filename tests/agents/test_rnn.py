@@ -113,7 +113,7 @@ def test_groups_come_in_the_order_of_their_first_units() -> None:
     mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
     places = order_groups(groups, mask)
     assert places.place.tolist() == [[0, 1, 0, 2, 1], [0, 0, 0, 0, 0]]
-    assert places.taken.tolist() == [[True, True, True], [True, False, False]]
+    assert places.is_place.tolist() == [[True, True, True], [True, False, False]]
 
 
 def test_units_of_a_group_go_together_and_share_a_likelihood() -> None:
@@ -125,7 +125,7 @@ def test_units_of_a_group_go_together_and_share_a_likelihood() -> None:
 
     def place_groups(drawn: Places) -> AutoregressiveDevices:
         groups.append(drawn.place)
-        inputs, taken = torch.zeros(*drawn.taken.shape, WIDTH), drawn.taken
+        inputs, taken = torch.zeros(*drawn.is_place.shape, WIDTH), drawn.is_place
         return AutoregressiveDevices(net, net.encode(inputs, taken, torch.arange(5)), taken)
 
     choice = GroupedDevices(

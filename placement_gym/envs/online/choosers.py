@@ -60,7 +60,9 @@ def read_layer(module: Any) -> Layer | None:
     name = type(module).__name__
     if name != "Linear":
         return ACTIVATIONS.get(name)
-    weights, bias = (one.detach().cpu().numpy().copy() for one in (module.weight.T, module.bias))
+    weights, bias = (
+        parameter.detach().cpu().numpy().copy() for parameter in (module.weight.T, module.bias)
+    )
     return lambda values: values @ weights + bias
 
 

@@ -100,7 +100,7 @@ class PlanExecutor:
         cores: Sequence[int] | None = None,
     ) -> None:
         register(core, plans.devices)
-        loaded = [load(models.get(one.name, one.name)) for one in plans.models]
+        loaded = [load(models.get(entry.name, entry.name)) for entry in plans.models]
         self.core, self.plans, self.tables, self.cores = core, plans, plans.tables, cores
         self.readers = [InputReader(model) for model in loaded]
         self.cuts = [
@@ -167,8 +167,8 @@ class PlanExecutor:
         """
         tables, number = self.tables, model * self.tables.allowed.shape[1] + plan
         stages = range(tables.first[number], tables.first[number + 1])
-        given, done = self.readers[model].read(inputs), [Future[Any]() for _ in stages]
-        job = Job(self.cuts[model][plan], stages.start, given, done)
+        tensors, done = self.readers[model].read(inputs), [Future[Any]() for _ in stages]
+        job = Job(self.cuts[model][plan], stages.start, tensors, done)
         job.answer.set_running_or_notify_cancel()  # what is queued is not cancelled
         with self.lock:
             self.mix *= KEPT
@@ -217,8 +217,8 @@ class PlanExecutor:
             self.compiled[stage] = compiled.create_infer_request()
         request, loaded_s = self.compiled[stage], perf_counter()
         for index, (giver, port) in enumerate(plan.sources[position]):
-            given = job.inputs if giver == WHOLE_MODEL else job.done[giver].result()
-            request.set_input_tensor(index, given[port])
+            tensors = job.inputs if giver == WHOLE_MODEL else job.done[giver].result()
+            request.set_input_tensor(index, tensors[port])
         request.infer()
         # The next request of this stage writes over its outputs.
         outputs = [copy_tensor(tensor) for tensor in request.output_tensors]
@@ -239,7 +239,7 @@ class PlanExecutor:
 def finish(job: Job) -> None:
     """Answer a request whose stages are done, with the first failure if there is one."""
     try:
-        done = [one.result() for one in job.done]
+        done = [future.result() for future in job.done]
     except StageError as error:
         settle(job.answer.set_exception, error)
     else:
@@ -267,5 +267,5 @@ def cut(model: ov.Model, plan: ServingPlan) -> CutPlan:
     stages, outputs = Cutter(parts, separate_parts(parts, graph, stage_of)).cut()
     if len(stages) != len(plan.stages):
         raise EngineError(f"plan {plan.label!r} has other stages than its placement: make it again")
-    built = [one.build(f"{graph.model}/stage{number}") for number, one in enumerate(stages)]
-    return CutPlan(built, [one.sources for one in stages], outputs)
+    built = [stage.build(f"{graph.model}/stage{number}") for number, stage in enumerate(stages)]
+    return CutPlan(built, [stage.sources for stage in stages], outputs)

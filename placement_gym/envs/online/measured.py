@@ -57,8 +57,8 @@ class Machine:
                 "a core of its own, as in 'cpu-testbed-pair': pass pace=1 for none"
             )
         names = [model.name for model in plans.models]
-        given = [parse_rate(model)[0] for model in models or names]
-        loaded = {name: load(one) for name, one in zip(names, given, strict=True)}
+        sources = [parse_rate(model)[0] for model in models or names]
+        loaded = dict(zip(names, map(load, sources), strict=True))
         self.inputs = [sample_inputs(model) for model in loaded.values()]
         core, self.plans = ov.Core(), plans
         if models is not None:
@@ -81,10 +81,10 @@ class Machine:
         while not stop.wait(0.002):
             now_ms = (perf_counter() - began_s) * 1e3
             for device, process in enumerate(self.burners):
-                taken = np.searchsorted(trace.toggles_ms[device], now_ms) % 2 == 1
-                if taken != before[device]:
-                    process.send_signal(signal.SIGCONT if taken else signal.SIGSTOP)
-                    before[device] = taken
+                busy = np.searchsorted(trace.toggles_ms[device], now_ms) % 2 == 1
+                if busy != before[device]:
+                    process.send_signal(signal.SIGCONT if busy else signal.SIGSTOP)
+                    before[device] = busy
         for process in self.burners:
             process.send_signal(signal.SIGSTOP)
 
@@ -172,8 +172,8 @@ class RealTime:
         sleep(max(self.began_s + now_ms / 1e3 - perf_counter(), 0.0))
         toggles_ms = self.trace.toggles_ms
         pace = np.array([[find_pace(own, self.pace, now_ms) for own in toggles_ms]])
-        known = self.executor.look()
-        self.state = known._replace(pace=pace if self.observe_load else np.ones_like(pace))
+        state = self.executor.look()
+        self.state = state._replace(pace=pace if self.observe_load else np.ones_like(pace))
         return observe(self.executor.tables, self.state, self.models)
 
     def serve(self, plans: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
@@ -191,9 +191,9 @@ class RealTime:
         if self.over:
             wait(self.pending, DRAIN_S)
             self.stop.set()
-        done = [one for one in self.pending if one.done() or self.over]
-        models = np.array([self.pending.pop(one) for one in done], dtype=np.int64)
-        ms = np.array([read_ms(one) for one in done])
+        done = [request for request in self.pending if request.done() or self.over]
+        models = np.array([self.pending.pop(request) for request in done], dtype=np.int64)
+        ms = np.array([read_ms(request) for request in done])
         return models, ms, np.array([self.executor.tables.held_bytes[loaded].sum()])
 
 

@@ -78,28 +78,28 @@ def fill(tables: Tables, state: State, models: IntArray, seen: Seen) -> None:
     n_devices, (n_models, n_plans) = len(tables.group), tables.allowed.shape
     n_stages, unit_ms = len(tables.device), tables.reference_ms.mean()
     for trace in range(len(seen)):
-        one, model, reference_ms = seen[trace], models[trace], tables.reference_ms[models[trace]]
+        row, model, reference_ms = seen[trace], models[trace], tables.reference_ms[models[trace]]
         queue_ms, pace, used = state.queue_ms[trace], state.pace[trace], state.used[trace]
         # Devices and the request.
         for device in range(n_devices):
-            one[device] = min(np.log1p(queue_ms[device] / unit_ms), MOST)
-            one[n_devices + device] = pace[device] - 1.0
+            row[device] = min(np.log1p(queue_ms[device] / unit_ms), MOST)
+            row[n_devices + device] = pace[device] - 1.0
         at = 2 * n_devices
-        one[at + model] = 1.0
+        row[at + model] = 1.0
         at += n_models
         # What its plans take, and load.
         for plan in range(n_plans):
-            one[at + plan] = MOST
+            row[at + plan] = MOST
             if tables.allowed[model, plan]:
                 ms, load_ms = predict(tables, queue_ms, pace, used, model * n_plans + plan)
-                one[at + plan] = min(np.log(max(ms / reference_ms, 1.0)), MOST)
-                one[at + n_plans + plan] = min(np.log1p(load_ms / reference_ms), MOST)
+                row[at + plan] = min(np.log(max(ms / reference_ms, 1.0)), MOST)
+                row[at + n_plans + plan] = min(np.log1p(load_ms / reference_ms), MOST)
         at += 2 * n_plans
-        one[at : at + n_plans * n_devices] = log_work(tables, model).ravel()
+        row[at : at + n_plans * n_devices] = log_work(tables, model).ravel()
         at += n_plans * n_devices
         # Weights, and recent requests.
-        one[at : at + n_stages] = used >= 0
+        row[at : at + n_stages] = used >= 0
         at += n_stages
-        one[at : at + n_models] = state.mix[trace]
+        row[at : at + n_models] = state.mix[trace]
         rate = np.log(max(unit_ms / max(state.gap_ms[trace], 1e-9), 1e-9))
-        one[at + n_models] = min(max(rate, -MOST), MOST)
+        row[at + n_models] = min(max(rate, -MOST), MOST)

@@ -80,7 +80,7 @@ def plan_model(twin: SimulatedProblem, limits: FloatArray, total: int) -> Iterat
         if assignment.tobytes() not in seen and not problem.infeasibility(assignment):
             seen.add(assignment.tobytes())
             # Devices in the order in which units are first on them.
-            order = [problem.device_names[one] for one in dict.fromkeys(assignment.tolist())]
+            order = [problem.device_names[device] for device in dict.fromkeys(assignment.tolist())]
             stages, placement = time_stages(twin, assignment), Placement.of(problem, assignment)
             yield ServingPlan(f"{', '.join(order)} {kind}", stages, placement)
 
@@ -94,7 +94,7 @@ def list_placements(
     splits = propose_prefixes(modest)
     ms, feasible = SimulatedBackend(modest, costs).evaluate_batch_exactly(splits)
     for pair in combinations(range(len(modest.devices)), 2):
-        fit = np.flatnonzero(feasible & [set(one) == set(pair) for one in splits.tolist()])
+        fit = np.flatnonzero(feasible & [set(row) == set(pair) for row in splits.tolist()])
         if len(fit):
             yield "split", splits[fit[ms[fit].argmin()]]
     try:
@@ -118,13 +118,13 @@ def time_stages(twin: SimulatedProblem, assignment: IntArray) -> tuple[PlanStage
     moved, target = np.unique(np.stack([tensor, stage_of[reader]])[:, crossing], axis=1)
     sender = on[graph.tensors.source[moved]]
     np.add.at(ms, target, costs.transfer_ms[moved, sender, device[target]])
-    held = np.bincount(stage_of, costs.memory_bytes)
+    stage_bytes = np.bincount(stage_of, costs.memory_bytes)
     return tuple(
         PlanStage(
             twin.problem.device_names[device[number]],
             float(ms[number]),
-            LOAD_MS_PER_MB * float(held[number]) / 1e6,
-            int(held[number]),
+            LOAD_MS_PER_MB * float(stage_bytes[number]) / 1e6,
+            int(stage_bytes[number]),
         )
         for number in range(len(device))
     )

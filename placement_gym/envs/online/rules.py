@@ -70,15 +70,15 @@ def choose_by_load(env: OnlineEnv) -> Rule:
 
 def list_alone_ms(env: OnlineEnv) -> FloatArray:
     """(n_models, n_plans, n_devices) latency of a device alone; infinite for other plans."""
-    found = np.full((*env.tables.allowed.shape, len(env.plans.devices)), np.inf)
+    alone_ms = np.full((*env.tables.allowed.shape, len(env.plans.devices)), np.inf)
     names = [device.name for device in env.plans.devices]
     for model, own in enumerate(env.plans.plans):
         for number, plan in enumerate(own):
             if len(plan.stages) == 1:
-                found[model, number, names.index(plan.stages[0].device)] = plan.ms
-        if np.isinf(found[model]).all():  # no device alone may run it
-            found[model, : len(own), 0] = [plan.ms for plan in own]
-    return found
+                alone_ms[model, number, names.index(plan.stages[0].device)] = plan.ms
+        if np.isinf(alone_ms[model]).all():  # no device alone may run it
+            alone_ms[model, : len(own), 0] = [plan.ms for plan in own]
+    return alone_ms
 
 
 def keep_static(env: OnlineEnv) -> Rule:
@@ -88,7 +88,7 @@ def keep_static(env: OnlineEnv) -> Rule:
 
 def keep_resident(env: OnlineEnv) -> Rule:
     """The best plan of each model of those whose weights fit the devices all at once."""
-    return keep(env, (one for one in list_assignments(env) if fits(env, one)))
+    return keep(env, (assignment for assignment in list_assignments(env) if fits(env, assignment)))
 
 
 def list_assignments(env: OnlineEnv) -> Iterator[tuple[int, ...]]:
@@ -98,30 +98,35 @@ def list_assignments(env: OnlineEnv) -> Iterator[tuple[int, ...]]:
 
 def fits(env: OnlineEnv, choice: tuple[int, ...]) -> bool:
     """Return whether the devices hold the weights of a plan of each model at once."""
-    tables, held = env.tables, np.zeros(len(env.tables.limit_bytes))
+    tables, group_bytes = env.tables, np.zeros(len(env.tables.limit_bytes))
     for model, plan in enumerate(choice):
         number = model * tables.allowed.shape[1] + plan
         own = slice(tables.first[number], tables.first[number + 1])
-        np.add.at(held, tables.group[tables.device[own]], tables.held_bytes[own])
-    return bool((held <= tables.limit_bytes).all())
+        np.add.at(group_bytes, tables.group[tables.device[own]], tables.held_bytes[own])
+    return bool((group_bytes <= tables.limit_bytes).all())
 
 
 def keep(env: OnlineEnv, assignments: Iterator[tuple[int, ...]]) -> Rule:
     """The best of some assignments of plans to models, on the first traces of the split."""
-    made = [env.make_trace(number) for number in range(SEARCHED)]
-    traces = [Trace(t.arrivals_ms[:LENGTH], t.models[:LENGTH], t.toggles_ms) for t in made]
-    tried = [*islice(assignments, TRIED)]
-    parts = [tried[at : at + AT_ONCE] for at in range(0, len(tried), AT_ONCE)]
+    full_traces = [env.make_trace(number) for number in range(SEARCHED)]
+    traces = [Trace(t.arrivals_ms[:LENGTH], t.models[:LENGTH], t.toggles_ms) for t in full_traces]
+    candidates = [*islice(assignments, TRIED)]
+    parts = [candidates[at : at + AT_ONCE] for at in range(0, len(candidates), AT_ONCE)]
     totals = np.concatenate([try_static(env, traces, part) for part in parts])
-    best, model = np.array(tried[totals.argmin()]), env.parts["model"]
+    best, model = np.array(candidates[totals.argmin()]), env.parts["model"]
     return Rule(lambda seen: best[seen[:, model].argmax(axis=1)])
 
 
-def try_static(env: OnlineEnv, traces: list[Trace], tried: list[tuple[int, ...]]) -> FloatArray:
+def try_static(
+    env: OnlineEnv, traces: list[Trace], candidates: list[tuple[int, ...]]
+) -> FloatArray:
     """(n_tried,) sums of log slow-downs of all traces, if each model always has its plan."""
-    sim, choices = env.simulate(traces * len(tried)), np.repeat(tried, len(traces), axis=0)
+    sim, choices = (
+        env.simulate(traces * len(candidates)),
+        np.repeat(candidates, len(traces), axis=0),
+    )
     total = play(env, sim, lambda: choices[np.arange(len(choices)), sim.models])
-    return total.reshape(len(tried), len(traces)).sum(axis=1)
+    return total.reshape(len(candidates), len(traces)).sum(axis=1)
 
 
 def play(env: OnlineEnv, sim: Simulation, choose: Callable[[], IntArray]) -> FloatArray:
@@ -149,22 +154,22 @@ class Rollouts(Rule):
 
     def search(self, _: FloatArray) -> IntArray:
         """(1,) the plan for the environment's request."""
-        env, known = self.env, self.env.sim.state
+        env, state = self.env, self.env.sim.state
         plans, latency = np.flatnonzero(env.action_masks()), env.parts["latency"]
-        sim = env.simulate([self.draw(known) for _ in range(FUTURES)] * len(plans))
-        sim.free_ms[:], sim.state.used[:] = known.queue_ms * known.pace, known.used
+        sim = env.simulate([self.draw(state) for _ in range(FUTURES)] * len(plans))
+        sim.free_ms[:], sim.state.used[:] = state.queue_ms * state.pace, state.used
         chosen = np.repeat(plans, FUTURES)
         total = play(
             env, sim, lambda: sim.arrive()[:, latency].argmin(axis=1) if sim.request else chosen
         )
         return plans[[total.reshape(len(plans), FUTURES).sum(axis=1).argmin()]]
 
-    def draw(self, known: State) -> Trace:
+    def draw(self, state: State) -> Trace:
         """The request, and those that may follow it, at times from now on."""
-        gaps_ms, mix = self.rng.exponential(known.gap_ms[0], AHEAD), known.mix[0]
+        gaps_ms, mix = self.rng.exponential(state.gap_ms[0], AHEAD), state.mix[0]
         models = self.rng.choice(len(mix), AHEAD, p=mix / mix.sum())
         models[0], gaps_ms[0] = self.env.model, 0.0
-        toggles_ms = np.where(known.pace[0] > 1.0, -1.0, np.inf)[:, None]
+        toggles_ms = np.where(state.pace[0] > 1.0, -1.0, np.inf)[:, None]
         return Trace(np.cumsum(gaps_ms), models, toggles_ms)
 
 

@@ -52,9 +52,9 @@ class PlanServer:
             raise unknown_name("a model", model, self.numbers)
         number, executor = self.numbers[model], self.executor
         with self.lock:  # requests arrive one after another
-            known = executor.look()
-            known = known._replace(pace=np.clip(known.pace, 1.0, self.pace))
-            seen = observe(executor.tables, known, np.array([number]))[0]
+            state = executor.look()
+            state = state._replace(pace=np.clip(state.pace, 1.0, self.pace))
+            seen = observe(executor.tables, state, np.array([number]))[0]
             plan = int(self.choose(seen))
             allowed = executor.tables.allowed[number, plan]
             return executor.submit(number, plan if allowed else 0, inputs)

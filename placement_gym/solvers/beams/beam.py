@@ -92,14 +92,14 @@ class Beam:
     def search(self, width: int, upper_ms: float, end: float) -> Solution:
         """Search once, as ``Grower.search``; the bound does not exceed ``upper_ms``."""
         assert self.grower is not None
-        found = self.grower.search(width, upper_ms, end)
-        bound_ms = min(found.dropped_ms, found.least_ms)
+        outcome = self.grower.search(width, upper_ms, end)
+        bound_ms = min(outcome.dropped_ms, outcome.least_ms)
         self.exhausted = False
-        if found.devices is None:
+        if outcome.devices is None:
             return Solution(None, bound_ms, proven=False)
-        self.exhausted = found.dropped_ms >= found.least_ms and not self.merged
+        self.exhausted = outcome.dropped_ms >= outcome.least_ms and not self.merged
         assignment = np.empty(self.problem.n_units, dtype=np.int64)
-        assignment[self.tasks.unit[self.frontier.order]] = found.devices
+        assignment[self.tasks.unit[self.frontier.order]] = outcome.devices
         if self.problem.infeasibility(assignment):
             return Solution(None, bound_ms, proven=False)
         latency_ms = self.find_latency_ms(assignment)
@@ -132,9 +132,9 @@ def widen(beam: Beam, widths: tuple[int, ...], upper_ms: float, end: float) -> S
     for width in widths if beam.grower is not None else ():
         if perf_counter() > end:
             break
-        found = beam.search(width, upper_ms, end)
-        bound_ms = max(bound_ms, found.bound_ms)
-        best = best if found.assignment is None else found.assignment
+        solution = beam.search(width, upper_ms, end)
+        bound_ms = max(bound_ms, solution.bound_ms)
+        best = best if solution.assignment is None else solution.assignment
         if beam.exhausted or bound_ms >= upper_ms * (1.0 - GAP):
-            return Solution(best, bound_ms, found.proven)
+            return Solution(best, bound_ms, solution.proven)
     return Solution(best, bound_ms, proven=False)

@@ -73,9 +73,11 @@ def assign_cuts(
     slots_of = CutSlots(
         weight,
         np.cumsum([0, *map(len, starting)]),
-        np.array([slot for one in starting for slot in one], dtype=np.int64),
+        np.array([slot for step_slots in starting for slot in step_slots], dtype=np.int64),
         np.cumsum([0, *map(len, within)]),
-        np.array([pair for one in within for pair in one], dtype=np.int64).reshape(-1, 2),
+        np.array([pair for step_pairs in within for pair in step_pairs], dtype=np.int64).reshape(
+            -1, 2
+        ),
     )
     return slots_of, cost
 

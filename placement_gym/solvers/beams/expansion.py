@@ -44,10 +44,10 @@ class Layer(NamedTuple):
         code, parent = np.zeros(1, np.uint64), np.zeros(1, np.int32)
         return cls(code, np.zeros((1, n_values)), np.zeros(1), parent, np.zeros(1, np.int8))
 
-    def take(self, kept: IntArray | slice) -> Layer:
+    def take(self, rows: IntArray | slice) -> Layer:
         """Select partial placements by an index array or a slice."""
-        code, values, bound = self.code[kept], self.values[kept], self.bound[kept]
-        return Layer(code, values, bound, self.parent[kept], self.device[kept])
+        code, values, bound = self.code[rows], self.values[rows], self.bound[rows]
+        return Layer(code, values, bound, self.parent[rows], self.device[rows])
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -130,11 +130,11 @@ def place_task(
         code |= np.uint64(here) << np.uint64(BITS * slot)
     # A slot that nobody reads any more becomes zero: partial placements that differ only there are
     # then equal, and one of them can be removed.
-    kept = ~np.uint64(0) << np.uint64(BITS * MAX_SLOTS)
+    mask = ~np.uint64(0) << np.uint64(BITS * MAX_SLOTS)
     for s in frontier.live[frontier.first_live[k + 1] : frontier.first_live[k + 2]]:
-        kept |= np.uint64(7) << np.uint64(BITS * s)
+        mask |= np.uint64(7) << np.uint64(BITS * s)
     for s in frontier.live[frontier.first_live[k] : frontier.first_live[k + 1]]:
-        if not kept >> np.uint64(BITS * s) & np.uint64(7):
+        if not mask >> np.uint64(BITS * s) & np.uint64(7):
             row[s] = 0.0
     # Interval load cuts: the finish of the first task, plus the work on the cut's device since
     # then.
@@ -144,7 +144,7 @@ def place_task(
             row[cut_at + cuts.inside[at, SLOT]] += ms
     for at in range(cuts.first_begin[k], cuts.first_begin[k + 1]):
         row[cut_at + cuts.begin[at]] = finish
-    return code & kept, finish
+    return code & mask, finish
 
 
 @njit(cache=True, nogil=True)
@@ -192,14 +192,14 @@ def expand(
     parent = np.empty(width * d, np.int32)
     device = np.empty(width * d, np.int8)
     live = frontier.live[frontier.first_live[k + 1] : frontier.first_live[k + 2]]
-    slot, held = frontier.slot[k], frontier.held[k]
+    slot, unit_bytes = frontier.slot[k], frontier.unit_bytes[k]
     count = 0
     for i in range(width):
         before = layer.code[i]
         for here in range(d):
             if not is_allowed(frontier, k, before, here, alike):
                 continue
-            if layer.values[i, memory_at + here] + held > limits[here]:
+            if layer.values[i, memory_at + here] + unit_bytes > limits[here]:
                 continue
             # The row is written before it is known whether the placement is kept; the next one
             # overwrites it.
@@ -208,7 +208,7 @@ def expand(
             after, finish = place_task(
                 frontier, potentials, k, before, here, row, free_at, cut_at, ordered
             )
-            row[memory_at + here] += held
+            row[memory_at + here] += unit_bytes
             # A task that nothing reads has no slot, but the latency includes its finish.
             if slot < 0:
                 row[latest_at] = max(row[latest_at], finish)
@@ -289,7 +289,7 @@ def merge_alike(
     # Slack is measured against the values as they were, or it would add up along a chain of merges.
     latest = n_times + n_devices
     before = values.copy() if slack.any() else values
-    kept = np.ones(len(code), np.bool_)
+    keep = np.ones(len(code), np.bool_)
     chosen = np.empty(len(code), np.int64)
     count = 0
     for position in range(len(order)):
@@ -308,11 +308,11 @@ def merge_alike(
             # The one that stays must be no worse than either in any value, to stand for the
             # completions of both.
             if better:
-                kept[i] = False
+                keep[i] = False
                 for v in compared:
                     values[j, v] = min(values[j, v], before[i, v])
                 break
-        if kept[i]:
+        if keep[i]:
             chosen[count] = i
             count += 1
     # A bound falls by at most as much as the largest of the times that it is made of.
@@ -330,4 +330,4 @@ def merge_alike(
                 less += memory[j, d] * (before[i, n_times + d] - values[i, n_times + d])
             most = max(most, less)
         layer.bound[i] -= lowered + most
-    return kept
+    return keep

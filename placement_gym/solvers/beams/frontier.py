@@ -26,7 +26,7 @@ class Frontier(NamedTuple):
         order: (n,) task of each step.
         step: (n,) step of each task.
         ms: (n, n_devices) time of the step's task; infinite where a device cannot run it.
-        held: (n,) bytes of the unit at its first task, else 0.
+        unit_bytes: (n,) bytes of the unit at its first task, else 0.
         tiny: (n,) bool, tasks that take almost no time and so do not wait for their device.
         chain: (n,) slot of the unit's previous task, or ``NOTHING``.
         slot: (n,) slot of the task, or ``NOTHING`` if nothing reads it.
@@ -44,7 +44,7 @@ class Frontier(NamedTuple):
     order: IntArray
     step: IntArray
     ms: FloatArray
-    held: FloatArray
+    unit_bytes: FloatArray
     tiny: BoolArray
     chain: IntArray
     slot: IntArray
@@ -92,7 +92,7 @@ class Frontier(NamedTuple):
             order=order,
             step=step,
             ms=np.where(problem.possible[tasks.unit], tasks.ms, np.inf)[order],
-            held=np.where(previous < 0, problem.unit_bytes[tasks.unit[order]], 0.0),
+            unit_bytes=np.where(previous < 0, problem.unit_bytes[tasks.unit[order]], 0.0),
             tiny=(tiny[0] | tiny[1])[order],
             chain=np.where(previous >= 0, slot[previous], NOTHING),
             slot=slot,
@@ -180,13 +180,13 @@ def assign_slots(last: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         (n,) slots; (n + 2,) where the slots in use before each step begin; these slots.
     """
     n = len(last)
-    held = np.flatnonzero(last > np.arange(n))
+    live = np.flatnonzero(last > np.arange(n))
     slot = np.full(n, NOTHING)
-    slot[held] = colour_intervals(held, last[held])
+    slot[live] = colour_intervals(live, last[live])
     # A slot is in use before every step from the next one to the last that reads it.
-    spans = [np.arange(step + 1, last[step] + 1) for step in held]
+    spans = [np.arange(step + 1, last[step] + 1) for step in live]
     before = np.concatenate([np.empty(0, dtype=np.int64), *spans])
-    used = np.repeat(slot[held], last[held] - held)
+    used = np.repeat(slot[live], last[live] - live)
     by_step = np.lexsort((used, before))
     return slot, np.searchsorted(before[by_step], np.arange(n + 2)), used[by_step]
 

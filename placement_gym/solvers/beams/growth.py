@@ -111,13 +111,13 @@ class Grower:
         layer = grown.take(slice(count))
         by_code = np.lexsort((layer.bound, layer.code))
         memory, n_times = self.potentials.memory, self.n_times
-        kept = np.flatnonzero(
+        rows = np.flatnonzero(
             merge_alike(layer, by_code, self.compared, self.tolerances, memory, n_times)
         )
-        if len(kept) <= width:
-            return layer.take(kept), np.inf
-        kept = kept[np.argsort(layer.bound[kept], kind="stable")]
-        return layer.take(kept[:width]), float(layer.bound[kept[width]])
+        if len(rows) <= width:
+            return layer.take(rows), np.inf
+        rows = rows[np.argsort(layer.bound[rows], kind="stable")]
+        return layer.take(rows[:width]), float(layer.bound[rows[width]])
 
     @property
     def n_devices(self) -> int:

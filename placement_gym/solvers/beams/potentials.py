@@ -64,13 +64,13 @@ class Potentials(NamedTuple):
         # number; the price itself is made infinite below.
         ms = np.where(np.isfinite(frontier.ms), frontier.ms, 0.0)
         intervals, unary = assign_cuts(frontier, cuts, sets, ms)
-        reading = np.stack([one.reading[frontier.read_index] for one in sets])
-        for j, one in enumerate(sets):
+        reading = np.stack([device_set.reading[frontier.read_index] for device_set in sets])
+        for j, device_set in enumerate(sets):
             # By the program's rows, a task pays for its first constraint, what it reads, its
             # device's load and its memory.
-            entering = one.first[frontier.order] + sum_readings(frontier, reading[j])
-            unary[j] += (entering[:, None] + one.load) * ms
-            unary[j] += one.memory * frontier.held[:, None]
+            entering = device_set.first[frontier.order] + sum_readings(frontier, reading[j])
+            unary[j] += (entering[:, None] + device_set.load) * ms
+            unary[j] += device_set.memory * frontier.unit_bytes[:, None]
         unary[:, ~np.isfinite(frontier.ms)] = np.inf
         limits = np.where(np.isfinite(problem.limits_bytes), problem.limits_bytes, 0.0)
         # A value for each assignment of devices to the live slots: few slots keep this small.
@@ -79,10 +79,10 @@ class Potentials(NamedTuple):
         return cls(
             finish=weigh_finishes(frontier, reading),
             cuts=intervals,
-            last=np.stack([one.last[frontier.order] for one in sets]),
-            load=np.stack([one.load for one in sets]),
-            memory=np.stack([one.memory for one in sets]),
-            constant=-np.stack([one.memory for one in sets]) @ limits,
+            last=np.stack([device_set.last[frontier.order] for device_set in sets]),
+            load=np.stack([device_set.load for device_set in sets]),
+            memory=np.stack([device_set.memory for device_set in sets]),
+            constant=-np.stack([device_set.memory for device_set in sets]) @ limits,
             first_rest=first_rest,
             rest=find_rest(frontier, first_rest, unary, reading),
         )

@@ -50,8 +50,8 @@ class RowPrices(NamedTuple):
         memory = np.zeros(d)
         memory[limited] = price[rows] / max(problem.unit_bytes.max(), 1.0)
         cut = np.zeros(len(cuts.added))
-        known = [number for number, (*_, row) in enumerate(cuts.added) if row < len(price)]
-        cut[known] = price[[cuts.added[number][-1] for number in known]]
+        priced = [number for number, (*_, row) in enumerate(cuts.added) if row < len(price)]
+        cut[priced] = price[[cuts.added[number][-1] for number in priced]]
         return cls(**about, memory=memory, cut=np.where(cut > LEAST, cut, 0.0))
 
 
@@ -79,14 +79,14 @@ def find_prices(
     points: list[Optimum] = []
     for share in SCALES if len(limited) else SCALES[:1]:
         solver.limit(rows, share * problem.limits_bytes[limited] / scale)
-        solved, found = tighten(solver, cuts, end)
+        solved, optimum = tighten(solver, cuts, end)
         if solved is None:
             break
         points.append(solved)
     sets = [
         RowPrices.of(problem, cuts, point.prices) for point in points if point.prices is not None
     ]
-    return cuts, sets, points[0].bound if points else found.bound
+    return cuts, sets, points[0].bound if points else optimum.bound
 
 
 def memory_rows(problem: Problem) -> tuple[IntArray, IntArray]:

@@ -212,8 +212,8 @@ def price_devices(ms: FloatArray, counts: IntArray) -> tuple[FloatArray, FloatAr
     unit, kind = np.nonzero(np.isfinite(ms))
     program.require((work[unit], 1.0), (price[kind], -ms[unit, kind]), rows=len(unit))
     program.require((price[None], counts), rows=1, low=1.0, high=1.0)
-    found = minimize(program).values
-    prices = np.ones(len(counts)) if found is None else np.maximum(found[price], 0.0)
+    values = minimize(program).values
+    prices = np.ones(len(counts)) if values is None else np.maximum(values[price], 0.0)
     possible = np.isfinite(ms)
     priced = np.where(possible, np.where(possible, ms, 0.0) * prices, np.inf)
     return prices, priced.min(axis=1)

@@ -117,7 +117,7 @@ def extend_chains(
         The new number.
     """
     # Single arrays: a tuple of them would be counted as referenced at every inner call.
-    words, solid, extent, work_ms, refused, held, limit = stages[:7]
+    words, solid, extent, work_ms, refused, ideal_bytes, limit = stages[:7]
     border_ms, begin, tensor, part, boundary_ms, stage_ms, transfers = stages[7:]
     best, link, lowest = chains
     here = np.zeros(len(boundary_ms), np.int32)
@@ -139,7 +139,7 @@ def extend_chains(
                 lowest[j] < highest
                 and subtract_work(load, work_ms, stage_ms, i, j) < highest
                 and is_nested(words, solid, extent, i, j)
-                and refuse(load, refused, held, limit, i, j)
+                and refuse(load, refused, ideal_bytes, limit, i, j)
                 and add_borders(load, moved_ms, border_ms, transfers, i, j) < highest
             ):
                 # Tensors on both borders were added twice: once is right if the stage holds another
@@ -234,12 +234,12 @@ def is_nested(words: NDArray[np.uint64], solid: IntArray, extent: IntArray, i: i
 
 @njit(cache=True, nogil=True)
 def refuse(
-    load: FloatArray, refused: IntArray, held: FloatArray, limit: FloatArray, i: int, j: int
+    load: FloatArray, refused: IntArray, ideal_bytes: FloatArray, limit: FloatArray, i: int, j: int
 ) -> bool:
     """Make the loads of kinds infinite that do not support or hold the stage; whether any does."""
     possible = False
     for k in range(len(load)):
-        if refused[i, k] > refused[j, k] or held[i] - held[j] > limit[k]:
+        if refused[i, k] > refused[j, k] or ideal_bytes[i] - ideal_bytes[j] > limit[k]:
             load[k] = np.inf
         else:
             possible = True

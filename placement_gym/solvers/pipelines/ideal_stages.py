@@ -46,7 +46,7 @@ class StageCosts(NamedTuple):
         extent: (n_ideals,) number of words up to the last that is not empty.
         work_ms: (n_ideals, n_kinds) time of all its units.
         refused: (n_ideals, n_kinds) number of its units that the kind does not support.
-        held: (n_ideals,) bytes of its units.
+        ideal_bytes: (n_ideals,) bytes of its units.
         limit: (n_kinds,) bytes that fit.
         border_ms: (n_ideals, n_kinds) time for all tensors of the border.
         begin: (n_ideals + 1,) where each ideal's border begins in the next two.
@@ -62,7 +62,7 @@ class StageCosts(NamedTuple):
     extent: IntArray
     work_ms: FloatArray
     refused: IntArray
-    held: FloatArray
+    ideal_bytes: FloatArray
     limit: FloatArray
     border_ms: FloatArray
     begin: IntArray
@@ -95,7 +95,7 @@ def compute_stages(
     forward: Forward,
     ideals: Ideals,
     devices: list[int],
-    held_bytes: FloatArray,
+    unit_bytes: FloatArray,
     max_entries: int,
     most_ms: float = np.inf,
     transfers: int = ADDED,
@@ -108,7 +108,7 @@ def compute_stages(
         forward: The graph of which these are ideals.
         ideals: See ``Ideals``.
         devices: One device of each kind.
-        held_bytes: (n_units,) memory of each unit.
+        unit_bytes: (n_units,) memory of each unit.
         max_entries: Maximum length of all borders.
         most_ms: A unit is refused where it takes longer, and no border takes more than twice this.
         transfers: See ``StageCosts``.
@@ -132,7 +132,7 @@ def compute_stages(
         extent=np.minimum(ideals.last // 64 + 1, ideals.words.shape[1]).astype(np.int64),
         work_ms=sum_units(np.where(work > most_ms, 0.0, work), forward, ideals),
         refused=sum_units(refused, forward, ideals).astype(np.int64),
-        held=sum_units(held_bytes[:, None], forward, ideals)[:, 0].copy(),
+        ideal_bytes=sum_units(unit_bytes[:, None], forward, ideals)[:, 0].copy(),
         limit=problem.limits_bytes[devices],
         border_ms=sum_borders(begin, tensor, boundary_ms),
         begin=begin,

@@ -61,11 +61,11 @@ def grouped_load(
         exact = max(len(group.devices) for group in groups) == 1
         left_s = end - perf_counter()
         program, x = build_program(problem, costs, groups, bound_ms, upper_ms, least_ms)
-        found = minimize(program, max(left_s if exact else left_s / 2, 0.1))
-        bound_ms = min(max(bound_ms, found.bound), upper_ms)
-        if exact and found.values is not None:
+        result = minimize(program, max(left_s if exact else left_s / 2, 0.1))
+        bound_ms = min(max(bound_ms, result.bound), upper_ms)
+        if exact and result.values is not None:
             device = np.array([group.devices[0] for group in groups])
-            assignment = device[read_assignment(found.values, x)]
+            assignment = device[read_assignment(result.values, x)]
             if not problem.infeasibility(assignment):
                 load_ms = find_largest_load_ms(problem, costs, assignment)
                 bound_ms = min(bound_ms, load_ms)
@@ -126,8 +126,8 @@ def build_program(
     limit = problem.limits_bytes[device] * size
     limited = np.flatnonzero(np.isfinite(limit))
     scale = max(problem.unit_bytes.max(), 1.0)
-    held = problem.unit_bytes / scale
-    program.require((x.T[limited], held), rows=len(limited), high=limit[limited] / scale)
+    unit_shares = problem.unit_bytes / scale
+    program.require((x.T[limited], unit_shares), rows=len(limited), high=limit[limited] / scale)
     # The members' loads together are at most as many times the largest: this is what grouping
     # relaxes.
     work = tasks.ms[:, device]
@@ -188,9 +188,9 @@ def least_loads(
         if perf_counter() > end:
             break
         solver.highs.changeColBounds(int(x[unit]), 1.0, 1.0)
-        found = solver.run(end - perf_counter())
-        if found.proven:
-            least[unit] = max(least[unit], found.bound)
+        result = solver.run(end - perf_counter())
+        if result.proven:
+            least[unit] = max(least[unit], result.bound)
         solver.highs.changeColBounds(int(x[unit]), 0.0, 1.0)
     return least
 
@@ -200,8 +200,10 @@ def add_borders(program: Linear, x: IntArray, tasks: Tasks, border_ms: FloatArra
     tensor, maker, reader = tasks.readings
     crosses = program.variables(*border_ms.shape, upper=1.0)
     paying = np.flatnonzero(border_ms.any(axis=0))
-    made, read, crossing = (block[:, paying] for block in (x[maker], x[reader], crosses[tensor]))
-    program.require_differences(made, read, crossing)
+    maker_columns, reader_columns, crossing = (
+        block[:, paying] for block in (x[maker], x[reader], crosses[tensor])
+    )
+    program.require_differences(maker_columns, reader_columns, crossing)
     return crosses
 
 

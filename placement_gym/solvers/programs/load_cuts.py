@@ -39,8 +39,8 @@ class Cuts(NamedTuple):
 
     def worst(self, n: int) -> Cuts:
         """At most ``n`` of them, the most violated ones."""
-        kept = np.argsort(-self.violation_ms, kind="stable")[:n]
-        return Cuts(self.first[kept], self.last[kept], self.device[kept], self.violation_ms[kept])
+        rows = np.argsort(-self.violation_ms, kind="stable")[:n]
+        return Cuts(self.first[rows], self.last[rows], self.device[rows], self.violation_ms[rows])
 
 
 class LoadCuts:
@@ -68,8 +68,8 @@ class LoadCuts:
         A cut that the program has already is violated by rounding only, and not added again.
         """
         cuts = self.separate(values).worst(CUTS_A_ROUND)
-        known = {cut[:3] for cut in self.added}
-        new = [cut for cut in zip(*cuts[:3], strict=True) if cut not in known]
+        present = {cut[:3] for cut in self.added}
+        new = [cut for cut in zip(*cuts[:3], strict=True) if cut not in present]
         for first, last, device in new:
             self.add(self.built.program, first, last, device)
         return len(new)
@@ -79,7 +79,7 @@ class LoadCuts:
         built, n = self.built, len(self.reach)
         finish, total = values[built.finish], float(values[built.total[0]])
         share = values[built.on] * built.tasks.ms
-        found = []
+        cuts = []
         tolerance = TOLERANCE * max(total, 1e-3 * built.program.first_unit_ms)
         for device in range(share.shape[1]):
             load = share[:, device].astype(np.float32)
@@ -94,10 +94,10 @@ class LoadCuts:
             each = np.arange(n)
             last = np.concatenate([np.tile(each, len(worst)), each, np.full(n, END)])
             violation = np.concatenate([late[worst, each].ravel(), whole, rest])
-            kept = violation > tolerance
-            device_of = np.full(kept.sum(), device)
-            found.append(Cuts(first[kept], last[kept], device_of, violation[kept]))
-        return Cuts(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
+            violated = violation > tolerance
+            device_of = np.full(violated.sum(), device)
+            cuts.append(Cuts(first[violated], last[violated], device_of, violation[violated]))
+        return Cuts(*(np.concatenate(parts) for parts in zip(*cuts, strict=True)))
 
     def inside(self, first: int, last: int) -> BoolArray:
         """(n_tasks,) the tasks between two, the last one included."""
@@ -134,13 +134,13 @@ def tighten(
     """
     best = None
     for _ in range(MAX_ROUNDS):
-        found = solver.minimize(max(end - perf_counter(), LEAST_S))
-        if not found.proven or found.values is None:
+        result = solver.minimize(max(end - perf_counter(), LEAST_S))
+        if not result.proven or result.values is None:
             break
-        best = found
-        if cuts is None or perf_counter() > end or not cuts.add_violated(found.values):
+        best = result
+        if cuts is None or perf_counter() > end or not cuts.add_violated(result.values):
             break
-    return best, found
+    return best, result
 
 
 def reachable(tasks: Tasks) -> BoolArray:

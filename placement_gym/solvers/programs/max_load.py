@@ -66,14 +66,14 @@ def max_load(
     begin = None
     if start is not None:
         begin = x[np.arange(len(x)), sort_alike(start, kinds, costs.unit_ms(problem.units))], 1.0
-    found = minimize(program, max(end - perf_counter(), 0.1), begin)
+    result = minimize(program, max(end - perf_counter(), 0.1), begin)
     best = start
-    if found.values is not None:
-        assignment = read_assignment(found.values, x)
+    if result.values is not None:
+        assignment = read_assignment(result.values, x)
         load_ms = find_largest_load_ms(problem, costs, assignment)
         if load_ms < best_ms and not problem.infeasibility(assignment):
             best, best_ms = assignment, load_ms
-    bound_ms = min(max(found.bound, lower_ms), best_ms)
+    bound_ms = min(max(result.bound, lower_ms), best_ms)
     return Solution(best, bound_ms, reaches(best_ms, bound_ms))
 
 

@@ -36,9 +36,9 @@ def solve(
     built = PathProgram.build(problem, Tasks.of_operators(problem.units, costs), upper_ms)
     cuts = LoadCuts(built) if len(built.tasks) <= MAX_TASKS else None
     # With divided units first: fast, and often enough to show that nothing is below the limit.
-    best, found = tighten(CuttingPlaneSolver(built.program), cuts, end)
-    bound_ms = max(found.bound, 0.0 if best is None else best.bound)
-    if (best or found).values is None or bound_ms >= upper_ms * (1.0 - GAP):
+    best, result = tighten(CuttingPlaneSolver(built.program), cuts, end)
+    bound_ms = max(result.bound, 0.0 if best is None else best.bound)
+    if (best or result).values is None or bound_ms >= upper_ms * (1.0 - GAP):
         return Solution(None, min(bound_ms, upper_ms), proven=False)
     return place(problem, built, cuts, end, bound_ms, upper_ms)
 
@@ -55,15 +55,15 @@ def place(
     best: IntArray | None = None
     while True:
         start = None if best is None else (built.x[np.arange(len(best)), best], 1.0)
-        found = minimize(built.program, max(end - perf_counter(), 0.1), start)
-        bound_ms = min(max(found.bound, bound_ms), upper_ms)
-        if found.values is not None:
-            best = read_assignment(found.values, built.x)
-        limited = not found.proven or perf_counter() > end
-        if limited or found.values is None or not cuts or not cuts.add_violated(found.values):
+        result = minimize(built.program, max(end - perf_counter(), 0.1), start)
+        bound_ms = min(max(result.bound, bound_ms), upper_ms)
+        if result.values is not None:
+            best = read_assignment(result.values, built.x)
+        limited = not result.proven or perf_counter() > end
+        if limited or result.values is None or not cuts or not cuts.add_violated(result.values):
             break
     if best is None or problem.infeasibility(best):
         return Solution(None, bound_ms, proven=False)
-    solved = found.proven and found.values is not None
+    solved = result.proven and result.values is not None
     proven = solved and reaches(longest_path_or_load_ms(built.tasks, best), bound_ms)
     return Solution(best, bound_ms, proven)

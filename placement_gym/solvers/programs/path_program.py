@@ -133,33 +133,33 @@ class PathProgram:
         ends = np.stack([unit[maker], unit[reader]])
         moves = np.flatnonzero((ends[0] != ends[1]) & costs[tensor].any(axis=(1, 2)))
         stays = np.setdiff1d(np.arange(len(tensor)), moves)
-        found: list[Any] = [[stays]]
-        made, read = self.x[ends[0]], self.x[ends[1]]
+        terms: list[Any] = [[stays]]
+        source, target = self.x[ends[0]], self.x[ends[1]]
         if costs.shape[1] == 2:
             for here, there in ((0, 1), (1, 0)):
                 cost = costs[tensor[moves], here, there][:, None]
-                pair = np.stack([read[moves, there], made[moves, there]], axis=1)
-                found.append([moves, (pair, cost * [1.0, -1.0])])
-            return found
+                pair = np.stack([target[moves, there], source[moves, there]], axis=1)
+                terms.append([moves, (pair, cost * [1.0, -1.0])])
+            return terms
         pairs, pair = np.unique(ends[:, moves], axis=1, return_inverse=True)
         pair = pair.ravel()
         each = side_costs(costs)
         if each is not None:
             busy = np.flatnonzero(each.any(axis=0))
             apart = self.program.variables(len(pairs[0]), len(busy))
-            made, read = (self.x[unit][:, busy] for unit in pairs)
-            self.program.require_differences(made, read, apart)
-            return [*found, [moves, (apart[pair], each[tensor[moves]][:, busy])]]
+            source, target = (self.x[unit][:, busy] for unit in pairs)
+            self.program.require_differences(source, target, apart)
+            return [*terms, [moves, (apart[pair], each[tensor[moves]][:, busy])]]
         plan = self.add_plans(self.x[pairs[0]], self.x[pairs[1]])
         shape = len(moves), costs.shape[1] ** 2
         flat = costs[tensor[moves]].reshape(shape)
-        return [*found, [moves, (plan[pair].reshape(shape), flat)]]
+        return [*terms, [moves, (plan[pair].reshape(shape), flat)]]
 
-    def add_plans(self, made: IntArray, read: IntArray) -> IntArray:
+    def add_plans(self, maker: IntArray, reader: IntArray) -> IntArray:
         """(n_pairs, n_devices, n_devices) columns: how much of each pair is on which devices."""
-        n_pairs, d = made.shape
+        n_pairs, d = maker.shape
         plan = self.program.variables(n_pairs, d, d, upper=1.0)
-        for part, columns in ((plan, made), (plan.transpose(0, 2, 1), read)):
+        for part, columns in ((plan, maker), (plan.transpose(0, 2, 1), reader)):
             self.program.require((part, 1.0), (columns, -1.0), rows=n_pairs * d, low=0.0)
         return plan
 

@@ -94,8 +94,8 @@ class Refuter:
             for device in self.devices
         ]
         program = PriceProgram(self.counts, len(self.prices))
-        for kind, known in enumerate(self.sets):
-            for units, needed_ms in known.values():
+        for kind, sets_of_kind in enumerate(self.sets):
+            for units, needed_ms in sets_of_kind.values():
                 if needed_ms <= load_ms:
                     program.add(kind, units)
         least, centre = np.inf, CENTRE
@@ -104,18 +104,18 @@ class Refuter:
             if share >= 1.0 - ROUNDING:
                 return False
             prices = normalize(centre * self.prices + (1.0 - centre) * latest)
-            found = [one.find(prices, end) for one in costliest]
-            held = float(self.counts @ [one.share for one in found])
-            if held < least:
-                least, self.prices = held, prices
-            if held < 1.0 - MARGIN:
+            answers = [subset.find(prices, end) for subset in costliest]
+            total = float(self.counts @ [answer.share for answer in answers])
+            if total < least:
+                least, self.prices = total, prices
+            if total < 1.0 - MARGIN:
                 return True
             new = [
                 self.learn(
-                    program, kind, one.units, min(costliest[kind].load_ms(one.units), load_ms)
+                    program, kind, answer.units, min(costliest[kind].load_ms(answer.units), load_ms)
                 )
-                for kind, one in enumerate(found)
-                if one.units is not None
+                for kind, answer in enumerate(answers)
+                if answer.units is not None
             ]
             if not any(new) and centre == 0.0:
                 return False
@@ -171,19 +171,19 @@ class CostliestSubset:
         program.require(work, (crosses.T, border_ms), (load, -1.0), rows=1)
         limit, scale = problem.limits_bytes[device], max(problem.unit_bytes.max(), 1.0)
         if limit < problem.unit_bytes.sum():
-            held = self.inside[None], problem.unit_bytes / scale
-            program.require(held, rows=1, high=limit / scale)
+            weights = self.inside[None], problem.unit_bytes / scale
+            program.require(weights, rows=1, high=limit / scale)
         self.solver = Solver(program, program.first_unit_ms)
         self.solver.limit(GAP, None)
 
     def find(self, prices: FloatArray, end: float) -> Costliest:
         """The costliest subset at (n_units,) prices that add up to 1, as far as time permits."""
         self.solver.highs.changeColsCost(len(prices), self.outside.astype(np.int32), prices * WORTH)
-        found = self.solver.run(max(end - perf_counter(), 0.0))
-        if found.values is None:
+        result = self.solver.run(max(end - perf_counter(), 0.0))
+        if result.values is None:
             return Costliest(1.0, None)
-        share = 1.0 - found.bound / (WORTH * self.solver.unit_ms)
-        return Costliest(share, found.values[self.inside] > 0.5)
+        share = 1.0 - result.bound / (WORTH * self.solver.unit_ms)
+        return Costliest(share, result.values[self.inside] > 0.5)
 
     def load_ms(self, units: BoolArray) -> float:
         """The load of a set."""
@@ -210,10 +210,10 @@ class PriceProgram:
     def solve(self, end: float) -> tuple[float, FloatArray]:
         """Return the share of all units' worth that all devices hold, and (n_units,) prices."""
         self.solver.pass_new_rows()
-        found = self.solver.run(max(end - perf_counter(), 0.0))
-        if found.values is None:
+        result = self.solver.run(max(end - perf_counter(), 0.0))
+        if result.values is None:
             return np.inf, np.empty(0)
-        return found.objective, normalize(np.maximum(found.values[self.price], 0.0))
+        return result.objective, normalize(np.maximum(result.values[self.price], 0.0))
 
 
 def normalize(prices: FloatArray) -> FloatArray:
