@@ -19,8 +19,8 @@ from placement_gym.cli.parser import Command, describe
 if TYPE_CHECKING:
     from rich.console import Group
 
-SHOWN = 20
-"""Operators of a device in the table, without ``--verbose``."""
+MAX_OPERATORS = 20
+"""Operators of a device in the table, without ``--verbose``: ours."""
 
 
 def add_check(command: Command) -> None:
@@ -55,12 +55,12 @@ def run_check(options: argparse.Namespace) -> int:
         quiet=options.quiet,
         **shape_arguments(options),
     )
-    max_shown = None if options.verbose else SHOWN
+    max_shown = None if options.verbose else MAX_OPERATORS
     print_result(options, document, lambda: check_table(document, max_shown))
     return int(any(row["operators"] or not passed(row) for row in document["devices"]))
 
 
-def check_table(document: Mapping[str, Any], shown: int | None = SHOWN) -> Group:
+def check_table(document: Mapping[str, Any], shown: int | None = MAX_OPERATORS) -> Group:
     """Make the table of operators at fault, under a line for each device."""
     from rich.console import Group
 
@@ -84,7 +84,7 @@ def passed(row: Mapping[str, Any]) -> bool:
     return bool(row["confirmed"] or row["skipped"])
 
 
-def describe_device(row: Mapping[str, Any], shown: int | None = SHOWN) -> Iterator[str]:
+def describe_device(row: Mapping[str, Any], shown: int | None = MAX_OPERATORS) -> Iterator[str]:
     """Lines on a device: how it does alone, what is at fault, and what that costs."""
     name, n = row["name"], len(row["operators"])
     if row["skipped"]:

@@ -15,8 +15,8 @@ from placement_gym.base.texts import format_bytes, join_words
 from placement_gym.cli.options import print_json
 
 Document = Mapping[str, Any]
-WIDE = 240
-"""Characters of a line with `--verbose`, so that every column is shown."""
+VERBOSE_WIDTH = 240
+"""Characters of a line with `--verbose`, so that every column is shown: ours."""
 BEFORE = ("PIPELINE_PARALLEL", "fill-in-order")
 """Candidates that show what devices would hold without a plan."""
 
@@ -26,7 +26,7 @@ def print_result(
 ) -> None:
     """Print a document as JSON with ``--json``, else as what ``make`` makes of it."""
     if not print_json(options, document):
-        Console(width=WIDE if options.verbose else None).print(make())
+        Console(width=VERBOSE_WIDTH if options.verbose else None).print(make())
 
 
 def profile_table(document: Document) -> Group:

@@ -12,8 +12,9 @@ from placement_gym.base.errors import suggest
 from placement_gym.base.files import is_folder
 
 MAX_SEEDS = 100_000
+"""Seeds of one run: ours, as ranges of them are listed in memory."""
 FILES = (".json", ".jsonl", ".html", ".md", ".png", ".csv", ".xml", ".onnx", ".yaml")
-WHOLE = re.compile("[0-9]{1,10}")
+WHOLE_NUMBER = re.compile("[0-9]{1,10}")
 SHAPE = re.compile(r"(?P<name>[^\[\],]+)\[(?P<sizes>[-0-9?., ]+)\]")
 
 
@@ -42,7 +43,7 @@ def parse_shapes(text: str) -> dict[str, list[int | str]]:
         )
     return {
         match["name"].strip(): [
-            int(size) if WHOLE.fullmatch(size) else size  # as "?" and "1..8"
+            int(size) if WHOLE_NUMBER.fullmatch(size) else size  # as "?" and "1..8"
             for size in map(str.strip, match["sizes"].split(","))
         ]
         for match in matches
@@ -52,11 +53,11 @@ def parse_shapes(text: str) -> dict[str, list[int | str]]:
 def parse_seeds(text: str) -> list[int]:
     """Read seeds as a study does: ``5`` means 0 to 4; ``0,2,5-7`` means 0, 2, 5, 6 and 7."""
     seeds: list[int] = []
-    count = WHOLE.fullmatch(text.strip())
+    count = WHOLE_NUMBER.fullmatch(text.strip())
     for part in [f"0-{int(text) - 1}"] if count else text.split(","):
         first, separator, end = part.strip().partition("-")
         end = end if separator else first
-        numbers = WHOLE.fullmatch(first) and WHOLE.fullmatch(end)
+        numbers = WHOLE_NUMBER.fullmatch(first) and WHOLE_NUMBER.fullmatch(end)
         if not numbers or int(first) > int(end):
             raise argparse.ArgumentTypeError(
                 "must be a number of seeds, as in 5 for the seeds 0 to 4, or the seeds themselves, "
@@ -103,7 +104,7 @@ def one_of(names: Sequence[str]) -> Callable[[str], str]:
 
 def positive_integer(text: str) -> int:
     """Read a whole number of at least 1."""
-    if not WHOLE.fullmatch(text) or int(text) < 1:
+    if not WHOLE_NUMBER.fullmatch(text) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text!r:.80}")
     return int(text)
 

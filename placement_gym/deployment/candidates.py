@@ -40,12 +40,13 @@ from placement_gym.solvers.repair import RepairPrices, repair
 from placement_gym.solvers.search import search
 from placement_gym.solvers.solution import Solution
 
-SEARCHED = 100
-"""Placements that the search proposes, so that equal profiles make equal plans."""
-NEAR_FULL = 0.9
-"""Share of what a device holds, or reports, from which on variants are measured."""
-LESS, MORE = (0.9, 0.75), (1.1,)
-"""Bytes that variants put on the device, as shares of the split's."""
+N_PROPOSALS = 100
+"""Evaluations of the search: ours, a second or two. Not a number of seconds, so that equal profiles
+make equal plans."""
+FULL_SHARE = 0.9
+"""Share of what a device holds, or reports, from which on variants are measured: ours."""
+SMALLER_SHARES, LARGER_SHARES = (0.9, 0.75), (1.1,)
+"""Bytes that variants put on the device, as shares of the split's: ours."""
 OTHERS = "others"
 
 
@@ -118,8 +119,8 @@ def list_single_devices(problem: Problem) -> list[Named]:
 def propose_by_search(twin: SimulatedBackend) -> list[Named]:
     """The placement of ``solvers.search``, if memory allows it; a second or two of work."""
     problem = twin.problem
-    show_step(f"solving: search, {SEARCHED} placements")
-    result = search(problem, twin.costs, twin.semantics, evaluations=SEARCHED)
+    show_step(f"solving: search, {N_PROPOSALS} placements")
+    result = search(problem, twin.costs, twin.semantics, evaluations=N_PROPOSALS)
     excess = twin.infeasibility(result.assignment)
     return [] if excess else [("search", result.assignment)]
 
@@ -204,16 +205,16 @@ def vary(twin: SimulatedBackend, split: Candidate) -> list[Named]:
     holds = np.minimum(problem.limits_bytes, problem.reported_bytes)
     device_bytes = count_held(problem, split.assignment).total
     variants = []
-    for device in np.flatnonzero(device_bytes > NEAR_FULL * holds).tolist():
+    for device in np.flatnonzero(device_bytes > FULL_SHARE * holds).tolist():
         name = problem.device_names[device]
-        for share in LESS:
+        for share in SMALLER_SHARES:
             limits = np.full(len(holds), np.inf)
             limits[device] = share * min(device_bytes[device], holds[device])
             label = f"{split.label}, {round(100 * (1 - share))} % less on {name}"
             variants.append((label, move_least(twin, problem.with_limits(limits), split)))
         if problem.reported_bytes[device] > problem.limits_bytes[device]:
             continue  # more does not fit
-        for share in MORE:
+        for share in LARGER_SHARES:
             other_bytes = max(problem.unit_bytes.sum() - share * device_bytes[device], 0.0)
             label = f"{split.label}, {round(100 * (share - 1))} % more on {name}"
             variants.append(

@@ -18,8 +18,8 @@ from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.base.arrays import BoolArray, FloatArray
 from placement_gym.problem.allocations import fits_allocations
 
-MOST_COMPILATIONS = 40
-"""After so many all suspects that are left count as being at fault."""
+MAX_COMPILATIONS = 40
+"""After so many compilations all remaining suspects count as being at fault: ours."""
 REFUSED, DIFFERS = "refused", "differs"
 SEPARATORS = re.compile(r"['\"`\s,;()<>\[\]]+|[:.](?=\s|$)")
 RANDOM_OUTPUTS = "its own outputs differ; those of the model are random"
@@ -70,7 +70,7 @@ class Findings:
 
 
 class CompilationsSpentError(Exception):
-    """``MOST_COMPILATIONS`` were made."""
+    """``MAX_COMPILATIONS`` were made."""
 
 
 class FaultFinder:
@@ -89,7 +89,7 @@ class FaultFinder:
         self.errors: FloatArray | None = None
 
     def find(self) -> Findings:
-        """Find them all, or as many as ``MOST_COMPILATIONS`` allow."""
+        """Find them all, or as many as ``MAX_COMPILATIONS`` allow."""
         findings = self.findings
         fits = fits_allocations(self.problem.units, self.problem.devices[self.device])
         findings.faults += [
@@ -184,7 +184,7 @@ class FaultFinder:
 
     def count(self, n: int) -> None:
         """Count compilations that are about to be made."""
-        if self.findings.compilations + n > MOST_COMPILATIONS:
+        if self.findings.compilations + n > MAX_COMPILATIONS:
             raise CompilationsSpentError
         self.findings.compilations += n
 

@@ -39,7 +39,9 @@ from placement_gym.problem.problem import Problem
 
 SEED = 7
 MIN_PLACEMENTS = 6
-FASTEST = 1 / 3
+"""Placements that a rank correlation needs: ours."""
+FASTEST_SHARE = 1 / 3
+"""Share of placements whose order is also compared on its own: ours."""
 Document = dict[str, Any]
 
 
@@ -208,7 +210,7 @@ def rank_correlations(measured: FloatArray, predicted: FloatArray) -> dict[str, 
 
     Where all values are equal, so that there is no order to agree with, they are 0.
     """
-    fastest = np.argsort(measured)[: max(int(np.ceil(len(measured) * FASTEST)), 3)]
+    fastest = np.argsort(measured)[: max(int(np.ceil(len(measured) * FASTEST_SHARE)), 3)]
     correlations = {
         "spearman": spearmanr(measured, predicted),
         "kendall": kendalltau(measured, predicted),

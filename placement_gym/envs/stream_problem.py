@@ -21,8 +21,8 @@ from placement_gym.solvers.fill import fill_in_order
 from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS, ListScheduler
 from placement_gym.solvers.list_policy.statistics import compute_statistics
 
-KEPT = 1024
-"""Problems that are kept, of a fifth of a megabyte each."""
+CACHE_SIZE = 1024
+"""Problems in the cache: ours, a fifth of a gigabyte."""
 MakeProblem = Callable[[int], SampledProblem]
 """Makes the problem of a seed."""
 
@@ -98,7 +98,7 @@ class StreamProblem:
         )
 
 
-@lru_cache(KEPT)
+@lru_cache(CACHE_SIZE)
 def find_problem(make: MakeProblem, seed: int, sizes: tuple[tuple[str, int], ...]) -> StreamProblem:
     """Make the problem of a seed, or return it where any environment has made it."""
     return StreamProblem(make(seed), dict(sizes))

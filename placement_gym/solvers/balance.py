@@ -17,8 +17,10 @@ from placement_gym.solvers.repair import RepairPrices, repair
 from placement_gym.solvers.search.chains import Chains
 
 N_MOVES = 500_000
-HOT, COOLING, STEPS = 0.01, 0.955, 100
-"""First temperature, as a share of the largest load, and how often and how fast it falls."""
+"""Moves that are tried: ours, one to four seconds."""
+START_TEMPERATURE, COOLING_FACTOR, N_COOLINGS = 0.01, 0.955, 100
+"""First temperature, as a share of the largest load; the factor by which it falls, and how often:
+ours."""
 
 
 def balance_loads(
@@ -38,10 +40,10 @@ def balance_loads(
         problem, Simulator(problem.units, costs, semantics), np.random.default_rng(seed)
     )
     state = chains.start(start)
-    temperature = HOT
-    for begin, end in pairwise(n_moves * step // STEPS for step in range(STEPS + 1)):
+    temperature = START_TEMPERATURE
+    for begin, end in pairwise(n_moves * step // N_COOLINGS for step in range(N_COOLINGS + 1)):
         chains.anneal(state, end - begin, (temperature, temperature))
-        temperature *= COOLING
+        temperature *= COOLING_FACTOR
     return state.best.astype(np.int64)
 
 

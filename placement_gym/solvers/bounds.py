@@ -12,7 +12,7 @@ from placement_gym.base.arrays import IntArray
 from placement_gym.problem.costs.semantics import Semantics
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
-from placement_gym.solvers.beams.beam import MERGED, WIDTHS, Beam, widen
+from placement_gym.solvers.beams.beam import MERGE_TOLERANCE, WIDTHS, Beam, widen
 from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.highs import GAP, minimize
 from placement_gym.solvers.kinds import interchangeable_devices
@@ -26,7 +26,9 @@ from placement_gym.solvers.tasks import Tasks, earliest_finish_ms, mean_load_ms
 
 HARD_LIMITS = ("static", "lifetime")
 MAX_READINGS = 20_000
+"""Readings beyond which only loads are bounded: ours, as programs with order grow too large."""
 BEAM_SHARE, PRICES_SHARE = 0.4, 0.5
+"""Shares of the time limit that narrow beams and prices of loads may take: ours."""
 
 
 def lower_bound(
@@ -116,7 +118,7 @@ def bound_overlapping(
     """Bound an event or list schedule by narrow beams, the path-load program, and wide beams."""
     started = perf_counter()
     end = started + time_limit_s
-    beam = Beam(without_pools(problem), costs, semantics, end, MERGED)
+    beam = Beam(without_pools(problem), costs, semantics, end, MERGE_TOLERANCE)
     best = widen(beam, WIDTHS[:2], upper_ms, started + BEAM_SHARE * time_limit_s)
     # Each gives the highest bound of some best known values: the program of BERT's, beams of most
     # others.

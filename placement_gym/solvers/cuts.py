@@ -13,7 +13,8 @@ from placement_gym.problem.costs.table import CostTable
 from placement_gym.solvers.solution import Solution, reaches
 from placement_gym.solvers.tasks import Tasks
 
-LARGEST = 2**31 - 1
+MAX_CAPACITY = 2**31 - 1
+"""Largest capacity of an edge: SciPy's maximum flow takes integers of 32 bits."""
 Edges = list[tuple[IntArray, IntArray, FloatArray]]
 
 
@@ -87,8 +88,8 @@ def cut_network(
     ]
     parts = zip(*ends, *edges, strict=True)
     tails, heads, capacities = (np.concatenate(part) for part in parts)
-    scale = LARGEST / 2 / scaled_ms if scaled_ms else 1.0
-    rounded = np.minimum(np.rint(capacities * scale), LARGEST).astype(np.int32)
+    scale = MAX_CAPACITY / 2 / scaled_ms if scaled_ms else 1.0
+    rounded = np.minimum(np.rint(capacities * scale), MAX_CAPACITY).astype(np.int32)
     network = csr_array((rounded, (tails, heads)), (s + 2, s + 2))
     residual = network - maximum_flow(network, s, s + 1).flow
     residual.data[residual.data < 0] = 0

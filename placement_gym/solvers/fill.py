@@ -22,7 +22,7 @@ SHARES = ("full", "equal", "limits", "fit")
 EXPERT = re.compile(r".*?(?<!shared_)expert[^/.]*([/.]\d+)?", re.IGNORECASE)
 """The beginning of a name that says which expert it belongs to; all tokens need a shared one."""
 MARGIN = 1.2
-"""Times the weights that OpenVINO takes a model to need."""
+"""Memory that OpenVINO takes a model to need, as a multiple of its weights."""
 
 
 def fill_in_order(problem: Problem, costs: CostTable, shares: str = "full") -> IntArray:

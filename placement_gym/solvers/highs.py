@@ -12,8 +12,8 @@ from scipy.sparse import coo_array, csr_array
 
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.solvers.linear import (
-    LEAST,
-    LONGEST,
+    MAX_TIME,
+    MIN_OPTIMUM,
     Linear,
     broadcast_flat,
     choose_unit,
@@ -21,12 +21,14 @@ from placement_gym.solvers.linear import (
 )
 
 GAP = 1e-6
-FEASIBLE = 2
-SPARSIFY = 1 << 14
+"""Relative gap to the bound at which HiGHS stops: ours; its own default is 1e-4."""
+FEASIBLE_STATUS = 2
+"""HiGHS's ``kSolutionStatusFeasible``."""
+SPARSIFY_RULE = 1 << 14
 """The rule of HiGHS's presolve with which versions 1.10 to 1.15 hold a program of BERT's operators,
 which has a placement, to be infeasible."""
-ROUNDS = 10
-"""Maximum number of units that are tried for one program."""
+MAX_UNIT_CHANGES = 10
+"""Units of time that are tried for one program, at most: ours, so that a program always ends."""
 NOTHING_FEASIBLE = (
     highspy.HighsModelStatus.kInfeasible,
     highspy.HighsModelStatus.kUnboundedOrInfeasible,
@@ -78,7 +80,7 @@ class Solver:
         self.units = np.where(np.concatenate(program.timed), unit_ms, 1.0)
         self.highs = QuietHighs()
         self.highs.setOptionValue("mip_rel_gap", GAP)
-        self.highs.setOptionValue("presolve_rule_off", SPARSIFY)
+        self.highs.setOptionValue("presolve_rule_off", SPARSIFY_RULE)
         self.highs.passModel(self.to_highs())
         self.passed = program.n_rows, len(program.rows), len(program.low)
 
@@ -119,10 +121,10 @@ class Solver:
         bound = info.mip_dual_bound if self.whole else reached if proven else -np.inf
         solution = highs.getSolution()
         best, objective = None, np.inf
-        if info.primal_solution_status == FEASIBLE:
+        if info.primal_solution_status == FEASIBLE_STATUS:
             best, objective = np.array(solution.col_value) * self.units, abs(reached) * unit_ms
             bound = min(bound, reached)
-            if 0.0 < abs(reached) < LEAST:
+            if 0.0 < abs(reached) < MIN_OPTIMUM:
                 bound, proven = 0.0, False
         prices = None
         if solution.dual_valid:
@@ -137,7 +139,7 @@ class Solver:
         model = highspy.HighsLp()
         model.num_col_, model.num_row_ = program.n, program.n_rows
         cost = np.concatenate(program.cost) / (self.unit_ms / self.units)
-        model.col_cost_ = np.minimum(cost, LONGEST)
+        model.col_cost_ = np.minimum(cost, MAX_TIME)
         model.col_lower_, model.col_upper_ = (
             np.concatenate(side) / self.units for side in (program.lower, program.upper)
         )
@@ -170,7 +172,7 @@ class Solver:
         )
         low, high = (np.concatenate(blocks[sides:]) for blocks in (program.low, program.high))
         timed, timed_rows = np.concatenate(program.timed), program.timed_rows
-        times = np.clip(values / self.unit_ms, -LONGEST, LONGEST)
+        times = np.clip(values / self.unit_ms, -MAX_TIME, MAX_TIME)
         values = np.where(timed_rows[rows] & ~timed[columns], times, values)
         matrix = coo_array((values, (rows - first, columns)), (len(low), program.n))
         units = np.where(timed_rows[first:], self.unit_ms, 1.0)
@@ -195,7 +197,7 @@ def minimize(
     """
     end = perf_counter() + time_limit_s
     unit_ms, best = program.first_unit_ms, None
-    for _ in range(ROUNDS):
+    for _ in range(MAX_UNIT_CHANGES):
         solver = Solver(program, unit_ms)
         solver.limit(gap, max_nodes)
         if start is not None:

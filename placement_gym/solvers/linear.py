@@ -14,11 +14,12 @@ from numpy.typing import ArrayLike
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 
-LEAST, MOST = 1.0, 2.0**17
-"""An optimum in this range of units is accurate."""
-USUAL = 10
-"""If the unit is not the millisecond, the optimum is about two to this power of units."""
-LONGEST = 2.0**20
+MIN_OPTIMUM, MAX_OPTIMUM = 1.0, 2.0**17
+"""An optimum in this range of units is accurate: ours, by the solver's absolute tolerances."""
+OPTIMUM_BITS = 10
+"""If the unit is not the millisecond, the optimum is about two to this power of units: ours, inside
+the range above."""
+MAX_TIME = 2.0**20
 """Times of more units are lowered to this number: no good placement contains them, and the program
 remains a lower bound."""
 
@@ -142,9 +143,9 @@ def choose_unit(about_ms: float) -> float:
     """A power of two of a millisecond in which an optimum near ``about_ms`` is accurate."""
     if is_accurate(about_ms, 1.0) or not isfinite(about_ms):
         return 1.0
-    return float(2.0 ** (int(log2(about_ms)) - USUAL))
+    return float(2.0 ** (int(log2(about_ms)) - OPTIMUM_BITS))
 
 
 def is_accurate(optimum_ms: float, unit_ms: float) -> bool:
     """Return whether a program in this unit finds this nonnegative optimum accurately."""
-    return optimum_ms == 0.0 or LEAST <= optimum_ms / unit_ms < MOST
+    return optimum_ms == 0.0 or MIN_OPTIMUM <= optimum_ms / unit_ms < MAX_OPTIMUM

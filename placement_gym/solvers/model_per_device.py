@@ -11,8 +11,8 @@ from placement_gym.base.errors import UserError
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 
-MOST = 2**16
-"""Assignments that are tried."""
+MAX_ASSIGNMENTS = 2**16
+"""Assignments of models to devices that are tried, at most: ours."""
 
 
 def model_per_device(problem: Problem, costs: CostTable) -> IntArray:
@@ -29,10 +29,10 @@ def model_per_device(problem: Problem, costs: CostTable) -> IntArray:
     """
     ms, model = time_models(problem, costs)
     n_models, n_devices = ms.shape
-    if n_devices**n_models > MOST:
+    if n_devices**n_models > MAX_ASSIGNMENTS:
         raise UserError(
-            f"{n_models} models on {n_devices} devices have more than {MOST} assignments: use the "
-            "agent balance or search, which move parts of models"
+            f"{n_models} models on {n_devices} devices have more than {MAX_ASSIGNMENTS} "
+            "assignments: use the agent balance or search, which move parts of models"
         )
     options = np.array([*product(range(n_devices), repeat=n_models)], dtype=np.int64)
     loads = np.zeros((len(options), n_devices))

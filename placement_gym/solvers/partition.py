@@ -18,8 +18,8 @@ from placement_gym.solvers.tasks import Tasks
 
 TINY_MS = 1e-300
 """In place of zero: the sum of its reciprocals over all devices is a number."""
-TOTAL = 2.0**24
-"""Weights are integers of 32 bits: all together."""
+TOTAL_WEIGHT = 2.0**24
+"""Sum of the weights, which are integers of 32 bits: ours, far from their overflow."""
 SEED = 0
 
 
@@ -72,5 +72,5 @@ def undirected_links(tasks: Tasks, n_devices: int) -> tuple[IntArray, IntArray, 
 
 
 def integers(values: FloatArray) -> IntArray:
-    """Nonnegative values in proportion to them, which add up to about ``TOTAL``."""
-    return np.round(values / (values.sum() or 1.0) * TOTAL).astype(np.int64)
+    """Nonnegative values in proportion to them, which add up to about ``TOTAL_WEIGHT``."""
+    return np.round(values / (values.sum() or 1.0) * TOTAL_WEIGHT).astype(np.int64)

@@ -19,7 +19,7 @@ from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.cli.main import main
 from placement_gym.deployment import check as check_module
 from placement_gym.deployment.check import check, choose_reference
-from placement_gym.deployment.faults import MOST_COMPILATIONS, FaultFinder, Findings
+from placement_gym.deployment.faults import MAX_COMPILATIONS, FaultFinder, Findings
 from placement_gym.graph.extract import extract_spec
 from placement_gym.graph.units import group
 from placement_gym.hardware.devices import TESTBED
@@ -108,7 +108,7 @@ def test_a_refusal_that_names_no_operator_is_bisected() -> None:
     found, names = find(core, 4)
     assert sorted(names) == ["convolution3", "relu1"]
     assert found.confirmed
-    assert core.compilations == found.compilations <= MOST_COMPILATIONS
+    assert core.compilations == found.compilations <= MAX_COMPILATIONS
 
 
 def test_a_fault_of_neighbours_together_is_found_by_placement() -> None:
@@ -118,7 +118,7 @@ def test_a_fault_of_neighbours_together_is_found_by_placement() -> None:
 
 
 def test_no_more_compilations_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("placement_gym.deployment.faults.MOST_COMPILATIONS", 6)
+    monkeypatch.setattr("placement_gym.deployment.faults.MAX_COMPILATIONS", 6)
     core = faulty(refused=("relu2", "convolution5"), silent=True)
     found, _ = find(core, 8)
     assert not found.confirmed

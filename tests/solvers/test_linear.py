@@ -9,7 +9,7 @@ import pytest
 
 from placement_gym.base.arrays import FloatArray
 from placement_gym.solvers.highs import CuttingPlaneSolver, QuietHighs, minimize
-from placement_gym.solvers.linear import LEAST, MOST, Linear, choose_unit, is_accurate
+from placement_gym.solvers.linear import MAX_OPTIMUM, MIN_OPTIMUM, Linear, choose_unit, is_accurate
 
 MS = np.array([[3.0, 1.0], [2.0, 5.0], [4.0, 2.0]])
 
@@ -82,7 +82,7 @@ def test_unit_is_a_power_of_two_with_an_accurate_optimum(about_ms: float) -> Non
         return
     assert log2(unit_ms) == int(log2(unit_ms))
     assert is_accurate(about_ms, unit_ms)
-    assert (unit_ms == 1.0) == (LEAST <= about_ms < MOST)
+    assert (unit_ms == 1.0) == (MIN_OPTIMUM <= about_ms < MAX_OPTIMUM)
 
 
 def test_the_solver_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:

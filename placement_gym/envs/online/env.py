@@ -43,8 +43,8 @@ NO_REQUEST: dict[str, Any] = {
     "refused": False,
 }
 """The info before the first request."""
-FAILED = 1000.0
-"""Slow-down of a request that a device fails on: never worth it."""
+FAILURE_SLOWDOWN = 1000.0
+"""Slow-down of a request that a device fails on: ours, so that it is never worth it."""
 
 
 class OnlineEnv(gym.Env[Seen, np.int64]):
@@ -270,8 +270,10 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         return self.sim.arrive()[0], reward, False, self.sim.over, dict(self.info)
 
     def slowdown_of(self, models: IntArray, ms: FloatArray) -> FloatArray:
-        """Slow-downs of requests of these models; ``FAILED`` where the latency is nan."""
-        slowdown: FloatArray = np.nan_to_num(ms / self.tables.reference_ms[models], nan=FAILED)
+        """Slow-downs of requests of these models; ``FAILURE_SLOWDOWN`` where the latency is nan."""
+        slowdown: FloatArray = np.nan_to_num(
+            ms / self.tables.reference_ms[models], nan=FAILURE_SLOWDOWN
+        )
         return slowdown
 
     def reward_of(self, slowdown: FloatArray) -> FloatArray:

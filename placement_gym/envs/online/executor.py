@@ -20,7 +20,7 @@ from placement_gym.backends.pipeline.inputs import InputReader
 from placement_gym.backends.pipeline.stage import StageError, compile_on
 from placement_gym.backends.pipeline.stage_threads import Outputs, settle
 from placement_gym.base.errors import EngineError, UserError
-from placement_gym.envs.online.kernel import KEPT, State, hold
+from placement_gym.envs.online.kernel import HISTORY_WEIGHT, State, hold
 from placement_gym.envs.online.plans import PlanTable, ServingPlan
 from placement_gym.graph.extract import extract_spec
 from placement_gym.graph.parts import separate_parts
@@ -33,8 +33,8 @@ from placement_gym.models.tensors import copy_tensor, read_tensor
 if TYPE_CHECKING:
     import openvino as ov
 
-RECENT = 0.3
-"""Weight of the last stage in a device's pace."""
+LAST_STAGE_WEIGHT = 0.3
+"""Weight of the last stage in a device's pace: ours, about the last three."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,9 @@ class PlanExecutor:
         with self.lock:
             if self.last_s:
                 gap_ms = (now_s - self.last_s) * 1e3
-                self.gap_ms = KEPT * (self.gap_ms or gap_ms) + (1.0 - KEPT) * gap_ms
+                self.gap_ms = (
+                    HISTORY_WEIGHT * (self.gap_ms or gap_ms) + (1.0 - HISTORY_WEIGHT) * gap_ms
+                )
             self.last_s = now_s
             begun = self.begun_s > 0
             done_ms = np.where(begun, (now_s - self.begun_s) * 1e3 / self.pace, 0.0)
@@ -171,8 +173,8 @@ class PlanExecutor:
         job = Job(self.cuts[model][plan], stages.start, tensors, done)
         job.answer.set_running_or_notify_cancel()  # what is queued is not cancelled
         with self.lock:
-            self.mix *= KEPT
-            self.mix[model] += 1.0 - KEPT
+            self.mix *= HISTORY_WEIGHT
+            self.mix[model] += 1.0 - HISTORY_WEIGHT
             for stage in stages:
                 before, device = self.used >= 0, tables.device[stage]
                 absent = hold(tables, self.used, stage)
@@ -202,7 +204,8 @@ class PlanExecutor:
                 planned_ms = self.queued_ms[device].popleft()
                 self.begun_s[device] = 0.0
                 ratio = (perf_counter() - began_s) * 1e3 / max(planned_ms, 1e-3)
-                self.pace[device] = max((1 - RECENT) * self.pace[device] + RECENT * ratio, 1.0)
+                pace = self.pace[device]
+                self.pace[device] = max(pace + LAST_STAGE_WEIGHT * (ratio - pace), 1.0)
             if position + 1 == len(job.done):
                 finish(job)
 

@@ -13,8 +13,8 @@ from numba import njit
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 
-KEPT = 0.95
-"""Weight of what was before in the recent mix and rate: about the last twenty requests."""
+HISTORY_WEIGHT = 0.95
+"""Weight of earlier requests in the recent mix and rate: ours, about the last twenty count."""
 
 
 class Tables(NamedTuple):
@@ -205,7 +205,7 @@ def serve(
             at_ms = find_end(requests.toggles_ms[trace, device], requests.pace, begin_ms, work_ms)
             free_ms[trace, device] = at_ms
         ms[trace] = at_ms - now_ms
-        state.mix[trace] *= KEPT
-        state.mix[trace, model] += 1.0 - KEPT
+        state.mix[trace] *= HISTORY_WEIGHT
+        state.mix[trace, model] += 1.0 - HISTORY_WEIGHT
         gap_ms = requests.arrivals_ms[trace, min(request + 1, last)] - now_ms
-        state.gap_ms[trace] = KEPT * state.gap_ms[trace] + (1.0 - KEPT) * gap_ms
+        state.gap_ms[trace] = HISTORY_WEIGHT * state.gap_ms[trace] + (1.0 - HISTORY_WEIGHT) * gap_ms

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.envs.online.kernel import State, Tables, predict
 
-MOST = 10.0
-"""Bound of logarithms: 22,000 times."""
-LEAST = 0.01
-"""Smallest upper bound, as a space of one value is a warning."""
+MAX_LOG = 10.0
+"""Bound of logarithms of ratios: ours, 22,000 times."""
+MIN_HIGH = 0.01
+"""Smallest upper bound: ours, as a space of one value gives a warning."""
 Seen = NDArray[np.float32]
 
 
@@ -46,10 +46,10 @@ def make_space(tables: Tables, pace: float) -> spaces.Box:
     low, high = np.zeros((2, parts["rate"].stop), np.float32)
     high[:] = 1.0
     for name in ("queue", "latency", "loading", "rate"):
-        high[parts[name]] = MOST
-    low[parts["rate"]], high[parts["load"]] = -MOST, max(pace - 1.0, LEAST)
+        high[parts[name]] = MAX_LOG
+    low[parts["rate"]], high[parts["load"]] = -MAX_LOG, max(pace - 1.0, MIN_HIGH)
     works = [log_work(tables, model) for model in range(len(tables.allowed))]
-    high[parts["work"]] = np.maximum(np.max(works, axis=0).ravel(), LEAST)
+    high[parts["work"]] = np.maximum(np.max(works, axis=0).ravel(), MIN_HIGH)
     return spaces.Box(low, high, dtype=np.float32)
 
 
@@ -82,18 +82,18 @@ def fill(tables: Tables, state: State, models: IntArray, seen: Seen) -> None:
         queue_ms, pace, used = state.queue_ms[trace], state.pace[trace], state.used[trace]
         # Devices and the request.
         for device in range(n_devices):
-            row[device] = min(np.log1p(queue_ms[device] / unit_ms), MOST)
+            row[device] = min(np.log1p(queue_ms[device] / unit_ms), MAX_LOG)
             row[n_devices + device] = pace[device] - 1.0
         at = 2 * n_devices
         row[at + model] = 1.0
         at += n_models
         # What its plans take, and load.
         for plan in range(n_plans):
-            row[at + plan] = MOST
+            row[at + plan] = MAX_LOG
             if tables.allowed[model, plan]:
                 ms, load_ms = predict(tables, queue_ms, pace, used, model * n_plans + plan)
-                row[at + plan] = min(np.log(max(ms / reference_ms, 1.0)), MOST)
-                row[at + n_plans + plan] = min(np.log1p(load_ms / reference_ms), MOST)
+                row[at + plan] = min(np.log(max(ms / reference_ms, 1.0)), MAX_LOG)
+                row[at + n_plans + plan] = min(np.log1p(load_ms / reference_ms), MAX_LOG)
         at += 2 * n_plans
         row[at : at + n_plans * n_devices] = log_work(tables, model).ravel()
         at += n_plans * n_devices
@@ -102,4 +102,4 @@ def fill(tables: Tables, state: State, models: IntArray, seen: Seen) -> None:
         at += n_stages
         row[at : at + n_models] = state.mix[trace]
         rate = np.log(max(unit_ms / max(state.gap_ms[trace], 1e-9), 1e-9))
-        row[at + n_models] = min(max(rate, -MOST), MOST)
+        row[at + n_models] = min(max(rate, -MAX_LOG), MAX_LOG)

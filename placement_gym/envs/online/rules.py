@@ -20,12 +20,12 @@ from placement_gym.envs.online.kernel import State
 from placement_gym.envs.online.simulation import Simulation
 from placement_gym.envs.online.traces import Trace
 
-TRIED, AT_ONCE = 5000, 500
-"""Most assignments of plans to models that are tried, and are simulated at a time."""
-SEARCHED, LENGTH = 8, 400
-"""Traces of the split that they are tried on, and requests of each at most."""
-FUTURES, AHEAD = 6, 20
-"""Futures of a rollout, and requests of each."""
+MAX_ASSIGNMENTS, BATCH_SIZE = 5000, 500
+"""Assignments of plans to models that are tried, at most, and those of one simulation: ours."""
+N_TRACES, TRACE_REQUESTS = 8, 400
+"""Traces of the split that they are tried on, and requests of each, at most: ours."""
+N_FUTURES, FUTURE_REQUESTS = 6, 20
+"""Futures of a rollout, and requests of each: ours, some milliseconds for a decision."""
 
 
 class Rule:
@@ -108,10 +108,13 @@ def fits(env: OnlineEnv, choice: tuple[int, ...]) -> bool:
 
 def keep(env: OnlineEnv, assignments: Iterator[tuple[int, ...]]) -> Rule:
     """The best of some assignments of plans to models, on the first traces of the split."""
-    full_traces = [env.make_trace(number) for number in range(SEARCHED)]
-    traces = [Trace(t.arrivals_ms[:LENGTH], t.models[:LENGTH], t.toggles_ms) for t in full_traces]
-    candidates = [*islice(assignments, TRIED)]
-    parts = [candidates[at : at + AT_ONCE] for at in range(0, len(candidates), AT_ONCE)]
+    full_traces = [env.make_trace(number) for number in range(N_TRACES)]
+    traces = [
+        Trace(t.arrivals_ms[:TRACE_REQUESTS], t.models[:TRACE_REQUESTS], t.toggles_ms)
+        for t in full_traces
+    ]
+    candidates = [*islice(assignments, MAX_ASSIGNMENTS)]
+    parts = [candidates[at : at + BATCH_SIZE] for at in range(0, len(candidates), BATCH_SIZE)]
     totals = np.concatenate([try_static(env, traces, part) for part in parts])
     best, model = np.array(candidates[totals.argmin()]), env.parts["model"]
     return Rule(lambda seen: best[seen[:, model].argmax(axis=1)])
@@ -156,18 +159,18 @@ class Rollouts(Rule):
         """(1,) the plan for the environment's request."""
         env, state = self.env, self.env.sim.state
         plans, latency = np.flatnonzero(env.action_masks()), env.parts["latency"]
-        sim = env.simulate([self.draw(state) for _ in range(FUTURES)] * len(plans))
+        sim = env.simulate([self.draw(state) for _ in range(N_FUTURES)] * len(plans))
         sim.free_ms[:], sim.state.used[:] = state.queue_ms * state.pace, state.used
-        chosen = np.repeat(plans, FUTURES)
+        chosen = np.repeat(plans, N_FUTURES)
         total = play(
             env, sim, lambda: sim.arrive()[:, latency].argmin(axis=1) if sim.request else chosen
         )
-        return plans[[total.reshape(len(plans), FUTURES).sum(axis=1).argmin()]]
+        return plans[[total.reshape(len(plans), N_FUTURES).sum(axis=1).argmin()]]
 
     def draw(self, state: State) -> Trace:
         """The request, and those that may follow it, at times from now on."""
-        gaps_ms, mix = self.rng.exponential(state.gap_ms[0], AHEAD), state.mix[0]
-        models = self.rng.choice(len(mix), AHEAD, p=mix / mix.sum())
+        gaps_ms, mix = self.rng.exponential(state.gap_ms[0], FUTURE_REQUESTS), state.mix[0]
+        models = self.rng.choice(len(mix), FUTURE_REQUESTS, p=mix / mix.sum())
         models[0], gaps_ms[0] = self.env.model, 0.0
         toggles_ms = np.where(state.pace[0] > 1.0, -1.0, np.inf)[:, None]
         return Trace(np.cumsum(gaps_ms), models, toggles_ms)

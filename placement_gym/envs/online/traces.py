@@ -16,14 +16,15 @@ from placement_gym.envs.online.plans import PlanTable
 SPLITS = {"train": 0, "validation": 1_000_000, "test": 2_000_000}
 """Seed of the first trace; the traces of a split are a million seeds."""
 PER_SPLIT = 1_000_000
-CHANGE = 0.02
-"""Chance at each request that the mix of models and the rate change."""
+CHANGE_CHANCE = 0.02
+"""Chance at each request that the mix of models and the rate change: ours, every 50 or so."""
 CONCENTRATION = 0.7
-"""Of the Dirichlet distribution of mixes: below 1 few models make most of a mix."""
-BUSY = (0.6, 1.5)
-"""Factors of the rate, drawn uniformly."""
-IDLE, TAKEN = 90.0, 40.0
-"""Mean times without and with another program on a device, in mean latencies of a request."""
+"""Of the Dirichlet distribution of mixes: below 1 few models make most of a mix; ours."""
+RATE_FACTORS = (0.6, 1.5)
+"""Range of the factor of the rate, which is uniform: ours."""
+IDLE_LATENCIES, BUSY_LATENCIES = 90.0, 40.0
+"""Mean times without and with another program on a device, in mean latencies of a
+request: ours, other programs have a device 3/10 of the time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +55,10 @@ def draw_trace(plans: PlanTable, rate: float, n_requests: int, seed: int) -> Tra
         seed: Of the trace.
     """
     rng = np.random.default_rng(seed)
-    part = np.cumsum(rng.random(n_requests) < CHANGE)
+    part = np.cumsum(rng.random(n_requests) < CHANGE_CHANCE)
     n_parts, alpha = part[-1] + 1, CONCENTRATION * len(plans.models) * np.array(plans.shares)
     mixes = rng.dirichlet(alpha, n_parts).cumsum(axis=1)
-    busy = rng.uniform(*BUSY, n_parts)[part]
+    busy = rng.uniform(*RATE_FACTORS, n_parts)[part]
     models = (rng.random((n_requests, 1)) > mixes[part, :-1]).sum(axis=1)
     arrivals_ms = np.cumsum(rng.exponential(plans.mean_ms / rate, n_requests) / busy)
     return Trace(arrivals_ms, models, draw_toggles(plans, float(arrivals_ms[-1]), rng))
@@ -66,9 +67,12 @@ def draw_trace(plans: PlanTable, rate: float, n_requests: int, seed: int) -> Tra
 def draw_toggles(plans: PlanTable, until_ms: float, rng: np.random.Generator) -> FloatArray:
     """(n_devices, n_toggles) times at which another program begins or ends, from before 0 on."""
     n_devices = len(plans.devices)
-    cycle = IDLE + TAKEN
+    cycle = IDLE_LATENCIES + BUSY_LATENCIES
     pairs = 4 + int(3.0 * until_ms / (cycle * plans.mean_ms))
-    lengths = rng.exponential(plans.mean_ms, (n_devices, pairs, 2)) * (IDLE, TAKEN)
+    lengths = rng.exponential(plans.mean_ms, (n_devices, pairs, 2)) * (
+        IDLE_LATENCIES,
+        BUSY_LATENCIES,
+    )
     # Phases in which the trace begins are as likely as they are long.
     begin_ms = rng.uniform(0.0, cycle * plans.mean_ms, (n_devices, 1))
     return lengths.reshape(n_devices, -1).cumsum(axis=1) - begin_ms

@@ -16,7 +16,9 @@ from placement_gym.solvers.beams.potentials import Potentials, weigh_times
 BITS = 3
 MAX_SLOTS = 18
 CODED_DEVICES = 1 << BITS
-COMPARED = 400
+MAX_COMPARISONS = 400
+"""Partial placements of one code that each is compared with, at most: ours, as comparing with all
+takes quadratic time."""
 
 
 class Layer(NamedTuple):
@@ -298,7 +300,7 @@ def merge_alike(
         if position == 0 or code[i] != code[order[position - 1]]:
             count = 0
         # Comparing with all would take quadratic time; placements with low bounds come first.
-        for c in range(min(count, COMPARED)):
+        for c in range(min(count, MAX_COMPARISONS)):
             j = chosen[c]
             better = True
             for v in compared:

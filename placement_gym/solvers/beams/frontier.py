@@ -10,10 +10,10 @@ from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.tasks import Tasks
 
-TINY = 1e-5
-"""Of the sum of all tasks' fastest times: a task that takes at most this share is tiny."""
-MANY = 10_000
-"""Of more tasks, the sum of as many mean ones counts: else all would be tiny in the end."""
+TINY_SHARE = 1e-5
+"""A task that takes at most this share of the sum of all tasks' fastest times is tiny: ours."""
+MANY_TASKS = 10_000
+"""With more tasks, the sum of as many mean ones counts, or all would be tiny in the end: ours."""
 NOTHING = -1
 
 
@@ -126,8 +126,8 @@ def find_tiny(problem: Problem, tasks: Tasks) -> tuple[BoolArray, BoolArray]:
     possible = problem.possible[tasks.unit]
     slowest = np.where(possible, tasks.ms, 0.0).max(axis=1)
     fastest = np.where(possible, tasks.ms, np.inf).min(axis=1)
-    total = np.where(np.isfinite(fastest), fastest, 0.0).sum() * min(MANY / len(tasks), 1.0)
-    first = slowest <= TINY * total
+    total = np.where(np.isfinite(fastest), fastest, 0.0).sum() * min(MANY_TASKS / len(tasks), 1.0)
+    first = slowest <= TINY_SHARE * total
     last = first.copy()
     for r in np.argsort(reader, kind="stable"):
         first[reader[r]] &= first[maker[r]]

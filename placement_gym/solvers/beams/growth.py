@@ -22,6 +22,7 @@ from placement_gym.solvers.beams.frontier import Frontier
 from placement_gym.solvers.beams.potentials import Potentials, find_tails
 
 MAX_STATES = 100_000
+"""Assignments of devices to live tasks in one table of potentials, at most: ours, for memory."""
 
 
 class BackStep(NamedTuple):

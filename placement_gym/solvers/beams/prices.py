@@ -14,7 +14,9 @@ from placement_gym.solvers.programs.path_program import PathProgram
 from placement_gym.solvers.tasks import Tasks
 
 SCALES = (1.0, 0.7, 0.4)
-LEAST = 1e-7
+"""Limits of memory at which prices are computed, as shares of the true ones: ours."""
+MIN_CUT_PRICE = 1e-7
+"""Lower prices of cuts count as zero: ours, about the solver's tolerance."""
 
 
 class RowPrices(NamedTuple):
@@ -52,7 +54,7 @@ class RowPrices(NamedTuple):
         cut = np.zeros(len(cuts.added))
         priced = [number for number, (*_, row) in enumerate(cuts.added) if row < len(price)]
         cut[priced] = price[[cuts.added[number][-1] for number in priced]]
-        return cls(**about, memory=memory, cut=np.where(cut > LEAST, cut, 0.0))
+        return cls(**about, memory=memory, cut=np.where(cut > MIN_CUT_PRICE, cut, 0.0))
 
 
 def find_prices(

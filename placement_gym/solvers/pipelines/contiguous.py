@@ -33,12 +33,13 @@ from placement_gym.solvers.pipelines.ideals import (
 
 ROUNDING = 1e-9
 """Relative error of loads, at most."""
-FAR = 1e6
-"""Excess of times over a load that is a difference of their sums, as a share."""
-FEW = 256
-"""So few ideals need less time for all pairs than a cut-off takes to find."""
+MAX_TIME_RATIO = 1e6
+"""Largest ratio of a time to a load for which loads, as differences of sums of times, are
+accurate: ours."""
+FEW_IDEALS = 256
+"""Number of ideals up to which all pairs take less time than finding a cut-off: ours."""
 GUESSES = (1.25, 2.0, 4.0)
-"""Cut-offs to try without a known split, over the load if units could be divided."""
+"""Cut-offs to try without a known split, over the load if units could be divided: ours."""
 BYTES_PER_ENTRY = 32
 """Memory per tensor of a border while the arrays grow."""
 
@@ -81,7 +82,7 @@ class SplitSearch:
         """
         unit_ms, border_ms = self.costs.unit_ms(self.problem.units), self.costs.boundary_ms
         largest_ms = max(float(unit_ms.max()), float(border_ms.max(initial=0.0)))
-        if load_ms == 0.0 or min(largest_ms, self.most_ms) <= FAR * load_ms:
+        if load_ms == 0.0 or min(largest_ms, self.most_ms) <= MAX_TIME_RATIO * load_ms:
             return None
         return replace(self, most_ms=load_ms * (1.0 + ROUNDING))
 
@@ -103,7 +104,7 @@ class SplitSearch:
     def exact(self, forward: Forward, held_bytes: FloatArray) -> Split:
         """The best split; that along one order if no other is better."""
         ideals = enumerate_ideals(forward, self.max_ideals)
-        if len(ideals) <= FEW:
+        if len(ideals) <= FEW_IDEALS:
             return self.best(forward, ideals, held_bytes)
         start = self.linear(forward, held_bytes)
         for cutoff_ms in self.cutoffs(start):

@@ -21,7 +21,8 @@ from placement_gym.problem.problem import Problem
 from placement_gym.solvers.pipelines.forward import Forward, find_endpoint_times
 from placement_gym.solvers.pipelines.ideals import MAX_BYTES, Ideals
 
-FULL = np.uint64(2**64 - 1)
+FULL_WORD = np.uint64(2**64 - 1)
+"""A word of an ideal that contains all of its 64 units."""
 ADDED, BY_CUT = range(2)
 """How a device's transfers count: in addition to its work, or at the same time as it, and those at
 either end of its stage at the same time."""
@@ -128,7 +129,7 @@ def compute_stages(
         raise PipelineMemoryError(f"more than {max_entries} tensors on the borders of ideals")
     return StageCosts(
         words=ideals.words,
-        solid=np.logical_and.accumulate(ideals.words == FULL, axis=1).sum(axis=1),
+        solid=np.logical_and.accumulate(ideals.words == FULL_WORD, axis=1).sum(axis=1),
         extent=np.minimum(ideals.last // 64 + 1, ideals.words.shape[1]).astype(np.int64),
         work_ms=sum_units(np.where(work > most_ms, 0.0, work), forward, ideals),
         refused=sum_units(refused, forward, ideals).astype(np.int64),

@@ -19,7 +19,7 @@ from placement_gym.solvers.solution import Solution, reaches
 from placement_gym.solvers.tasks import Tasks, mean_load_ms
 
 ROUNDING = 1e-9
-TINY = np.finfo(np.float64).tiny
+MIN_POSITIVE = np.finfo(np.float64).tiny
 
 
 class Group(NamedTuple):
@@ -209,5 +209,5 @@ def add_borders(program: Linear, x: IntArray, tasks: Tasks, border_ms: FloatArra
 
 def require_order(program: Linear, x: IntArray, work: FloatArray, size: IntArray) -> None:
     """Let the mean compute of the first of two groups, (2, n_units), be at least the second's."""
-    first, second = work / max(work.max(), TINY) / size[:, None]
+    first, second = work / max(work.max(), MIN_POSITIVE) / size[:, None]
     program.require((x[0], -first), (x[1], second), rows=1)

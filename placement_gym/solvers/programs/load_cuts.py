@@ -14,11 +14,16 @@ from placement_gym.solvers.programs.path_program import PathProgram
 from placement_gym.solvers.tasks import Tasks
 
 MAX_TASKS = 1_000
+"""Tasks up to which cuts are looked for: ours, as that takes time of their square."""
 MAX_ROUNDS = 8
-LEAST_S = 0.1
-CUTS_A_ROUND = 300
-CUTS_EACH = 2
+"""Rounds of cuts: ours."""
+MIN_SOLVE_S = 0.1
+"""Seconds of each solution, even if the time is up: ours."""
+CUTS_PER_ROUND = 300
+CUTS_PER_TASK = 2
+"""Most violated cuts of a round, and of a last task and device: ours, as rows slow the solver."""
 TOLERANCE = 1e-6
+"""Smallest violation of a cut, as a share of the objective: about the solver's."""
 START = END = -1
 
 
@@ -67,7 +72,7 @@ class LoadCuts:
 
         A cut that the program has already is violated by rounding only, and not added again.
         """
-        cuts = self.separate(values).worst(CUTS_A_ROUND)
+        cuts = self.separate(values).worst(CUTS_PER_ROUND)
         present = {cut[:3] for cut in self.added}
         new = [cut for cut in zip(*cuts[:3], strict=True) if cut not in present]
         for first, last, device in new:
@@ -89,7 +94,7 @@ class LoadCuts:
             late[~self.reach] = -np.inf
             whole = self.before.T @ load + own - finish
             rest = finish + self.after @ load - total
-            worst = np.argpartition(-late, min(CUTS_EACH, n) - 1, axis=0)[:CUTS_EACH]
+            worst = np.argpartition(-late, min(CUTS_PER_TASK, n) - 1, axis=0)[:CUTS_PER_TASK]
             first = np.concatenate([worst.ravel(), np.full(n, START), np.arange(n)])
             each = np.arange(n)
             last = np.concatenate([np.tile(each, len(worst)), each, np.full(n, END)])
@@ -134,7 +139,7 @@ def tighten(
     """
     best = None
     for _ in range(MAX_ROUNDS):
-        result = solver.minimize(max(end - perf_counter(), LEAST_S))
+        result = solver.minimize(max(end - perf_counter(), MIN_SOLVE_S))
         if not result.proven or result.values is None:
             break
         best = result

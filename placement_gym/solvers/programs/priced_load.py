@@ -24,11 +24,12 @@ from placement_gym.solvers.tasks import Tasks
 
 MARGIN = 1e-6
 """A load is refuted if devices lack at least this share of the worth of all units."""
-WORTH = 2.0**14
+TOTAL_WORTH = 2.0**14
 """Worth of all units in the unit of the solver."""
 GAP = 1e-4
-CENTRE = 0.7
-"""Weight of the best prices so far in the next ones: the program's own jump about."""
+"""Relative gap at which the search for a subset ends: ours."""
+CENTRE_WEIGHT = 0.7
+"""Weight of the best prices so far in the next ones: ours, as the program's own jump about."""
 
 
 def priced_load(
@@ -98,7 +99,7 @@ class Refuter:
             for units, needed_ms in sets_of_kind.values():
                 if needed_ms <= load_ms:
                     program.add(kind, units)
-        least, centre = np.inf, CENTRE
+        least, centre = np.inf, CENTRE_WEIGHT
         while perf_counter() < end:
             share, latest = program.solve(end)
             if share >= 1.0 - ROUNDING:
@@ -119,7 +120,7 @@ class Refuter:
             ]
             if not any(new) and centre == 0.0:
                 return False
-            centre = CENTRE if any(new) else 0.0
+            centre = CENTRE_WEIGHT if any(new) else 0.0
         return False
 
     def learn(self, program: PriceProgram, kind: int, units: BoolArray, load_ms: float) -> bool:
@@ -178,11 +179,13 @@ class CostliestSubset:
 
     def find(self, prices: FloatArray, end: float) -> Costliest:
         """The costliest subset at (n_units,) prices that add up to 1, as far as time permits."""
-        self.solver.highs.changeColsCost(len(prices), self.outside.astype(np.int32), prices * WORTH)
+        self.solver.highs.changeColsCost(
+            len(prices), self.outside.astype(np.int32), prices * TOTAL_WORTH
+        )
         result = self.solver.run(max(end - perf_counter(), 0.0))
         if result.values is None:
             return Costliest(1.0, None)
-        share = 1.0 - result.bound / (WORTH * self.solver.unit_ms)
+        share = 1.0 - result.bound / (TOTAL_WORTH * self.solver.unit_ms)
         return Costliest(share, result.values[self.inside] > 0.5)
 
     def load_ms(self, units: BoolArray) -> float:

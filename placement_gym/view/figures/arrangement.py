@@ -16,7 +16,8 @@ PAGE_IN = (10.4, 7.5)
 """Width and height that a picture should not exceed."""
 ROW_GAP = 1.6
 """Distance of two rows, in lanes: ours."""
-MOST_ROWS, MOST_FOLDS = 60, 40
+MAX_ROWS, MAX_FOLDS = 60, 40
+"""Rows of layers, and columns of a tall layer, that are tried, at most: ours."""
 FEW_LAYERS = 12
 """Graphs of fewer layers may fold tall ones into several columns."""
 
@@ -49,7 +50,7 @@ def arrange(graph: OpGraph) -> Arrangement:
     rows = [
         arrange_rows(graph, layout, per_row)
         for per_row in sorted(
-            {-(-n_layers // rows) for rows in range(1, min(n_layers, MOST_ROWS) + 1)}, reverse=True
+            {-(-n_layers // rows) for rows in range(1, min(n_layers, MAX_ROWS) + 1)}, reverse=True
         )
     ]
     folded = [fold_layers(graph, layout, lanes) for lanes in list_lanes(layout)]
@@ -95,7 +96,7 @@ def list_lanes(layout: Layout) -> list[int]:
     counts = np.bincount(layout.layer)
     if len(counts) >= FEW_LAYERS:
         return []
-    heights = {-(-int(counts.max()) // folds) for folds in range(2, MOST_FOLDS + 1)}
+    heights = {-(-int(counts.max()) // folds) for folds in range(2, MAX_FOLDS + 1)}
     return sorted(heights, reverse=True)
 
 

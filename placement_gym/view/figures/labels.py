@@ -16,19 +16,19 @@ from placement_gym.view.figures.style import COLOURS, CROSSING, GROUND, WITHIN
 FONT_SIZE = 6.0
 LETTER_IN, LINE_IN = 0.056, 0.1
 """Size of a letter, including a little room."""
-SHORTEST, LONGEST = 8, 24
-"""Letters of a name."""
-WIDE_IN, MAX_NAMED_UNITS = 0.33, 40
-"""Distance of layers below which only so many units, those with most work, are named."""
-BEHIND = {"facecolor": GROUND, "alpha": 0.75, "pad": 0.2, "linewidth": 0.0}
-"""Keeps lines from running through a name."""
+MIN_LETTERS, MAX_LETTERS = 8, 24
+"""Letters of a name: ours."""
+WIDE_LAYERS_IN, MAX_NAMED_UNITS = 0.33, 40
+"""Distance of layers below which only so many units, those with most work, are named: ours."""
+LABEL_BOX = {"facecolor": GROUND, "alpha": 0.75, "pad": 0.2, "linewidth": 0.0}
+"""Style of the box that keeps lines from running through a name."""
 POINTS_PER_INCH = 72.0
 """The unit of the areas of circles is a square point."""
 
 LEFT, BOTTOM, RIGHT, TOP = range(4)
 """Columns of boxes."""
-ROW = 9
-"""Entries of one row."""
+ROW_ENTRIES = 9
+"""Entries of one row of the key: ours."""
 
 
 def add_names(
@@ -43,7 +43,7 @@ def add_names(
         area: (n_units,) areas in square points.
         column_in: Distance between layers in inches.
     """
-    letters = int(np.clip(column_in / LETTER_IN, SHORTEST, LONGEST))
+    letters = int(np.clip(column_in / LETTER_IN, MIN_LETTERS, MAX_LETTERS))
     radius = np.sqrt(area) / 2 / POINTS_PER_INCH
     circles = np.concatenate([points - radius[:, None], points + radius[:, None]], axis=1)
     below = points - np.stack([np.zeros_like(radius), radius], axis=1)
@@ -58,15 +58,15 @@ def add_names(
             lengths[unit] = length
 
     lengths: dict[int, int] = {}
-    for unit in order[: len(graph) if column_in >= WIDE_IN else MAX_NAMED_UNITS]:
+    for unit in order[: len(graph) if column_in >= WIDE_LAYERS_IN else MAX_NAMED_UNITS]:
         try_length(unit, letters)
     for unit in [*box_of]:
-        for length in range(letters + 4, LONGEST + 1, 4):
+        for length in range(letters + 4, MAX_LETTERS + 1, 4):
             try_length(unit, length)
     for unit, length in lengths.items():
         text = escape_figure_text(shorten(graph.names[unit], length))
         x, y = below[unit] - (0.0, 0.02)
-        axes.text(x, y, text, size=FONT_SIZE, ha="center", va="top", bbox=BEHIND)
+        axes.text(x, y, text, size=FONT_SIZE, ha="center", va="top", bbox=LABEL_BOX)
 
 
 def shorten(name: str, letters: int) -> str:
@@ -127,7 +127,7 @@ def add_key(
     figure.legend(
         handles=entries,
         loc="outside lower center",
-        ncols=min(ROW, len(entries)),
+        ncols=min(ROW_ENTRIES, len(entries)),
         columnspacing=1.4,
         frameon=False,
         fontsize=8,

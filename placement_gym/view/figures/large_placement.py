@@ -13,8 +13,9 @@ from placement_gym.problem.problem import Problem
 from placement_gym.view.figures.style import COLOURS, CROSSING, WITHIN
 
 COLUMNS = 40
-LARGEST_AREA = 220.0
-WIDEST_LINE = 4.0
+"""Groups of units from left to right: ours."""
+MAX_AREA_PT2, MAX_LINE_PT = 220.0, 4.0
+"""Largest circle in square points and widest line in points: ours."""
 
 
 def draw_large_placement(problem: Problem, assignment: IntArray, title: str) -> Figure:
@@ -38,7 +39,7 @@ def draw_large_placement(problem: Problem, assignment: IntArray, title: str) -> 
     shares = work_shares(problem, assignment, column, n_columns)
     for index in range(n_devices):
         groups = np.flatnonzero(shares[:, index])
-        area = LARGEST_AREA * shares[groups, index]
+        area = MAX_AREA_PT2 * shares[groups, index]
         axes.scatter(
             groups,
             np.full(len(groups), index),
@@ -105,7 +106,7 @@ def draw_group_edges(problem: Problem, group: IntArray) -> LineCollection:
     (source, target), counts = np.unique(ends, axis=1, return_counts=True)
     columns, lanes = np.divmod(np.stack([source, target], axis=1), len(problem.devices))
     crossing = lanes[:, 0] != lanes[:, 1]
-    widths = WIDEST_LINE * np.sqrt(counts / counts.max(initial=1))
+    widths = MAX_LINE_PT * np.sqrt(counts / counts.max(initial=1))
     return LineCollection(
         list(np.stack([columns, lanes], axis=2).astype(np.float64)),
         colors=np.where(crossing, CROSSING, WITHIN).tolist(),

@@ -20,9 +20,10 @@ from placement_gym.view.figures.style import COLOURS, CROSSING, WITHIN
 
 MAX_EDGES = 2_000
 """Larger graphs are drawn in groups of units."""
-SMALLEST_AREA, LARGEST_AREA = 20.0, 180.0
-"""Of a unit's circle, in square points, at full scale."""
-THINNEST_LINE, WIDEST_LINE = 0.5, 3.5
+MIN_AREA_PT2, MAX_AREA_PT2 = 20.0, 180.0
+"""Areas of units' circles at full scale, in square points: ours."""
+MIN_LINE_PT, MAX_LINE_PT = 0.5, 3.5
+"""Widths of edges in points: ours."""
 MANY_EDGES = 200
 """Number of edges above which they are drawn thinner: ours."""
 CURVE = np.linspace(0.0, 1.0, 15)
@@ -65,7 +66,7 @@ class PlacementPicture:
         self.points = arrangement.points
         self.curves = draw_edges(graph, arrangement)
         self.widths = find_widths(size_bytes, arrangement.scale)
-        areas = arrangement.scale**2 * np.array([SMALLEST_AREA, LARGEST_AREA])
+        areas = arrangement.scale**2 * np.array([MIN_AREA_PT2, MAX_AREA_PT2])
         share = np.sqrt(graph.flops / max(graph.flops.max(), 1.0))
         self.area = areas[0] + (areas[1] - areas[0]) * share
         self.figure, self.axes = self.make_figure()
@@ -137,7 +138,7 @@ def find_widths(size_bytes: IntArray, scale: float) -> FloatArray:
     """(n_edges,) widths of lines in points, wider for more bytes."""
     share = np.sqrt(size_bytes / max(size_bytes.max(initial=0), 1))
     thinner = scale * min(1.0, np.sqrt(MANY_EDGES / max(len(size_bytes), 1)))
-    widths: FloatArray = thinner * (THINNEST_LINE + (WIDEST_LINE - THINNEST_LINE) * share)
+    widths: FloatArray = thinner * (MIN_LINE_PT + (MAX_LINE_PT - MIN_LINE_PT) * share)
     return np.maximum(widths, 0.35)
 
 

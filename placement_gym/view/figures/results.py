@@ -23,7 +23,8 @@ DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 MARKERS = "osD^vPX*"
 LOSS_PER_GAIN, SMALLEST_LOSS = 2.0, 0.25
 """Extent of losses that are shown: relative to the largest gain, and at least."""
-FEW_DECADES = 2e3
+MAX_PLAIN_RANGE = 2e3
+"""Ratio of an axis's ends up to which it has numbers between powers of ten: ours."""
 LIMIT_DASHES: dict[str, Any] = {"color": COLOURS[7], "ls": ":", "lw": 1.2}
 
 
@@ -148,7 +149,7 @@ def draw_limits(axes: Axes, limits: Mapping[str, float]) -> None:
 def number_axis(axes: Axes) -> None:
     """Plain numbers on a logarithmic axis."""
     low, high = axes.get_xlim()
-    few = high <= FEW_DECADES * low
+    few = high <= MAX_PLAIN_RANGE * low
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
     axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter("")

@@ -11,7 +11,7 @@ from overlapping import LIST, diamonds
 
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.beams.beam import Beam
-from placement_gym.solvers.beams.frontier import MANY, find_tiny
+from placement_gym.solvers.beams.frontier import MANY_TASKS, find_tiny
 from placement_gym.solvers.tasks import Tasks
 
 CHAIN = [(0, [1]), (1, [2])]
@@ -47,7 +47,7 @@ def test_a_device_that_cannot_run_a_task_does_not_count() -> None:
 
 def test_many_equal_tasks_are_not_tiny() -> None:
     problem, tasks = chain_of_tasks([[1.0, 1.0]] * 3)
-    n = 20 * MANY
+    n = 20 * MANY_TASKS
     many = replace(tasks, unit=np.zeros(n, dtype=np.int64), ms=np.ones((n, 2)))
     assert not np.any(find_tiny(problem, many))
 
