@@ -77,7 +77,7 @@ def test_a_picture_has_a_key_to_its_colours_sizes_and_edges() -> None:
     figure = draw_placement(diamond_problem(), np.array([0, 0, 1, 1]), "diamond")
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == [
-        *("CPU", "GPU", "no work", "1 MFLOP", "within a device", "device changes", "3 kB")
+        *("CPU", "GPU", "no work", "1 MFLOP", "within a device", "device changes", "3.0 kB")
     ]
     widths = [line.get_linewidth() for line in legend.get_lines()]
     assert widths[-1] == max(np.asarray(lines(figure).get_linewidths()))
