@@ -141,7 +141,9 @@ def test_measured_rows_of_another_machine_are_replaced(
     monkeypatch.setattr(BenchEnv, "measured", property(lambda _: True))
     with BenchEnvs() as envs:
         bench_env = envs.get(SIM, {"model": "tiny"})
-        runs = plan_runs(bench_env, SIM, {"model": "tiny", "devices": None}, [], Effort(2, [0]))
+        runs = plan_runs(
+            bench_env, SIM, {"model": "tiny", "devices": None}, [], Effort(budget=2, seeds=[0])
+        )
         stale = find_stale_runs(bench_env, runs, tmp_path)
     assert stale == {
         rows[1]["key"]: "Runs of another machine or version of OpenVINO were replaced."
