@@ -107,7 +107,7 @@ def test_weights_of_another_model_change_nothing(tmp_path: Path) -> None:
     save_weights(hsdag(vectorize_toy()), path)
     other = REINFORCE("MultiInputPolicy", vectorize_toy())
     before = weights(other)
-    with pytest.raises(UserError, match=r"model\.safetensors has no weights of this policy"):
+    with pytest.raises(UserError, match=r"model\.safetensors does not fit this policy"):
         load_weights(other, path)
     assert (weights(other) == before).all()
 
@@ -133,7 +133,7 @@ def test_forged_weights_change_nothing(
     write_safetensors(path, tensors, about)
     other = hsdag(vectorize_toy())
     before = weights(other)
-    with pytest.raises(UserError, match=r"model\.safetensors has no weights of this policy"):
+    with pytest.raises(UserError, match=r"model\.safetensors does not fit this policy"):
         load_weights(other, path)
     assert (weights(other) == before).all()
 

@@ -163,7 +163,7 @@ def test_unknown_multi_input_options_are_refused_with_the_known(
         PPO(policy, env_of(policy), policy_kwargs={option: [64]})
     for name in POLICIES[policy]:
         assert name in str(refusal.value)
-    assert "'MultiInputPolicy' takes" in str(refusal.value)
+    assert f"'MultiInputPolicy', which has {option}" in str(refusal.value)
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -180,7 +180,7 @@ def test_a_policy_is_kept_without_its_graph(tmp_path: Path) -> None:
 def test_a_file_of_other_features_is_refused(tmp_path: Path) -> None:
     agent, file = make(limited(), 0, preset="paper", **QUICK), tmp_path / "policy.safetensors"
     save_weights(agent, file)
-    with pytest.raises(UserError, match="train it again"):
+    with pytest.raises(UserError, match="train again"):
         make(limited(), 0, **QUICK, weights=file)
 
 

@@ -146,9 +146,9 @@ def test_weights_fit_another_graph_and_other_devices(tmp_path: Path) -> None:
 
 def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
     save_weights(agent(), tmp_path / "go.safetensors", {})
-    with pytest.raises(UserError, match="no weights of this policy"):
+    with pytest.raises(UserError, match="does not fit this policy"):
         agent(policy={"hidden": 8}, weights=tmp_path / "go.safetensors")
-    with pytest.raises(UserError, match="no weights of this policy"):
+    with pytest.raises(UserError, match="does not fit this policy"):
         make_gcn(simulated(), 0, weights=tmp_path / "go.safetensors")
 
 

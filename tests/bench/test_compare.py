@@ -15,7 +15,7 @@ from studies import write_rows
 
 import placement_gym
 from placement_gym.base.errors import UserError
-from placement_gym.bench.compare import find_stale_runs, plan_runs, summarize
+from placement_gym.bench.compare import Effort, find_stale_runs, plan_runs, summarize
 from placement_gym.bench.report import comparison, comparison_files
 from placement_gym.bench.run.agents import AgentSpec, UnknownAgentError, load_agent
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
@@ -141,7 +141,9 @@ def test_measured_rows_of_another_machine_are_replaced(
     monkeypatch.setattr(BenchEnv, "measured", property(lambda _: True))
     with BenchEnvs() as envs:
         bench_env = envs.get(SIM, {"model": "tiny"})
-        runs = plan_runs(bench_env, SIM, {"model": "tiny", "devices": None}, [], [0], 2)
+        runs = plan_runs(
+            bench_env, SIM, {"model": "tiny", "devices": None}, [], Effort(budget=2, seeds=[0])
+        )
         stale = find_stale_runs(bench_env, runs, tmp_path)
     assert stale == {
         rows[1]["key"]: "Runs of another machine or version of OpenVINO were replaced."

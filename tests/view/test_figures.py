@@ -19,7 +19,7 @@ from placement_gym.graph.operators import OpGraph
 from placement_gym.view.figures.arrangement import COLUMN_IN, LANE_IN
 from placement_gym.view.figures.labels import MAX_NAMED_UNITS
 from placement_gym.view.figures.large_placement import COLUMNS, split_into_columns, work_shares
-from placement_gym.view.figures.placement import LARGEST_AREA, MAX_EDGES, draw_placement, edge_bytes
+from placement_gym.view.figures.placement import MAX_AREA_PT2, MAX_EDGES, draw_placement, edge_bytes
 from placement_gym.view.figures.results import choose_looks, draw_best_so_far, draw_comparison
 from placement_gym.view.figures.style import (
     COLOURS,
@@ -77,7 +77,7 @@ def test_a_picture_has_a_key_to_its_colours_sizes_and_edges() -> None:
     figure = draw_placement(diamond_problem(), np.array([0, 0, 1, 1]), "diamond")
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == [
-        *("CPU", "GPU", "no work", "1 MFLOP", "within a device", "device changes", "3 kB")
+        *("CPU", "GPU", "no work", "1 MFLOP", "within a device", "device changes", "3.0 kB")
     ]
     widths = [line.get_linewidth() for line in legend.get_lines()]
     assert widths[-1] == max(np.asarray(lines(figure).get_linewidths()))
@@ -89,7 +89,7 @@ def test_the_key_has_the_sizes_of_a_crowded_picture_too() -> None:
     largest = max(np.asarray(circle.get_sizes()).max() for circle in find_circles(figure))
     sizes = [line.get_markersize() for line in figure.legends[0].get_lines()]
     assert sizes[3] == pytest.approx(np.sqrt(largest))
-    assert largest < LARGEST_AREA / 2
+    assert largest < MAX_AREA_PT2 / 2
 
 
 def test_a_single_unit_can_be_drawn() -> None:
