@@ -14,13 +14,13 @@ from rich.console import Console
 from placement_gym.base.progress import is_bar_shown, show_waiting
 
 LOGGER = logging.getLogger(__name__)
-OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 kernel = njit(**OPTIONS, cache=True)
 """Compiles a function that Python calls, and keeps it on disk.
 
 numba looks whether the function's own file has changed, not those of its parts: see CONTRIBUTING.
 """
-part = njit(**OPTIONS, forceinline=True)
+part = njit(**OPTIONS, inline="always")
 """Compiles a part of kernels that takes less time than a call: LLVM puts it in place of the call.
 """
 long_part = njit(**OPTIONS)
