@@ -15,16 +15,19 @@ from placement_gym.base.progress import is_bar_shown, show_waiting
 
 LOGGER = logging.getLogger(__name__)
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+"""No division is checked, and no kernel is called from C, for each of which code would be made."""
 kernel = njit(**OPTIONS, cache=True)
 """Compiles a function that Python calls, and keeps it on disk.
 
 numba looks whether the function's own file has changed, not those of its parts: see CONTRIBUTING.
 """
 part = njit(**OPTIONS, inline="always")
-"""Compiles a part of kernels that takes less time than a call: LLVM puts it in place of the call.
+"""Puts a part in place of its only call, or few, before the kernel is compiled.
+
+numba spends most of its time for each function, not for each line.
 """
-long_part = njit(**OPTIONS)
-"""Compiles a part of kernels that is called: LLVM need not optimise it again at every call."""
+shared_part = njit(**OPTIONS)
+"""Compiles a part of kernels once, for those that call it in several places."""
 signed: Any = np.int64
 """Makes an index of an unsigned or constant number: numba compiles a part again for every type that
 it is called with, and takes the sum of a signed and an unsigned number of 64 bits for a float."""
