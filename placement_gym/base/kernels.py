@@ -21,13 +21,11 @@ kernel = njit(**OPTIONS, cache=True)
 
 numba looks whether the function's own file has changed, not those of its parts: see CONTRIBUTING.
 """
-part = njit(**OPTIONS, inline="always")
-"""Puts a part in place of its only call, or few, before the kernel is compiled.
-
-numba spends most of its time for each function, not for each line.
+part = njit(**OPTIONS, forceinline=True)
+"""Compiles a part of kernels that takes less time than a call: LLVM puts it in place of the call.
 """
-shared_part = njit(**OPTIONS)
-"""Compiles a part of kernels once, for those that call it in several places."""
+long_part = njit(**OPTIONS)
+"""Compiles a part of kernels that is called: LLVM need not optimise it again at every call."""
 signed: Any = np.int64
 """Makes an index of an unsigned or constant number: numba compiles a part again for every type that
 it is called with, and takes the sum of a signed and an unsigned number of 64 bits for a float."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base.arrays import Int32, IntArray, UInt8, UInt32
-from placement_gym.base.kernels import kernel, shared_part, signed
+from placement_gym.base.kernels import kernel, part, signed
 from placement_gym.schedules.program import Flow
 
 NO_OWNER = -1
@@ -173,7 +173,7 @@ def find_submodels(flow: Flow, unit: UInt32, placement: UInt8) -> tuple[UInt32, 
     return root, place, level
 
 
-@shared_part
+@part
 def sort_by_level(level: Int32, begin: UInt32, order: UInt32) -> None:
     """Sort operators by level, by counting.
 
@@ -195,7 +195,7 @@ def sort_by_level(level: Int32, begin: UInt32, order: UInt32) -> None:
         begin[level[i] + 1] += 1
 
 
-@shared_part
+@part
 def find(root: UInt32, operator: int) -> int:
     """Find the root of an operator's tree, and halve the path to it."""
     while root[operator] != operator:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.base.kernels import kernel, part, shared_part, signed
+from placement_gym.base.kernels import kernel, long_part, part, signed
 
 RUN_SHARE = 0.1
 """A run moves as a whole only if that frees at least this share of its device's excess. So only few
@@ -69,7 +69,7 @@ def repair_batch(terms: RepairTerms, placements: IntArray, keep: BoolArray) -> I
     return repaired
 
 
-@shared_part
+@part
 def overload(room: FloatArray, owner: IntArray) -> float:
     """Bytes that devices hold beyond their limits, those of a pool counted once."""
     total = 0.0
@@ -80,7 +80,7 @@ def overload(room: FloatArray, owner: IntArray) -> float:
     return total
 
 
-@shared_part
+@part
 def take_room(room: FloatArray, owner: IntArray, device: int, size: float) -> None:
     """Put bytes on a device: every device that shares its memory has so much less room."""
     for d in range(len(room)):
@@ -88,7 +88,7 @@ def take_room(room: FloatArray, owner: IntArray, device: int, size: float) -> No
             room[d] -= size
 
 
-@shared_part
+@long_part
 def move_to_supported(terms: RepairTerms, place: IntArray) -> FloatArray:
     """Move units that their device does not support; returns the (n_devices,) room left."""
     room = terms.limit.copy()
@@ -104,7 +104,7 @@ def move_to_supported(terms: RepairTerms, place: IntArray) -> FloatArray:
     return room
 
 
-@shared_part
+@part
 def choose_device(terms: RepairTerms, u: int, room: FloatArray) -> int:
     """The cheapest device that runs a unit and has room, or else the one with the most room."""
     best, widest = -1, -1
@@ -117,7 +117,7 @@ def choose_device(terms: RepairTerms, u: int, room: FloatArray) -> int:
     return widest if best < 0 else best
 
 
-@shared_part
+@long_part
 def refill(terms: RepairTerms, place: IntArray) -> FloatArray:
     """Place all units again, largest first: where they are, or as ``choose_device`` if full."""
     room = terms.limit.copy()
@@ -129,7 +129,7 @@ def refill(terms: RepairTerms, place: IntArray) -> FloatArray:
     return room
 
 
-@shared_part
+@long_part
 def empty_full_devices(
     terms: RepairTerms, place: IntArray, room: FloatArray, keep: BoolArray
 ) -> None:
@@ -156,7 +156,7 @@ def empty_full_devices(
             waiting = list_units(terms, place, room, may_leave)
 
 
-@shared_part
+@long_part
 def list_units(
     terms: RepairTerms, place: IntArray, room: FloatArray, may_leave: BoolArray
 ) -> list[tuple[float, int]]:
@@ -170,7 +170,7 @@ def list_units(
     return waiting
 
 
-@shared_part
+@long_part
 def move_units(
     terms: RepairTerms,
     waiting: list[tuple[float, int]],
@@ -213,7 +213,7 @@ def move(terms: RepairTerms, u: int, there: int, place: IntArray, room: FloatArr
     place[u] = there
 
 
-@shared_part
+@part
 def choose_target(
     terms: RepairTerms, u: int, place: IntArray, room: FloatArray
 ) -> tuple[float, int]:
@@ -233,7 +233,7 @@ def rank_move(regret: float, size: float) -> float:
     return regret / size if regret > 0.0 else regret * size
 
 
-@shared_part
+@part
 def regret_ms(terms: RepairTerms, begin: int, end: int, there: int, place: IntArray) -> float:
     """Cost in ms of moving adjacent units: their price and transfers to all other units."""
     price, first, other, link_ms = terms.price, terms.first, terms.other, terms.link_ms

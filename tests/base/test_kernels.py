@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from placement_gym.base import kernels
-from placement_gym.base.kernels import kernel, part, shared_part
+from placement_gym.base.kernels import kernel, long_part, part
 from placement_gym.base.progress import progress_bar
 from placement_gym.base.structs import Struct
 
@@ -29,7 +29,7 @@ def weigh(weights: Weights, i: int) -> float:
     return weights.table[i, weights.names[i]] * weights.factor
 
 
-@shared_part
+@long_part
 def weigh_all(weights: Weights, totals: np.ndarray) -> None:
     for i in range(len(weights.names)):
         totals[i] = -weigh(weights, i) if weights.negative else weigh(weights, i)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.base.kernels import kernel, shared_part
+from placement_gym.base.kernels import kernel, part
 
 
-@shared_part
+@part
 def draw(rng: np.random.Generator, below: int) -> int:
     """Draw a number from 0 to below ``below``."""
     return int(rng.random() * below)
 
 
-@shared_part
+@part
 def draw_length(rng: np.random.Generator, most: int) -> int:
     """Draw a length: a power of two, times a random factor from one to two."""
     exponents = 1

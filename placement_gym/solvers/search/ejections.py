@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.base.kernels import kernel, part, shared_part, signed
+from placement_gym.base.kernels import kernel, part, signed
 from placement_gym.solvers.search.draws import draw
 from placement_gym.solvers.search.model import SIMULATED, Layout, State
 
@@ -31,7 +31,7 @@ def change_use(layout: Layout, used: FloatArray, u: int, to: int, origin: int) -
         used[g] += size[u] * (member[g, to] - member[g, origin])
 
 
-@shared_part
+@part
 def move_unit(layout: Layout, state: State, n_moved: int, u: int, there: int) -> int:
     """Move a unit, unless it has moved before or may not be there."""
     if not may_move(layout, state, u, there):
@@ -196,7 +196,7 @@ def has_room(layout: Layout, used: FloatArray, target: int, v: int) -> bool:
     return fits
 
 
-@shared_part
+@part
 def put_back(layout: Layout, state: State, n_moved: int) -> None:
     """Put the units of a move back."""
     place, moved, was = state.place, state.moved, state.was

@@ -8,7 +8,7 @@ paths before the first and the tails after the last as they are.
 from __future__ import annotations
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.base.kernels import kernel, part, shared_part, signed
+from placement_gym.base.kernels import kernel, part, signed
 from placement_gym.solvers.search.model import BLOCK, Layout, Model, State
 
 ROUNDING = 1.0 + 1e-9
@@ -56,7 +56,7 @@ def run_until_same(
     return n
 
 
-@shared_part
+@part
 def run_on(model: Model, state: State, begin: int, reach: int, device_free: FloatArray) -> int:
     """Run operators as ``run_until_same`` does, and note when devices are free at the end."""
     reached = run_until_same(model, state, begin, reach, device_free)
@@ -66,7 +66,7 @@ def run_on(model: Model, state: State, begin: int, reach: int, device_free: Floa
     return reached
 
 
-@shared_part
+@part
 def measure_tails(model: Model, state: State, last: int, reach: int) -> None:
     """Compute ``tail`` and ``after`` from an operator back, until nothing changes.
 
@@ -213,7 +213,7 @@ def may_readers_end(model: Model, state: State, lowest: int, last: int, limit_ms
     return True
 
 
-@shared_part
+@part
 def copy_schedule(
     finish: FloatArray,
     free: FloatArray,

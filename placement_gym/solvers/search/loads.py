@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.base.kernels import kernel, part, shared_part, signed
+from placement_gym.base.kernels import kernel, part, signed
 from placement_gym.solvers.search.model import SERIAL, Layout, Model, State
 
 SQUARINGS = 5
@@ -36,7 +36,7 @@ def add_loads(model: Model, layout: Layout, state: State, n_moved: int, sign: fl
                     add_tensor(model, on, state.load, signed(t), sign)
 
 
-@shared_part
+@part
 def add_tensor(model: Model, on: np.ndarray, load: FloatArray, t: int, sign: float) -> None:
     """Add what one tensor costs; in a serial schedule, to the load of its first device."""
     here, reached = on[model.source[t]], signed(0)
@@ -50,7 +50,7 @@ def add_tensor(model: Model, on: np.ndarray, load: FloatArray, t: int, sign: flo
                 load[d] += sign * model.boundary_ms[t, d]
 
 
-@shared_part
+@part
 def measure_loads(kind_of_model: int, load: FloatArray) -> tuple[float, float]:
     """Compute what the moves minimise, and the cost, in ms.
 

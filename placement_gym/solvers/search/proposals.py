@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.base.kernels import kernel, part, shared_part, signed
+from placement_gym.base.kernels import kernel, part, signed
 from placement_gym.solvers.search.draws import draw, draw_length
 from placement_gym.solvers.search.ejections import move_unit
 from placement_gym.solvers.search.model import LIST, LOAD, Layout, Model, State
@@ -137,7 +137,7 @@ def choose_device(
     return there if linked == here else linked
 
 
-@shared_part
+@part
 def choose_stretch(n_units: int, rng: np.random.Generator, at: int) -> tuple[int, int]:
     """Draw where a stretch of the order around a place begins, and its length."""
     length = draw_length(rng, n_units)
@@ -149,36 +149,32 @@ def move_units(
     layout: Layout, state: State, rng: np.random.Generator, kind: int, u: int, there: int
 ) -> int:
     """Move a unit, and what goes with it in a move of this kind; returns how many moved."""
+    n_levels = len(layout.first_nested)
     if kind == REGION:
         n_moved = move_region(layout, state, rng, u, there)
     elif kind == SWAP:
         n_moved = swap_units(layout, state, rng, u, there)
+    elif (kind == CLUSTER) & (n_levels > 0):
+        n_moved = move_cluster(layout, state, draw(rng, n_levels), u, there)
     else:
-        order, begin, end = choose_interval(layout, state.place, rng, kind, u)
-        n_moved = signed(0)
-        for k in range(begin, end):
-            n_moved = move_unit(layout, state, n_moved, signed(order[k]), there)
+        begin, end = choose_interval(layout, state.place, rng, kind, u)
+        n_moved = move_all(layout, state, layout.order, begin, end, there)
     return n_moved
 
 
 @part
 def choose_interval(
     layout: Layout, place: np.ndarray, rng: np.random.Generator, kind: int, u: int
-) -> tuple[np.ndarray, int, int]:
-    """Choose the interval of an order of units that moves with a unit: itself, a run, a stretch or
-    a cluster.
-    """
-    order, at, n_levels = layout.order, signed(layout.rank[u]), len(layout.first_nested)
-    if (kind == CLUSTER) & (n_levels > 0):
-        level, order = draw(rng, n_levels), layout.nested
-        begin, end = signed(layout.first_nested[level, u]), signed(layout.last_nested[level, u])
-    elif kind == STRETCH:
+) -> tuple[int, int]:
+    """Choose the interval of the order that moves with a unit: itself, a run or a stretch."""
+    at = signed(layout.rank[u])
+    if kind == STRETCH:
         begin, length = choose_stretch(len(place), rng, at)
         end = begin + length
     else:
         side = draw(rng, signed(3)) if kind == RUN else signed(NEITHER)
-        begin, end = choose_run(order, place, at, side)
-    return order, begin, end
+        begin, end = choose_run(layout.order, place, at, side)
+    return begin, end
 
 
 @part
@@ -191,6 +187,24 @@ def choose_run(order: np.ndarray, place: np.ndarray, at: int, side: int) -> tupl
     while backward and begin > 0 and place[order[begin - 1]] == here:
         begin -= 1
     return begin, end
+
+
+@part
+def move_cluster(layout: Layout, state: State, level: int, u: int, there: int) -> int:
+    """Move the cluster of a unit at a level."""
+    begin, end = layout.first_nested[level, u], layout.last_nested[level, u]
+    return move_all(layout, state, layout.nested, signed(begin), signed(end), there)
+
+
+@part
+def move_all(
+    layout: Layout, state: State, order: np.ndarray, begin: int, end: int, there: int
+) -> int:
+    """Move an interval of units in some order."""
+    n_moved = signed(0)
+    for k in range(begin, end):
+        n_moved = move_unit(layout, state, n_moved, signed(order[k]), there)
+    return n_moved
 
 
 @part

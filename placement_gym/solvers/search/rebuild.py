@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.base.kernels import kernel, part, shared_part, signed
+from placement_gym.base.kernels import kernel, part, signed
 from placement_gym.solvers.search.model import BLOCK, LIST, LOAD, Layout, Model, State
 
 INHERIT = 0.8
@@ -163,7 +163,7 @@ def run_operator(model: Model, state: State, i: int, here: int) -> None:
     free[here] = finish[i] + model.gap_ms
 
 
-@shared_part
+@part
 def list_moved(layout: Layout, state: State, length: int) -> int:
     """List the units of a stretch that are elsewhere now, whose operators do not follow yet."""
     place, moved, was, n_moved = state.place, state.moved, state.was, 0
@@ -191,7 +191,7 @@ def put_back_stretch(layout: Layout, state: State, length: int) -> int:
     return 0
 
 
-@shared_part
+@part
 def hold(layout: Layout, used: FloatArray, u: int, here: int, sign: float) -> None:
     """Count the bytes of a unit against the limits of its device, or no longer."""
     for g in range(len(used)):
