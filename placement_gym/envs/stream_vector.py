@@ -16,7 +16,7 @@ from placement_gym.base.errors import UserError
 from placement_gym.envs.same_step import Info, SameStepVectorEnv
 from placement_gym.envs.stream import StreamEnv
 from placement_gym.envs.weights_action import read_weights
-from placement_gym.solvers.list_policy.scheduler import SchedulerPool
+from placement_gym.solvers.list_policy.scheduler import find_best_of_each
 
 
 class StreamVectorEnv(SameStepVectorEnv[Any, Any], VectorEnv[Any, Any, NDArray[Any]]):
@@ -38,7 +38,6 @@ class StreamVectorEnv(SameStepVectorEnv[Any, Any], VectorEnv[Any, Any, NDArray[A
         check_integer("num_envs", num_envs, 1)
         self.envs = [StreamEnv(**kwargs) for _ in range(num_envs)]
         self.set_spaces(num_envs, self.envs[0].observation_space, self.envs[0].action_space)
-        self.pool = SchedulerPool()
 
     def reset(
         self,
@@ -93,7 +92,7 @@ class StreamVectorEnv(SameStepVectorEnv[Any, Any], VectorEnv[Any, Any, NDArray[A
         """What ``step`` of each environment returns; all list schedules are made in one call."""
         if not self.envs[0].weighted:
             return [env.step(action) for env, action in zip(self.envs, actions, strict=True)]
-        results = self.pool.find_best(
+        results = find_best_of_each(
             [env.current.scheduler for env in self.envs],
             read_weights(actions, self.num_envs),
             [env.np_random for env in self.envs],

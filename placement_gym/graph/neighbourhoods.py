@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from placement_gym.base.arrays import IntArray
+from placement_gym.base.kernels import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_within_distance(
     first: IntArray, neighbours: IntArray, radius: int, limit: int
 ) -> IntArray:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from placement_gym.base.arrays import BoolArray, FloatArray, Int32, UInt8
+from placement_gym.base.kernels import kernel
 from placement_gym.schedules.program import Program
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def call_schedule(
     program: Program, placement: UInt8, host: BoolArray
 ) -> tuple[float, FloatArray, FloatArray]:
@@ -42,7 +42,7 @@ def call_schedule(
     return finish.max(), start, finish
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_entries(program: Program, place: UInt8) -> Int32:
     """(n_operators,) maximum number of times that a path to each operator enters its device."""
     n_operators, n_devices = program.ms.shape
@@ -64,7 +64,7 @@ def count_entries(program: Program, place: UInt8) -> Int32:
     return own
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_changes(program: Program, place: UInt8) -> Int32:
     """(n_operators,) maximum number of device changes on a path to each operator."""
     level = np.zeros(len(place), np.int32)
@@ -76,7 +76,7 @@ def count_changes(program: Program, place: UInt8) -> Int32:
     return level
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def number_calls(place: UInt8, host: BoolArray, piece: Int32, n_devices: int) -> Int32:
     """(n_operators,) call of each operator, numbered by device, then ``piece``; -1 on a host."""
     n_pieces = piece.max() + 1
@@ -97,7 +97,7 @@ def number_calls(place: UInt8, host: BoolArray, piece: Int32, n_devices: int) ->
     return call
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def run_calls(
     program: Program,
     place: UInt8,
@@ -181,7 +181,7 @@ def run_calls(
     return done == np.count_nonzero(members)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def list_members(task: Int32, members: Int32) -> tuple[Int32, Int32]:
     """Operators by task: (n_tasks + 1,) offsets into the second array, (n_operators,)."""
     first = np.zeros(len(members) + 1, np.int32)

@@ -13,17 +13,16 @@ references to every array passed between compiled functions, which is two to fou
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from placement_gym.base.arrays import FloatArray, UInt8
-from placement_gym.base.kernels import signed
+from placement_gym.base.kernels import kernel, signed
 from placement_gym.schedules.program import Channels, Program
 
 DEST, EDGE, OUTPUT = 0, 1, 2
 NOTHING = -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def event_fifo(
     program: Program,
     placement: UInt8,
@@ -154,7 +153,7 @@ def event_fifo(
                 append(server, n_operators + r, begins + duration)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def event_fifo_batch(
     program: Program,
     placements: UInt8,

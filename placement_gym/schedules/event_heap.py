@@ -6,14 +6,14 @@ from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from placement_gym.base.arrays import FloatArray, UInt8
+from placement_gym.base.kernels import kernel
 from placement_gym.schedules.event_fifo import EDGE, NOTHING, OUTPUT
 from placement_gym.schedules.program import Channels, Program
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def event_heap(
     program: Program,
     placement: UInt8,

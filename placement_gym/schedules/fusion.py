@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from placement_gym.base.arrays import FloatArray, Int32, UInt8
 from placement_gym.base.errors import UserError
+from placement_gym.base.kernels import kernel
 from placement_gym.graph.operators import OpGraph
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem.costs.analytic import time_parts
@@ -68,7 +68,7 @@ class FusionCosts(NamedTuple):
         return cls(*whole)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def group_operators(readings: Readings, place: UInt8, edge: Int32, chosen: UInt8) -> Int32:
     """Group operators along chosen edges, such that no group waits for itself.
 
@@ -115,7 +115,7 @@ def group_operators(readings: Readings, place: UInt8, edge: Int32, chosen: UInt8
     return group
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def time_groups(
     program: Program,
     readings: Readings,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from placement_gym.base.arrays import FloatArray, IntArray, UInt8
+from placement_gym.base.kernels import kernel
 from placement_gym.schedules.program import Program
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def held_bytes(placements: UInt8, unit_bytes: FloatArray, n_devices: int) -> FloatArray:
     """(k, n_devices) bytes of weights on each device, for (k, n_units) uint8 placements."""
     device_bytes = np.zeros((len(placements), n_devices))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from placement_gym.base.arrays import FloatArray, UInt8, UInt32
+from placement_gym.base.kernels import kernel
 from placement_gym.schedules.event_fifo import EDGE, NOTHING, OUTPUT
 from placement_gym.schedules.program import Channels, Program, Readings
 
@@ -13,7 +13,7 @@ LANES = 32
 """Placements evaluated together; shorter loops would be unrolled instead of vectorised."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def list_schedule(
     program: Program,
     placement: UInt8,
@@ -91,7 +91,7 @@ def list_schedule(
     return max(free.max(), channel_free.max()), start, finish
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def list_makespan(
     unit: UInt32,
     ms: FloatArray,
@@ -125,7 +125,7 @@ def list_makespan(
     return free.max()
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def list_batch(
     program: Program, placements: UInt8, readings: Readings, sequence: UInt32, op_gap_ms: float
 ) -> FloatArray:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from placement_gym.base.arrays import Int32, IntArray, UInt8, UInt32
-from placement_gym.base.kernels import part, signed
+from placement_gym.base.kernels import kernel, part, signed
 from placement_gym.schedules.program import Flow
 
 NO_OWNER = -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) -> IntArray:
     """(n_devices,) submodels on each device.
 
@@ -31,7 +30,7 @@ def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) 
     return counts
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_stages(
     flow: Flow, unit: UInt32, model: IntArray, rates: IntArray, placement: UInt8, n_devices: int
 ) -> IntArray:
@@ -90,7 +89,7 @@ def count_stages(
     return counts
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_submodels(flow: Flow, unit: UInt32, placement: UInt8) -> tuple[UInt32, UInt8, Int32]:
     """Find the submodel of each operator that does not follow.
 

@@ -6,14 +6,14 @@ Serial is one operator or transfer at a time. Loads are those of Tarnawski et al
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from placement_gym.base.arrays import FloatArray, IntArray, UInt8
+from placement_gym.base.kernels import kernel
 from placement_gym.schedules.list import LANES
 from placement_gym.schedules.program import Program
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def serial(program: Program, placement: UInt8) -> float:
     """Sum of operator times and of transfers, one per tensor and destination, in ms.
 
@@ -42,7 +42,7 @@ def serial(program: Program, placement: UInt8) -> float:
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def serial_batch(program: Program, placements: UInt8) -> FloatArray:
     """(k,) latencies of (n_units, k) uint8 placements, bitwise those of ``serial``.
 
@@ -87,7 +87,7 @@ def serial_batch(program: Program, placements: UInt8) -> FloatArray:
     return totals
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def serial_starts(program: Program, placement: UInt8) -> FloatArray:
     """(n_operators,) start of each operator, after all transfers of earlier ones, in ms."""
     n_operators, n_devices = program.ms.shape
@@ -107,7 +107,7 @@ def serial_starts(program: Program, placement: UInt8) -> FloatArray:
     return start
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def load_schedule(program: Program, placement: UInt8) -> FloatArray:
     """(n_devices,) load of each device in ms: its operators and its transfers.
 
@@ -136,7 +136,7 @@ def load_schedule(program: Program, placement: UInt8) -> FloatArray:
     return load
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def traffic(program: Program, placement: UInt8, size_bytes: IntArray) -> tuple[int, int]:
     """Number of transfers, one per tensor and other device that reads it, and their bytes.
 

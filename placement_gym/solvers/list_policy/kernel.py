@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from itertools import groupby
 
 import numpy as np
-from numba import njit
-from numba.typed import List
 
-from placement_gym.base.arrays import FloatArray, IntArray, UInt8, UInt64
+from placement_gym.base.arrays import FloatArray, UInt8, UInt64
+from placement_gym.base.kernels import kernel, part
 from placement_gym.solvers.list_policy.list_problem import LOAD, OVERLAP, SERIAL, ListProblem
 
 NAMES = ("price", "ms", "arriving", "stick", "scarce", "strength", "lasting", "host", "load")
@@ -24,24 +23,7 @@ FAR, NEAR, LAST, LOW_BITS = map(np.uint64, (30, 27, 31, 11))
 """Constants of SplitMix64."""
 
 
-@njit(cache=True, nogil=True)
-def hold(problem: ListProblem) -> Any:
-    """A list of one problem, as kernels take it.
-
-    Python's arrays are made numba's once, and not on every call.
-    """
-    problems = List()
-    problems.append(problem)
-    return problems
-
-
-@njit(cache=True, nogil=True)
-def add(problems: Any, problem: ListProblem) -> None:
-    """Append a problem to a list of ``hold``."""
-    problems.append(problem)
-
-
-@njit(cache=True, nogil=True)
+@part
 def draw_uniform(state: int) -> float:
     """A number from 0 to 1 of a state that grows by ``GAMMA``: SplitMix64 (Steele et al. 2014)."""
     mixed = (state ^ (state >> FAR)) * FIRST_FACTOR
@@ -49,10 +31,8 @@ def draw_uniform(state: int) -> float:
     return float((mixed ^ (mixed >> LAST)) >> LOW_BITS) * 2.0**-53
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def schedule_lists(
     problems: Sequence[ListProblem],
-    which: IntArray,
     weights: FloatArray,
     seeds: UInt64,
     places: UInt8,
@@ -61,8 +41,7 @@ def schedule_lists(
     """Make a list schedule of a problem for each row of weights.
 
     Args:
-        problems: A list of ``hold``.
-        which: (k,) the problem of each row; consecutive rows of one take less time.
+        problems: (k,) the problem of each row; consecutive rows of one take less time.
         weights: (k, 9), columns ``NAMES``: price in ms per byte; stick, scarce, strength and host
             in ms.
         seeds: (k,) of the tastes of each schedule.
@@ -71,21 +50,14 @@ def schedule_lists(
             where ``is_exact``; else transfers wait for those of operators scheduled before.
     """
     begin = 0
-    while begin < len(which):
-        end = begin + 1
-        while end < len(which) and which[end] == which[begin]:
-            end += 1
-        schedule_problem(
-            problems[which[begin]],
-            weights[begin:end],
-            seeds[begin:end],
-            places[begin:end],
-            costs_ms[begin:end],
-        )
-        begin = end
+    for _, rows in groupby(problems, key=id):
+        same = list(rows)
+        now = slice(begin, begin + len(same))
+        schedule_problem(same[0], weights[now], seeds[now], places[now], costs_ms[now])
+        begin = now.stop
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def schedule_problem(
     problem: ListProblem,
     weights: FloatArray,
@@ -175,7 +147,9 @@ def schedule_problem(
                                 ready[d] = max(ready[d], there)
 
                 # the smallest score wins, or most room if the unit fits nowhere
-                low = free.min()
+                low = free[0]
+                for d in range(1, n_devices):
+                    low = min(low, free[d])
                 chosen, roomiest, least, most = -1, -1, np.inf, -np.inf
                 for d in range(n_devices):
                     if not supported[u, d]:
@@ -247,9 +221,11 @@ def schedule_problem(
                 total += ms[i, d]
 
         if kind != SERIAL:
-            total = free.max()
-            if kind == OVERLAP:
-                total = max(total, channel_free.max())
+            total = free[0]
+            for d in range(1, n_devices):
+                total = max(total, free[d])
+            for c in range(problem.n_channels if kind == OVERLAP else 0):
+                total = max(total, channel_free[c])
         costs_ms[k] = total if fits_all else np.inf
         for u in range(n_units):
             places[k, u] = place[u]

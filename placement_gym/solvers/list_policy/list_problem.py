@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from placement_gym.base.arrays import BoolArray, FloatArray, Int32, UInt32
+from placement_gym.base.structs import Struct
 from placement_gym.problem.problem import Problem
 from placement_gym.schedules.program import uint32
 from placement_gym.schedules.simulator import Simulator
@@ -16,7 +15,7 @@ OVERLAP, SERIAL, LOAD = range(3)
 LEAST_BYTES = 1.0
 
 
-class ListProblem(NamedTuple):
+class ListProblem(Struct):
     """Operators by number, units and devices.
 
     Attributes:

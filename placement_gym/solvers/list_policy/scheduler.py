@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, IntArray, UInt8, UInt64, round_significant
+from placement_gym.base.arrays import FloatArray, UInt8, UInt64, round_significant
 from placement_gym.problem.problem import Problem
 from placement_gym.schedules.limits import cost_ms
 from placement_gym.schedules.simulator import Simulator
@@ -20,8 +19,6 @@ from placement_gym.solvers.list_policy.kernel import (
     SCARCE,
     STICK,
     STRENGTH,
-    add,
-    hold,
     schedule_lists,
 )
 from placement_gym.solvers.list_policy.list_problem import ListProblem, is_exact
@@ -38,8 +35,6 @@ IN_MEAN_TIMES = [STICK, SCARCE, STRENGTH, HOST]
 """Weights that are multiples of the mean time of an operator."""
 DIGITS = 6
 """Of a weight: networks and powers differ in their last bits between processors."""
-POOLED = 2048
-"""Problems that a pool holds, unless one call has more."""
 SIMULATED = 3
 """Schedules that the simulator compares where times are estimates."""
 
@@ -73,8 +68,8 @@ class ListScheduler:
         weights = convert(actions, self.view.gain_ms, self.view.mean_ms)
         places = np.empty((len(actions), self.problem.n_units), np.uint8)
         costs_ms = np.empty(len(actions))
-        which, seeds = np.zeros(len(actions), np.int64), draw_seeds(rng, len(actions))
-        schedule_lists(self.held, which, weights, seeds, places, costs_ms)
+        seeds = draw_seeds(rng, len(actions))
+        schedule_lists([self.view] * len(actions), weights, seeds, places, costs_ms)
         return places, costs_ms
 
     def evaluate(self, actions: FloatArray, rng: np.random.Generator) -> tuple[UInt8, FloatArray]:
@@ -133,70 +128,37 @@ class ListScheduler:
         return fitting.astype(np.uint8)
 
     @cached_property
-    def held(self) -> Any:
-        """The problem as kernels take it."""
-        return hold(self.view)
-
-    @cached_property
     def prices(self) -> RepairPrices:
         """Costs that a repair minimises."""
         return RepairPrices.of(self.problem, self.simulator.costs)
 
 
-class SchedulerPool:
-    """Makes a list schedule of each of many problems in one call.
+def find_best_of_each(
+    schedulers: Sequence[ListScheduler],
+    actions: FloatArray,
+    rngs: Sequence[np.random.Generator],
+) -> list[tuple[UInt8, float]]:
+    """Return what ``find_best`` of each scheduler returns for its one action.
 
-    Attributes:
-        numbers: Where each scheduler's problem is in ``held``.
+    Args:
+        schedulers: (k,) their problems.
+        actions: (k, ``N_WEIGHTS``), see ``ListScheduler.schedule``.
+        rngs: (k,) sources of tastes.
     """
-
-    def __init__(self) -> None:
-        self.numbers: dict[ListScheduler, int] = {}
-        self.held: Any = None
-
-    def find(self, schedulers: Sequence[ListScheduler]) -> IntArray:
-        """(k,) the numbers of schedulers' problems, of which new ones are added."""
-        new = [
-            scheduler for scheduler in dict.fromkeys(schedulers) if scheduler not in self.numbers
-        ]
-        if len(self.numbers) + len(new) > POOLED:
-            self.numbers, new = {}, list(dict.fromkeys(schedulers))
-        for one in new:
-            if self.numbers:
-                add(self.held, one.view)
-            else:
-                self.held = hold(one.view)
-            self.numbers[one] = len(self.numbers)
-        return np.array([self.numbers[scheduler] for scheduler in schedulers])
-
-    def find_best(
-        self,
-        schedulers: Sequence[ListScheduler],
-        actions: FloatArray,
-        rngs: Sequence[np.random.Generator],
-    ) -> list[tuple[UInt8, float]]:
-        """Return what ``find_best`` of each scheduler returns for its one action.
-
-        Args:
-            schedulers: (k,) their problems.
-            actions: (k, ``N_WEIGHTS``), see ``ListScheduler.schedule``.
-            rngs: (k,) sources of tastes.
-        """
-        which = self.find(schedulers)
-        gains_ms, means_ms = (
-            np.array([getattr(scheduler.view, name) for scheduler in schedulers])
-            for name in ("gain_ms", "mean_ms")
-        )
-        weights = convert(actions, gains_ms, means_ms[:, None])
-        sizes = [scheduler.problem.n_units for scheduler in schedulers]
-        places, costs_ms = np.empty((len(sizes), max(sizes)), np.uint8), np.empty(len(sizes))
-        seeds = np.concatenate([draw_seeds(rng, 1) for rng in rngs])
-        schedule_lists(self.held, which, weights, seeds, places, costs_ms)
-        found = (
-            scheduler.choose(places[k : k + 1, :size], costs_ms[k : k + 1])
-            for k, (scheduler, size) in enumerate(zip(schedulers, sizes, strict=True))
-        )
-        return [(best[0], float(best_ms[0])) for best, best_ms in found]
+    views = [scheduler.view for scheduler in schedulers]
+    gains_ms, means_ms = (
+        np.array([getattr(view, name) for view in views]) for name in ("gain_ms", "mean_ms")
+    )
+    weights = convert(actions, gains_ms, means_ms[:, None])
+    sizes = [scheduler.problem.n_units for scheduler in schedulers]
+    places, costs_ms = np.empty((len(sizes), max(sizes)), np.uint8), np.empty(len(sizes))
+    seeds = np.concatenate([draw_seeds(rng, 1) for rng in rngs])
+    schedule_lists(views, weights, seeds, places, costs_ms)
+    chosen = (
+        scheduler.choose(places[k : k + 1, :size], costs_ms[k : k + 1])
+        for k, (scheduler, size) in enumerate(zip(schedulers, sizes, strict=True))
+    )
+    return [(best[0], float(best_ms[0])) for best, best_ms in chosen]
 
 
 def convert(

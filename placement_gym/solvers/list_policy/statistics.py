@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from placement_gym.base.arrays import Float32Array, round_significant
+from placement_gym.base.kernels import kernel
 from placement_gym.solvers.list_policy.list_problem import LOAD, SERIAL, ListProblem, add_up
 
 STATISTICS = (
@@ -64,7 +64,7 @@ def log(value: float) -> float:
     return float(np.log(max(value, LEAST)))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def longest_path(view: ListProblem) -> float:
     """The longest path of best times through the operators, transfers ignored, in ms."""
     finish = np.zeros(len(view.unit))
@@ -73,6 +73,9 @@ def longest_path(view: ListProblem) -> float:
         ready = 0.0
         for r in range(view.first[i], view.first[i + 1]):
             ready = max(ready, finish[view.maker[r]])
-        finish[i] = ready + view.ms[i].min()
+        least = view.ms[i, 0]
+        for d in range(1, view.ms.shape[1]):
+            least = min(least, view.ms[i, d])
+        finish[i] = ready + least
         longest = max(longest, finish[i])
     return longest

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from placement_gym.base.arrays import FloatArray, IntArray, UInt32
+from placement_gym.base.kernels import kernel
 from placement_gym.schedules.program import uint32
 
 FEWEST = 4
@@ -75,7 +75,7 @@ def find_bounds(cluster: IntArray, order: IntArray) -> tuple[IntArray, IntArray]
     return begin[cluster], (begin + sizes)[cluster]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def match(first: IntArray, other: IntArray, score: FloatArray) -> IntArray:
     """(n,) number of the pair of each node, or of the node that found no partner.
 

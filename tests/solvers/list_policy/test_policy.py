@@ -51,7 +51,8 @@ def test_statistics_do_not_depend_on_the_unit_of_time() -> None:
         name: 1000.0 * getattr(view, name)
         for name in ("ms", "unit_ms", "transfer_ms", "boundary_ms", "mean_ms", "gain_ms")
     }
-    np.testing.assert_allclose(compute_statistics(view._replace(**times)), compute_statistics(view))
+    other = ListProblem(**vars(view) | times)
+    np.testing.assert_allclose(compute_statistics(other), compute_statistics(view))
 
 
 @pytest.mark.parametrize("seed", range(20_000, 20_020))

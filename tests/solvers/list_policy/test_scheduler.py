@@ -15,16 +15,15 @@ from placement_gym.envs.stream_problem import StreamProblem
 from placement_gym.graph.families.problems import make_problem
 from placement_gym.schedules.limits import cost_ms
 from placement_gym.schedules.simulator import Simulator
-from placement_gym.solvers.list_policy import scheduler as scheduler_module
 from placement_gym.solvers.list_policy.list_problem import is_exact
 from placement_gym.solvers.list_policy.scheduler import (
     MEANS,
     N_WEIGHTS,
     SCALES,
     ListScheduler,
-    SchedulerPool,
     convert,
     draw_actions,
+    find_best_of_each,
 )
 
 NEUTRAL = np.zeros((1, N_WEIGHTS))
@@ -129,17 +128,13 @@ def test_equal_seeds_make_equal_schedules_and_others_differ() -> None:
     assert (runs[0] != runs[2]).any()
 
 
-@pytest.mark.parametrize("pooled", [2, 2048])
-def test_a_pool_finds_what_each_scheduler_finds(
-    monkeypatch: pytest.MonkeyPatch, pooled: int
-) -> None:
-    monkeypatch.setattr(scheduler_module, "POOLED", pooled)
+def test_schedules_of_many_problems_are_those_of_each() -> None:
     schedulers = [StreamProblem(make_problem(seed), {}).scheduler for seed in range(8)]
-    pool, rng = SchedulerPool(), np.random.default_rng(0)
-    for chosen in (schedulers[:5], schedulers[3:], [*schedulers[:2], schedulers[0]]):
+    rng = np.random.default_rng(0)
+    for chosen in (schedulers[:5], schedulers[3:], [*schedulers[:2], *schedulers[1::-1]]):
         actions = draw_actions(rng, len(chosen))
         rngs = [np.random.default_rng(k) for k in range(len(chosen))]
-        found = pool.find_best(chosen, actions, rngs)
+        found = find_best_of_each(chosen, actions, rngs)
         for k, (place, found_ms) in enumerate(found):
             alone = chosen[k].find_best(actions[k : k + 1], np.random.default_rng(k))
             np.testing.assert_array_equal(place, alone[0][0])
