@@ -30,7 +30,7 @@ signed: Any = np.int64
 """Makes an index of an unsigned or constant number: numba compiles a part again for every type that
 it is called with, and takes the sum of a signed and an unsigned number of 64 bits for a float."""
 SUBJECTS = {
-    "placement_gym.solvers.search": ("the search", "about 9 s"),
+    "placement_gym.solvers.search": ("the search", "about 12 s"),
     "placement_gym.solvers.beams": ("the bounds", "some seconds"),
     "placement_gym.solvers.pipelines": ("pipelines", "some seconds"),
     "placement_gym.solvers": ("repairs", "about 3 s"),
