@@ -31,7 +31,8 @@ LOADS, RUNS = 3, 6
 """Times that a stage is loaded, and runs each time; the fastest count, as others only slow them."""
 DRAIN_S = 120.0
 """Seconds after which requests that have no answer count as failed."""
-BURN = [sys.executable, "-c", "while True: pass"]
+BURN = "import os, sys\nwhile os.getppid() == int(sys.argv[1]): sum(range(10_000))"
+"""Takes a core until the program whose number it is given ends, however that ends."""
 
 
 class Machine:
@@ -66,7 +67,8 @@ class Machine:
                 self.plans = measure(executor, self.inputs)
         self.executor = PlanExecutor(core, self.plans, loaded, cores)
         burnt = cores if cores and pace > 1.0 else []
-        self.burners = [subprocess.Popen(BURN) for _ in burnt]
+        burn = [sys.executable, "-c", BURN, str(os.getpid())]
+        self.burners = [subprocess.Popen(burn) for _ in burnt]
         for process, number in zip(self.burners, burnt, strict=True):
             process.send_signal(signal.SIGSTOP)
             os.sched_setaffinity(process.pid, {number})

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +14,7 @@ import placement_gym
 from placement_gym.base.errors import EngineError, UserError
 from placement_gym.envs.online.env import OnlineEnv
 from placement_gym.envs.online.executor import PlanExecutor
+from placement_gym.envs.online.measured import BURN
 from placement_gym.envs.online.plans import PlanTable
 from placement_gym.envs.online.proposals import propose_plans
 from placement_gym.models.loading import load
@@ -81,3 +86,18 @@ def test_a_measured_trace_accounts_for_every_request() -> None:
 def test_loads_of_other_devices_are_not_controlled() -> None:
     with pytest.raises(UserError, match="pass pace=1"):
         OnlineEnv(models=["tiny"], devices="cpu-testbed", measured=True)
+
+
+def test_a_burner_ends_with_the_program_that_started_it() -> None:
+    start = (
+        "import os, subprocess, sys\n"
+        "burn = [sys.executable, '-c', sys.argv[1], str(os.getpid())]\n"
+        "print(subprocess.Popen(burn, stdout=subprocess.DEVNULL).pid)"
+    )
+    text = subprocess.run([sys.executable, "-c", start, BURN], stdout=subprocess.PIPE, check=True)
+    stat = Path(f"/proc/{int(text.stdout)}/stat")
+    for _ in range(100):
+        if not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z":
+            return
+        time.sleep(0.1)
+    raise AssertionError("it still burns")
