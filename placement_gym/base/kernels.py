@@ -30,11 +30,11 @@ signed: Any = np.int64
 """Makes an index of an unsigned or constant number: numba compiles a part again for every type that
 it is called with, and takes the sum of a signed and an unsigned number of 64 bits for a float."""
 SUBJECTS = {
-    "placement_gym.solvers.search": ("the search", "about 12 s"),
+    "placement_gym.solvers.search": ("the search", "about 20 s"),
     "placement_gym.solvers.beams": ("the bounds", "some seconds"),
     "placement_gym.solvers.pipelines": ("pipelines", "some seconds"),
     "placement_gym.solvers": ("repairs", "about 3 s"),
-    "placement_gym.schedules": ("the simulator", "about 2 s"),
+    "placement_gym.schedules": ("the simulator", "about 5 s"),
 }
 """Whose kernels take more than a second to compile, and how long on an idle core."""
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import proxy
 
 from numpy.typing import NDArray
 
@@ -53,13 +54,16 @@ class ReferenceOutputs:
     """
 
     def __init__(self, engine: ComparingEngine, tolerance: float | None = None) -> None:
-        self.engine, self.stated_tolerance = engine, tolerance
+        # The engine holds this: a circle would keep what is compiled on devices until Python
+        # collects its garbage.
+        self.engine: ComparingEngine = proxy(engine)
+        self.stated_tolerance = tolerance
         self.device = engine.problem.devices[engine.problem.reference_device]
 
     def of(self, engine: ComparingEngine) -> ReferenceOutputs:
         """The same for an engine of the same model; what is known is not computed again."""
         other = copy(self)
-        other.engine = engine
+        other.engine = proxy(engine)
         return other
 
     @cached_property

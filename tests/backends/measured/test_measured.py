@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -286,3 +288,15 @@ def test_primitive_counts_for_its_own_work_not_its_readers(
         zip(tested.problem.units.graph.names, tested.measure_operators(0).tolist(), strict=True)
     )
     assert {name: ms for name, ms in times.items() if ms} == {fused: 1.0}
+
+
+def test_what_is_compiled_is_freed_with_its_backend() -> None:
+    measured = build_here(ModelSpec("tiny"))
+    assert measured.evaluate(assignment([0, 1, 1, 1, 0, 0, 0])).error == ""
+    left = weakref.ref(measured)
+    gc.disable()
+    try:
+        del measured
+        assert left() is None
+    finally:
+        gc.enable()
