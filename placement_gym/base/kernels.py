@@ -14,7 +14,7 @@ from rich.console import Console
 from placement_gym.base.progress import is_bar_shown, show_waiting
 
 LOGGER = logging.getLogger(__name__)
-OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 """No division is checked, and no kernel is called from C, for each of which code would be made."""
 kernel = njit(**OPTIONS, cache=True)
 """Compiles a function that Python calls, and keeps it on disk.

@@ -47,7 +47,7 @@ class StructType(types.StructRef):
 def make_packer(cls: type[Struct]) -> Any:
     """Make the function by which Python makes a struct of the tuple of its fields."""
 
-    @njit(cache=True, no_cfunc_wrapper=True)
+    @njit(cache=True)
     def pack(fields: Any) -> Any:
         return cls(*fields)
 

@@ -31,7 +31,7 @@ def make_chooser(policy: Any) -> Callable[[Seen], IntArray]:
     """
     layers = [read_layer(module) for module in list_modules(policy)]
     if not layers or None in layers:
-        return Asked(policy)
+        return Predictor(policy)
 
     def choose(seen: Seen) -> IntArray:
         for layer in layers:
@@ -66,7 +66,7 @@ def read_layer(module: Any) -> Layer | None:
     return lambda values: values @ weights + bias
 
 
-class Asked:
+class Predictor:
     """Chooses by ``predict``, which gets the state that it returned for the requests before."""
 
     def __init__(self, policy: Any) -> None:
