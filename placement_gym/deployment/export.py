@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from pprint import pformat
 from textwrap import indent
@@ -80,10 +81,7 @@ def export_placement(
     with shapes_of_placement():
         loaded_model = loaded_placement.spec.given(model, shapes).load()
     if list_members(loaded_model):
-
-        def export_part(part_placement: Placement, folder: Path, part: ov.Model) -> list[Path]:
-            return export_placement(part_placement, folder, part, split=split, requests=requests)
-
+        export_part = partial(export_placement, split=split, requests=requests)
         return export_union(export_part, loaded_placement, folder, loaded_model, quote)
     graph, partition = cut(loaded_model, loaded_placement, split)
     set_affinities(loaded_model, graph, partition)

@@ -34,7 +34,8 @@ def prepare_for(placement: Placement, model: ov.Model, in_place: bool = False) -
     renamed: set[str] = set()
     if automatic_names:
         for names in (set[str](), automatic_names, automatic_names | find_folded(model)):
-            if was_made_for(placement, number(model.clone(), names, placement)):
+            numbered = number(model.clone(), names, placement)
+            if extract_spec(numbered, placement.spec).fingerprint() == placement.fingerprint:
                 renamed = names
                 break
     return number(model if in_place else model.clone(), renamed, placement)
@@ -63,8 +64,3 @@ def count(name: str) -> int:
     """The number at the end of an automatic name, as of ``"ShapeOf_320"``; else -1."""
     match = AUTOMATIC.fullmatch(name)
     return int(match[1]) if match else -1
-
-
-def was_made_for(placement: Placement, model: ov.Model) -> bool:
-    """Return whether a placement was made for a prepared model."""
-    return extract_spec(model, placement.spec).fingerprint() == placement.fingerprint

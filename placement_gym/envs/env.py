@@ -311,10 +311,6 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         """Speed-up of the fastest single device, within memory limits and without them."""
         return self.singles.best_speedups
 
-    def measure_singles_again(self) -> None:
-        """Measure every device alone again, ignoring what is cached."""
-        self.singles = SingleDeviceResults.of(self.backend, anew=True)
-
     @property
     def objective(self) -> str:
         """Meaning of latencies: ``"latency"`` of one request, or ``"throughput"``."""

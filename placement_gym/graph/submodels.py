@@ -96,12 +96,6 @@ def sink(edges: IntArray, devices: IntArray, level: IntArray, component: IntArra
     return np.array(heights, dtype=np.int64)[component]
 
 
-def number_per_device(devices: IntArray) -> IntArray:
-    """(n,) how many entries before each one have the same device."""
-    same = devices[:, None] == devices[None, :]
-    return np.tril(same, -1).sum(axis=1).astype(np.int64)
-
-
 def input_owners(graph: OpGraph, rank: IntArray) -> IntArray:
     """(2, n) the reader of lowest rank of each Parameter, and each of its other readers."""
     pairs = [
@@ -145,7 +139,9 @@ def separating_colours(graph: OpGraph, devices: IntArray, submodels: IntArray) -
         sometimes cuts submodels of one name once more, and may then part a state.
     """
     if graph.states:
-        return number_per_device(submodel_devices(graph, devices, submodels))
+        on_device = submodel_devices(graph, devices, submodels)
+        same = on_device[:, None] == on_device[None, :]
+        return np.tril(same, -1).sum(axis=1).astype(np.int64)
     source, target = np.concatenate([graph.edge_index, input_owners(graph, submodels)], axis=1)
     touching = (devices[source] == devices[target]) & (submodels[source] != submodels[target])
     neighbours = nx.Graph(submodels[np.stack([source[touching], target[touching]])].T.tolist())

@@ -126,7 +126,9 @@ def check_properties(name: str, kind: str, properties: Mapping[str, Any]) -> Non
         if not isinstance(value, (str, int, float)) or len(str(value)) > MAX_VALUE:
             raise UserError(f"{name}: property {key} must be text or a number, not {value!r:.60}")
         smallest, largest = RANGES.get(key, (0, 1))
-        if not is_word(value) and not is_within(value, smallest, largest):
+        # A word is text that no engine takes for a number.
+        is_word = isinstance(value, str) and value[:1].isalpha() and not is_within(value)
+        if not is_word and not is_within(value, smallest, largest):
             raise UserError(
                 f"{name}: property {key} must be a word or a number from {smallest} to {largest}, "
                 f"not {value!r:.60}"
@@ -138,11 +140,6 @@ def write_value(value: str | float) -> str:
     if isinstance(value, bool):
         return "YES" if value else "NO"
     return str(value)
-
-
-def is_word(value: str | float) -> bool:
-    """Return whether a value is text that no engine takes for a number."""
-    return isinstance(value, str) and value[:1].isalpha() and not is_within(value)
 
 
 def is_within(value: str | float, smallest: float = -inf, largest: float = inf) -> bool:

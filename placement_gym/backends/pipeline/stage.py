@@ -116,9 +116,12 @@ def compile_stages(
     parts = model.clone()
     cut, outputs = Cutter(parts, separate_parts(parts, graph, stage_of)).cut()
     register(core, specs)
-    # Stages of one device share its streams: they take turns, or each would take all cores.
-    turns = {
-        device: take_turns(specs[device], stage_devices.count(device))
+    # Stages of one device share its streams: they take turns, or each would take all cores, as a
+    # compiled model has threads of its own.
+    turns: dict[int, AbstractContextManager[Any]] = {
+        device: Semaphore(count_streams(specs[device]))
+        if stage_devices.count(device) > 1
+        else nullcontext()
         for device in set(stage_devices)
     }
     models = np.empty(len(cut), dtype=np.int64)
@@ -171,15 +174,6 @@ def compile_on(
         return core.compile_model(model, spec.name, {**spec.compile_properties(), **(config or {})})
     except RuntimeError as error:
         raise CompileError(f"OpenVINO refused {name}: {last_line(error)}") from error
-
-
-def take_turns(spec: DeviceSpec, n_stages: int) -> AbstractContextManager[Any]:
-    """Make the lock that keeps a device from running more inferences than it has streams.
-
-    Each stage is a compiled model with threads of its own, so that two of them would have twice the
-    threads that the device was given.
-    """
-    return nullcontext() if n_stages == 1 else Semaphore(count_streams(spec))
 
 
 def with_streams(spec: DeviceSpec, streams: int) -> DeviceSpec:

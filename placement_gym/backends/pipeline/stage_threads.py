@@ -132,7 +132,8 @@ class StageThreads:
                 continue
             try:
                 if first and self.stateful:
-                    self._reset_states(job.slot)
+                    for stage in self.stages:
+                        stage.requests[job.slot].reset_state()
                 self.stages[number].run(job.slot, job.inputs, self.stages)
             except BaseException as error:
                 failure = StageError(self.stages[number].name, error)
@@ -143,10 +144,6 @@ class StageThreads:
                 self._queues[number + 1].put(job)
             else:
                 self._finish_inference(job)
-
-    def _reset_states(self, slot: int) -> None:
-        for stage in self.stages:
-            stage.requests[slot].reset_state()
 
     def _finish_inference(self, job: Job) -> None:
         """Go on with the next inference of a sequence, or hand over the outputs."""

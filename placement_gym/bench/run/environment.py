@@ -116,7 +116,7 @@ class BenchEnv:
         if isinstance(self.base.backend, CachedBackend):
             self.base.backend.seen.clear()
         if self.measured:
-            self.base.measure_singles_again()
+            self.base.singles = SingleDeviceResults.of(self.base.backend, anew=True)
 
     def close(self) -> None:
         self.env.close()
