@@ -79,12 +79,6 @@ def check_options(
 ) -> None:
     """Raise unless a factory takes all options that are given.
 
-    Args:
-        agent: Its name.
-        factory: The factory.
-        options: Names of options.
-        further: Options that the caller takes itself.
-
     Raises:
         UserError: It does not; the message suggests the nearest name and lists all.
     """

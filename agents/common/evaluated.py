@@ -92,13 +92,7 @@ class WatchRollouts(BaseCallback):
 def warn_nothing_fits(
     n_placements: int, base: DevicePlacementEnv | None = None, row: IntArray | None = None
 ) -> None:
-    """Warn that a whole rollout is infeasible, with a remedy.
-
-    Args:
-        n_placements: Number of its placements.
-        base: Their environment, if it is in this process.
-        row: One of the placements.
-    """
+    """Warn that a whole rollout is infeasible, with a remedy."""
     reason, by_memory, repairs = "", True, False
     if base is not None and row is not None:
         reason = base.backend.infeasibility(row)

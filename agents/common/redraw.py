@@ -29,9 +29,6 @@ class Redraws:
     and its place uniform; neither is learned. Draws that repeat the best placement are drawn again.
     That scales the likelihoods of all others alike, which adds nothing to a gradient whose
     advantages sum to zero, as those above the mean of the others do.
-
-    Args:
-        best: The best placements so far.
     """
 
     def __init__(self, best: BestRows) -> None:

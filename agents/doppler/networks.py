@@ -13,12 +13,7 @@ SLOPE = 0.1
 
 
 class Messages(nn.Module):
-    """Embeddings of nodes: rounds of messages with tied weights (Gilmer et al. 2017).
-
-    Args:
-        hidden: Width of an embedding.
-        rounds: Rounds of messages.
-    """
+    """Embeddings of nodes: rounds of messages with tied weights (Gilmer et al. 2017)."""
 
     def __init__(self, hidden: int, rounds: int) -> None:
         super().__init__()
@@ -38,12 +33,7 @@ class Messages(nn.Module):
 
 
 class NodePolicy(nn.Module):
-    """SEL: the logit of each node to be the next one among the candidates.
-
-    Args:
-        hidden: Width of an embedding.
-        rounds: Rounds of messages.
-    """
+    """SEL: the logit of each node to be the next one among the candidates."""
 
     def __init__(self, hidden: int, rounds: int) -> None:
         super().__init__()
@@ -64,13 +54,7 @@ class NodePolicy(nn.Module):
 
 
 class DevicePolicy(nn.Module):
-    """PLC: the device of a node; weights fit any number of nodes and of devices.
-
-    Args:
-        hidden: Width of an embedding.
-        rounds: Rounds of messages.
-        n_features: Columns of a device.
-    """
+    """PLC: the device of a node; weights fit any number of nodes and of devices."""
 
     def __init__(self, hidden: int, rounds: int, n_features: int) -> None:
         super().__init__()
@@ -98,13 +82,7 @@ class DevicePolicy(nn.Module):
 
 
 class DualPolicy(nn.Module):
-    """Both policies, which share no weights.
-
-    Args:
-        hidden: Width of an embedding.
-        rounds: Rounds of messages.
-        n_features: Columns of a device.
-    """
+    """Both policies, which share no weights."""
 
     def __init__(self, hidden: int, rounds: int, n_features: int) -> None:
         super().__init__()

@@ -70,11 +70,6 @@ class GraphSAGE(nn.Module):
     """Embeds units: h_N(v) = max over neighbours u of sigmoid(W h_u + b), h_v = f(h_v, h_N(v)).
 
     Aggregation of Hamilton et al. 2017 (GO, 2.2). Deviation: residuals and LayerNorm.
-
-    Args:
-        width: Width of the features.
-        hidden: Width of the embeddings.
-        layers: Rounds of messages.
     """
 
     def __init__(self, width: int, hidden: int, layers: int) -> None:
@@ -110,11 +105,6 @@ class Modulated(nn.Module):
     """A dense layer whose input is multiplied by a vector that the whole graph determines.
 
     One network then fits graphs that differ (superposition, Cheung et al. 2019).
-
-    Args:
-        width: Width of the input.
-        out: Width of the output.
-        context: Width of the embedding of the graph.
     """
 
     def __init__(self, width: int, out: int, context: int) -> None:
@@ -263,12 +253,7 @@ class SegmentAttention(nn.Module):
 
 
 class PlainHead(nn.Module):
-    """A dense layer with an output for each device, as published.
-
-    Args:
-        width: Width of embeddings.
-        n_devices: Number of devices.
-    """
+    """A dense layer with an output for each device, as published."""
 
     def __init__(self, width: int, n_devices: int) -> None:
         super().__init__()
@@ -287,10 +272,6 @@ class DeviceHead(nn.Module):
 
     Equal ones are told apart by their rank among each other: units could not gather on one of them
     if all had the same logit.
-
-    Args:
-        width: Width of embeddings.
-        hidden: Width of the layer between.
     """
 
     def __init__(self, width: int, hidden: int) -> None:

@@ -172,13 +172,7 @@ class GOPolicy(UnitPolicy, ActorCriticPolicy):
 
 
 class GONetwork(nn.Module):
-    """Embeddings of units and their logits.
-
-    Args:
-        n_devices: Number of devices.
-        options: Sizes and switches.
-        further: Decisions in addition to the placement.
-    """
+    """Embeddings of units and their logits."""
 
     columns: Tensor
 

@@ -205,10 +205,6 @@ class EdgeHead(nn.Module):
     """Scores edges by their ends.
 
     Deviation: a bit for each edge, where the paper has priorities of fusing.
-
-    Args:
-        hidden: Width of embeddings.
-        devices: Whether the transfers of edges are known.
     """
 
     def __init__(self, hidden: int, devices: bool) -> None:

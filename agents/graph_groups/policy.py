@@ -81,13 +81,7 @@ class GraphGroupsPolicy(UnitPolicy, ActorCriticPolicy):
 
 
 class Networks(nn.Module):
-    """Encoder, scorer of following, placer, and a critic for algorithms that need one.
-
-    Args:
-        options: Sizes and switches.
-        n_devices: Number of devices.
-        critic: Whether to build a critic.
-    """
+    """Encoder, scorer of following, placer, and a critic for algorithms that need one."""
 
     def __init__(self, options: GraphGroupsOptions, n_devices: int, critic: bool) -> None:
         super().__init__()

@@ -45,13 +45,7 @@ class Groups:
 
 
 class Networks(nn.Module):
-    """Encoder, edge scorer phi, placer, and a critic for algorithms that need one.
-
-    Args:
-        options: Sizes and switches.
-        n_devices: Number of devices.
-        critic: Whether to build a critic.
-    """
+    """Encoder, edge scorer phi, placer, and a critic for algorithms that need one."""
 
     def __init__(self, options: HSDAGOptions, n_devices: int, critic: bool) -> None:
         super().__init__()
@@ -74,12 +68,7 @@ class Networks(nn.Module):
         self.cost_weight = weight if options.cost_weight else None
 
     def encode(self, graphs: GraphBatch, noisy: bool = False) -> Tensor:
-        """(n, hidden) embeddings Z of the nodes' features X (2.3).
-
-        Args:
-            graphs: The graphs.
-            noisy: Whether dropout is applied.
-        """
+        """(n, hidden) embeddings Z of the nodes' features X (2.3)."""
         z: Tensor = self.encoder(graphs, noisy=noisy)
         return z
 

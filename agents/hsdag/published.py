@@ -24,11 +24,6 @@ class CodeNetworks(Networks):
 
     Deviation: levels after the first go by the scores of the first; the code computes embeddings
     of the pooled graph again.
-
-    Args:
-        options: Sizes and switches.
-        n_devices: Number of devices.
-        critic: Whether to build a critic.
     """
 
     def __init__(self, options: HSDAGOptions, n_devices: int, critic: bool) -> None:
@@ -82,11 +77,7 @@ class CodeNetworks(Networks):
 
 
 class CodeEncoder(nn.Module):
-    """``input_trans``, then ``gnn1`` and ``gnn2`` beside it.
-
-    Args:
-        options: Sizes and switches.
-    """
+    """``input_trans``, then ``gnn1`` and ``gnn2`` beside it."""
 
     columns: Tensor
 
@@ -111,13 +102,7 @@ class CodeEncoder(nn.Module):
 
 
 class ResidualGCN(nn.Module):
-    """Graph convolutions with one residual connection and LayerNorm around all of them.
-
-    Args:
-        width: Of embeddings.
-        layers: Number of convolutions.
-        dropout: After each, in a noisy pass.
-    """
+    """Graph convolutions with one residual connection and LayerNorm around all of them."""
 
     def __init__(self, width: int, layers: int, dropout: float) -> None:
         super().__init__()
@@ -134,11 +119,7 @@ class ResidualGCN(nn.Module):
 
 
 class ResidualLinear(nn.Module):
-    """A linear layer with a residual connection and LayerNorm.
-
-    Args:
-        width: Of inputs and outputs.
-    """
+    """A linear layer with a residual connection and LayerNorm."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -93,14 +93,7 @@ def find_relations(edges: IntArray, n: int) -> NDArray[np.float32]:
 
 
 class Perceptrons(nn.Module):
-    """Several perceptrons with one hidden layer, evaluated together on separate inputs.
-
-    Args:
-        number: Number of perceptrons.
-        width: Width of the input of each.
-        hidden: Width of the hidden layer.
-        out: Width of the output.
-    """
+    """Several perceptrons with one hidden layer, evaluated together on separate inputs."""
 
     def __init__(self, number: int, width: int, hidden: int, out: int) -> None:
         super().__init__()
@@ -125,11 +118,6 @@ class Embedding(nn.Module):
 
     y_v = h_v + g(sum over neighbours u of f(y_u)), ``rounds`` times, with separate weights for the
     two directions (Addanki et al. 2019, section 3.2). Units without neighbours keep h_v.
-
-    Args:
-        width: Width of a unit's input.
-        hidden: Width of an embedding in one direction.
-        rounds: Number of message rounds.
     """
 
     def __init__(self, width: int, hidden: int, rounds: int) -> None:

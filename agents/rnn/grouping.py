@@ -19,12 +19,7 @@ GroupPlacer = Callable[[Places], AutoregressiveDevices]
 
 
 class Grouper(nn.Module):
-    """Samples the group of each unit (Mirhoseini et al. 2018, section 3).
-
-    Args:
-        width: Width of the input of a unit.
-        n_groups: Maximum number of groups.
-    """
+    """Samples the group of each unit (Mirhoseini et al. 2018, section 3)."""
 
     def __init__(self, width: int, n_groups: int) -> None:
         super().__init__()

@@ -129,9 +129,6 @@ class Finals:
         measured once more, alone, and that measurement counts; so is one whose measurement is
         doubtful, and if it still is, it decides nothing. This happens once to a placement, also if
         an earlier run measured it alongside others.
-
-        Args:
-            candidates: Distinct feasible placements.
         """
         unknown = [candidate for candidate in candidates if candidate.tobytes() not in self.known]
         if unknown:

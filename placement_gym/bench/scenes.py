@@ -62,9 +62,6 @@ def open_scene(
 def open_runs(rows: Sequence[Json]) -> Scene:
     """The fastest placement of each agent on one problem, and what simulates them.
 
-    Args:
-        rows: Its result rows with a placement and a latency.
-
     Raises:
         UserError: The model cannot be built, or the placements are not of this model.
     """

@@ -86,14 +86,7 @@ class Models(argparse.Action):
 def add_model(
     command: Command, required: bool = True, default: str = "", several: bool = False
 ) -> None:
-    """Add ``--model``.
-
-    Args:
-        command: The command.
-        required: Whether it has to be given.
-        default: What is taken where it is not required.
-        several: Whether it may be given several times.
-    """
+    """Add ``--model``."""
     more = "; several times for models that run at the same time, resnet:2 twice as often"
     command.add_argument(
         "-m",
@@ -134,14 +127,7 @@ def add_out(
     file: str = "",
     folder: str = "folder for what is written",
 ) -> None:
-    """Add ``--out``.
-
-    Args:
-        command: The command.
-        default: The default; None makes it required.
-        file: What the command writes, if that is a single file.
-        folder: What the folder is, else.
-    """
+    """Add ``--out``, required if its default is None: a file of this name, or a folder."""
     meaning = f"the {file}, or a folder for it" if file else folder
     command.add_argument(
         "--out",

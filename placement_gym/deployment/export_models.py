@@ -29,13 +29,6 @@ def export_union(
 ) -> list[Path]:
     """Export each model of a union to a folder of its name; ``run.py`` next to them runs all.
 
-    Args:
-        export: Exports one model.
-        placement: Made for the union.
-        folder: The folder.
-        model: The union.
-        quote: Makes a text a literal.
-
     Returns:
         The script, and the files of all exports.
     """

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from placement_gym.backends.pipeline.executor import StageExecutor
@@ -72,15 +71,10 @@ class Pipelines(Mapping[str, StageExecutor]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         with ExitStack() as stack:  # all end, also if one raises
             for executor in self._executors.values():
-                stack.callback(executor.shutdown, cancel_futures=error is not None)
+                stack.callback(executor.shutdown, cancel_futures=kind is not None)
 
 
 def split_placement(model: ov.Model, placement: Placement) -> dict[str, tuple[ov.Model, Placement]]:

@@ -14,13 +14,7 @@ from placement_gym.base.ratios import format_ratio
 from placement_gym.deployment.candidates import Candidate
 from placement_gym.deployment.plan_rows import measured_values
 from placement_gym.deployment.selection import Selection, measure_candidates
-from placement_gym.deployment.sweep_variants import (
-    Abilities,
-    Variant,
-    extend,
-    make_variants,
-    read_abilities,
-)
+from placement_gym.deployment.sweep_variants import Variant, extend, make_variants, read_abilities
 from placement_gym.problem.placement import Placement, describe_saved
 from placement_gym.problem.problem import Problem
 
@@ -66,27 +60,17 @@ class Sweep:
         )
 
 
-def sweep(
-    backend: MeasuringBackend,
-    selection: Selection,
-    quiet: bool,
-    abilities: Sequence[Abilities] | None = None,
-) -> Sweep:
+def sweep(backend: MeasuringBackend, selection: Selection, quiet: bool) -> Sweep:
     """Try properties of the plan, of the best split and of the best single device.
 
     Outputs have to stay as near to those of the reference as the plan's had to: a lower precision
     that exceeds the tolerance is a row with an error.
-
-    Args:
-        backend: What the plan was measured by.
-        selection: The plan.
-        quiet: Show no progress.
-        abilities: Of each device; None asks OpenVINO.
     """
     problem, plan = backend.problem, selection.chosen
-    abilities = abilities or read_abilities(problem.devices)
     streams = not backend.protocol.goal.serial
-    variants = make_variants(problem, list_bases(selection), abilities, streams)
+    variants = make_variants(
+        problem, list_bases(selection), read_abilities(problem.devices), streams
+    )
     if not variants:
         return Sweep("The best candidates leave no property to try.")
     extended, candidates = extend(problem, variants)

@@ -66,13 +66,7 @@ def read_abilities(devices: Sequence[DeviceSpec]) -> list[Abilities]:
 def list_changes(
     spec: DeviceSpec, abilities: Abilities, streams: bool
 ) -> Iterator[tuple[str, DeviceSpec]]:
-    """Yield the name of each change of a device, and the device with it.
-
-    Args:
-        spec: The device as planned.
-        abilities: What it reports.
-        streams: Whether to try several streams.
-    """
+    """Yield the name of each change of a device, and the device with it."""
     settable = abilities.settable - spec.properties.keys()
     if "INFERENCE_PRECISION_HINT" in settable and spec.precision == "f32":
         for precision, capability in CAPABILITIES.items():

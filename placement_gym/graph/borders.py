@@ -23,11 +23,8 @@ def state_border_shapes(model: ov.Model, owner: dict[str, int]) -> None:
     """Set the shapes of tensors between submodels to those that their readers expect, in place.
 
     A ``Reshape`` states the sizes that are known, where the submodel alone does not infer them. A
-    dimension that cannot be zero becomes one of any size.
-
-    Args:
-        model: A model that is about to be compiled.
-        owner: Submodel by node name; new nodes are added.
+    dimension that cannot be zero becomes one of any size. New nodes are added to ``owner``, the
+    submodel of each node by name.
     """
     borders: set[str] = set()
     while refused := find_refused(model, owner, borders):

@@ -56,10 +56,6 @@ def held_bytes(nodes: Sequence[ov.Node], shaped: Sequence[ov.Node]) -> IntArray:
     """(n,) bytes that each ``ReadValue`` holds once its ``Assign`` has written.
 
     A dimension of the state that has an upper bound counts as that bound.
-
-    Args:
-        nodes: The nodes of a model.
-        shaped: The same nodes with static shapes.
     """
     written = {
         node.get_attributes()["variable_id"]: static.input(0)

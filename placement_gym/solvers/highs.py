@@ -158,13 +158,7 @@ class Solver:
     def convert_rows(
         self, first: int = 0, terms: int = 0, sides: int = 0
     ) -> tuple[csr_array, FloatArray, FloatArray]:
-        """(n_rows, n_columns) coefficients of constraints, and their (n_rows,) low and high sides.
-
-        Args:
-            first: The first constraint.
-            terms: Its first block of terms.
-            sides: Its first block of sides.
-        """
+        """(n_rows, n_columns) coefficients of constraints, and their (n_rows,) low and high sides."""
         program = self.program
         rows, columns, values = (
             np.concatenate(blocks[terms:])
@@ -214,11 +208,7 @@ def minimize(
 
 
 class CuttingPlaneSolver:
-    """Solves a program and, after rows were added to it, solves it again.
-
-    Args:
-        program: Integers may be divided; only rows may be added.
-    """
+    """Solves a program whose integers may be divided, and again after rows were added to it."""
 
     def __init__(self, program: Linear) -> None:
         self.program = program

@@ -19,12 +19,7 @@ from placement_gym.solvers.tasks import Tasks
 
 
 class PartialSchedule:
-    """A partial schedule: when and where the tasks placed so far run.
-
-    Args:
-        problem: Units, devices, support and limits.
-        tasks: The tasks to schedule.
-    """
+    """A partial schedule: when and where the tasks placed so far run."""
 
     def __init__(self, problem: Problem, tasks: Tasks) -> None:
         self.problem, self.tasks = problem, tasks

@@ -81,11 +81,6 @@ def collect_entries(study: Study, folders: Sequence[Path], quiet: bool = False) 
 
     Environments are made from the set, not from the rows, so that a row cannot bring its own.
 
-    Args:
-        study: The set; its agents do not matter.
-        folders: Of result rows.
-        quiet: Show no progress.
-
     Raises:
         UserError: The folders have no row of the set, or two complete entries have one name.
     """

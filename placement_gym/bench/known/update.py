@@ -69,11 +69,6 @@ def update_values(
     environment that is made again from the row. A new problem, or one whose bound a placement
     refutes, also gets a lower bound, whose solver may find a better placement still.
 
-    Args:
-        results: Folder of result rows.
-        time_limit_s: Time limit for the bound of a new problem.
-        quiet: Show no progress.
-
     Yields:
         What became of each problem, after its file is written.
 
@@ -88,10 +83,6 @@ def update_values(
 
 def update_bounds(time_limit_s: float = TIME_LIMIT_S, quiet: bool = False) -> Iterator[Change]:
     """Compute the bounds of all best known values again and keep those that are higher.
-
-    Args:
-        time_limit_s: Time limit for each bound.
-        quiet: Show no progress.
 
     Yields:
         What became of each problem, after its file is written.

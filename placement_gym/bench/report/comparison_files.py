@@ -58,10 +58,6 @@ def write_comparison(document: Document, folder: Path) -> None:
 def draw_runs(document: Document, folder: Path) -> list[str]:
     """Draw ``comparison`` and ``best-so-far``, if a run succeeded.
 
-    Args:
-        document: The comparison.
-        folder: For the pictures.
-
     Returns:
         A note for each picture that could not be drawn.
     """
@@ -120,12 +116,6 @@ def draw_placements(
     bench_env: BenchEnv, rows: Sequence[Json], new: Collection[str], folder: Path
 ) -> list[str]:
     """Draw the finalists of new runs, and of others whose picture is missing.
-
-    Args:
-        bench_env: Where they were found.
-        rows: Of the comparison.
-        new: Keys of the runs that were done now.
-        folder: For the pictures.
 
     Returns:
         A note for each picture that could not be drawn: it must not cost the results.

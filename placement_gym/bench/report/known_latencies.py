@@ -101,17 +101,10 @@ def load_known_latencies(
     envs: BenchEnvs,
     on_problem: Callable[[], None] = lambda: None,
 ) -> dict[str, KnownLatencies]:
-    """The known latencies of each problem.
+    """The known latencies of each problem of rows that are corrected for drift.
 
     They come from the best known values of the package, or else are computed and kept in the
     folder.
-
-    Args:
-        rows: Corrected for drift.
-        tasks: A task of each problem.
-        folder: Where the results are.
-        envs: Environments that are open already.
-        on_problem: Called after each problem.
     """
     path = folder / FILE
     references = load_references(path)

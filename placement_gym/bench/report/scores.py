@@ -48,12 +48,7 @@ class ScoreReference:
 
 
 def choose_score_reference(known: KnownLatencies, rows: Sequence[Json]) -> ScoreReference:
-    """The lowest of the proven optimum, the best known value and the latencies of runs.
-
-    Args:
-        known: Known latencies of the problem.
-        rows: Its runs.
-    """
+    """The lowest of the proven optimum, the best known value and the latencies of runs."""
     ran = [row for row in rows if row["latency_ms"]]
     best = min(ran, key=lambda row: row["latency_ms"], default=None)
     found_ms = best["latency_ms"] if best else np.inf

@@ -16,11 +16,6 @@ from placement_gym.bench.study.task import expand_variables
 def publish_rows(study: Study, results: str | Path, out: str | Path) -> tuple[Path, int]:
     """Write the rows of a study as ``results.jsonl.xz``, from which reports and replays read.
 
-    Args:
-        study: Whose rows, in its order.
-        results: Folder of the results.
-        out: Folder for the file.
-
     Returns:
         The file, and how many of the study's runs it lacks.
 

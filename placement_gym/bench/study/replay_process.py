@@ -17,11 +17,7 @@ MODULE = "placement_gym.bench.study.replay_process"
 
 
 class IsolatedReplays:
-    """Replays rows of any problem within a time limit.
-
-    Args:
-        timeout_s: Seconds that a replay may take.
-    """
+    """Replays rows of any problem within a time limit."""
 
     def __init__(self, timeout_s: float) -> None:
         self.timeout_s = timeout_s

@@ -113,15 +113,6 @@ def run_tasks(
 ) -> None:
     """Run tasks and add each row to the folder's results as it ends.
 
-    Args:
-        tasks: All tasks, for the progress.
-        missing: Those of them to run.
-        folder: Of the results.
-        executor: Runs them.
-        on_row: Called after a row has been written.
-        quiet: Show no progress.
-        above: Shown above the progress on a terminal.
-
     Raises:
         FileError: A row cannot be written, as on a full disk; those before it are kept.
         UserError: Another process is writing into the folder.

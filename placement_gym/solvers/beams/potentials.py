@@ -51,14 +51,7 @@ class Potentials(NamedTuple):
         cuts: LoadCuts,
         sets: list[RowPrices],
     ) -> Potentials:
-        """Compute the weights from sets of prices of the same cuts.
-
-        Args:
-            problem: Has the memory limits.
-            frontier: The steps.
-            cuts: The cuts.
-            sets: Prices of rows.
-        """
+        """Compute the weights from sets of prices of the same cuts."""
         d = frontier.ms.shape[1]
         # Zero where a device cannot run the task, as infinity times a price of zero is not a
         # number; the price itself is made infinite below.
