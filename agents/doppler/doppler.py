@@ -21,7 +21,7 @@ from agents.doppler.episodes import (
 )
 from agents.doppler.networks import DualPolicy
 from agents.doppler.schedule import TaskGraph
-from agents.search.search import UNFIT, Search
+from agents.search.search import INFEASIBLE_SPEEDUP, Search
 from agents.search.starts import propose_first
 from placement_gym.backends.protocol import PENALTY, compute_cost_ms
 from placement_gym.base.arguments import check_integer
@@ -128,7 +128,7 @@ class Doppler(Search):
         done = (self.evaluations - self.first) / max(end - self.first, 1)
         trace = self.play(rows, 2, done, greedy=int(rows > 1))
         evaluated, reached = self.evaluate(trace.placement)
-        fits = reached > UNFIT
+        fits = reached > INFEASIBLE_SPEEDUP
         if not fits.any() and not self.warned:
             self.warned = True
             warn_nothing_fits(rows, self.base, evaluated[0])

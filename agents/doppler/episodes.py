@@ -15,7 +15,8 @@ from agents.search.starts import NOTHING
 from placement_gym.base.arguments import check_plain_fields
 from placement_gym.base.arrays import BoolArray, Float32Array, FloatArray, IntArray
 
-NEVER = -1e9
+EXCLUDED_LOGIT = -1e9
+"""Logit of a choice that is not allowed: finite, as infinities make gradients NaN."""
 
 
 @dataclass(frozen=True)
@@ -107,8 +108,8 @@ class TraceLikelihood(NamedTuple):
     """Log-probabilities of all decisions of a trace.
 
     Attributes:
-        node: (B, T, n), ``NEVER`` where a node is no candidate.
-        device: (B, T, D), ``NEVER`` where a device is not allowed.
+        node: (B, T, n), ``EXCLUDED_LOGIT`` where a node is no candidate.
+        device: (B, T, D), ``EXCLUDED_LOGIT`` where a device is not allowed.
     """
 
     node: Tensor
@@ -217,7 +218,7 @@ def compute_likelihood(policy: DualPolicy, graph: TaskGraph, trace: Trace) -> Tr
     """The likelihood of every decision that was possible; gradients reach all weights."""
     node, device = torch.from_numpy(trace.node), torch.from_numpy(trace.device)
     candidates, allowed = torch.from_numpy(trace.candidates), torch.from_numpy(trace.allowed)
-    logit = policy.node(graph).expand(candidates.shape).masked_fill(~candidates, NEVER)
+    logit = policy.node(graph).expand(candidates.shape).masked_fill(~candidates, EXCLUDED_LOGIT)
     h = policy.device.messages(graph)
     of_node = h[node]
     chosen = torch.nn.functional.one_hot(device, allowed.shape[2]).to(h.dtype)
@@ -226,7 +227,7 @@ def compute_likelihood(policy: DualPolicy, graph: TaskGraph, trace: Trace) -> Tr
     features = torch.from_numpy(trace.features)
     logits = policy.device(graph.x[node], of_node, features, placed)
     return TraceLikelihood(
-        logit.log_softmax(dim=2), logits.masked_fill(~allowed, NEVER).log_softmax(dim=2)
+        logit.log_softmax(dim=2), logits.masked_fill(~allowed, EXCLUDED_LOGIT).log_softmax(dim=2)
     )
 
 

@@ -8,8 +8,10 @@ from torch import Tensor, nn
 from agents.common.pyg import NNConv
 from agents.doppler.schedule import NODE_FEATURES, TaskGraph, standardise
 
-HEAD = 64
-SLOPE = 0.1
+HEAD_WIDTH = 64
+"""Width of the layer before a score: ours, the paper states none."""
+NEGATIVE_SLOPE = 0.1
+"""Of LeakyReLU below zero: ours, the paper states none."""
 
 
 class Messages(nn.Module):
@@ -29,7 +31,7 @@ class Messages(nn.Module):
         for _ in range(self.rounds):
             received = self.convolution(h, graph.edges, graph.edge_x).relu()
             h = self.remember(received, h)
-        return nn.functional.leaky_relu(h, SLOPE)
+        return nn.functional.leaky_relu(h, NEGATIVE_SLOPE)
 
 
 class NodePolicy(nn.Module):
@@ -48,7 +50,7 @@ class NodePolicy(nn.Module):
         along = [
             standardise(torch.sparse.mm(path, h), 0) for path in (graph.down_path, graph.up_path)
         ]
-        own = nn.functional.leaky_relu(self.own(graph.x), SLOPE)
+        own = nn.functional.leaky_relu(self.own(graph.x), NEGATIVE_SLOPE)
         logits: Tensor = self.head(torch.cat([own, h, *along], dim=1))[:, 0]
         return logits
 
@@ -73,8 +75,8 @@ class DevicePolicy(nn.Module):
             devices: (..., D, F) features of the devices, standardised here over devices.
             placed: (..., D, hidden) sums of the embeddings of the nodes on each device.
         """
-        rows = nn.functional.leaky_relu(self.device(standardise(devices, -2)), SLOPE)
-        own = nn.functional.leaky_relu(self.own(x), SLOPE)
+        rows = nn.functional.leaky_relu(self.device(standardise(devices, -2)), NEGATIVE_SLOPE)
+        own = nn.functional.leaky_relu(self.own(x), NEGATIVE_SLOPE)
         each = (*rows.shape[:-1], h.shape[-1])
         parts = [rows, own[..., None, :].expand(each), h[..., None, :].expand(each)]
         logits: Tensor = self.head(torch.cat([*parts, standardise(placed, -2)], dim=-1))[..., 0]
@@ -92,7 +94,9 @@ class DualPolicy(nn.Module):
 
 def make_head(hidden: int) -> nn.Sequential:
     """Four inputs of width ``hidden``, one hidden layer, one output."""
-    return nn.Sequential(nn.Linear(4 * hidden, HEAD), nn.LeakyReLU(SLOPE), nn.Linear(HEAD, 1))
+    return nn.Sequential(
+        nn.Linear(4 * hidden, HEAD_WIDTH), nn.LeakyReLU(NEGATIVE_SLOPE), nn.Linear(HEAD_WIDTH, 1)
+    )
 
 
 def start_orthogonally(*modules: nn.Module) -> None:

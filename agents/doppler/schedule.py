@@ -38,8 +38,10 @@ OWN_FEATURES = (
     "whether the device has a limit",
 )
 """Deviation: more columns, as devices may differ; the paper's are equal, without limits."""
-NOBODY = -1
-TINY = 1e-8
+NONE = -1
+"""In the place of a node or a device that there is not."""
+MIN_VARIANCE = 1e-8
+"""Added to a variance before its root: ours, so that equal values become zeros."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +52,7 @@ class TaskGraph:
         problem: Units and devices.
         unit: (n,) unit of each node.
         ms: (n, D) times.
-        maker: (n, R) nodes whose outputs each node reads; ``NOBODY`` where there are fewer.
+        maker: (n, R) nodes whose outputs each node reads; ``NONE`` where there are fewer.
         tensor: (n, R) which tensors these are.
         transfer_ms: (n_tensors, D, D); one of zeros if nothing is read.
         readers: For each node, the nodes that read from it.
@@ -133,7 +135,7 @@ def find_longest(
         target: (e,) where they end.
         moved: (e,) times of edges.
     """
-    longest, following = own.copy(), np.full(len(own), NOBODY)
+    longest, following = own.copy(), np.full(len(own), NONE)
     if not len(source):
         return longest, following
     forward = bool((source < target).all())
@@ -151,7 +153,7 @@ def mark_paths(following: IntArray) -> Tensor:
     rows, columns = [], []
     for node in range(len(following)):
         at = node
-        while at != NOBODY:
+        while at != NONE:
             rows.append(node)
             columns.append(int(at))
             at = following[at]
@@ -163,9 +165,9 @@ def mark_paths(following: IntArray) -> Tensor:
 def pad_readings(
     n: int, maker: IntArray, reader: IntArray, tensor: IntArray
 ) -> tuple[IntArray, IntArray]:
-    """(n, R) makers and tensors that each node reads, ``NOBODY`` where there are fewer."""
+    """(n, R) makers and tensors that each node reads, ``NONE`` where there are fewer."""
     counts = np.bincount(reader, minlength=n)
-    makers = np.full((n, int(counts.max(initial=1))), NOBODY)
+    makers = np.full((n, int(counts.max(initial=1))), NONE)
     tensors = np.zeros_like(makers)
     order = np.argsort(reader, kind="stable")
     place = np.arange(len(reader)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -177,7 +179,7 @@ def pad_readings(
 def standardise(values: Tensor, axis: int) -> Tensor:
     """Values with mean 0 and deviation 1 along an axis; constant ones become 0."""
     centred = values - values.mean(dim=axis, keepdim=True)
-    return centred / (centred.square().mean(dim=axis, keepdim=True) + TINY).sqrt()
+    return centred / (centred.square().mean(dim=axis, keepdim=True) + MIN_VARIANCE).sqrt()
 
 
 class Offer(NamedTuple):
@@ -210,11 +212,11 @@ class Schedules:
         n, (n_units, n_devices) = len(graph), graph.problem.supported.shape
         self.graph, self.respect_memory = graph, respect_memory
         self.row = np.arange(rows)
-        self.device = np.full((rows, n_units), NOBODY)
+        self.device = np.full((rows, n_units), NONE)
         self.start, self.finish = np.zeros((rows, n)), np.zeros((rows, n))
         self.free, self.load = np.zeros((rows, n_devices)), np.zeros((rows, n_devices))
         self.used = np.zeros((rows, n_devices))
-        self.waiting = np.tile((graph.maker != NOBODY).sum(axis=1), (rows, 1))
+        self.waiting = np.tile((graph.maker != NONE).sum(axis=1), (rows, 1))
         self.done = np.zeros((rows, n), dtype=np.bool_)
 
     @property
@@ -228,7 +230,7 @@ class Schedules:
         graph, problem, rows = self.graph, self.graph.problem, self.row
         # when a node may start on each device: its inputs have arrived, and the device is free
         maker, tensor = graph.maker[node], graph.tensor[node]
-        exists = maker != NOBODY
+        exists = maker != NONE
         there = self.device[rows[:, None], graph.unit[maker]]
         ended = np.where(exists, self.finish[rows[:, None], maker], 0.0)
         begun = np.where(exists, self.start[rows[:, None], maker], np.inf)
@@ -245,7 +247,7 @@ class Schedules:
         # memory: an operator whose unit is placed already brings no more bytes
         unit = graph.unit[node]
         limits, limited = problem.limits_bytes, np.isfinite(problem.limits_bytes)
-        new = np.where(self.device[rows, unit] == NOBODY, problem.unit_bytes[unit], 0.0)
+        new = np.where(self.device[rows, unit] == NONE, problem.unit_bytes[unit], 0.0)
         left = limits - self.used @ problem.memory.shared - new[:, None]
         share = np.where(limited, left / np.where(limited, np.maximum(limits, 1), 1), 1.0)
         scaled = (self.load, makers_ms, np.where(np.isfinite(first), first, 0.0), last, start)
@@ -261,13 +263,13 @@ class Schedules:
             supported = mask_by_room(supported, left)
         placed = self.device[self.row, unit]
         there = np.arange(left.shape[1]) == placed[:, None]
-        return np.where((placed != NOBODY)[:, None], there, supported)
+        return np.where((placed != NONE)[:, None], there, supported)
 
     def add(self, node: IntArray, device: IntArray, start: FloatArray) -> None:
         """Add (B,) nodes on (B,) devices; ``start``: (B, D) of their offer."""
         graph, rows = self.graph, self.row
         unit, ms = graph.unit[node], graph.ms[node, device]
-        new = self.device[rows, unit] == NOBODY
+        new = self.device[rows, unit] == NONE
         self.device[rows, unit] = device
         self.used[rows, device] += np.where(new, graph.problem.unit_bytes[unit], 0.0)
         self.start[rows, node] = start[rows, device]

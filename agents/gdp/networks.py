@@ -19,13 +19,13 @@ SPARSE_ON = "cpu"
 """Type of device with maxima over sparse rows in PyTorch, twice as fast as over segments."""
 WIDENING = 2
 """Width of the layer between attentions, in widths of an embedding."""
-TOGETHER = 16
-"""Segments that a layer computes at once, whose activations fit in a processor's cache."""
+SEGMENTS_AT_ONCE = 16
+"""Segments that a layer computes at once: ours, as their activations fit in a processor's cache."""
 UNIT_COLUMNS, UNIT_DEVICE_COLUMNS, DEVICE_COLUMNS = 2, 4, 7
-MAX_EQUAL = 16
-"""Equal devices that are told apart."""
-LARGEST = 4.0
-"""Of shares that grow without a bound."""
+MAX_EQUAL_DEVICES = 16
+"""Equal devices that are told apart, at most: ours, rows of an embedding."""
+MAX_LIMIT_SHARE = 4.0
+"""Bytes of a unit as a share of a device's limit, at most: ours, as a small limit has no bound."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +202,7 @@ class SegmentAttention(nn.Module):
 
     Every layer of a segment reads that segment and what the same layer read of the ``memory``
     units before it, without a gradient there. So the segments of a layer need not wait for each
-    other, and ``TOGETHER`` of them are computed at once.
+    other, and ``SEGMENTS_AT_ONCE`` of them are computed at once.
 
     Args:
         width: See ``Attention``; also that of the embedding of the graph.
@@ -210,8 +210,8 @@ class SegmentAttention(nn.Module):
         layers: Number of layers.
         segment: Units of a segment.
         memory: Units before it that are read, at least one.
-        recompute: Whether the activations of ``TOGETHER`` segments are kept at a time: the backward
-            pass computes those of the others again.
+        recompute: Whether the activations of only ``SEGMENTS_AT_ONCE`` segments are kept at a time:
+            the backward pass computes the others again.
     """
 
     def __init__(
@@ -248,8 +248,8 @@ class SegmentAttention(nn.Module):
         """
         whole, rest = divmod(n, self.segment)
         early = min(-(-self.memory // self.segment), whole)
-        full, left = divmod(whole - early, TOGETHER)
-        return [1] * early + [TOGETHER] * full + [left] * (left > 0) + [1] * (rest > 0)
+        full, left = divmod(whole - early, SEGMENTS_AT_ONCE)
+        return [1] * early + [SEGMENTS_AT_ONCE] * full + [left] * (left > 0) + [1] * (rest > 0)
 
 
 class PlainHead(nn.Module):
@@ -279,7 +279,7 @@ class DeviceHead(nn.Module):
         self.of_unit = nn.Linear(width, hidden)
         self.of_device = nn.Linear(DEVICE_COLUMNS, hidden)
         self.of_pair = nn.Linear(UNIT_DEVICE_COLUMNS, hidden)
-        self.of_rank = nn.Embedding(MAX_EQUAL, hidden)
+        self.of_rank = nn.Embedding(MAX_EQUAL_DEVICES, hidden)
         self.score = nn.Linear(hidden, 1)
 
     def forward(self, h: Tensor, graphs: GraphBatch) -> Tensor:
@@ -315,7 +315,7 @@ def compute_unit_device_columns(graphs: GraphBatch) -> Tensor:
     times = (tables.unit_ms + MIN_COST).log()
     fastest = times.masked_fill(padded, torch.inf).amin(dim=1, keepdim=True)
     limit = tables.devices[..., 0].clamp(min=1e-6)[graphs.batch]
-    share = (tables.unit_bytes[:, None].float() / limit).clamp(max=LARGEST)
+    share = (tables.unit_bytes[:, None].float() / limit).clamp(max=MAX_LIMIT_SHARE)
     columns = torch.stack([times, times - fastest, share, 1.0 - limit], dim=2)
     return columns.masked_fill(padded[..., None], 0.0)
 
@@ -331,4 +331,4 @@ def describe_each_device(graphs: GraphBatch) -> Tensor:
 def rank_among_equals(devices: Tensor) -> Tensor:
     """(G, D) how many devices before each have the same of (G, D, F) columns."""
     same = (devices[:, :, None] == devices[:, None]).all(dim=3)
-    return same.tril(diagonal=-1).sum(dim=2).clamp(max=MAX_EQUAL - 1)
+    return same.tril(diagonal=-1).sum(dim=2).clamp(max=MAX_EQUAL_DEVICES - 1)

@@ -20,9 +20,9 @@ from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError, unknown_name
 
 VARIANTS = ("joint", "cross_entropy", "ppo")
-POPULATION, ELITE = 50, 0.1
+POPULATION_SIZE, ELITE_SHARE = 50, 0.1
 """Placements per cross-entropy update, and the share of them whose frequencies are used; ours."""
-UNIFORM = (0.1, 0.01)
+UNIFORM_WEIGHTS = (0.1, 0.01)
 """Weight of the uniform distribution at the beginning and at the end of learning; ours."""
 Scored = tuple[float, IntArray]
 """Return and (N,) devices of a placement."""
@@ -32,7 +32,7 @@ class Post(OnPolicyLearner):
     """Cross-entropy minimisation and PPO together (Gao, Chen and Li 2018, Algorithm 1).
 
     Every ``n_steps`` placements of each environment are followed by clipped-PPO steps on them.
-    Every ``POPULATION`` placements the probabilities are set to the frequencies among the best
+    Every ``POPULATION_SIZE`` placements the probabilities are set to the frequencies among the best
     feasible ones of them, mixed with the uniform distribution; among the best of all if none is
     feasible. Equal rewards teach nothing: neither update is made from them.
 
@@ -44,7 +44,7 @@ class Post(OnPolicyLearner):
         n_epochs: PPO steps on each rollout.
         clip_range: Clip range of PPO's likelihood ratio.
         kwargs: As for REINFORCE: ``n_steps``, 10, the placements of each environment per PPO
-            update, which times the number of environments is a divisor of ``POPULATION``;
+            update, which times the number of environments is a divisor of ``POPULATION_SIZE``;
             ``max_grad_norm``, 1; ``seed``, ``device`` and others. ``policy_kwargs={"graphs":
             env.unwrapped.graph_table()}`` tells the policy which device supports which unit.
 
@@ -96,10 +96,10 @@ class Post(OnPolicyLearner):
     def _setup_model(self) -> None:
         super()._setup_model()
         rollout = self.n_steps * self.n_envs
-        if POPULATION % rollout:
+        if POPULATION_SIZE % rollout:
             raise UserError(
                 f"n_steps times the number of environments is {rollout}: give another n_steps, so "
-                f"that it is a divisor of {POPULATION}, the placements of a cross-entropy update"
+                f"that it divides {POPULATION_SIZE}, the placements of a cross-entropy update"
             )
 
     def forget_returns(self) -> None:
@@ -124,7 +124,7 @@ class Post(OnPolicyLearner):
         if self.variant != "cross_entropy" and not is_tied(buffer.rewards):
             for _ in range(self.n_epochs):
                 self.update_by_ppo()
-        if len(self.returns) >= POPULATION:
+        if len(self.returns) >= POPULATION_SIZE:
             if self.variant != "ppo" and not is_tied(np.array(self.returns)):
                 self.update_by_cross_entropy()
             self.forget_population()
@@ -152,13 +152,13 @@ class Post(OnPolicyLearner):
     def update_by_cross_entropy(self) -> None:
         """Set the probabilities to the frequencies among the best placements of the population."""
         # the elite fraction of the last N
-        n_elite = max(round(ELITE * len(self.returns)), 1)
+        n_elite = max(round(ELITE_SHARE * len(self.returns)), 1)
         scored = list(zip(self.returns, self.actions, strict=True))
         fitting = [entry for entry, feasible in zip(scored, self.feasible, strict=True) if feasible]
         # ours: where nothing fits the best are those that exceed limits by the fewest bytes
         ranked = sorted(fitting or scored, key=lambda entry: -entry[0])
         frequency = self.count(ranked[:n_elite])
-        first, last = UNIFORM
+        first, last = UNIFORM_WEIGHTS
         share = last + (first - last) * self._current_progress_remaining
         seen: Any = obs_as_tensor(self._last_obs, self.device)  # type: ignore[arg-type]
         mixed: Tensor = (1.0 - share) * frequency + share * self.policy.uniform_probabilities(seen)

@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 
 from agents.search.moves import Moves
-from agents.search.search import UNFIT, Search
+from agents.search.search import INFEASIBLE_SPEEDUP, Search
 from agents.search.starts import HEURISTICS, extend_starts, propose_starts
 from placement_gym.base.arguments import check_integer
 from placement_gym.base.arrays import IntArray
@@ -117,7 +117,7 @@ class Annealing(Search):
         elif self.evaluations - self.record_at >= self.patience:
             self.record_at = self.evaluations
             # With an infeasible speed-up, any move from the changed copy is accepted.
-            self.current, self.speedup = self.assignment, UNFIT
+            self.current, self.speedup = self.assignment, INFEASIBLE_SPEEDUP
             for _ in range(N_KICKS):
                 self.current = self.moves.change(self.current, 1)[0]
 

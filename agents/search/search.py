@@ -13,7 +13,7 @@ from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.problem.problem import Problem
 
-UNFIT = 1e-9
+INFEASIBLE_SPEEDUP = 1e-9
 """Speed-up of an infeasible placement: below every feasible one, and with a logarithm."""
 
 
@@ -60,12 +60,12 @@ class Search(FixedPlacement):
 
         Returns:
             (k, n_units) the placements that were evaluated, and (k,) their speed-ups; infeasible
-            ones get ``UNFIT``.
+            ones get ``INFEASIBLE_SPEEDUP``.
         """
         # The environment may repair placements: what was evaluated counts, not what was proposed.
         placements, (speedup, feasible) = self.base.evaluate_batch(assignments)
         self.evaluations += len(placements)
-        speedups = np.where(feasible, speedup, UNFIT)
+        speedups = np.where(feasible, speedup, INFEASIBLE_SPEEDUP)
         if feasible.any() and speedups.max() > self.best_speedup:
             self.best_speedup = float(speedups.max())
             self.assignment = placements[speedups.argmax()].copy()

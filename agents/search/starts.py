@@ -186,7 +186,7 @@ def chain_edges(env: DevicePlacementEnv) -> IntArray:
 
 
 def extend_with_rank(env: DevicePlacementEnv, placements: IntArray, fuse: bool) -> IntArray:
-    """(k, width) rows of (k, n_units) placements, with levels by rank and optionally fused chains."""
+    """(k, width) rows of (k, n_units) placements: levels by rank, and chains fused if asked."""
     parts = [placements]
     if PRIORITY in env.decisions:
         parts.append(np.tile(rank_levels(env), (len(placements), 1)))

@@ -92,13 +92,13 @@ class Finals:
         noisy: Whether latencies are measured, not simulated.
 
     Attributes:
-        known: Finalists that were measured already, by the bytes of their assignments.
+        finalists: Those that were measured already, by the bytes of their assignments.
     """
 
     def __init__(self, backend: Backend, singles: SingleDeviceResults, noisy: bool) -> None:
         self.backend, self.problem = backend, backend.problem
         self.singles, self.noisy = singles, noisy
-        self.known: dict[bytes, Finalist] = {}
+        self.finalists: dict[bytes, Finalist] = {}
 
     @cached_property
     def best_single(self) -> int | None:
@@ -130,18 +130,20 @@ class Finals:
         doubtful, and if it still is, it decides nothing. This happens once to a placement, also if
         an earlier run measured it alongside others.
         """
-        unknown = [candidate for candidate in candidates if candidate.tobytes() not in self.known]
+        unknown = [
+            candidate for candidate in candidates if candidate.tobytes() not in self.finalists
+        ]
         if unknown:
             self.remeasure(unknown)
-        finals = [self.known[candidate.tobytes()] for candidate in candidates]
+        finals = [self.finalists[candidate.tobytes()] for candidate in candidates]
         finalist = max(finals, key=lambda final: final.speedup_vs_best_single)
         uncertain = finalist.beats_best_single != NO or finalist.measurement.warning
         if not (self.noisy and uncertain) or finalist.rechecked:
             return finalist
         self.remeasure([finalist.assignment])
         key = finalist.assignment.tobytes()
-        self.known[key] = replace(self.known[key], rechecked=True)
-        return self.known[key]
+        self.finalists[key] = replace(self.finalists[key], rechecked=True)
+        return self.finalists[key]
 
     def remeasure(self, candidates: Sequence[IntArray]) -> None:
         """Measure placements alongside the best single device and keep them in ``known``.
@@ -152,7 +154,7 @@ class Finals:
         reference = problem.single(problem.reference_device)
         single = reference if best is None else problem.single(best)
         by_key = {assignment.tobytes(): assignment for assignment in (single, *candidates)}
-        earlier = self.known.get(reference.tobytes())
+        earlier = self.finalists.get(reference.tobytes())
         if earlier is None:
             by_key[reference.tobytes()] = reference
         measured = self.backend.remeasure(list(by_key.values()))
@@ -164,8 +166,8 @@ class Finals:
         handicap = PENALTY if best is None else 1.0
         for key, measurement in measurements.items():
             speedup = measurement.speedup / of_reference.speedup
-            if key in keys or key not in self.known:
-                self.known[key] = Finalist(by_key[key], measurement, speedup, handicap)
+            if key in keys or key not in self.finalists:
+                self.finalists[key] = Finalist(by_key[key], measurement, speedup, handicap)
 
     def choose_faster_single(
         self, measurements: dict[bytes, Measurement], reference: IntArray

@@ -53,7 +53,7 @@ def warn_user(message: str) -> None:
     )
 
 
-def unknown_name(kind: str, name: object, known: Iterable[str]) -> UserError:
+def unknown_name(kind: str, name: object, choices: Iterable[str]) -> UserError:
     """The error for a name that is not known: it suggests the nearest one, or lists all.
 
     A long list is left out where there is a nearest name.
@@ -61,9 +61,9 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> UserError:
     Args:
         kind: What the name should be, as in ``"reward"``.
         name: The unknown name.
-        known: The names that exist.
+        choices: The names that exist.
     """
-    names = sorted(known)
+    names = sorted(choices)
     name_list, near = ", ".join(names), suggest(name, names)
     if not near:
         return UserError(f"{kind} must be one of {name_list}, not {name!r:.200}")
@@ -71,8 +71,8 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> UserError:
     return UserError(f"{kind} cannot be {name!r:.200}{near}{all_names}")
 
 
-def suggest(name: object, known: Iterable[str]) -> str:
+def suggest(name: object, choices: Iterable[str]) -> str:
     """``"; did you mean 'x'?"`` with the nearest known name, or an empty string."""
-    names = {name.lower(): name for name in known}
+    names = {name.lower(): name for name in choices}
     nearest = get_close_matches(str(name)[:100].lower(), names, n=1)
     return f"; did you mean {names[nearest[0]]!r}?" if nearest else ""

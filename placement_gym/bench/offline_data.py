@@ -63,7 +63,7 @@ def export_minari(
         )
     if rerun:
         check_agents(rows)
-    problems = {make_id(name, key): found for key, found in group_by("problem", rows).items()}
+    problems = {make_id(name, key): own for key, own in group_by("problem", rows).items()}
     check_ids(problems)
     episodes: dict[str, int] = {}
     with BenchEnvs() as envs, progress_bar(len(rows), "rows", quiet) as progress:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.verdicts import Finalist, Finals
 from placement_gym.base.plain import to_plain
 from placement_gym.base.progress import progress_bar
@@ -18,7 +16,6 @@ from placement_gym.deployment.plan_rows import describe_throughput
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.hardware.devices import collect_cautions
 from placement_gym.models.shapes import Shapes, shapes_of_placement
-from placement_gym.models.union import Member
 from placement_gym.problem.placement import Placement, describe_saved
 
 
@@ -51,8 +48,9 @@ def evaluate_placement(
         speedup_vs_best_single, noise, n_submodels, n_submodels_expected, memory_bytes and
         held_bytes (of each device, see ``Measurement``), beats_best_single, warning (why the
         measurement decides nothing, or an empty string), and interference (share of its time that
-        other programs took, 0 if enough was calm). For a model with state also scenario, prefill_ms
-        and token_ms, for throughput objective, requests_per_s, requests (in flight) and streams.
+        other programs took, 0 if enough was calm), objective, and scenario or data_shapes (what was
+        run). For a model with state also prefill_ms and token_ms, for throughput requests_per_s,
+        requests (in flight) and streams.
         best_single_ms, speedup_vs_best_single and beats_best_single are None where no device may
         run the model alone.
 
@@ -89,7 +87,10 @@ def evaluate_placement(
         "alone": len(set(loaded_placement.units.values())) == 1,
         "notes": collect_cautions(base.problem.devices, measured=True),
         **list_values(finalist),
-        **describe_conditions(finalist.measurement, loaded_placement.scenario, units.graph.models),
+        "objective": objective,
+        **units.graph.request.keywords(),
+        **finalist.measurement.parts_ms,
+        **describe_throughput(finalist.measurement, units.graph.models),
     }
 
 
@@ -127,13 +128,3 @@ def list_values(finalist: Finalist) -> dict[str, Any]:
         }
     )
     return values
-
-
-def describe_conditions(
-    measured: Measurement, scenario: str, models: Sequence[Member] = ()
-) -> dict[str, Any]:
-    """The latencies of a request's parts, or what was in flight; else nothing."""
-    values: dict[str, Any] = {"scenario": scenario} if scenario else {}
-    if throughput := describe_throughput(measured, models):
-        return {**values, "objective": "throughput", **throughput}
-    return {**values, **measured.parts_ms}

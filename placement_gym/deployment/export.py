@@ -26,7 +26,6 @@ from placement_gym.graph.submodels import submodel_devices
 from placement_gym.hardware.machine import list_plugins
 from placement_gym.models.saving import save_model
 from placement_gym.models.shapes import Shapes, input_names, shapes_of_placement
-from placement_gym.models.stateful import is_stateful
 from placement_gym.models.union import list_members
 from placement_gym.problem.placement import Placement
 
@@ -94,7 +93,7 @@ def export_placement(
     names = name_devices(loaded_placement, graph, partition)
     plain = {node: names[device] for node, device in affinities.items()}
     write_json(folder / AFFINITIES, plain)
-    in_flight = scripts.REQUESTS if is_stateful(loaded_model) else scripts.QUEUE
+    in_flight = scripts.REQUESTS if graph.request.phased else scripts.QUEUE
     script = write_script(
         loaded_placement,
         sorted(set(names.values())),

@@ -1,8 +1,8 @@
 """The programs that exports contain: they need OpenVINO alone."""
 
-REGISTER = """    known = {{name.split(".")[0] for name in core.available_devices}}
+REGISTER = """    available = {{name.split(".")[0] for name in core.available_devices}}
     for name, library in {plugins}.items():
-        if name not in known:
+        if name not in available:
             core.register_plugin(library, name)
 """
 

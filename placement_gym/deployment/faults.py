@@ -85,7 +85,7 @@ class FaultFinder:
         self.backend, self.problem, self.device = backend, backend.problem, device
         self.findings = Findings()
         self.left: BoolArray = self.problem.runs[:, device].copy()
-        self.known: dict[bytes, Outcome] = {}
+        self.outcomes: dict[bytes, Outcome] = {}
         self.errors: FloatArray | None = None
 
     def find(self) -> Findings:
@@ -169,18 +169,18 @@ class FaultFinder:
         Raises:
             EngineError: The failure is not the placement's.
         """
-        if units.tobytes() not in self.known:
+        if units.tobytes() not in self.outcomes:
             reference = self.problem.reference_device
             assignment = np.where(units, self.device, reference).astype(np.int64)
             self.count(1)
             try:
                 error = self.backend.retry(lambda: self.backend.output_error(assignment))
-                self.known[units.tobytes()] = Outcome(error)
+                self.outcomes[units.tobytes()] = Outcome(error)
             except EngineFailureError as failure:
                 if not failure.policy.is_result:
                     raise
-                self.known[units.tobytes()] = Outcome(refusal=str(failure))
-        return self.known[units.tobytes()]
+                self.outcomes[units.tobytes()] = Outcome(refusal=str(failure))
+        return self.outcomes[units.tobytes()]
 
     def count(self, n: int) -> None:
         """Count compilations that are about to be made."""

@@ -37,7 +37,7 @@ from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.patterns import sample_placements
 from placement_gym.problem.problem import Problem
 
-SEED = 7
+PLACEMENTS_SEED = 7
 MIN_PLACEMENTS = 6
 """Placements that a rank correlation needs: ours."""
 FASTEST_SHARE = 1 / 3
@@ -177,7 +177,7 @@ def measure_placements(
 def sample_held_out(problem: Problem, n: int) -> list[IntArray]:
     """``n`` placements that no profile was fitted to; fewer where the problem has fewer."""
     fitted = {placement.tobytes() for placement in sample_fit_placements(problem)}
-    samples = sample_placements(problem, n + len(fitted), np.random.default_rng(SEED))
+    samples = sample_placements(problem, n + len(fitted), np.random.default_rng(PLACEMENTS_SEED))
     return [placement for placement in samples if placement.tobytes() not in fitted][:n]
 
 

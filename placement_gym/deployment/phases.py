@@ -16,13 +16,11 @@ from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.verdicts import UNDECIDED, WITHIN_NOISE, YES, judge
 from placement_gym.base.arrays import FloatArray
-from placement_gym.base.errors import UserError
 from placement_gym.base.ratios import join_noise
 from placement_gym.deployment.candidates import Candidate, collect, solve_program
 from placement_gym.deployment.plan_rows import make_rows
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
-from placement_gym.workloads.objectives import Objective
 
 LABEL = "phases"
 """Of the row of two placements."""
@@ -49,21 +47,6 @@ class Phased:
     @property
     def wins(self) -> bool:
         return self.answer == YES
-
-
-def check_phases(problem: Problem, goal: Objective) -> None:
-    """Raise if a plan of two phases makes no sense.
-
-    Raises:
-        UserError: The model keeps no state, or the objective is throughput.
-    """
-    if not problem.units.graph.request.phased:
-        raise UserError(
-            f"phases are a prompt and its tokens, and {problem.units.graph.model!r} keeps no "
-            "state: leave phases out"
-        )
-    if not goal.serial:
-        raise UserError("phases are planned for latency: leave phases or the objective out")
 
 
 def add_phase_candidates(

@@ -24,7 +24,7 @@ from placement_gym.base.plain import to_plain
 from placement_gym.deployment.granularity import build_backend_to_split
 from placement_gym.deployment.memory import check_room
 from placement_gym.deployment.options import PlanOptions, ProblemOptions
-from placement_gym.deployment.phases import check_phases, report_phases
+from placement_gym.deployment.phases import report_phases
 from placement_gym.deployment.plan_files import (
     Document,
     export_winner,
@@ -135,7 +135,7 @@ def plan(  # noqa: D417  the keywords of both groups are described
     full_problem = backend.problem
     check_room(full_problem)
     if options.phases:
-        check_phases(full_problem, options.goal)
+        options.goal.check_phases(full_problem.units.graph.request)
     if not quiet:
         print(describe_steps(backend, options, refresh), file=sys.stderr, flush=True)
     stem = folder / f"plan-{safe_name(full_problem.units.graph.model)}{options.goal.suffix}"

@@ -94,8 +94,8 @@ def is_refused(read: ov.PartialShape, inferred: ov.PartialShape) -> bool:
     if inferred.rank.is_dynamic:
         return True
     return any(
-        size.is_dynamic and known.get_min_length() > 0
-        for known, size in zip(read, inferred, strict=True)
+        size.is_dynamic and expected.get_min_length() > 0
+        for expected, size in zip(read, inferred, strict=True)
     )
 
 
@@ -116,8 +116,8 @@ def add_border(output: ov.Output, name: str, owner: dict[str, int]) -> None:
         hidden = ops.bitwise_or(same, same)  # has no value before it runs, so bounds are forgotten
         border = ops.reshape(border, hidden, special_zero=True)
         new += [same, hidden, border]
-    known = [size.get_length() if size.is_static else 0 for size in shape]
-    pattern = ops.constant(np.array(known, dtype=np.int64))
+    lengths = [size.get_length() if size.is_static else 0 for size in shape]
+    pattern = ops.constant(np.array(lengths, dtype=np.int64))
     border = ops.reshape(border, pattern, special_zero=True)
     for number, node in enumerate([*new, pattern, border]):
         node.set_friendly_name(name if node is border else f"{name}/{number}")

@@ -215,8 +215,8 @@ def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
     # A static node that reads a Parameter, as ShapeOf does, reads it for its first owner alone,
     # unless sizes are dynamic: then each copy of the node reads it.
     reading = [
-        number[list(owner[:1] if known and not dynamic else owner)].tolist()
-        for owner, known in zip(owners, static, strict=True)
+        number[list(owner[:1] if is_static and not dynamic else owner)].tolist()
+        for owner, is_static in zip(owners, static, strict=True)
     ]
     kept_nodes = np.flatnonzero(is_owner).tolist()
     members: list[list[str]] = [[] for _ in kept_nodes]

@@ -67,7 +67,7 @@ FAMILIES: dict[str, Build] = {
 
 def is_generated(name: str) -> bool:
     """Return whether a name describes a graph, so that no file is read for it."""
-    return any(known.fullmatch(name) for known in (NAME, SYNTHETIC, PLANTED))
+    return any(pattern.fullmatch(name) for pattern in (NAME, SYNTHETIC, PLANTED))
 
 
 def build_generated(model: object) -> OpGraph | None:

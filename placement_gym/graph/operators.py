@@ -96,12 +96,12 @@ class Body:
         graph: Its operators.
         runs: How often the operator runs it in one inference, if it does; 1 where that is not
             known.
-        known: Whether that and all sizes are known without data.
+        is_static: Whether that and all sizes are known without data.
     """
 
     graph: OpGraph
     runs: int = 1
-    known: bool = True
+    is_static: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +175,7 @@ class OpGraph:
         return [
             self.names[operator]
             for operator, bodies in self.bodies.items()
-            if not all(body.known and not body.graph.list_uncounted() for body in bodies)
+            if not all(body.is_static and not body.graph.list_uncounted() for body in bodies)
         ]
 
     def in_degree(self) -> IntArray:

@@ -64,5 +64,5 @@ def choose_experts(b: Builder, name: str, x: ov.Node, experts: int) -> ov.Node:
     least = b.name(ops.reduce_min(highest.output(0), axes, keep_dims=True), f"{name}/least")
     chosen = b.name(ops.greater_equal(scores, least), f"{name}/chosen")
     hidden = b.constant(f"{name}/hidden", HIDDEN, np.float32)
-    kept = b.name(ops.select(chosen, scores, hidden), f"{name}/kept")
-    return b.name(ops.softmax(kept, -1), f"{name}/gates")
+    masked = b.name(ops.select(chosen, scores, hidden), f"{name}/kept")
+    return b.name(ops.softmax(masked, -1), f"{name}/gates")

@@ -179,8 +179,8 @@ def match_rule(graph: OpGraph, rule: str, text: str) -> BoolArray:
         ]
     # A rule that matches nothing is a misspelling, which would silently constrain nothing.
     if not any(matches):
-        known = dict.fromkeys(name for group in names for name in group)
-        hint = suggest(rule.rpartition(":")[2], known)
+        node_names = dict.fromkeys(name for group in names for name in group)
+        hint = suggest(rule.rpartition(":")[2], node_names)
         if graph.models and not rule.startswith(TYPE):
             prefixes = ", ".join(f"{member.name}/" for member in graph.models)
             hint = f"{hint}; names begin with that of their model: {prefixes}"

@@ -158,7 +158,7 @@ class Solver:
     def convert_rows(
         self, first: int = 0, terms: int = 0, sides: int = 0
     ) -> tuple[csr_array, FloatArray, FloatArray]:
-        """(n_rows, n_columns) coefficients of constraints, and their (n_rows,) low and high sides."""
+        """(n_rows, n_columns) coefficients of constraints, and (n_rows,) low and high sides."""
         program = self.program
         rows, columns, values = (
             np.concatenate(blocks[terms:])

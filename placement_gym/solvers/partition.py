@@ -16,11 +16,12 @@ from placement_gym.problem.problem import Problem
 from placement_gym.solvers.repair import RepairPrices, repair
 from placement_gym.solvers.tasks import Tasks
 
-TINY_MS = 1e-300
-"""In place of zero: the sum of its reciprocals over all devices is a number."""
+MIN_MODEL_MS = 1e-300
+"""In place of a model's time of zero: the sum of its reciprocals over devices stays finite."""
 TOTAL_WEIGHT = 2.0**24
 """Sum of the weights, which are integers of 32 bits: ours, far from their overflow."""
-SEED = 0
+METIS_SEED = 0
+"""Of METIS's matching and refinement: any, but always the same, as partitions depend on it."""
 
 
 def metis_partition(problem: Problem, costs: CostTable) -> IntArray:
@@ -43,7 +44,7 @@ def metis_partition(problem: Problem, costs: CostTable) -> IntArray:
         raise UserError("metis needs pymetis: pip install pymetis (the extra metis)") from None
 
     tasks = Tasks.of_units(problem.units, costs)
-    whole_ms = np.maximum(tasks.ms.sum(axis=0), TINY_MS)
+    whole_ms = np.maximum(tasks.ms.sum(axis=0), MIN_MODEL_MS)
     first, other, link_ms = undirected_links(tasks, len(problem.devices))
     _, part = pymetis.part_graph(
         len(problem.devices),
@@ -51,7 +52,7 @@ def metis_partition(problem: Problem, costs: CostTable) -> IntArray:
         vweights=integers((tasks.ms / whole_ms).mean(axis=1)),
         eweights=np.maximum(integers(link_ms), 1),
         tpwgts=((1.0 / whole_ms) / (1.0 / whole_ms).sum()).tolist(),
-        options=pymetis.Options(seed=SEED),
+        options=pymetis.Options(seed=METIS_SEED),
     )
     device = problem.where_supported(np.asarray(part, dtype=np.int64))
     return repair(problem, device[None], RepairPrices.of(problem, costs))[0]

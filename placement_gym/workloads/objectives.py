@@ -42,6 +42,10 @@ class Objective(ABC):
         """Raise ``UserError`` if the rates of a union's models mean nothing."""
 
     @abstractmethod
+    def check_phases(self, request: Request) -> None:
+        """Raise ``UserError`` if a request has no prompt and tokens to plan for one by one."""
+
+    @abstractmethod
     def describe_failure(self, request: Request) -> dict[str, Any]:
         """What the measurement of a placement that failed has beside its latency."""
 
@@ -62,6 +66,13 @@ class Latency(Objective):
                 "objective='throughput' (--objective throughput), or remove the rates"
             )
 
+    def check_phases(self, request: Request) -> None:
+        if not request.phased:
+            raise UserError(
+                "phases are a prompt and its tokens, and this model keeps no state: leave phases "
+                "out"
+            )
+
     def describe_failure(self, request: Request) -> dict[str, Any]:
         return {"parts_ms": dict.fromkeys(request.parts, float("nan"))}
 
@@ -75,6 +86,9 @@ class Throughput(Objective):
 
     def check_rates(self, members: Iterable[Member]) -> None:
         """Raise nothing: in a round each model runs as often as its rate says."""
+
+    def check_phases(self, request: Request) -> None:
+        raise UserError("phases are planned for latency: leave phases or the objective out")
 
     def describe_failure(self, request: Request) -> dict[str, Any]:
         return {"requests": 0, "streams": 0}

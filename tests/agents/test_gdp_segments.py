@@ -58,7 +58,7 @@ def test_segments_together_equal_one_after_another(
     recompute: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(networks, "TOGETHER", 2)
+    monkeypatch.setattr(networks, "SEGMENTS_AT_ONCE", 2)
     torch.manual_seed(0)
     network = SegmentAttention(8, 2, 2, segment, memory, recompute).double()
     x, context = torch.randn(*shape, 8).double(), torch.randn(8).double()

@@ -40,7 +40,7 @@ def test_it_begins_with_equal_probabilities() -> None:
 
 
 def test_cross_entropy_takes_the_frequencies_among_the_best(constants: Any) -> None:
-    constants(UNIFORM=(0.0, 0.0), ELITE=0.2)
+    constants(UNIFORM_WEIGHTS=(0.0, 0.0), ELITE_SHARE=0.2)
     model = post(variant="cross_entropy")
     seen: list[tuple[float, np.ndarray]] = []
 
@@ -69,7 +69,7 @@ def test_cross_entropy_waits_for_a_whole_population() -> None:
 
 
 def test_a_uniform_share_keeps_every_device_possible(constants: Any) -> None:
-    constants(UNIFORM=(0.1, 0.1), ELITE=0.02)
+    constants(UNIFORM_WEIGHTS=(0.1, 0.1), ELITE_SHARE=0.02)
     model = post(variant="cross_entropy")
     model.learn(50)
     least = probabilities(model).min(dim=1).values
@@ -77,7 +77,7 @@ def test_a_uniform_share_keeps_every_device_possible(constants: Any) -> None:
 
 
 def test_uniform_share_falls_from_its_first_to_its_last_value(constants: Any) -> None:
-    constants(UNIFORM=(0.4, 0.1), ELITE=0.02)
+    constants(UNIFORM_WEIGHTS=(0.4, 0.1), ELITE_SHARE=0.02)
     model = post(variant="cross_entropy")
     least: dict[int, float] = {}
 
@@ -138,7 +138,7 @@ def test_environments_of_several_graphs_are_refused() -> None:
 
 
 def test_a_uniform_share_goes_to_devices_that_run_a_unit(constants: Any) -> None:
-    constants(UNIFORM=(0.5, 0.5))
+    constants(UNIFORM_WEIGHTS=(0.5, 0.5))
     env = simulated()
     env.problem.supported[2, 1] = False
     model = make(env, 0, variant="cross_entropy")

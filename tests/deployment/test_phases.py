@@ -15,7 +15,7 @@ from placement_gym.backends.protocol import Measurement
 from placement_gym.base.errors import UserError
 from placement_gym.deployment import phases
 from placement_gym.deployment.candidates import Candidate
-from placement_gym.deployment.phases import Phased, check_phases, choose_pair, describe_phases
+from placement_gym.deployment.phases import Phased, choose_pair, describe_phases
 from placement_gym.deployment.plan import plan
 from placement_gym.deployment.plan_rows import choose, make_rows
 from placement_gym.graph.extract import extract
@@ -132,9 +132,9 @@ def test_two_placements_that_fail_are_named_and_lose() -> None:
 
 def test_only_models_with_state_and_latencies_have_phases() -> None:
     with pytest.raises(UserError, match="keeps no state"):
-        check_phases(diamond_problem(), LATENCY)
+        LATENCY.check_phases(diamond_problem().units.graph.request)
     with pytest.raises(UserError, match="planned for latency"):
-        check_phases(chat(diamond_problem()), THROUGHPUT)
+        THROUGHPUT.check_phases(chat(diamond_problem()).units.graph.request)
 
 
 def test_a_profile_is_divided_into_the_prompt_and_its_tokens(

@@ -21,7 +21,7 @@ from placement_gym.problem.problem import Problem
 if TYPE_CHECKING:
     from placement_gym.backends.measured.measuring import MeasuringBackend
 
-SEED = 20_202
+PLACEMENTS_SEED = 20_202
 """Any, but always the same: a kept profile and a new one are fitted to the same placements."""
 
 MIN_TRANSFER_MS = 0.02
@@ -149,7 +149,7 @@ def sample_fit_placements(
     Where memory is real they fit the devices.
     """
     n = n_fit_placements(problem, protocol)
-    rng = np.random.default_rng(SEED)
+    rng = np.random.default_rng(PLACEMENTS_SEED)
     if problem.testbed or not problem.limited:
         return sample_placements(problem, n, rng)
     candidates = sample_placements(problem, DRAWS_PER_PLACEMENT * n, rng)

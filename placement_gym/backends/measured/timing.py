@@ -145,7 +145,7 @@ class Race:
         shares = [share[:, [arm, other]].max(axis=1) for share in self.shares]
         limit = np.inf if self.interference(arm, other) else DISTURBED
         valid = [np.isfinite(share) & (share < limit) for share in shares]
-        return [pair[kept] for pair, kept in zip(pairs, valid, strict=True) if kept.any()]
+        return [pair[mask] for pair, mask in zip(pairs, valid, strict=True) if mask.any()]
 
     def interference(self, arm: int, other: int = 0) -> float:
         """The median share of time that other programs took; 0 if enough rounds are calm.

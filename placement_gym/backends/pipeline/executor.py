@@ -35,7 +35,8 @@ class StageExecutor:
         reader: InputReader,
         stateful: bool = False,
     ) -> None:
-        self._threads = StageThreads(stages, outputs, reader, stateful)
+        self._threads = StageThreads(stages, outputs, reader)
+        self._stateful = stateful
         self.stages, self.requests = self._threads.stages, self._threads.requests
         # threads of an executor that nobody uses any more end with what is in flight
         self._end = finalize(self, self._threads.shutdown, wait=False)
@@ -57,7 +58,7 @@ class StageExecutor:
             EngineError: The pipeline is shut down; or a callback of a future, which runs in a
                 thread of the pipeline, would have to wait.
         """
-        if self._threads.stateful:
+        if self._stateful:
             raise UserError(
                 "a stateful model serves whole sequences: use submit_sequence, which runs the "
                 "inferences of one on a state that is reset first"

@@ -58,13 +58,12 @@ class StageThreads:
         stages: See ``Stage``; all have the same number of infer requests.
         outputs: (n_outputs,) the stage and its output that each output of the model is.
         reader: Reads the inputs of the model.
-        stateful: Whether the model keeps state, so that a request has to be a whole sequence.
     """
 
     def __init__(
-        self, stages: Sequence[Stage], outputs: Sequence[Port], reader: InputReader, stateful: bool
+        self, stages: Sequence[Stage], outputs: Sequence[Port], reader: InputReader
     ) -> None:
-        self.stages, self.reader, self.stateful = tuple(stages), reader, stateful
+        self.stages, self.reader = tuple(stages), reader
         self.requests = len(stages[0].requests)
         self._outputs = outputs
         self._changed = Condition()
@@ -131,7 +130,7 @@ class StageThreads:
                 self._release(job)
                 continue
             try:
-                if first and self.stateful:
+                if first and job.rest is not None:  # a sequence begins on an empty state
                     for stage in self.stages:
                         stage.requests[job.slot].reset_state()
                 self.stages[number].run(job.slot, job.inputs, self.stages)

@@ -75,9 +75,11 @@ def default_schedule(model: object) -> str:
 
 def check_no_sizes(spec: ModelSpec) -> None:
     """Raise ``UserError`` if a graph that is no OpenVINO model is given shapes or a scenario."""
-    if spec.shapes or spec.data_shapes or spec.scenario is not None:
+    given = [name for name in ("shapes", "data_shapes", "scenario") if name in spec.to_json()]
+    if given:
         raise UserError(
-            f"shapes and scenario are those of OpenVINO models, and not of {spec.model!r}"
+            f"{' and '.join(given)} are for OpenVINO models, and {spec.model!r} is a graph alone: "
+            "leave them out"
         )
 
 

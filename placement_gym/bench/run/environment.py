@@ -12,6 +12,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from placement_gym.backends.single_devices import SingleDeviceResults
 from placement_gym.backends.verdicts import Finals
 from placement_gym.backends.wrapper import CachedBackend
 from placement_gym.base.errors import UserError

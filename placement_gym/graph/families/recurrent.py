@@ -121,8 +121,8 @@ class Translator(GraphBuilder):
         gates = self.add("MatMul", (self.batch, width), inputs, flops, weights // self.steps)
         opened = self.add("Sigmoid", (self.batch, 3 * self.hidden), (gates,))
         value = self.add("Tanh", self.row, (gates,))
-        kept = (opened,) if before is None else (opened, before[1])
-        forgotten = self.add("Multiply", self.row, kept)
+        factors = (opened,) if before is None else (opened, before[1])
+        forgotten = self.add("Multiply", self.row, factors)
         written = self.add("Multiply", self.row, (opened, value))
         memory = self.vector("Add", forgotten, written)
         return self.vector("Multiply", self.vector("Tanh", memory), opened), memory

@@ -54,8 +54,7 @@ class StreamProblems:
     def __call__(self, seed: int) -> SampledProblem:
         """Make the problem of a seed, which also determines the split."""
         split, rng = split_of_seed(seed), np.random.default_rng([seed, STREAM])
-        known = TRAINED + UNSEEN if split == "test" else TRAINED
-        families = self.families or known
+        families = self.families or (TRAINED + UNSEEN if split == "test" else TRAINED)
         family = families[rng.integers(len(families))]
         model = draw_model(rng, family, seed, self.sizes)
         schedule = "list" if rng.random() < 0.5 else "event"

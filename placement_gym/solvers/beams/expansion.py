@@ -13,9 +13,11 @@ from placement_gym.solvers.beams.cut_slots import DEVICE, SLOT
 from placement_gym.solvers.beams.frontier import Frontier
 from placement_gym.solvers.beams.potentials import Potentials, weigh_times
 
-BITS = 3
-MAX_SLOTS = 18
-CODED_DEVICES = 1 << BITS
+DEVICE_BITS = 3
+"""Bits of a device in a code, see ``Layer``."""
+CODED_DEVICES = 1 << DEVICE_BITS
+MAX_SLOTS = (64 - CODED_DEVICES) // DEVICE_BITS
+"""Devices and slots that a code of 64 bits has room for."""
 MAX_COMPARISONS = 400
 """Partial placements of one code that each is compared with, at most: ours, as comparing with all
 takes quadratic time."""
@@ -71,11 +73,11 @@ def is_allowed(frontier: Frontier, k: int, code: np.uint64, here: int, alike: In
     # Operators of a unit that follow its first one have no choice.
     chain = frontier.chain[k]
     if chain >= 0:
-        return np.int64(code >> np.uint64(BITS * chain)) & 7 == here
+        return np.int64(code >> np.uint64(DEVICE_BITS * chain)) & 7 == here
     # Of equal devices the first unused one stands for all: others would repeat the same placements.
     if alike[here] < 0:
         return True
-    return code >> np.uint64(BITS * MAX_SLOTS + alike[here]) & np.uint64(1) != 0
+    return code >> np.uint64(DEVICE_BITS * MAX_SLOTS + alike[here]) & np.uint64(1) != 0
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -110,7 +112,7 @@ def place_task(
     ready = 0.0
     for r in range(frontier.first_read[k], frontier.first_read[k + 1]):
         s = frontier.read_slot[r]
-        there = np.int64(code >> np.uint64(BITS * s)) & 7
+        there = np.int64(code >> np.uint64(DEVICE_BITS * s)) & 7
         ready = max(ready, row[s] + frontier.read_ms[r, there, here])
     # What takes almost no time does not wait for its device, as such tasks would multiply the
     # orders in which a device can run; without an order, a device's time is only the sum of its
@@ -124,19 +126,19 @@ def place_task(
         finish = ready + ms
         row[free_at + here] += ms
     # The device is used now, which `is_allowed` reads of devices that are alike.
-    code |= np.uint64(1) << np.uint64(BITS * MAX_SLOTS + here)
+    code |= np.uint64(1) << np.uint64(DEVICE_BITS * MAX_SLOTS + here)
     # The task stays in view until its last reader is placed.
     if slot >= 0:
         row[slot] = finish
-        code &= ~(np.uint64(7) << np.uint64(BITS * slot))
-        code |= np.uint64(here) << np.uint64(BITS * slot)
+        code &= ~(np.uint64(7) << np.uint64(DEVICE_BITS * slot))
+        code |= np.uint64(here) << np.uint64(DEVICE_BITS * slot)
     # A slot that nobody reads any more becomes zero: partial placements that differ only there are
     # then equal, and one of them can be removed.
-    mask = ~np.uint64(0) << np.uint64(BITS * MAX_SLOTS)
+    mask = ~np.uint64(0) << np.uint64(DEVICE_BITS * MAX_SLOTS)
     for s in frontier.live[frontier.first_live[k + 1] : frontier.first_live[k + 2]]:
-        mask |= np.uint64(7) << np.uint64(BITS * s)
+        mask |= np.uint64(7) << np.uint64(DEVICE_BITS * s)
     for s in frontier.live[frontier.first_live[k] : frontier.first_live[k + 1]]:
-        if not mask >> np.uint64(BITS * s) & np.uint64(7):
+        if not mask >> np.uint64(DEVICE_BITS * s) & np.uint64(7):
             row[s] = 0.0
     # Interval load cuts: the finish of the first task, plus the work on the cut's device since
     # then.
@@ -219,7 +221,7 @@ def expand(
             index = np.int64(0)
             for at in range(len(live) - 1, -1, -1):
                 s = live[at]
-                there = np.int64(after >> np.uint64(BITS * s)) & 7
+                there = np.int64(after >> np.uint64(DEVICE_BITS * s)) & 7
                 index = index * d + there
                 least = max(least, row[s] + tail[k + 1, s, there])
             # Second: no device ends before its own work.

@@ -30,9 +30,8 @@ from placement_gym.solvers.pipelines.ideals import (
     enumerate_ideals,
     enumerate_prefixes,
 )
+from placement_gym.solvers.solution import ROUNDING
 
-ROUNDING = 1e-9
-"""Relative error of loads, at most."""
 MAX_TIME_RATIO = 1e6
 """Largest ratio of a time to a load for which loads, as differences of sums of times, are
 accurate: ours."""

@@ -15,11 +15,11 @@ from placement_gym.solvers.kinds import interchangeable_devices
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.milp import read_assignment
 from placement_gym.solvers.pipelines.pipeline import find_largest_load_ms
-from placement_gym.solvers.solution import Solution, reaches
+from placement_gym.solvers.solution import ROUNDING, Solution, reaches
 from placement_gym.solvers.tasks import Tasks, mean_load_ms
 
-ROUNDING = 1e-9
-MIN_POSITIVE = np.finfo(np.float64).tiny
+MIN_POSITIVE_MS = np.finfo(np.float64).tiny
+"""In place of a largest time of zero, by which others are divided."""
 
 
 class Group(NamedTuple):
@@ -209,5 +209,5 @@ def add_borders(program: Linear, x: IntArray, tasks: Tasks, border_ms: FloatArra
 
 def require_order(program: Linear, x: IntArray, work: FloatArray, size: IntArray) -> None:
     """Let the mean compute of the first of two groups, (2, n_units), be at least the second's."""
-    first, second = work / max(work.max(), MIN_POSITIVE) / size[:, None]
+    first, second = work / max(work.max(), MIN_POSITIVE_MS) / size[:, None]
     program.require((x[0], -first), (x[1], second), rows=1)

@@ -12,14 +12,13 @@ from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.milp import add_placement
+from placement_gym.solvers.solution import ROUNDING
 from placement_gym.solvers.tasks import (
     Tasks,
     earliest_on_devices_ms,
     mean_load_ms,
     remaining_ms,
 )
-
-ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)

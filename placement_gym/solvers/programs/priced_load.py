@@ -18,8 +18,8 @@ from placement_gym.problem.problem import Problem
 from placement_gym.solvers.highs import Solver
 from placement_gym.solvers.kinds import interchangeable_devices
 from placement_gym.solvers.linear import Linear
-from placement_gym.solvers.programs.grouped_load import ROUNDING, add_borders
-from placement_gym.solvers.solution import TOLERANCE
+from placement_gym.solvers.programs.grouped_load import add_borders
+from placement_gym.solvers.solution import ROUNDING, TOLERANCE
 from placement_gym.solvers.tasks import Tasks
 
 MARGIN = 1e-6

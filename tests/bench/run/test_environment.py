@@ -83,5 +83,5 @@ def test_cleared_caches_hold_no_measurement(bench_env: BenchEnv) -> None:
     assert backend.evaluate(assignment).cached
     bench_env.finals.choose([assignment])
     bench_env.clear_caches()
-    assert not bench_env.finals.known
+    assert not bench_env.finals.finalists
     assert not backend.evaluate(assignment).cached
