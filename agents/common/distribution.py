@@ -160,7 +160,7 @@ def intersect_places(allowed: Tensor, place: Tensor, mask: Tensor, n_places: int
 
 
 class PlacementMemory:
-    """Values of placements beside SB3's rollout buffer, as the groups of their units.
+    """Values of placements that SB3's rollout buffer does not hold, as the groups of their units.
 
     A placement that is sampled again keeps the values of its first time. Where these are groups,
     both groupings are samples of the same conditional distribution, so the estimate of the gradient

@@ -62,7 +62,7 @@ class REINFORCE(OnPolicyLearner):
             differ are not scaled up with their noise.
         ent_coef: Weight of the entropy; a number or a function of the remaining progress.
         max_grad_norm: Maximum norm of the gradient.
-        redraw: Placements after which only a window of the best one so far is drawn anew, see
+        redraw: Placements after which only a window of the best one so far is drawn again, see
             ``Redraws``; None always draws all units. Policies can that draw groups with each
             placement: ``LogitsPolicy`` with ``groups``, and ``GraphGroupsPolicy``.
         kwargs: As for SB3's algorithms: ``policy_kwargs``, ``seed``, ``device``, ``verbose``,

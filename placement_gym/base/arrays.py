@@ -12,7 +12,7 @@ IntArray = NDArray[np.int64]
 
 UInt8 = NDArray[np.uint8]
 MAX_DEVICES = 256
-"""Of a problem: kernels and hashes have eight bits for a device."""
+"""Devices of a problem, at most: kernels and hashes have eight bits for a device."""
 UInt32 = NDArray[np.uint32]
 UInt64 = NDArray[np.uint64]
 Int32 = NDArray[np.int32]

@@ -47,7 +47,7 @@ class ProgressWithHeader(Progress):
         self, *columns: ProgressColumn, above: RenderableType | None, **options: Any
     ) -> None:
         self.above = above
-        # A table takes 8 ms, ten times a second too much beside a measurement.
+        # A table takes 8 ms, too long for ten times a second while something is measured.
         super().__init__(*columns, refresh_per_second=10 if above is None else 1, **options)
 
     def stop(self) -> None:

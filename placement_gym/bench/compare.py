@@ -64,7 +64,7 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """What each agent may use; ``compare`` says what each keyword means."""
+    """Budget and seeds of each agent; ``compare`` documents the keywords."""
 
     budget: int = 10
     seeds: Sequence[int] | int = (0,)

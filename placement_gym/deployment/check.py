@@ -153,7 +153,7 @@ def finite_or_none(error: float | None) -> float | None:
 
 
 def estimate(backend: MeasuringBackend, device: int, kept_off: list[int]) -> Document:
-    """What keeping units off a device costs, by the analytic model; None of each without one."""
+    """Estimate what keeping units off a device costs, by the analytic model; None without it."""
     problem, costs = backend.problem, backend.rough_costs
     if costs is None:
         return dict.fromkeys(("alone_ms", "kept_off_ms", "n_submodels"))

@@ -100,7 +100,8 @@ def import_onnx() -> Any:
         import onnx
     except ImportError as error:
         raise UserError(
-            "ONNX files are written by package onnx: pip install 'placement-gym[onnxruntime]'"
+            "install the package onnx, which writes the file: pip install "
+            "'placement-gym[onnxruntime]'"
         ) from error
     return onnx
 

@@ -54,7 +54,7 @@ class Outcome:
 
 @dataclass
 class Findings:
-    """What is known of a device.
+    """Results of a device so far.
 
     Attributes:
         alone: The outcome of all units that ``query_model`` lists; None before it is known.

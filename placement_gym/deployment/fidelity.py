@@ -93,7 +93,7 @@ def fidelity(  # noqa: D417  the keywords of the group are described
     """
     if n_placements < MIN_PLACEMENTS:
         raise UserError(
-            f"rank correlation needs at least {MIN_PLACEMENTS} placements, not {n_placements}"
+            f"pass at least {MIN_PLACEMENTS} placements, not {n_placements}, to correlate ranks"
         )
     folder, deadline_s = check_output_folder(out), perf_counter() + limit_s
     backend, notes = build_backend_to_split(
@@ -105,7 +105,7 @@ def fidelity(  # noqa: D417  the keywords of the group are described
     if len(placements) < MIN_PLACEMENTS:
         raise UserError(
             f"{problem.n_units} units leave only {len(placements)} placements that no profile is "
-            f"fitted to, and rank correlation needs {MIN_PLACEMENTS}: the model is too small"
+            f"fitted to, and rank correlation needs {MIN_PLACEMENTS}: take a larger model"
         )
     with closing(backend), explain_interrupt(backend):
         # The exact profile, not the quick one of a plan: that is the twin that users simulate with.

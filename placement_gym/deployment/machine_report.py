@@ -162,7 +162,7 @@ def announce(text: str) -> None:
 
 
 def run_part(part: Part, limit_s: float, report: Document) -> Document:
-    """What a part returns, without paths, or why there is nothing.
+    """Run a part, and return its result without paths, or the reason why it has none.
 
     Raises:
         KeyboardInterrupt: Of the user.

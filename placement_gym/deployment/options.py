@@ -15,7 +15,7 @@ DEFAULT_GRANULARITY = "fused"
 
 @dataclass(frozen=True, kw_only=True)
 class ProblemOptions:
-    """What is split besides the model and the devices, and how exactly; as for ``gym.make``."""
+    """Keywords of the problem apart from the model and the devices; as for ``gym.make``."""
 
     granularity: str = DEFAULT_GRANULARITY
     shapes: Shapes | None = None
@@ -32,7 +32,7 @@ class ProblemOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions:
-    """Which candidates are tried, and what decides among them; ``plan`` says what each means.
+    """Keywords that choose the candidates and decide among them; ``plan`` documents them.
 
     Raises:
         UserError: The objective is unknown, or two options exclude each other.

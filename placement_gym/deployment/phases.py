@@ -23,7 +23,7 @@ from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 
 LABEL = "phases"
-"""Of the row of two placements."""
+"""Label of the row of two placements."""
 
 
 @dataclass(frozen=True)

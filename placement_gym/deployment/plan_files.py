@@ -1,4 +1,4 @@
-"""What a plan leaves: its report, the placement with its costs and a picture, and the export."""
+"""Files of a plan: its report, the placement with its costs and a picture, and the export."""
 
 from __future__ import annotations
 

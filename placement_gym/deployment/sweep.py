@@ -21,7 +21,7 @@ from placement_gym.problem.problem import Problem
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a sweep has shown.
+    """Result of a sweep.
 
     Attributes:
         verdict: One sentence that answers whether a property pays.

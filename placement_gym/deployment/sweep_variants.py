@@ -22,7 +22,7 @@ HINTS = ("LATENCY", "THROUGHPUT")
 
 @dataclass(frozen=True)
 class Abilities:
-    """What a device reports: the properties that a program can set, and its capabilities."""
+    """Properties of a device that a program can set, and its capabilities, as reported."""
 
     settable: frozenset[str]
     capabilities: frozenset[str]

@@ -74,7 +74,7 @@ def read_starts(
     if len(placements) != num_envs:
         raise UserError(
             f"the option 'placement' of reset has {len(placements)} rows for {num_envs} "
-            "environments"
+            "environments: pass one row, or one for each"
         )
     starts = [read_start({**(options or {}), PLACEMENT: row}, problem) for row in placements]
     return np.stack([start for start in starts if start is not None])

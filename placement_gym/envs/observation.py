@@ -121,15 +121,14 @@ class Observer:
         if self.n_nodes < len(quotient) or self.n_edges < quotient.n_edges:
             raise UserError(
                 f"max_nodes={self.max_nodes}, max_edges={self.max_edges} are too small: "
-                f"{quotient.model!r} has {len(quotient)} units and {quotient.n_edges} edges"
+                f"{quotient.model!r} has {len(quotient)} units and {quotient.n_edges} edges, "
+                "pass at least these"
             )
         present = len(self.problem.devices)
         if max(self.n_devices, present) > COST_COLUMNS:
             raise UserError(f"at most {COST_COLUMNS} devices, not {max(self.n_devices, present)}")
         if self.n_devices < present:
-            raise UserError(
-                f"max_devices={self.max_devices} is too small: there are {present} devices"
-            )
+            raise UserError(f"max_devices={self.max_devices} is too small: pass {present} or more")
         if padded and not self.layout.alone:
             raise UserError(f"{padded} pad placements only: remove them, or the other decisions")
 
@@ -148,7 +147,7 @@ class Observer:
 
     @cached_property
     def layout(self) -> ActionLayout:
-        """Of actions."""
+        """The layout of an action."""
         return ActionLayout.of(self.decisions, self.problem, self.n_nodes, self.n_devices)
 
     @cached_property

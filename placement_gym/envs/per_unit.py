@@ -34,7 +34,7 @@ class PerUnitEnv(gym.Env[Observation, np.int64]):
 
     ## Action Space
     `Discrete(n_devices)`: the device of the current unit. `env.unwrapped.action_masks()` masks
-    devices that cannot run it, or have no room for it beside the units placed so far.
+    devices that cannot run it, or have too little memory left for it.
 
     ## Observation Space
     That of all environments, with three more keys for N units.

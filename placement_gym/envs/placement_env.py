@@ -34,10 +34,12 @@ def placement_env(env: gym.Env[Any, Any], joint: bool = False) -> DevicePlacemen
     """
     base = find_placement_env(env)
     if base is None:
-        several = ": give the agent one environment" if hasattr(env, "num_envs") else ""
-        raise TypeError(
-            f"{env.unwrapped!r} is not a placement environment, as 'DevicePlacement-v0' is{several}"
+        remedy = (
+            "give the agent one environment"
+            if hasattr(env, "num_envs")
+            else "make 'DevicePlacement-v0'"
         )
+        raise TypeError(f"{env.unwrapped!r} is not a placement environment: {remedy}")
     if not joint:
         check_placement_alone(base.decisions)
     return base

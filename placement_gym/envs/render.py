@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LINE_LETTERS = 72
 LETTERS = ascii_uppercase + ascii_lowercase + digits
-"""Of devices, from the first again after the last."""
+"""Letters of devices; after the last they begin again."""
 
 
 def render_text(problem: Problem, assignment: IntArray, measurement: Measurement) -> str:

@@ -1,4 +1,4 @@
-"""What vector environments share whose episodes begin again in the step that ends them."""
+"""The base of vector environments whose episodes begin again in the step that ends them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class SameStepVectorEnv(VectorEnv[ObsType, ActType, NDArray[Any]]):
         return values | {f"_{key}": np.ones(self.num_envs, dtype=np.bool_) for key in values}
 
     def report_ends(self, observations: Iterable[Any], info: Info) -> Info:
-        """What the info of a new episode has of the one that has ended.
+        """Add the last infos of episodes that have ended to the info of those that begin.
 
         Args:
             observations: (num_envs,) the last of each environment.

@@ -39,7 +39,7 @@ OF_CPU = frozenset(
         "VALUE_CACHE_PRECISION",
     }
 )
-"""Those that only the plugin of the CPU takes."""
+"""Properties that only the plugin of the CPU takes."""
 OF_GPU = frozenset(
     {
         "ACTIVATIONS_SCALE_FACTOR",
@@ -55,7 +55,7 @@ OF_GPU = frozenset(
         "OFFLOAD_RATIO",
     }
 )
-"""Those that the plugin of the GPU takes, and that of the CPU does not."""
+"""Properties that the plugin of the GPU takes, and that of the CPU does not."""
 OF_NPU = frozenset(
     {
         "NPU_MAX_TILES",
@@ -66,7 +66,7 @@ OF_NPU = frozenset(
 PROPERTIES = OF_BOTH | OF_CPU | OF_GPU | OF_NPU
 """Compile properties that a device may state: none of them writes or reads a file."""
 TAKEN = {"CPU": OF_BOTH | OF_CPU, "GPU": OF_BOTH | OF_GPU}
-"""Those of each kind of device whose plugin was asked; it refuses all others."""
+"""Properties of each kind of device whose plugin was asked; it refuses all others."""
 FIELDS = {"INFERENCE_NUM_THREADS": "threads", "INFERENCE_PRECISION_HINT": "precision"}
 """Properties that a field of a device states."""
 PRECISION_PROPERTIES = frozenset(
@@ -82,7 +82,7 @@ PRECISION_PROPERTIES = frozenset(
         "VALUE_CACHE_PRECISION",
     }
 )
-"""Those that change what is computed, as the precision does."""
+"""Properties that change what is computed, as the precision does."""
 GROUP_SIZES = 0, 2**64 - 1
 RANGES: dict[str, tuple[float, float]] = {
     "ACTIVATIONS_SCALE_FACTOR": (-1, 65504),

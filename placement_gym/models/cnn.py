@@ -22,7 +22,7 @@ STAGES = ((2, 32, 2), (2, 64, 2), (2, 128, 2))
 """Blocks, channels and stride."""
 CLASSES = 100
 LEVELS, WEIGHT_LEVELS = 256, 255
-"""Of unsigned and signed integers of eight bits; the lowest signed one is not used."""
+"""Levels of unsigned and signed integers of eight bits; the lowest signed one is not used."""
 HIGHEST = {
     "image": 1.0,
     "stage0/block0/relu1": 2.8,

@@ -62,7 +62,7 @@ NUMBERS = {
 BUILT_IN = ("tiny", "resnet", "inception", "cnn", *NUMBERS)
 NAME = re.compile(r"(?P<base>[a-z]+)(-(?P<number>\d+))?(-(?P<weights>fp16|int8|int4))?")
 BITS = {"int8": 8, "int4": 4}
-"""Of weights that are stored as integers, by the end of a model's name."""
+"""Bits of weights that are stored as integers, by the end of a model's name."""
 INTEGERS = {"cnn": ("int8",), "gpt": ("int8", "int4"), "moe": ("int8", "int4")}
 """Built-in models that have such weights. The activations of cnn-int8 are quantised, too."""
 

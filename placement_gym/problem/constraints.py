@@ -21,7 +21,7 @@ from placement_gym.graph.operators import OpGraph
 from placement_gym.problem.problem import Problem
 
 MAX_FILE_BYTES = 2**22
-"""Of a file of constraints: ours, far above a rule for each operator of a large model."""
+"""Size of a constraints file: ours, far above a rule for each operator of a large model."""
 
 TYPE, LAYER = "type:", "layer:"
 INPUTS, OUTPUTS = "inputs", "outputs"

@@ -20,7 +20,7 @@ from placement_gym.view.scene import Scene, Shown
 
 Values = dict[str, Any]
 DIGITS, START_DIGITS = 4, 8
-"""Of times on the page: those of starts distinguish consecutive ones."""
+"""Digits of times on the page; starts have more, so that consecutive ones differ."""
 
 
 def make_view_data(scene: Scene) -> Values:

@@ -23,7 +23,7 @@ SCRIPTS = (
     "read", "state", "texts", "scene", "boxes", "graph", "hints", "timeline", "details", "search",
     "keys", "start",
 )  # fmt: skip
-"""Of the folder ``static``, in the order in which they run."""
+"""Scripts of the folder ``static``, in the order in which they run."""
 PICTURES = ("png", "svg", "pdf")
 PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 

@@ -97,7 +97,7 @@ class Conversation(Request):
         return [(count, shape_nodes_at_step(model, step)) for count, step in shares]
 
     def sample_inputs(self, model: ov.Model) -> list[Inputs]:
-        """Those of ``samples``, but that positions count the tokens and each beam continues."""
+        """Sample inputs as ``samples`` does, with counted positions and beams that continue."""
         rng = np.random.default_rng(0)
         return [[sample_at_step(port, step, rng) for port in model.inputs] for step in self.steps()]
 

@@ -1,4 +1,4 @@
-"""What a latency is the time of: a request alone, or one of several in flight."""
+"""Objectives: the latency of a request alone, or the time between results of several."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Objective(ABC):
 
     @abstractmethod
     def describe_failure(self, request: Request) -> dict[str, Any]:
-        """What the measurement of a placement that failed has beside its latency."""
+        """The fields of a failed placement's measurement, apart from its latency."""
 
 
 class Latency(Objective):
@@ -94,7 +94,7 @@ class Throughput(Objective):
         return {"requests": 0, "streams": 0}
 
 
-# A window of a pipeline is many requests: further ones say little beside another compilation.
+# A window of a pipeline is many requests: more windows say less than another compilation does.
 LATENCY = Latency("latency", 6, 4, schedule=None, suffix="", serial=True)
 THROUGHPUT = Throughput("throughput", 4, 2, schedule="load", suffix="-throughput", serial=False)
 OBJECTIVES: dict[str, Objective] = {one.name: one for one in (LATENCY, THROUGHPUT)}
@@ -111,7 +111,7 @@ def find_objective(name: Any) -> Objective:
     """The objective that ``gym.make`` means.
 
     Raises:
-        UserError: There is none of this name.
+        UserError: No objective has this name.
     """
     if name not in tuple(OBJECTIVES):
         raise unknown_name("objective", name, OBJECTIVES)

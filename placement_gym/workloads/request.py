@@ -23,7 +23,7 @@ class Request(ABC):
     Attributes:
         phased: Whether it begins with a prompt, which may have a placement of its own.
         separable: Whether operators can be run one by one, on the values of one inference.
-        parts: Names of the times that it adds to a measurement, beside that of the whole.
+        parts: Names of the times that it adds to a measurement, in addition to that of the whole.
     """
 
     phased: ClassVar[bool] = False

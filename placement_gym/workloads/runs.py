@@ -104,7 +104,7 @@ class StepsRun(Inferences):
         self.times.append(np.diff(ends) * 1e3)
 
     def outputs(self) -> Outputs:
-        """Those of every step, one after another."""
+        """The outputs of every step, one after another."""
         self.request.reset_state()
         arrays: Outputs = []
         for inputs in self.steps:

@@ -1,4 +1,4 @@
-"""What the reference device computes, and whether placements can be compared with it."""
+"""Outputs of the reference device, with which those of placements are compared."""
 
 from __future__ import annotations
 

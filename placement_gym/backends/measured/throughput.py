@@ -108,7 +108,7 @@ class InFlight(Inferences):
                 self.submit(executors, number).result()
 
     def outputs(self) -> Outputs:
-        """Those of one request of each model."""
+        """The outputs of one request of each model."""
         with self.execute() as executors:
             futures = [self.submit(executors, number) for number in range(len(self.pipelines))]
             return self.flatten(futures)

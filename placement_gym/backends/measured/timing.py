@@ -48,7 +48,7 @@ MAX_NOISE_OF_GAIN = 1 / 3
 PRIOR_OBSERVATIONS = 4
 """Weight of the usual spread beside the observed one; see above."""
 T_QUANTILE = 0.995
-"""Of Student's t, two-sided 99 %; see above."""
+"""Quantile of Student's t, two-sided 99 %; see above."""
 CACHE_INTERFERENCE = 1.1
 """Largest factor on a speed-up by other programs' use of caches and memory bandwidth, which no
 counter shows: ours."""

@@ -26,8 +26,8 @@ F32_TOLERANCE = 1e-4
 """Relative error of outputs in f32: ours, far above what sums in another order change."""
 
 LOW_PRECISION_TOLERANCE = 3e-2
-"""Of bf16 and f16 devices, and of quantised models whose rounding cannot be measured: bf16 keeps
-about 2.4 digits, and errors add up over the layers."""
+"""Relative error of bf16 and f16 devices, and of quantised models whose rounding is not measured:
+bf16 keeps about 2.4 digits, and errors add up over the layers."""
 N_PERTURBATIONS = 5
 """Random changes of the inputs, each one inference: ours."""
 

@@ -28,7 +28,7 @@ MAX_SEED = 2**32 - 1
 MAX_VALUES = 1_000_000
 """Values of a YAML file: aliases of aliases expand a few lines to billions."""
 PLACE = re.compile('in "<[^>"]*>", ')
-"""What the YAML library calls a text that was in memory."""
+"""The YAML library's name of a text in memory."""
 
 
 def check_list(value: Any) -> Any:

@@ -194,8 +194,8 @@ def open_backend(problem: Sequence[Any], envs: BenchEnvs) -> SimulatedBackend:
     backend = envs.get(env_id, kwargs).base.backend
     if not isinstance(backend, SimulatedBackend):
         raise UserError(
-            "measured latencies belong to one machine: no score can be relative to them"
+            "measured latencies hold for one machine alone: name results of a simulated environment"
         )
     if len(backend.problem.devices) > len(DIGITS):
-        raise UserError(f"placements on more than {len(DIGITS)} devices are not kept")
+        raise UserError(f"a problem has more than {len(DIGITS)} devices: name results on fewer")
     return backend

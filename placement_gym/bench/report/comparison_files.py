@@ -29,7 +29,7 @@ FILE = "comparison.json"
 PLAIN_LABEL = re.compile(r"\w+([ -]\w+)*")
 """A label that a file's name can hold as it is, but for spaces, each of which becomes ``--``."""
 TITLE_LETTERS = 92
-"""Of a note that stands on the pictures; longer ones are next to the table."""
+"""Length of a note up to which it is printed on pictures; longer ones are next to the table."""
 
 
 def describe_replaced(document: Document, folder: Path) -> list[str]:

@@ -22,7 +22,7 @@ from placement_gym.view.page import fill_in, hash_source, read
 VARIABLES = {GROUND: "ground", CROSSING: "ink", WITHIN: "faint", COLOURS[7]: "ink"}
 """Colours that follow the page's theme, by the name of its variable."""
 NUMBER = re.compile(r"[-≤±]? ?\.?\d")
-"""How a cell begins that is aligned to the right, with its column."""
+"""Beginning of a number: its column is aligned to the right."""
 METADATA = re.compile(r"<metadata>.*?</metadata>", re.DOTALL)
 ID = re.compile(r'(<[^<>]*\s)id="')
 REFERENCE = re.compile(r'(url\(#|href="#)')

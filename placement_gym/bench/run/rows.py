@@ -34,9 +34,9 @@ PACKED_ROWS = "results.jsonl.xz"
 FILES = (PACKED_ROWS, ROWS)
 LOCK = ".lock"
 MAX_FILE_BYTES = 2**34
-"""Of a results file: ours, 16 GB, above any study."""
+"""Size of a results file, at most: ours, 16 GB, above any study."""
 MAX_UNPACKED_BYTES = 2**28
-"""Of a compressed file once unpacked: ours, as a few bytes may unpack to gigabytes."""
+"""Size of a file once unpacked, at most: ours, as a few bytes may unpack to gigabytes."""
 MAX_DECODER_BYTES = 2**27
 """Memory of the decoder: xz's strongest preset, -9, needs 65 MB."""
 ROUNDING = 1e-9

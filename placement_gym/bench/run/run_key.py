@@ -11,7 +11,7 @@ from placement_gym.base.plain import to_plain
 
 NAMES = ("agent", "kwargs", "env", "env_kwargs", "model", "devices", "seed", "budget", "score_on")
 OF_RUN = ("agent", "kwargs", "seed", "budget", "score_on")
-"""Those of ``NAMES`` that a row has outside its problem."""
+"""The fields of ``NAMES`` that a row has outside its problem."""
 
 
 def compute_key(run: Mapping[str, Any]) -> str:

@@ -23,7 +23,7 @@ ROLES = (TEST, VALIDATION, TRAIN)
 Roles = Mapping[str, Sequence[Any]]
 STUDIES = Path(__file__).parent.parent / "studies"
 MAX_FILE_BYTES = 2**20
-"""Of a study file: ours."""
+"""Size of a study file, at most: ours."""
 LOG_OPTION = "tensorboard_log"
 """The only option of shipped agents, one of SB3's, that has them write files."""
 

@@ -38,7 +38,7 @@ mean another problem than before."""
 HELD_OUT = ("branching", "experts")
 """Families of the test split alone."""
 MIN_UNITS, MAX_UNITS, MAX_EDGES = 20, 400, 1000
-"""Of every sampled problem, which are the sizes to pad to."""
+"""Sizes of sampled problems; the largest are those to pad to."""
 SCHEDULES: tuple[tuple[dict[str, str], float], ...] = (
     ({"schedule": "list"}, 0.4),
     ({"schedule": "event"}, 0.2),

@@ -68,7 +68,7 @@ class Semantics:
                 "transfer='output' reaches all readers at once: use contention='source'"
             )
         if self.memory in ("lifetime", "outputs") and self.schedule not in ("event", "list"):
-            raise UserError(f"memory={self.memory!r} needs schedule 'event' or 'list'")
+            raise UserError(f"memory={self.memory!r} needs another schedule: use 'event' or 'list'")
         values = (self.op_gap_ms, self.link_gap_ms, self.memory_penalty_ms_per_gb or 0.0)
         for name, value in zip(GAPS, values, strict=True):
             check_not_negative(name, value)

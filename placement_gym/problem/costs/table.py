@@ -199,7 +199,7 @@ class CostTable(JsonFile):
         if len(self.transfer_size) != n_tensors:
             raise CostMismatchError(
                 f"transfer_size has {len(self.transfer_size)} entries, but {graph.model!r} has "
-                f"{n_tensors} tensors"
+                f"{n_tensors} tensors: make the table again for this model"
             )
 
     @cached_property

@@ -175,10 +175,12 @@ def sort_nodes(fields: WorkloadFields) -> tuple[list[int], IntArray, dict[int, f
         graph.add_edge(edge.source, edge.target)
         if costs.setdefault(edge.source, edge.transfer_ms) != edge.transfer_ms:
             raise UserError(
-                f"edges of node {edge.source} differ in cost, though they carry one tensor"
+                f"edges of node {edge.source} differ in cost: they carry one tensor, give all one"
             )
     if len(graph) != len(fields.nodes):
-        raise UserError("an edge names an unknown node, or two nodes have the same id")
+        raise UserError(
+            "an edge names an unknown node, or two nodes have one id: name each node once"
+        )
     try:
         order = list(nx.lexicographical_topological_sort(graph))
     except nx.NetworkXUnfeasible:

@@ -113,7 +113,7 @@ def test_throughput_is_the_time_of_the_busiest_device() -> None:
         ({"schedule": {"contention": "all"}}, "link, none, source"),
         ({"schedule": {"order": "random"}}, "one of fifo, priority"),
         ({"schedule": {"memory": "swap"}}, "off, outputs, static"),
-        ({"schedule": {"memory": "lifetime"}}, "needs schedule 'event' or 'list'"),
+        ({"schedule": {"memory": "lifetime"}}, "needs another schedule: use 'event' or 'list'"),
         (
             {"schedule": {"preset": "event", "transfer": "output", "contention": "dest"}},
             "contention='source'",
