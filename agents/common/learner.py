@@ -103,10 +103,8 @@ class OnPolicyLearner(OnPolicyAlgorithm):
                 are returned as they are.
             attributes: The model's attributes by name.
         """
-        observation_space, action_space = (
-            attributes["observation_space"],
-            attributes["action_space"],
-        )
+        observation_space = attributes["observation_space"]
+        action_space = attributes["action_space"]
         if isinstance(env, str):
             env = gym.make(env)
         # Only a placement environment whose training was vectorised needs a change; everything else

@@ -245,15 +245,10 @@ class MeasuringBackend(ABC):
 
     def failure(self, error: str, assignment: IntArray) -> Measurement:
         """The measurement of a placement that was not run or failed."""
-        traffic, device_bytes = (
-            self.problem.traffic(assignment),
-            self.problem.memory_bytes(assignment),
-        )
-        excess, memory_bytes = (
-            int(self.problem.memory.excess(device_bytes).sum()),
-            tuple(device_bytes.tolist()),
-        )
-        measurement = Measurement.failed(error, self.reference_ms, traffic, memory_bytes, excess)
+        traffic = self.problem.traffic(assignment)
+        device_bytes = self.problem.memory_bytes(assignment)
+        excess, held = int(self.problem.memory.excess(device_bytes).sum()), device_bytes.tolist()
+        measurement = Measurement.failed(error, self.reference_ms, traffic, tuple(held), excess)
         extra_fields = self.protocol.goal.describe_failure(self.problem.units.graph.request)
         return replace(measurement, noise_floor=self.session.noise_floor, **extra_fields)
 

@@ -121,10 +121,8 @@ class Race:
                 usage_before = read_usage()
                 ms[arm] = sample_ms()
                 usage_after = read_usage()
-                share[arm], delay[arm] = (
-                    find_share(usage_before, usage_after),
-                    find_delay(usage_before, usage_after),
-                )
+                share[arm] = find_share(usage_before, usage_after)
+                delay[arm] = find_delay(usage_before, usage_after)
             self.compilations[-1] = np.vstack([self.compilations[-1], ms])
             self.shares[-1] = np.vstack([self.shares[-1], share])
             self.delays[-1] = np.vstack([self.delays[-1], delay])

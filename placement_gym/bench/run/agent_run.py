@@ -118,11 +118,8 @@ def run_search(
             policy.learn(row.budget)
             ended_early = budgeted.evaluations < row.budget
     # The search is over: what follows must not enter its counts.
-    n_spent, candidates, curve = (
-        budgeted.evaluations,
-        budgeted.best(N_FINALISTS),
-        list(budgeted.curve),
-    )
+    n_spent, candidates = budgeted.evaluations, budgeted.best(N_FINALISTS)
+    curve = list(budgeted.curve)
     n_infeasible, n_repaired = budgeted.n_infeasible, budgeted.n_repaired
     # The greedy episode is the harness's own, and gets the evaluations that it needs.
     budgeted.budget = max(row.budget, n_spent + bench_env.max_episode_evaluations)

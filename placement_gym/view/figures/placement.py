@@ -84,10 +84,8 @@ class PlacementPicture:
     def make_figure(self) -> tuple[Figure, Axes]:
         """An empty picture with room for all units and edges."""
         extent = np.concatenate([self.points, *self.curves])
-        (left, bottom), (right, top) = (
-            extent.min(axis=0) - MARGIN_IN,
-            extent.max(axis=0) + MARGIN_IN,
-        )
+        left, bottom = extent.min(axis=0) - MARGIN_IN
+        right, top = extent.max(axis=0) + MARGIN_IN
         aside = max(0.0, PAGE_WIDTH_IN - (right - left)) / 2
         figure = Figure(figsize=(PAGE_WIDTH_IN, max(1.9, top - bottom + 0.8)), layout="constrained")
         axes = figure.add_subplot(xlim=(left - aside, right + aside), ylim=(bottom, top))
