@@ -115,10 +115,7 @@ def balance(env: gym.Env[Any, Any], seed: int, n_moves: int = N_MOVES) -> FixedP
 
 
 def max_load(
-    env: gym.Env[Any, Any],
-    seed: int,
-    contiguous: bool = False,
-    time_limit_s: float = 60.0,
+    env: gym.Env[Any, Any], seed: int, contiguous: bool = False, time_limit_s: float = 60.0
 ) -> FixedPlacement:
     """The program of the largest load; see ``solvers.programs.max_load.max_load``.
 

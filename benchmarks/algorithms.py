@@ -17,15 +17,7 @@ from math import floor
 from pathlib import Path
 from time import process_time
 
-from common import (
-    Row,
-    columns_of,
-    combine,
-    load_pipeline,
-    make_parser,
-    print_groups,
-    run_missing,
-)
+from common import Row, columns_of, combine, load_pipeline, make_parser, print_groups, run_missing
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
@@ -124,9 +116,7 @@ THROUGHPUT: dict[str, Arm] = {
     "balance": place(anneal),
     "max-load": partial(solve_max_load, contiguous=False),
 }
-LATENCY: dict[str, Arm] = {
-    "greedy-fill": place(greedy_fill),
-}
+LATENCY: dict[str, Arm] = {"greedy-fill": place(greedy_fill)}
 ARMS = THROUGHPUT | LATENCY
 TABLES = {"largest load, ms (bound)": THROUGHPUT, "latency, ms": LATENCY}
 

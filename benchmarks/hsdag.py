@@ -72,12 +72,7 @@ PARTS: dict[str, dict[str, Any]] = {
     "without devices' times": {"features": PAPER_FEATURES, "cost_weight": 0.0},
 }
 """Options of the preset ``rl`` that leave out a part of it."""
-OF_LEARNING = {
-    "hsdag paper": HSDAG,
-    "hsdag code": CODE,
-    "hsdag": RL,
-    SINGLE_UNITS: SINGLES,
-}
+OF_LEARNING = {"hsdag paper": HSDAG, "hsdag code": CODE, "hsdag": RL, SINGLE_UNITS: SINGLES}
 """The same by the names of ``learning.py``."""
 SINGLE = {"CPU-only": 0, "GPU-only": 1, "OpenVINO-CPU": 0, "OpenVINO-GPU": 1}
 """Number of the device; OpenVINO's own choices put the whole model on one, as ``hsdag-paper``

@@ -85,10 +85,7 @@ def describe_study(model: str, agents: list[str], seeds: int) -> dict[str, Any]:
     """A study of one input, which every release can read."""
     return {
         "env": "DevicePlacementSim-v0",
-        "env_kwargs": {
-            "granularity": "op",
-            "schedule": {"preset": "list", "order": "priority"},
-        },
+        "env_kwargs": {"granularity": "op", "schedule": {"preset": "list", "order": "priority"}},
         "models": [f"${{DNN_PARTITIONING}}/latency-inputs/{model}.json"],
         "devices": ["1cpu+2acc@0.3"],
         "agents": agents,

@@ -11,14 +11,7 @@ import warnings
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", "`torch.jit.script` is", DeprecationWarning)
     from torch_geometric.data import Data, HeteroData
-    from torch_geometric.nn import (
-        GATConv,
-        GCNConv,
-        GINConv,
-        InstanceNorm,
-        NNConv,
-        global_mean_pool,
-    )
+    from torch_geometric.nn import GATConv, GCNConv, GINConv, InstanceNorm, NNConv, global_mean_pool
     from torch_geometric.utils import degree, scatter, to_dense_batch
 
 __all__ = [

@@ -12,13 +12,7 @@ from torch import Tensor
 from agents.common.baselines import is_tied, leave_one_out
 from agents.common.evaluated import warn_nothing_fits
 from agents.common.fixed_placement import FixedPlacement
-from agents.doppler.episodes import (
-    Settings,
-    Trace,
-    compare_with_teacher,
-    compute_likelihood,
-    play,
-)
+from agents.doppler.episodes import Settings, Trace, compare_with_teacher, compute_likelihood, play
 from agents.doppler.networks import DualPolicy
 from agents.doppler.schedule import TaskGraph
 from agents.search.search import INFEASIBLE_SPEEDUP, Search

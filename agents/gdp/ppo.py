@@ -34,12 +34,7 @@ class UnitPPO(REINFORCE):
     """
 
     def __init__(
-        self,
-        policy: Any,
-        env: Any,
-        clip_range: float = 0.2,
-        n_epochs: int = 4,
-        **settings: Any,
+        self, policy: Any, env: Any, clip_range: float = 0.2, n_epochs: int = 4, **settings: Any
     ) -> None:
         self.clip_range = clip_range
         self.before = PlacementMemory()

@@ -23,11 +23,7 @@ class Partition(NamedTuple):
 
 
 def parse(
-    n: int,
-    edges: IntArray,
-    scores: FloatArray,
-    depth: int = 1,
-    allowed: BoolArray | None = None,
+    n: int, edges: IntArray, scores: FloatArray, depth: int = 1, allowed: BoolArray | None = None
 ) -> Partition:
     """Merge nodes along the edges of highest score.
 

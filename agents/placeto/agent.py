@@ -129,9 +129,7 @@ COMMON: dict[str, Any] = {
 }
 PRESETS = {
     "rl": Preset(
-        PlacetoOptions(devices=True),
-        {**COMMON, "gamma": 0.9, "ent_coef": 0.01},
-        optimizer=SB3_ADAM,
+        PlacetoOptions(devices=True), {**COMMON, "gamma": 0.9, "ent_coef": 0.01}, optimizer=SB3_ADAM
     ),
     "paper": Preset(
         PlacetoOptions(), {**COMMON, "gamma": 1.0, "ent_coef": entropy}, optimizer=SB3_ADAM

@@ -104,13 +104,7 @@ class Seq2Seq(nn.Module):
     """
 
     def __init__(
-        self,
-        width: int,
-        n_devices: int,
-        hidden: int,
-        decoder: int,
-        attention: int,
-        segment: int,
+        self, width: int, n_devices: int, hidden: int, decoder: int, attention: int, segment: int
     ) -> None:
         super().__init__()
         self.segment, self.n_devices = segment, n_devices

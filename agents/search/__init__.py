@@ -7,12 +7,4 @@ from agents.search.anytime import SearchAgent
 from agents.search.genetic import Genetic, genetic
 from agents.search.search import Search
 
-__all__ = [
-    "Annealing",
-    "Genetic",
-    "Search",
-    "SearchAgent",
-    "annealing",
-    "genetic",
-    "hill_climb",
-]
+__all__ = ["Annealing", "Genetic", "Search", "SearchAgent", "annealing", "genetic", "hill_climb"]

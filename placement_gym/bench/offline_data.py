@@ -185,7 +185,4 @@ def play_placement(env: gym.Env[Any, Any], placement: IntArray, seed: int) -> tu
         truncations=[step[3] for step in steps],
     )
     info = steps[-1][4]
-    return episode, {
-        "latency_ms": float(info["latency_ms"]),
-        "feasible": bool(info["feasible"]),
-    }
+    return episode, {"latency_ms": float(info["latency_ms"]), "feasible": bool(info["feasible"])}

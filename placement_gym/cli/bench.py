@@ -109,11 +109,7 @@ def add_run(command: Command) -> None:
         help="allow agents given as module:attribute to run, and agents to write logs where the "
         "study says; read the code first",
     )
-    set_command(
-        command,
-        run_run,
-        "runs that have ended are kept; rerun the command to continue",
-    )
+    set_command(command, run_run, "runs that have ended are kept; rerun the command to continue")
 
 
 def add_report(command: Command) -> None:
@@ -245,12 +241,7 @@ def run_report(options: argparse.Namespace) -> int:
 
     agents = f" --agents {','.join(options.agents)}" if options.agents else ""
     command = f"placement-gym bench run {options.study}{agents} --out {options.out}"
-    written = report_study(
-        load_study(options),
-        options.out,
-        command,
-        options.quiet,
-    )
+    written = report_study(load_study(options), options.out, command, options.quiet)
     paths = [str(path) for path in written]
     if not print_json(options, {"files": paths}):
         print("\n".join(paths))

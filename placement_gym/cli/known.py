@@ -51,9 +51,7 @@ def run_known(options: argparse.Namespace) -> int:
     if not options.update and not options.bounds:
         values = best_known.load_values(best_known.VALUES)
         print_result(
-            options,
-            {value.name: value.latency_ms for value in values},
-            lambda: known_table(values),
+            options, {value.name: value.latency_ms for value in values}, lambda: known_table(values)
         )
         return 0
     limit_s = options.time_limit

@@ -10,12 +10,7 @@ from typing import Any, TextIO
 
 from placement_gym.base.arguments import SPLITS
 from placement_gym.cli.parser import Command
-from placement_gym.cli.values import (
-    one_of,
-    output_folder,
-    parse_shapes,
-    positive_number,
-)
+from placement_gym.cli.values import one_of, output_folder, parse_shapes, positive_number
 from placement_gym.models.spec import GRANULARITIES
 from placement_gym.workloads.objectives import OBJECTIVES
 
@@ -35,7 +30,7 @@ SHARED: dict[str, dict[str, Any]] = {
     },
     "--scenario": {
         "help": "what one run of a model with state consists of: chat-128-32 is a prompt of 128 "
-        "tokens and 32 decoded ones (default: chat, 64 and 16)",
+        "tokens and 32 decoded ones (default: chat, 64 and 16)"
     },
     "--tolerance": {
         "type": positive_number,

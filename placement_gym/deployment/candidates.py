@@ -16,11 +16,7 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
 from placement_gym.base.progress import show_step
-from placement_gym.deployment.memory import (
-    count_held,
-    weigh_units,
-    within_reported,
-)
+from placement_gym.deployment.memory import count_held, weigh_units, within_reported
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.bounds import lower_bound
@@ -126,9 +122,7 @@ def propose_by_search(twin: SimulatedBackend) -> list[Named]:
 
 
 def collect(
-    twin: SimulatedBackend,
-    labelled: Sequence[Named],
-    earlier: Sequence[Candidate] = (),
+    twin: SimulatedBackend, labelled: Sequence[Named], earlier: Sequence[Candidate] = ()
 ) -> list[Candidate]:
     """Candidates of labels and assignments, each placement once, after those that are known."""
     distinct = {candidate.assignment.tobytes(): candidate for candidate in earlier}

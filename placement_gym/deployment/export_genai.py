@@ -53,10 +53,7 @@ def export_for_genai(placement: Placement | str | Path, out: str | Path) -> list
     device = find_device(loaded_placement)
     folder = make_output_folder(out)
     path = folder / f"{find_role(loaded_placement.model) or WHOLE}.json"
-    values = {
-        "device": device.plugin or device.name,
-        "properties": device.compile_properties(),
-    }
+    values = {"device": device.plugin or device.name, "properties": device.compile_properties()}
     write_json(path, values)
     write_text(folder / SCRIPT, SOURCE)
     return [folder / SCRIPT, path]

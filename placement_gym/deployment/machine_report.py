@@ -124,11 +124,7 @@ def report_machine(
 
 
 def list_parts(
-    specs: Sequence[DeviceSpec],
-    models: Sequence[Any],
-    placements: int,
-    folder: str,
-    quiet: bool,
+    specs: Sequence[DeviceSpec], models: Sequence[Any], placements: int, folder: str, quiet: bool
 ) -> list[Part]:
     """The parts in their order, those that take longest last."""
     first, spec = models[0], ProblemOptions().make_spec(models[0])

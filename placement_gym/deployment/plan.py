@@ -25,12 +25,7 @@ from placement_gym.deployment.granularity import build_backend_to_split
 from placement_gym.deployment.memory import check_room
 from placement_gym.deployment.options import PlanOptions, ProblemOptions
 from placement_gym.deployment.phases import report_phases
-from placement_gym.deployment.plan_files import (
-    Document,
-    export_winner,
-    make_document,
-    write_files,
-)
+from placement_gym.deployment.plan_files import Document, export_winner, make_document, write_files
 from placement_gym.deployment.selection import select
 from placement_gym.deployment.sweep import sweep as sweep_properties
 from placement_gym.problem.problem import Problem

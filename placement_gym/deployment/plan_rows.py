@@ -6,13 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from placement_gym.backends.protocol import Measurement
-from placement_gym.backends.verdicts import (
-    NO,
-    UNDECIDED,
-    WITHIN_NOISE,
-    YES,
-    judge_row,
-)
+from placement_gym.backends.verdicts import NO, UNDECIDED, WITHIN_NOISE, YES, judge_row
 from placement_gym.base.errors import EngineError
 from placement_gym.base.ratios import join_noise
 from placement_gym.deployment.candidates import Candidate

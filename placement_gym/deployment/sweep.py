@@ -101,9 +101,7 @@ def list_bases(selection: Selection) -> list[Candidate]:
 
 
 def compare(
-    plan: Candidate,
-    candidates: Sequence[Candidate],
-    measured: Mapping[str, Measurement],
+    plan: Candidate, candidates: Sequence[Candidate], measured: Mapping[str, Measurement]
 ) -> list[dict[str, Any]]:
     """The rows of candidates that ran, what wins first, then the fastest; relative to the plan."""
     base = measured.get(plan.label)

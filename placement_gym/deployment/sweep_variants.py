@@ -124,9 +124,6 @@ def extend(problem: Problem, variants: Sequence[Variant]) -> tuple[Problem, list
         candidates.append(replace(variant.candidate, assignment=assignment, also=()))
     capable = None if problem.capable is None else problem.capable[:, columns]
     extended = replace(
-        problem,
-        devices=tuple(devices),
-        supported=problem.supported[:, columns],
-        capable=capable,
+        problem, devices=tuple(devices), supported=problem.supported[:, columns], capable=capable
     )
     return extended, candidates

@@ -5,12 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from placement_gym.base.arguments import (
-    check_flag,
-    check_integer,
-    check_positive,
-    flat_keywords,
-)
+from placement_gym.base.arguments import check_flag, check_integer, check_positive, flat_keywords
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.options import EnvOptions
 from placement_gym.envs.per_unit import PerUnitEnv

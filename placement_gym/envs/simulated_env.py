@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placement_gym.base.arguments import (
-    MAX_NOISE,
-    check_not_negative,
-    flat_keywords,
-)
+from placement_gym.base.arguments import MAX_NOISE, check_not_negative, flat_keywords
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.observation import Observation
 from placement_gym.envs.options import EnvOptions

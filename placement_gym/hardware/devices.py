@@ -9,11 +9,7 @@ from typing import Any
 
 from placement_gym.base.arguments import MAX_INTEGER, check_integer, check_not_negative
 from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.hardware.properties import (
-    PRECISION_PROPERTIES,
-    check_properties,
-    write_value,
-)
+from placement_gym.hardware.properties import PRECISION_PROPERTIES, check_properties, write_value
 
 PRECISIONS = ("f32", "f16", "bf16")
 MAX_NAME = 64

@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING
 
 from placement_gym.base.errors import UserError, suggest
 from placement_gym.base.processes.signal_stack import keep_signal_stack
-from placement_gym.hardware.devices import (
-    KINDS,
-    TESTBED_PRESETS,
-    DeviceSpec,
-    identify_device,
-)
+from placement_gym.hardware.devices import KINDS, TESTBED_PRESETS, DeviceSpec, identify_device
 
 if TYPE_CHECKING:
     import openvino as ov

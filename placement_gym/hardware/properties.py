@@ -56,13 +56,7 @@ OF_GPU = frozenset(
     }
 )
 """Properties that the plugin of the GPU takes, and that of the CPU does not."""
-OF_NPU = frozenset(
-    {
-        "NPU_MAX_TILES",
-        "NPU_TILES",
-        "NPU_TURBO",
-    }
-)
+OF_NPU = frozenset({"NPU_MAX_TILES", "NPU_TILES", "NPU_TURBO"})
 PROPERTIES = OF_BOTH | OF_CPU | OF_GPU | OF_NPU
 """Compile properties that a device may state: none of them writes or reads a file."""
 TAKEN = {"CPU": OF_BOTH | OF_CPU, "GPU": OF_BOTH | OF_GPU}

@@ -85,10 +85,7 @@ class RepairPrices:
 
 
 def repair(
-    problem: Problem,
-    assignments: IntArray,
-    prices: RepairPrices,
-    keep: BoolArray | None = None,
+    problem: Problem, assignments: IntArray, prices: RepairPrices, keep: BoolArray | None = None
 ) -> IntArray:
     """Make placements feasible by moving units away from devices that hold too much.
 

@@ -309,11 +309,7 @@ def cut_run(
 
 @kernel
 def price_batch(
-    placements: IntArray,
-    price: FloatArray,
-    first: IntArray,
-    other: IntArray,
-    link_ms: FloatArray,
+    placements: IntArray, price: FloatArray, first: IntArray, other: IntArray, link_ms: FloatArray
 ) -> FloatArray:
     """(k,) sums of the prices and links of (k, n_units) placements; each link is stored twice."""
     total = np.zeros(len(placements))

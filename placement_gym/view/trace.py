@@ -73,12 +73,7 @@ def find_spans_ns(columns: Values, bars: Sequence[int]) -> list[tuple[int, int]]
 
 
 def describe_bar(
-    data: Values,
-    columns: Values,
-    bar: int,
-    span_ns: tuple[int, int],
-    process: int,
-    thread: int,
+    data: Values, columns: Values, bar: int, span_ns: tuple[int, int], process: int, thread: int
 ) -> Values:
     """A bar as a complete event, with what is known of its unit or tensor."""
     units, unit = data["units"], columns["unit"][bar]

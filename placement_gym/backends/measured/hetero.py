@@ -13,17 +13,8 @@ from placement_gym.base.texts import last_line
 from placement_gym.graph.borders import state_border_shapes
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.parts import separate_parts
-from placement_gym.graph.submodels import (
-    acyclic_submodels,
-    separating_colours,
-    submodel_devices,
-)
-from placement_gym.hardware.devices import (
-    ALIASABLE,
-    DeviceSpec,
-    find_device,
-    identify_device,
-)
+from placement_gym.graph.submodels import acyclic_submodels, separating_colours, submodel_devices
+from placement_gym.hardware.devices import ALIASABLE, DeviceSpec, find_device, identify_device
 from placement_gym.hardware.machine import register
 from placement_gym.models.union import split_union
 from placement_gym.problem.problem import Problem

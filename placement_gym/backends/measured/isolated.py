@@ -112,10 +112,7 @@ def engine_failures() -> Iterator[None]:
 
 
 def inspect_in_new_process(
-    spec: ModelSpec,
-    devices: Sequence[DeviceSpec],
-    timeout_s: float,
-    exclusive: bool = True,
+    spec: ModelSpec, devices: Sequence[DeviceSpec], timeout_s: float, exclusive: bool = True
 ) -> Inspection:
     """``inspection.inspect`` in a process of its own.
 

@@ -62,11 +62,7 @@ def group_by_model(
 
 
 def take_model(
-    model: ov.Model,
-    member: Member,
-    prefix: str,
-    stages: Sequence[Stage],
-    outputs: Sequence[Port],
+    model: ov.Model, member: Member, prefix: str, stages: Sequence[Stage], outputs: Sequence[Port]
 ) -> ModelPipeline:
     """One model, its stages and inputs numbered without the others of a union."""
     own = [i for i, stage in enumerate(stages) if stage.operators[0].startswith(prefix)]

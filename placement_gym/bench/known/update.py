@@ -92,9 +92,7 @@ def update_bounds(time_limit_s: float = TIME_LIMIT_S, quiet: bool = False) -> It
 
 
 def _update_each(
-    entries: Sequence[Entry],
-    update: Callable[[Entry, BenchEnvs], Change],
-    quiet: bool,
+    entries: Sequence[Entry], update: Callable[[Entry, BenchEnvs], Change], quiet: bool
 ) -> Iterator[Change]:
     with BenchEnvs() as envs, progress_bar(len(entries), "problems", quiet) as progress:
         for entry in entries:

@@ -214,10 +214,6 @@ def find_optimum_or_bound(
         return {"optimum_ms": None, "bound_ms": None}
 
     optimum_ms, bound_ms = bounds.optimum_or_bound(
-        backend.problem,
-        backend.costs,
-        backend.semantics,
-        known_ms,
-        partial(evaluate_ms, backend),
+        backend.problem, backend.costs, backend.semantics, known_ms, partial(evaluate_ms, backend)
     )
     return {"optimum_ms": optimum_ms, "bound_ms": bound_ms}

@@ -14,10 +14,7 @@ import numpy as np
 from placement_gym.base.arrays import FloatArray
 from placement_gym.base.errors import UserError
 from placement_gym.bench.known.best_known import is_trivial
-from placement_gym.bench.report.drift import (
-    correct_drift,
-    median_device_ms,
-)
+from placement_gym.bench.report.drift import correct_drift, median_device_ms
 from placement_gym.bench.report.known_latencies import KnownLatencies, find_recorded
 from placement_gym.bench.report.stats import (
     Estimate,

@@ -8,23 +8,11 @@ from pathlib import Path
 
 from placement_gym.base.errors import UserError
 from placement_gym.base.progress import progress_bar
-from placement_gym.bench.report.document import (
-    Block,
-    Code,
-    Heading,
-    Picture,
-    Text,
-    write_report,
-)
+from placement_gym.bench.report.document import Block, Code, Heading, Picture, Text, write_report
 from placement_gym.bench.report.drift import NOTE, correct_drift
 from placement_gym.bench.report.known_latencies import load_known_latencies
 from placement_gym.bench.report.overview import FLOORS, summarize_agents, summarize_study
-from placement_gym.bench.report.plots import (
-    draw_curves,
-    draw_intervals,
-    draw_profiles,
-    rank_agents,
-)
+from placement_gym.bench.report.plots import draw_curves, draw_intervals, draw_profiles, rank_agents
 from placement_gym.bench.report.problems import describe_roles, list_problems, report_problem
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.wording import GAP, INFEASIBLE, explain_failure

@@ -52,11 +52,7 @@ class Processes:
         timeout_s: Seconds without an evaluation after which a task counts as hung.
     """
 
-    def __init__(
-        self,
-        workers: int | None = None,
-        timeout_s: float = TASK_TIMEOUT_S,
-    ) -> None:
+    def __init__(self, workers: int | None = None, timeout_s: float = TASK_TIMEOUT_S) -> None:
         self.slots = workers or usable_cores()
         self.on_evaluation: Callable[[], None] = lambda: None
         self.timeout_s = timeout_s

@@ -69,11 +69,7 @@ class Ray:
         self.on_evaluation: Callable[[], None] = lambda: None  # workers do not report them
         if self.owns_cluster:
             paths = filter(None, [os.environ.get("PYTHONPATH", ""), str(IMPORT_ROOT)])
-            environment = {
-                "PYTHONPATH": os.pathsep.join(paths),
-                **ONE_THREAD,
-                **(variables or {}),
-            }
+            environment = {"PYTHONPATH": os.pathsep.join(paths), **ONE_THREAD, **(variables or {})}
             ray.init(
                 address=address or "local",
                 log_to_driver=False,

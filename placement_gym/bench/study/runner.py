@@ -15,13 +15,7 @@ from placement_gym.base.progress import progress_bar
 from placement_gym.base.texts import join_words
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnvs
-from placement_gym.bench.run.rows import (
-    ROWS,
-    Json,
-    append_row,
-    load_runs,
-    lock_folder,
-)
+from placement_gym.bench.run.rows import ROWS, Json, append_row, load_runs, lock_folder
 from placement_gym.bench.study.checks import (
     check_names,
     choose_executor,

@@ -24,15 +24,7 @@ SEEDS: Mapping[str, range] = {
     "train": range(20_000, MAX_SEED + 1),
 }
 """Seeds of each split."""
-DRAWN = (
-    "layered",
-    "series-parallel",
-    "recurrent",
-    "attention",
-    "u-shaped",
-    "branching",
-    "experts",
-)
+DRAWN = ("layered", "series-parallel", "recurrent", "attention", "u-shaped", "branching", "experts")
 """Families of sampled problems where no others are given: with more of them, every seed would
 mean another problem than before."""
 HELD_OUT = ("branching", "experts")

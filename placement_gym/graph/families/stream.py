@@ -10,22 +10,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from placement_gym.base.arrays import round_significant
-from placement_gym.graph.families.problems import (
-    SampledProblem,
-    make_accelerator,
-    split_of_seed,
-)
+from placement_gym.graph.families.problems import SampledProblem, make_accelerator, split_of_seed
 from placement_gym.graph.generated import build_family, name_graph
 from placement_gym.hardware.devices import DeviceSpec
 
-TRAINED = (
-    "layered",
-    "series-parallel",
-    "recurrent",
-    "attention",
-    "u-shaped",
-    "translation",
-)
+TRAINED = ("layered", "series-parallel", "recurrent", "attention", "u-shaped", "translation")
 UNSEEN = ("branching", "experts", "dilated")
 """Families of the test split alone."""
 MIN_UNITS, MAX_UNITS, MAX_EDGES, MAX_DEVICES = 50, 800, 2000, 5

@@ -178,9 +178,7 @@ class CostTable(JsonFile):
             return self
         rates = graph.rates[graph.model_of]
         return replace(
-            self,
-            operator_ms=self.operator_ms * rates[:, None],
-            repeats=rates[graph.tensors.source],
+            self, operator_ms=self.operator_ms * rates[:, None], repeats=rates[graph.tensors.source]
         )
 
     def check(self, graph: OpGraph, devices: tuple[str, ...]) -> None:

@@ -45,11 +45,7 @@ class Potentials(NamedTuple):
 
     @classmethod
     def of(
-        cls,
-        problem: Problem,
-        frontier: Frontier,
-        cuts: LoadCuts,
-        sets: list[RowPrices],
+        cls, problem: Problem, frontier: Frontier, cuts: LoadCuts, sets: list[RowPrices]
     ) -> Potentials:
         """Compute the weights from sets of prices of the same cuts."""
         d = frontier.ms.shape[1]

@@ -122,11 +122,7 @@ class SplitSearch:
         yield np.inf
 
     def best(
-        self,
-        forward: Forward,
-        ideals: Ideals,
-        held_bytes: FloatArray,
-        cutoff_ms: float = np.inf,
+        self, forward: Forward, ideals: Ideals, held_bytes: FloatArray, cutoff_ms: float = np.inf
     ) -> Split:
         """The best split among chains of ideals whose load is below a cut-off.
 

@@ -44,11 +44,7 @@ class Forward:
         mirrored = backward[source] & backward[target]
         mirrored &= orphan[unit[source]] | orphan[unit[target]]
         edges = np.concatenate(
-            [
-                unit[graph.edge_index[:, forward]],
-                unit[graph.edge_index[::-1, mirrored]],
-            ],
-            axis=1,
+            [unit[graph.edge_index[:, forward]], unit[graph.edge_index[::-1, mirrored]]], axis=1
         )
         whole = nx.DiGraph()
         whole.add_nodes_from(range(len(units)))

@@ -13,12 +13,7 @@ from placement_gym.problem.problem import Problem
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.milp import add_placement
 from placement_gym.solvers.solution import ROUNDING
-from placement_gym.solvers.tasks import (
-    Tasks,
-    earliest_on_devices_ms,
-    mean_load_ms,
-    remaining_ms,
-)
+from placement_gym.solvers.tasks import Tasks, earliest_on_devices_ms, mean_load_ms, remaining_ms
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +44,7 @@ class PathProgram:
 
     @classmethod
     def build(
-        cls,
-        problem: Problem,
-        tasks: Tasks,
-        upper_ms: float = np.inf,
-        whole: bool = True,
+        cls, problem: Problem, tasks: Tasks, upper_ms: float = np.inf, whole: bool = True
     ) -> PathProgram:
         """Build the program.
 
