@@ -100,8 +100,7 @@ def make(name: str, env: Any, seed: int = 0, **options: Any) -> Any:
         An object with ``predict``; one that searches or learns also has ``learn``.
 
     Raises:
-        UserError: There is no such agent, or it has no such option; the message suggests the
-            nearest name.
+        UserError: There is no such agent, or it has no such option; the message names the nearest.
     """
     if name not in AGENTS:
         raise unknown_agent(name)

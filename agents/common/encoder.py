@@ -112,8 +112,7 @@ class Convolution(nn.Module):
         """(n, width) from (n, width)."""
         if self.against is None:
             return self.own(h) + self.send(self.along, h, graphs.undirected)
-        # A producer and a consumer matter for different reasons: what arrives, and where it must
-        # go.
+        # A producer and a consumer matter for different reasons: what arrives, and where it goes.
         from_producers = self.send(self.along, h, graphs.along)
         return self.own(h) + from_producers + self.send(self.against, h, graphs.against)
 

@@ -75,8 +75,7 @@ class Networks(nn.Module):
     def shift_embeddings(self, z: Tensor, shift: Tensor) -> Tensor:
         """(m, hidden) Z + Z', normalised.
 
-        Deviation: the paper's sum is not normalised. It doubles at each step and would overflow
-        within 50.
+        Deviation: the paper's sum is not normalised. It would double at each step, and overflow.
         """
         return functional.layer_norm(z + shift, z.shape[1:])
 

@@ -91,8 +91,7 @@ class Seq2Seq(nn.Module):
     A bidirectional LSTM encodes the sequence. At each place the decoder's LSTM reads the encoded
     place and the device chosen before, attends additively, and a softmax gives the probabilities.
     Attention covers ``segment`` places; the decoder's state is carried from segment to segment. For
-    long sequences gradient checkpointing keeps the activations of one segment at a time; gradients
-    stay exact.
+    long sequences gradient checkpointing keeps the activations of one segment; gradients are exact.
 
     Args:
         width: Width of the input of a place.

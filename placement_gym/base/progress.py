@@ -86,8 +86,7 @@ def progress_bar(
         total: Steps of the task, or None if unknown.
         unit: What a step is.
         quiet: Whether to show nothing.
-        counted: What the task's field ``count`` counts in addition to the steps; empty shows no
-            count.
+        counted: What the task's field ``count`` counts in addition to the steps; empty: none.
         description: What is done at first.
         above: Shown above the bar on a terminal, and left there.
     """

@@ -73,8 +73,7 @@ def evaluate_placement(
         closing(gym.make("placement_gym:DevicePlacement-v0", **env_kwargs)) as env,
     ):
         base = placement_env(env)
-        # A placement is stored by operators: it fits units of any granularity that it does not
-        # divide.
+        # A placement is stored by operators: it fits all units that it does not divide.
         units = base.problem.units
         assignment = np.empty(len(units), dtype=np.int64)
         assignment[units.of_operator] = loaded_placement.operator_devices(units.graph)

@@ -86,8 +86,7 @@ def describe_need(problem: Problem) -> str:
 
 
 def describe_fit(problem: Problem) -> list[str]:
-    """Describe what does not fit on which device or pool, and by how much; empty if the model fits
-    each.
+    """Describe what does not fit on which device or pool, and by how much; or an empty text.
 
     What an integrated device reports is not a limit, as the text says.
     """

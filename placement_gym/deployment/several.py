@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 class Pipelines(Mapping[str, StageExecutor]):
     """Runs the models of a union under one placement, each as a ``Pipeline`` of its own.
 
-    They share devices, whose stages take turns, and nothing else: no model waits for another's
-    requests.
+    They share devices, whose stages take turns, and nothing else: no model waits for another.
 
     ```python
     union = placement_gym.load_model(["resnet", "bert-8"])

@@ -71,8 +71,7 @@ def describe_devices(
     Returns:
         The arrays that ``DevicePlacementEnv`` documents, without ``room``.
     """
-    # Zeros stay where there are no costs: a space must not depend on whether latencies are
-    # simulated.
+    # Zeros stay where there are no costs: spaces of measured and simulated are equal.
     present = len(problem.devices)
     arrays: dict[str, NDArray[Any]] = {
         "device_mask": np.ones(present, dtype=np.int8),

@@ -233,8 +233,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         self.starts: dict[bytes, str] = {}
         self.render_mode = options.render_mode
         self.painter = Painter()
-        # Costs that need measuring are never measured for an observation: rough ones take their
-        # place.
+        # Costs are never measured for an observation: rough ones take their place.
         self.observer = Observer(
             self.problem,
             options.horizon,

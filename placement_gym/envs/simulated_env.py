@@ -152,8 +152,7 @@ class SimulatedEnv(DevicePlacementEnv):
             graph=spec.graph,
             decisions=decisions,
         )
-        # Where actions also decide priority or fusion, the same backend evaluates rows of all
-        # decisions.
+        # Where actions also decide priority or fusion, the backend evaluates rows of all.
         self.exact: SimulatedBackend | JointBackend = self.simulated
         if not self.layout.alone:
             from placement_gym.backends.simulated.joint import JointBackend

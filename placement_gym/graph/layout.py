@@ -25,8 +25,7 @@ class Layout:
     Attributes:
         layer: (n_units,) layer of each unit; it rises along every edge.
         position: (n_units,) position within the layer; two units are at least 1 apart.
-        bends: For each edge its positions in the layers between its ends; empty if it runs
-            straight.
+        bends: For each edge its positions in the layers between its ends; empty if straight.
     """
 
     layer: IntArray

@@ -94,8 +94,7 @@ class Body:
 
     Attributes:
         graph: Its operators.
-        runs: How often the operator runs it in one inference, if it does; 1 where that is not
-            known.
+        runs: How often the operator runs it in one inference, if it does; 1 if unknown.
         is_static: Whether that and all sizes are known without data.
     """
 
@@ -121,8 +120,7 @@ class OpGraph:
         edge_index: (2, n_edges) distinct producer and consumer pairs.
         tensors: Tensors that operators read from each other.
         inputs: (n_parameters,) operators that read each Parameter of the model.
-        states: (n_states,) operators that access each state of the model, which have to share a
-            device.
+        states: (n_states,) operators that access each state of the model, which share a device.
         request: What is timed as one. Of several inferences ``flops`` and the sizes of tensors
             are sums, shapes those of the first one, and ``weight_bytes`` includes the state that
             is held after the last one.

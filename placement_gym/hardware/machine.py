@@ -51,8 +51,7 @@ def read_memory(core: ov.Core, spec: DeviceSpec) -> DeviceSpec:
     """Return the specification with what OpenVINO reports of the device's memory.
 
     What a discrete device reports is its limit. An integrated GPU or NPU has no memory of its own:
-    it joins the host's pool, and what it reports is not a limit. What the specification states
-    stays.
+    it joins the host's pool, and what it reports is not a limit. What is stated stays.
     """
     if spec.virtual:
         return spec

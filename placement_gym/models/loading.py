@@ -270,8 +270,7 @@ def prepare(
 
     Raises:
         UserError: The model cannot have these shapes, or has state and data shapes.
-        UnsupportedModelError: The model has no state, and dynamic shapes that nothing bounds or
-            states.
+        UnsupportedModelError: The model has no state, and shapes that nothing bounds or states.
     """
     node_names = {node.get_friendly_name() for node in model.get_ops()}
     if shapes:

@@ -87,9 +87,7 @@ class ModelSpec:
         return not all(isinstance(model, (str, Path)) for model in models)
 
     def to_json(self) -> dict[str, Any]:
-        """The fields that are given as arguments of ``gym.make``, JSON-able but for an
-        ``ov.Model``.
-        """
+        """The fields that are given as arguments of ``gym.make``, JSON-able but for a model."""
         values = {key: getattr(self, key) for key in NAMES}
         if isinstance(self.model, Path):
             values["model"] = str(self.model)

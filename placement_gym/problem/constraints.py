@@ -92,8 +92,7 @@ class Constraints:
         for _, device, keep, units in self.bind(problem):
             columns = np.arange(len(problem.devices))
             allowed[np.ix_(units, columns != device if keep else columns == device)] = False
-        # A unit without a device is the user's error, found here rather than as infeasible
-        # placements.
+        # A unit without a device is the user's error, found before it makes placements infeasible.
         supported = problem.supported & allowed
         for unit in np.flatnonzero(~supported.any(axis=1))[:1].tolist():
             raise self.no_device(problem, unit)
@@ -164,8 +163,7 @@ def match_rule(graph: OpGraph, rule: str, text: str) -> BoolArray:
     Raises:
         UserError: Nothing matches.
     """
-    # Members rather than operators: a user copies names from a viewer, which shows folded nodes,
-    # too.
+    # Members rather than operators: a user copies names from a viewer with folded nodes.
     names = graph.members
     if rule.startswith(TYPE):
         names = tuple((kind,) for kind in graph.types)

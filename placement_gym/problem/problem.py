@@ -31,8 +31,7 @@ class Problem:
         devices: The devices, in the order of their indices.
         supported: (n_units, n_devices) bool, whether the device can run the unit.
         operator_bytes: (n_operators,) memory of each operator; None for that of its weights.
-        capable: (n_units, n_devices) bool, ``supported`` without constraints; None if there are
-            none.
+        capable: (n_units, n_devices) bool, ``supported`` without constraints; or None.
         max_submodels: Largest number of submodels of a placement; None for any number.
 
     Raises:

@@ -29,8 +29,7 @@ def fill_in_order(problem: Problem, costs: CostTable, shares: str = "full") -> I
     """Give each device in turn the next run of units, by weights alone.
 
     Accelerators come before hosts, faster devices before slower ones. The last device takes what
-    is left, even beyond its limit. A unit that its device does not run goes to the reference
-    device.
+    is left, even beyond its limit. Units that it does not run go to the reference device.
 
     Args:
         problem: Units, devices, support and limits.

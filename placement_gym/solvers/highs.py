@@ -42,8 +42,7 @@ class Optimum:
     Attributes:
         values: (n_columns,) of the best feasible point found; None if there is none.
         objective: Of that point, as the solver computes it; infinite without one.
-        bound: No feasible point has a lower objective, which is never negative; infinite if there
-            is none.
+        bound: Lower bound of the objective, at least 0; infinite where nothing is feasible.
         proven: Whether the best point reaches the bound, to the solver's gap. This is what the
             solver says: for a proof, compute the latency of the placement again.
         prices: (n_rows,) change of the bound for each unit of a constraint's right side; None for

@@ -62,8 +62,7 @@ def serial_program(
         if latency_ms < best_ms:
             best, best_ms = assignment, latency_ms
         bound_ms = min(result.bound, best_ms)
-        # Without costs of submodels the program is exact; else it is solved again without this
-        # placement.
+        # Without costs of submodels the program is exact; else it is solved again without it.
         near = bound_ms >= best_ms * (1 - gap)
         if not costs.submodel_ms.any() or not result.proven or near or not in_time:
             return Solution(best, bound_ms, reaches(best_ms, bound_ms, 2 * GAP))

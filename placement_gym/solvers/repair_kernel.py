@@ -146,8 +146,7 @@ def empty_full_devices(
         waiting = list_units(terms, place, room, may_leave)
         while len(waiting):
             begin, end, there, rank = choose_run(terms, place, room, may_leave)
-            # A run that moves as a whole pays for no transfer inside: one may be better than its
-            # best unit.
+            # A run that moves as a whole pays for no transfer inside: it may beat its best unit.
             if there >= 0 and rank <= waiting[0][0]:
                 for u in range(begin, end):
                     move(terms, u, there, place, room)
@@ -273,8 +272,7 @@ def choose_run(
         if excess > 0.0 and end - begin > 1:
             for part in range(3):
                 i, j, run_bytes = cut_run(begin, end, part, excess, may_leave, terms.size)
-                # A whole run that holds more than the excess would move more than is needed: an end
-                # does.
+                # A whole run that holds more than the excess would be too much: an end does.
                 too_much = part == 0 and run_bytes > excess
                 if run_bytes == 0.0 or run_bytes < RUN_SHARE * excess or too_much:
                     continue

@@ -19,8 +19,7 @@ class Solution:
 
     Attributes:
         assignment: (n_units,) the best placement found; None if there is none.
-        bound_ms: Lower bound of the latency in the solver's model; infinite if no placement is
-            feasible.
+        bound_ms: Lower bound of the latency in the solver's model; infinite if none is feasible.
         proven: Whether the latency of ``assignment`` in that model, computed from the costs and
             not taken from a program, reaches ``bound_ms`` to the solver's gap.
     """

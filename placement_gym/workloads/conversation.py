@@ -37,8 +37,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Conversation(Request):
-    """A prefill of ``prompt`` tokens on an empty state, then ``decoded`` inferences of a token
-    each.
+    """A prefill of ``prompt`` tokens on an empty state, then ``decoded`` ones of a token.
 
     Raises:
         UserError: One of them is less than 1.

@@ -43,8 +43,7 @@ class Request(ABC):
     def list_shapes(self, model: ov.Model) -> Sequence[Shaped]:
         """The inferences of a request by their shapes; None leaves nodes as they are.
 
-        Costs are sums over them; tensors and states take memory as in the last, which may run 0
-        times.
+        Costs are sums over them; memory is that of the last, which may run 0 times.
         """
 
     @abstractmethod

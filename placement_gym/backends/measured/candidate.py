@@ -66,8 +66,7 @@ class Compilation:
 
     ``held_bytes`` are what each device's plugin reports once it ran, None where it does not. Once
     it is timed it also has the latencies of a request's parts, or of a union's models. With
-    several requests in flight it has their number, and the streams of its device, or of each
-    stage's.
+    several requests in flight it has their number, and the streams of each device.
     """
 
     n_submodels: int

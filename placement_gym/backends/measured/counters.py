@@ -38,8 +38,7 @@ def measure_operator_times(engine: Engine, device: int, prefill: bool = False) -
     of a latency that is far from the sum of all counters.
 
     Args:
-        engine: The model, its inputs and the devices. Times are sums over the inferences of a
-            request.
+        engine: The model, its inputs and the devices. Times are sums over a request.
         device: Index of the device.
         prefill: Time the first inference of a request alone.
     """
@@ -86,8 +85,7 @@ def give_to_operators(
         fused: Primitive -> the names of the IR nodes that it executes.
 
     Returns:
-        (n_operators,) ms, whose sum is that of all primitives; and the ms of it that belong to no
-        operator.
+        (n_operators,) ms, whose sum is that of all primitives; and the ms that belong to none.
     """
     operators = {name: i for i, name in enumerate(graph.names)}
     owner = {name: i for i, names in enumerate(graph.members) for name in names}

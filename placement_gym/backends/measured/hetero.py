@@ -183,8 +183,7 @@ def check_cards(compiled: ov.CompiledModel, partition: HeteroPartition) -> None:
 def collect_properties(partition: HeteroPartition) -> dict[str, Any]:
     """Return HETERO's properties for a partition, every device with its own settings.
 
-    HETERO turns exclusive requests on when it splits, and the CPU plugin then ignores its thread
-    limit.
+    HETERO turns exclusive requests on when it splits, and the CPU then ignores its threads.
     """
     return {
         "EXCLUSIVE_ASYNC_REQUESTS": False,

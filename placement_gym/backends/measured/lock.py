@@ -51,8 +51,7 @@ def note_path() -> Path:
 def measurement_lock(reporter: Reporter | None = None) -> Iterator[None]:
     """Hold the lock while compiling and timing; the system frees it when its holder dies.
 
-    A thread may take it again while it holds it. A process that waits for more than a second prints
-    the holder.
+    A thread may take it again while it holds it. After a second of waiting the holder is printed.
 
     Args:
         reporter: Receives news of the wait; by default on standard error.
@@ -96,8 +95,7 @@ def wait_for(lock: FileLock, reporter: Reporter) -> None:
     """
     start_s = turn_start_s = monotonic()
     turn, announced = "", False
-    # Waiting in slices: the heartbeat shows that this process lives, and a change of holders is
-    # noticed.
+    # Waiting in slices: the heartbeat shows that this process lives, and other holders are noticed.
     while True:
         reporter.beat("waiting for the lock")
         try:

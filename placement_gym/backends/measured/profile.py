@@ -216,8 +216,7 @@ def fit_costs(
     reference_ms = float(np.median([m.reference_ms for _, m in pairs]))
     # Each latency relative to its own reference, so that the machine's drift drops out.
     latency_ms = np.array([reference_ms / m.speedup for _, m in pairs])
-    # A latency is a sum: scaled work of each device, crossings and megabytes of each link,
-    # submodels.
+    # A latency is a sum: scaled work of each device, crossings, megabytes of links, submodels.
     design = np.array(
         [
             [

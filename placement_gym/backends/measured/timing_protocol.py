@@ -11,8 +11,7 @@ from placement_gym.workloads.objectives import Objective, find_objective
 class TimingProtocol:
     """The objective of measurements, their precision and their limits.
 
-    With objective ``"throughput"`` a repetition is a window of requests in flight instead of an
-    inference.
+    With objective ``"throughput"`` a repetition is a window of requests in flight.
 
     Attributes:
         warmup: Largest number of inferences before the first counted one; they end when times stop
@@ -23,8 +22,7 @@ class TimingProtocol:
         final_repeats: Largest number of samples in each compilation of a finalist; an objective
             may need less.
         final_compiles: Largest number of compilations of a finalist.
-        final_noise: As ``noise``, of finalists that are about as fast as what they are compared
-            with.
+        final_noise: As ``noise``, of finalists that are about as fast as their rival.
         fit_placements: Minimum number of placements that a profile is fitted to.
         counter_inferences: Inferences on each device whose counters a profile reads.
         objective: ``"latency"`` of one request at a time, or ``"throughput"`` of several: the time

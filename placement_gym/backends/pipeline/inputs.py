@@ -27,8 +27,7 @@ class InputReader:
 
     Args:
         model: The model.
-        prefix: Only inputs of names that begin with it, which is left out: those of one model in
-            a union.
+        prefix: Only inputs of names that begin with it, without it: those of a model in a union.
     """
 
     def __init__(self, model: ov.Model, prefix: str = "") -> None:

@@ -78,8 +78,7 @@ def take_first(preference: FloatArray, group: IntArray, n_groups: int) -> FloatA
 
 
 class JointBackend(BackendWrapper):
-    """Evaluates rows of decisions under an event schedule; a placement alone takes level 0, nothing
-    fused.
+    """Evaluates rows of decisions under an event schedule; a placement alone has level 0, unfused.
 
     Raises:
         UserError: Schedule, costs or memory do not allow these decisions.

@@ -103,8 +103,7 @@ def load_known_latencies(
 ) -> dict[str, KnownLatencies]:
     """The known latencies of each problem of rows that are corrected for drift.
 
-    They come from the best known values of the package, or else are computed and kept in the
-    folder.
+    They come from the best known values of the package, or are computed and kept in the folder.
     """
     path = folder / FILE
     references = load_references(path)

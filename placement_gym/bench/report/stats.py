@@ -46,8 +46,7 @@ def mean_of_medians(scores: FloatArray) -> FloatArray:
 def probability_of_improvement(scores: FloatArray, rival_scores: FloatArray) -> FloatArray:
     """Compute how often a run of the first beats one of the second on a problem; ties count half.
 
-    A failed run loses against any other. The mean over the problems on which both have runs; nan
-    without any.
+    A failed run loses against any other. The mean over problems on which both ran, or nan.
     """
     first, theirs = scores[..., :, None, :], rival_scores[..., None, :, :]
     met = ~np.isnan(first) & ~np.isnan(theirs)

@@ -67,8 +67,7 @@ def run_study(
     Raises:
         UserError: An argument is wrong, an agent is unknown or an environment cannot be made;
             nothing has run then.
-        KeyboardInterrupt: The run was interrupted; finished rows are kept, the message says how
-            many.
+        KeyboardInterrupt: The run was interrupted; finished rows are kept, as the message says.
     """
     # What would fail in every run fails now, before hours of them.
     check_names(study)

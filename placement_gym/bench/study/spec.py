@@ -130,8 +130,7 @@ class Study:
         """Its agents.
 
         Raises:
-            UserError: One is an object in memory, which neither a file nor another process can
-                name.
+            UserError: One is an object in memory, which no file or process can name.
         """
         objects = [agent for agent in self.agents if not isinstance(agent, (str, Mapping))]
         if objects:

@@ -72,8 +72,7 @@ class Semantics:
         values = (self.op_gap_ms, self.link_gap_ms, self.memory_penalty_ms_per_gb or 0.0)
         for name, value in zip(GAPS, values, strict=True):
             check_not_negative(name, value)
-        # Axes without an effect are refused: a study would compare two equal settings as if
-        # different.
+        # Axes without an effect are refused: a study would compare equal settings.
         has_links = self.schedule in ("event", "list")
         axes = ("transfer", "contention", "order", "op_gap_ms", "link_gap_ms")
         changed_axes = [name for name in axes if getattr(self, name) != getattr(Semantics, name)]

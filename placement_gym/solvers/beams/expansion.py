@@ -115,8 +115,7 @@ def place_task(
         there = np.int64(code >> np.uint64(DEVICE_BITS * s)) & 7
         ready = max(ready, row[s] + frontier.read_ms[r, there, here])
     # What takes almost no time does not wait for its device, as such tasks would multiply the
-    # orders in which a device can run; without an order, a device's time is only the sum of its
-    # tasks.
+    # orders in which a device can run; without one, its time is only a sum.
     if frontier.tiny[k]:
         finish = ready
     elif ordered:
@@ -140,8 +139,7 @@ def place_task(
     for s in frontier.live[frontier.first_live[k] : frontier.first_live[k + 1]]:
         if not mask >> np.uint64(DEVICE_BITS * s) & np.uint64(7):
             row[s] = 0.0
-    # Interval load cuts: the finish of the first task, plus the work on the cut's device since
-    # then.
+    # Interval load cuts: the finish of the first task, plus the work on its device since.
     cuts = potentials.cuts
     for at in range(cuts.first_inside[k], cuts.first_inside[k + 1]):
         if cuts.inside[at, DEVICE] == here and not frontier.tiny[k]:
@@ -188,8 +186,7 @@ def expand(
     cut_at = latest_at + 1
     done_at = cut_at + n_cuts
     width, n_values = layer.values.shape
-    # Room for the most that there can be: the caller cuts the arrays to the number that is
-    # returned.
+    # Room for the most that there can be: the caller cuts the arrays.
     code = np.empty(width * d, np.uint64)
     values = np.empty((width * d, n_values))
     bound = np.empty(width * d)

@@ -129,8 +129,7 @@ def find_rest(
                     for r in range(frontier.first_read[k], frontier.first_read[k + 1]):
                         there = device[frontier.read_slot[r]]
                         cost += reading[j, r] * frontier.read_ms[r, there, here]
-                    # Slots that stay live keep their device, and the step's own slot gets its new
-                    # one.
+                    # Slots that stay live keep their device, and the step's own gets its new one.
                     after = 0
                     for i in range(len(following) - 1, -1, -1):
                         s = following[i]

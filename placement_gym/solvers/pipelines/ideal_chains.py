@@ -126,15 +126,13 @@ def extend_chains(
         moves = open_moves(plan, best, i)
         if not len(moves):
             continue
-        # A stage heavier than the worst value of this row improves nothing: `highest` falls with
-        # it.
+        # A stage heavier than the worst value of this row gains nothing: `highest` falls, too.
         highest = plan.cutoff_ms
         mark_border(here, begin, tensor, part, i, True)
         lightest = first_light(work_ms, heaviest_ms[:n_reached], i, highest)
         for place in range(n_reached - 1, lightest - 1, -1):
             j = reached[place]
-            # Cheapest tests first: most pairs of ideals fail the first two, and only few are
-            # nested.
+            # Cheapest tests first: most pairs fail the first two; few are nested.
             if (
                 lowest[j] < highest
                 and subtract_work(load, work_ms, stage_ms, i, j) < highest

@@ -32,8 +32,7 @@ class Ideals:
 
     Attributes:
         order: (n,) nodes of the graph in the topological order in which ideals number them.
-        words: (n_ideals, n_words) uint64, the nodes as bits; no words where each contains the
-            one before.
+        words: (n_ideals, n_words) uint64, the nodes as bits; none where each contains the last.
         smaller: (n_ideals,) int32, the ideal without its last node.
         last: (n_ideals,) int32, position of the last node; -1 in the empty ideal.
         offsets: (n + 2,) first ideal of each size.

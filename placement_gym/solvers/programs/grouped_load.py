@@ -56,8 +56,7 @@ def grouped_load(
     least_ms = least_loads_of_kinds(problem, costs, groups, perf_counter() + time_limit_s / 4)
     bound_ms = lower_ms
     while True:
-        # A program that is not exact gets half of the time left, so that a finer one still has
-        # some.
+        # A program that is not exact gets half of the time left: a finer one follows.
         exact = max(len(group.devices) for group in groups) == 1
         left_s = end - perf_counter()
         program, x = build_program(problem, costs, groups, bound_ms, upper_ms, least_ms)
@@ -128,8 +127,7 @@ def build_program(
     scale = max(problem.unit_bytes.max(), 1.0)
     unit_shares = problem.unit_bytes / scale
     program.require((x.T[limited], unit_shares), rows=len(limited), high=limit[limited] / scale)
-    # The members' loads together are at most as many times the largest: this is what grouping
-    # relaxes.
+    # The members' loads together are at most as many times the largest: the relaxation.
     work = tasks.ms[:, device]
     terms = [(x.T, work.T), (np.repeat(total, g), -size.astype(np.float64))]
     border_ms = costs.boundary_ms[tasks.tensor][:, device]

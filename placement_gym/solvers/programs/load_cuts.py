@@ -56,8 +56,7 @@ class LoadCuts:
     may also begin at the start of the schedule, or end at its end.
 
     Args:
-        built: The program. Memory and time of a separation grow with the square and the cube of
-            its tasks.
+        built: The program. Memory and time of a separation grow with the square and cube of tasks.
     """
 
     def __init__(self, built: PathProgram) -> None:

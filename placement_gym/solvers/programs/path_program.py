@@ -115,8 +115,7 @@ class PathProgram:
 
         The exact lower hull of that time for each reading: on two devices the two linear functions
         themselves; where a transfer takes one time to leave a device and one to enter the other,
-        the differences at either end; otherwise a transport plan from the maker's devices to the
-        reader's.
+        the differences at either end; otherwise a transport plan between their devices.
         """
         tensor, maker, reader = self.tasks.readings
         unit, costs = self.tasks.unit, self.tasks.transfer_ms
