@@ -161,11 +161,6 @@ def check_objective(name: str, objective: str) -> None:
 def check_pools(name: str, problem: Problem, objective: str) -> None:
     """Raise if an agent takes devices that share too little memory for ones that do not.
 
-    Args:
-        name: A registered agent.
-        problem: Units, devices and their memory.
-        objective: ``env.unwrapped.objective``.
-
     Raises:
         UserError: It does; the message names an agent that is accepted.
     """

@@ -114,13 +114,7 @@ def rank_gains(ms: Tensor, unit_bytes: Tensor, is_unlimited: Tensor) -> tuple[Te
 
 
 def sum_transfers(graphs: GraphBatch, graph: int, links: Tensor) -> tuple[Tensor, Tensor]:
-    """(n, D) mean time to send a unit's outputs from each device, and to bring its inputs there.
-
-    Args:
-        graphs: The batch.
-        graph: Index of the graph.
-        links: (D, D, 2) of the graph.
-    """
+    """(n, D) mean time to send a unit's outputs from each device, and to bring its inputs there."""
     tables, nodes = graphs.device_tables, graphs.nodes_of(graph)
     in_graph = graphs.batch[graphs.edge_index[0]] == graph
     source, target = graphs.edge_index[:, in_graph] - graphs.ptr[graph]

@@ -35,11 +35,6 @@ class Doppler(Search):
     the best placement that was evaluated, that of the most likely decisions included, which
     ``greedy`` predicts.
 
-    Args:
-        env: The environment that evaluates placements.
-        seed: Seed of all random numbers.
-        settings: Of the networks and the stages.
-
     Raises:
         UserError: The graph is too large.
     """

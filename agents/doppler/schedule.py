@@ -200,11 +200,6 @@ class Schedules:
     """B schedules of one graph, to which one node each is added at a time.
 
     A device runs its nodes in the order in which they were added, and transfers wait for none.
-
-    Args:
-        graph: The graph.
-        rows: B.
-        respect_memory: Whether only devices that hold the unit are allowed.
     """
 
     def __init__(self, graph: TaskGraph, rows: int, respect_memory: bool) -> None:

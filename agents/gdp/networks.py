@@ -122,13 +122,7 @@ class Modulated(nn.Module):
 
 
 class Attention(nn.Module):
-    """One layer: a segment attends to itself and to the units before, then a dense part.
-
-    Args:
-        width: Width of embeddings, a multiple of ``heads``.
-        heads: Number of heads.
-        context: Width of the embedding of the graph.
-    """
+    """One layer: a segment attends to itself and to the units before, then a dense part."""
 
     def __init__(self, width: int, heads: int, context: int) -> None:
         super().__init__()

@@ -31,13 +31,7 @@ LaterStages = Callable[[Tensor, Choose], list[UnitCategorical]]
 
 @dataclass(frozen=True, eq=False)
 class StagedDistribution:
-    """The distribution of all decisions.
-
-    Attributes:
-        devices: Of the first stage.
-        later: The stages after it.
-        sizes: Entries of an action in each stage.
-    """
+    """The distribution of all decisions."""
 
     devices: UnitCategorical
     later: LaterStages
@@ -68,12 +62,7 @@ class StagedDistribution:
 
 @dataclass(frozen=True, eq=False)
 class StagedLikelihood:
-    """The likelihood of all decisions.
-
-    Attributes:
-        stages: The distribution of each stage.
-        sizes: Entries of an action in each.
-    """
+    """The likelihood of all decisions."""
 
     stages: Sequence[UnitCategorical]
     sizes: Sequence[int]

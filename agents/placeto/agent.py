@@ -34,10 +34,6 @@ class RehearsedPolicy:
 
     If an observation has no current unit, the prediction is the final placement of an episode that
     evaluates no placement.
-
-    Attributes:
-        policy: The policy.
-        rehearsal: The episode; None if the graph is not known.
     """
 
     policy: Policy

@@ -80,13 +80,7 @@ class Rehearsal:
         return actions
 
     def play(self, policy: Policy, deterministic: bool, episodes: int = 1) -> IntArray:
-        """(episodes, n_units) final devices of episodes that are played side by side.
-
-        Args:
-            policy: A policy for observations of ``PerUnitEnv``.
-            deterministic: Passed to the policy.
-            episodes: How many.
-        """
+        """(episodes, n_units) final devices of episodes that are played side by side."""
         problem = self.observer.problem
         start = problem.single(problem.reference_device) if self.start is None else self.start
         placed = np.tile(start, (episodes, 1))

@@ -36,11 +36,6 @@ class Moves:
     ``solvers.search`` frees memory by random units, in microseconds; a repair selects better ones,
     which is worth its time where a move costs an evaluation: .90 of best known after 500 against
     .86 (hill climbing, seven validation problems with little memory).
-
-    Args:
-        env: The environment; nothing is evaluated.
-        rng: Source of all random numbers.
-        screen: Number of random moves for each proposed one.
     """
 
     def __init__(self, env: DevicePlacementEnv, rng: np.random.Generator, screen: int = 10) -> None:

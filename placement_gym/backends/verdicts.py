@@ -146,7 +146,7 @@ class Finals:
         return self.finalists[key]
 
     def remeasure(self, candidates: Sequence[IntArray]) -> None:
-        """Measure placements alongside the best single device and keep them in ``known``.
+        """Measure placements alongside the best single device and keep them in ``finalists``.
 
         The reference device is measured with the first of them.
         """

@@ -110,15 +110,7 @@ def measure_phases(
     rows: Sequence[Mapping[str, Any]],
     label: str,
 ) -> Phased | None:
-    """Measure the best two placements alongside the best one; None where no two look better.
-
-    Args:
-        backend: Measures.
-        candidates: All of them.
-        measured: Label -> measurement of those that ran.
-        rows: Of the report.
-        label: The row to hand over if one placement serves both phases.
-    """
+    """Measure the best two placements alongside the best one; None where no two look better."""
     pair = choose_pair(backend.problem, candidates, measured)
     if pair is None:
         return None
@@ -196,13 +188,7 @@ def describe_phases(phased: Phased | None, label: str) -> str:
 
 
 def report_phases(phased: Phased | None, label: str, stem: Path) -> dict[str, Any]:
-    """Return what the report says of two placements.
-
-    Args:
-        phased: They, if they were measured.
-        label: The row to hand over if one placement serves both phases.
-        stem: Of the plan's files, without suffix.
-    """
+    """Return what the report says of two placements."""
     verdict = {"verdict": describe_phases(phased, label)}
     if phased is None:
         return verdict

@@ -60,13 +60,6 @@ def select(
 ) -> Selection:
     """Propose candidates by a profile, measure them, and choose.
 
-    Args:
-        backend: Measures; its protocol has the objective.
-        costs: The profile.
-        time_limit_s: For the mixed-integer program.
-        phases: Whether to try one placement of prompts and one of tokens.
-        quiet: Show no progress.
-
     Raises:
         EngineError: No candidate fits and runs.
     """

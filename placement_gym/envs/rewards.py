@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import numpy as np
@@ -67,32 +67,13 @@ PENALTIES = (GRADED, FLAT)
 """Costs of infeasible placements: the more, the more bytes are too many; or one for all."""
 
 
-@dataclass(frozen=True)
-class FlatOutcome:
-    """An outcome that costs its latency, however many bytes are too many.
-
-    Attributes:
-        outcome: The outcome.
-    """
-
-    outcome: Outcome
-
-    @property
-    def latency_ms(self) -> Any:
-        return self.outcome.latency_ms
-
-    @property
-    def reference_ms(self) -> Any:
-        return self.outcome.reference_ms
-
-    @property
-    def cost_ms(self) -> Any:
-        return self.outcome.latency_ms
-
-
 def pay_flat(reward: Reward, outcome: Outcome, previous: Outcome) -> Any:
-    """A reward in which all infeasible placements are alike."""
-    return reward(FlatOutcome(outcome), FlatOutcome(previous))
+    """A reward in which all infeasible placements are alike: excess bytes cost nothing."""
+    flat: list[Any] = [
+        SimpleNamespace(cost_ms=each.latency_ms, reference_ms=each.reference_ms)
+        for each in (outcome, previous)
+    ]
+    return reward(*flat)
 
 
 def get_reward(name: str, penalty: str = GRADED) -> Reward:

@@ -83,12 +83,7 @@ def infer_alone(model: ov.Model, owner: dict[str, int]) -> Handed:
 
 
 def is_refused(read: ov.PartialShape, inferred: ov.PartialShape) -> bool:
-    """Return whether a reader refuses a tensor that is zero where its maker has no known size.
-
-    Args:
-        read: The shape of the reader's input.
-        inferred: The shape that the giver infers.
-    """
+    """Return whether a reader refuses a tensor that is zero where its maker has no known size."""
     if read.rank.is_dynamic:
         return False
     if inferred.rank.is_dynamic:

@@ -202,11 +202,6 @@ def time_stages(
 ) -> FloatArray:
     """Run one request of every pipeline in turn, in alternating order, after one that warms up.
 
-    Args:
-        pipelines: One for each placement.
-        devices: All devices.
-        repeats: Requests of each pipeline that count.
-
     Returns:
         (repeats, n_pipelines, n_devices) ms of each device's stages.
     """

@@ -64,11 +64,6 @@ def measure_rounding(
     Rounding: the inputs change by up to 1e-4, as much as the outputs of a split in f32 may be off,
     and far less than a level of quantisation. Overflow: nothing is computed in integers.
 
-    Args:
-        request: Of the whole model, without state, on one device.
-        exact: Of the same ``without_integer_kernels``.
-        inputs: One array per input.
-
     Returns:
         The error; None where no input is a real number.
     """

@@ -41,13 +41,6 @@ class Beam:
     The latency is exact for a list schedule without contention, gaps and tiny tasks; otherwise it
     is a lower bound.
 
-    Args:
-        problem: Units, devices, support and memory limits.
-        costs: Costs of the units' operators.
-        semantics: What the latency means.
-        end: When to stop, by ``perf_counter``.
-        merged: See ``Grower.slack``.
-
     Attributes:
         grower: What searches; None if too many tasks are live at a time.
         bound_ms: Lower bound of the path-load program.

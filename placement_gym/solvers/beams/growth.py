@@ -76,13 +76,7 @@ class Grower:
     about_ms: float = 0.0
 
     def search(self, width: int, upper_ms: float, end: float) -> BeamResult:
-        """Search once, keeping ``width`` partial placements of each length.
-
-        Args:
-            width: How many.
-            upper_ms: Only lower costs are searched for.
-            end: When to stop, by ``perf_counter``.
-        """
+        """Search once, keeping ``width`` partial placements of each length."""
         layer, dropped_ms, steps = Layer.empty(len(self.tolerances)), upper_ms, list[BackStep]()
         for k in range(len(self.frontier.order)):
             # A search that stops here has dropped everything that is left: its bound is theirs.

@@ -65,11 +65,6 @@ def find_prices(
     Prices at a lower limit give a better bound for a partial placement that has already used more
     than its share of memory.
 
-    Args:
-        problem: Units, devices, support and memory limits.
-        tasks: What is placed.
-        end: When to stop, by ``perf_counter``.
-
     Returns:
         The cuts that were added, prices at each limit that was solved in time, and the bound at
         the true limit in ms: infinite if nothing is feasible.

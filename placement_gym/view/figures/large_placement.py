@@ -23,11 +23,6 @@ def draw_large_placement(problem: Problem, assignment: IntArray, title: str) -> 
 
     A circle represents the units of one column on one device; its area grows with their share of
     the column's work. Lines represent the edges between two circles.
-
-    Args:
-        problem: Units and devices.
-        assignment: (n_units,) device of each unit.
-        title: Heading of the figure.
     """
     # Columns in the place of levels: thousands of levels cannot be told apart on a page.
     n_devices, depth = len(problem.devices), assign_layers(problem.units.quotient)

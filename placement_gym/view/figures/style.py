@@ -28,11 +28,6 @@ TEXT_AS_TEXT = {"svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "pla
 def save(figure: Figure, path: Path, follow: bool = False) -> None:
     """Write a figure as PNG, SVG or PDF, as the path ends.
 
-    Args:
-        figure: What to write.
-        path: The file.
-        follow: As for ``files.replace_file``.
-
     Raises:
         FileError: It cannot be written; the file that was there is unchanged.
     """
