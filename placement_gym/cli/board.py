@@ -20,7 +20,6 @@ LIST = {"problems": 1, "agents": 2, "failed": 3}
 
 
 def add_board(command: Command) -> None:
-    """Add the arguments of ``placement-gym bench board``."""
     describe(
         command,
         "Replay the rows of a fixed set of problems and write board.md and board.html: the agents "
@@ -42,7 +41,6 @@ def add_board(command: Command) -> None:
 
 
 def add_list(command: Command) -> None:
-    """Add the arguments of ``placement-gym bench list``."""
     describe(
         command,
         "List the folders of results below a folder: their studies, rows, agents and problems, "

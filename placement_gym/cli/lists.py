@@ -37,7 +37,6 @@ GENERATED = {
 
 
 def add_list_devices(command: Command) -> None:
-    """Set what ``placement-gym devices`` runs."""
     describe(
         command,
         "List the devices that OpenVINO finds on this machine, and the presets with what can be "
@@ -48,7 +47,6 @@ def add_list_devices(command: Command) -> None:
 
 
 def add_models(command: Command) -> None:
-    """Set what ``placement-gym models`` runs."""
     describe(
         command,
         "List the models that --model takes: built-in ones, files, and generated graphs, which "
@@ -59,7 +57,6 @@ def add_models(command: Command) -> None:
 
 
 def add_agents(command: Command) -> None:
-    """Add the arguments of ``placement-gym agents``."""
     describe(
         command,
         "List the agents that --agents takes, or show the options of one. Settings are what "

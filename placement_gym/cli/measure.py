@@ -26,7 +26,6 @@ PROFILE_KEPT = "a profile that was complete is kept; rerun the command to contin
 
 
 def add_evaluate(command: Command) -> None:
-    """Add the arguments of ``placement-gym evaluate``."""
     describe(
         command,
         "Compile and measure a saved placement with the fastest single device. The devices and "
@@ -42,7 +41,6 @@ def add_evaluate(command: Command) -> None:
 
 
 def add_plan(command: Command) -> None:
-    """Add the arguments of ``placement-gym plan``."""
     describe(
         command,
         "Measure roughly what operators and transfers cost, solve for the best placement, and "
@@ -85,7 +83,6 @@ def add_plan(command: Command) -> None:
 
 
 def add_profile(command: Command) -> None:
-    """Add the arguments of ``placement-gym profile``."""
     describe(
         command,
         "Measure what each operator costs on each device, and what transfers cost. The profile is "
@@ -101,7 +98,6 @@ def add_profile(command: Command) -> None:
 
 
 def add_fidelity(command: Command) -> None:
-    """Add the arguments of ``placement-gym fidelity``."""
     describe(
         command,
         "Measure placements that the profile was not fitted to, and show how well the simulator "
@@ -212,7 +208,6 @@ def run_fidelity(options: argparse.Namespace) -> int:
 
 
 def add_export(command: Command) -> None:
-    """Add the arguments of ``placement-gym export``."""
     describe(
         command,
         "Write a placement for programs that use OpenVINO alone. FOLDER gets the model; run.py, "

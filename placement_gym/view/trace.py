@@ -53,7 +53,6 @@ def list_events(data: Values, placement: Values, process: int) -> Iterator[Value
 
 
 def name_thread(kind: str, name: str, process: int, thread: int = 0) -> Values:
-    """A name of a process or a thread."""
     return {"name": kind, "ph": "M", "pid": process, "tid": thread, "args": {"name": name}}
 
 

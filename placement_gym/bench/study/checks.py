@@ -40,7 +40,6 @@ def make_every_environment(tasks: Sequence[Task], envs: BenchEnvs) -> None:
 
 
 def first_of_each_problem(tasks: Sequence[Task]) -> list[Task]:
-    """One task of each problem."""
     return list({task.problem: task for task in reversed(tasks)}.values())[::-1]
 
 

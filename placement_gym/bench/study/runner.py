@@ -157,7 +157,6 @@ def make_executor(
     address: str | None,
     timeout_s: float,
 ) -> Executor:
-    """The executor of that name."""
     if name == "ray":
         return Ray(address, study.variables, timeout_s)
     if name == "processes":
