@@ -86,7 +86,7 @@ def describe_need(problem: Problem) -> str:
 
 
 def describe_fit(problem: Problem) -> list[str]:
-    """Describe what does not fit on which device or pool, and by how much; or an empty text.
+    """Describe what does not fit on which device or pool, and by how much; nothing if all does.
 
     What an integrated device reports is not a limit, as the text says.
     """
