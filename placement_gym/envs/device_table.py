@@ -72,10 +72,11 @@ def describe_devices(
         The arrays that ``DevicePlacementEnv`` documents, without ``room``.
     """
     # Zeros stay where there are no costs: spaces of measured and simulated are equal.
-    present = len(problem.devices)
+    present, memory = len(problem.devices), problem.memory
     arrays: dict[str, NDArray[Any]] = {
         "device_mask": np.ones(present, dtype=np.int8),
-        "memory_pool": number_pools(problem),
+        # From 1, the pool that each device shares with others; 0 where it shares none.
+        "memory_pool": np.where(memory.shared.sum(axis=1) > 1, memory.owner + 1, 0),
         "devices": np.zeros((present, len(DEVICE_FEATURES)), dtype=np.float32),
         "links": np.zeros((present, present, len(LINK_FEATURES)), dtype=np.float32),
         "unit_ms": np.zeros(problem.supported.shape, dtype=np.float32),
@@ -124,12 +125,6 @@ def edge_sizes(problem: Problem, costs: CostTable) -> tuple[FloatArray, FloatArr
     size = np.bincount(edge, sizes[tensor] / mean_size, quotient.n_edges)
     tensors = np.bincount(edge, minlength=quotient.n_edges).astype(np.float64)
     return size.astype(np.float64), tensors, mean_size
-
-
-def number_pools(problem: Problem) -> IntArray:
-    """(n_devices,) from 1, the pool that each device shares with others; 0 where it shares none."""
-    shared = problem.memory.shared.sum(axis=1) > 1
-    return np.where(shared, problem.memory.owner + 1, 0)
 
 
 def observe_room(problem: Problem, assignments: IntArray, n_devices: int) -> Float32Array:

@@ -170,7 +170,8 @@ def match_rule(graph: OpGraph, rule: str, text: str) -> BoolArray:
         matches = [fnmatchcase(kind, rule.removeprefix(TYPE)) for kind in graph.types]
     elif rule.startswith(LAYER):
         layer = rule.removeprefix(LAYER)
-        matches = [any(is_part(name, layer) for name in group) for group in names]
+        parts = (f"{layer}/", f"{layer}.")
+        matches = [any(n == layer or n.startswith(parts) for n in group) for group in names]
     else:
         matches = [
             any(name == rule or fnmatchcase(name, rule) for name in group) for group in names
@@ -184,8 +185,3 @@ def match_rule(graph: OpGraph, rule: str, text: str) -> BoolArray:
             hint = f"{hint}; names begin with that of their model: {prefixes}"
         raise UserError(f"nothing in the model matches {text}{hint}")
     return np.array(matches, dtype=np.bool_)
-
-
-def is_part(name: str, layer: str) -> bool:
-    """Return whether a name is that of a layer, or begins with it and a separator."""
-    return name == layer or name.startswith((f"{layer}/", f"{layer}."))
