@@ -7,6 +7,7 @@ import os
 import platform
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -129,6 +130,9 @@ def list_parts(
     first, spec = models[0], ProblemOptions().make_spec(models[0])
     quietly: dict[str, Any] = {"out": folder, "quiet": quiet}
 
+    def check_one(model: Any, _: float) -> Document:
+        return check(model, specs, **quietly)
+
     def compare(limit_s: float) -> Document:
         return fidelity(
             first, specs, n_placements=placements, limit_s=MEASURING_SHARE * limit_s, **quietly
@@ -136,10 +140,8 @@ def list_parts(
 
     return [
         *(
-            Part(
-                f"check {Path(str(model)).name}", 1.0, lambda _, m=model: check(m, specs, **quietly)
-            )
-            for m in models
+            Part(f"check {Path(str(model)).name}", 1.0, partial(check_one, model))
+            for model in models
         ),
         Part("plan", 2.0, lambda _: plan(first, specs, **quietly)),
         # There is no fidelity without a profile, and with less time it measures less.
