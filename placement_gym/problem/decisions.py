@@ -171,6 +171,7 @@ class ActionLayout:
         Raises:
             UserError: Their length or an entry is out of range.
         """
+        # Decisions that are not made become zeros, so that backends read one form of all rows.
         self.check(rows)
         units, levels, _ = self.counts
         priority, fused = rows[..., units : units + levels], rows[..., units + levels :]

@@ -96,6 +96,7 @@ class Placement(JsonFile):
         Raises:
             PlacementMismatchError: The graph is another model's.
         """
+        # A file may have been edited: each device and each node it names has to be in it, too.
         self.check(graph)
         index = {device.name: position for position, device in enumerate(self.devices)}
         unknown = sorted(set(self.units.values()) - set(index))

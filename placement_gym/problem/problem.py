@@ -46,6 +46,7 @@ class Problem:
     max_submodels: int | None = None
 
     def __post_init__(self) -> None:
+        # Checked once, here: no placement could mend either, and every error would come later.
         unsupported = np.flatnonzero(~self.supported.any(axis=1))
         if len(unsupported):
             raise UserError(
@@ -274,10 +275,12 @@ class Problem:
 
     def fingerprint(self) -> str:
         """Sixteen hex digits that identify the graph and its grouping."""
+        # The grouping belongs to it: one graph in other units is another problem.
         parts = self.units.graph.fingerprint().encode() + self.units.of_operator.tobytes()
         return hashlib.sha256(parts).hexdigest()[:16]
 
 
 def assignment_hash(assignment: NDArray[np.integer[Any]]) -> str:
     """Sixteen hex digits that identify an assignment."""
+    # A byte holds a device: a problem has at most `MAX_DEVICES`, 256.
     return hashlib.blake2b(assignment.astype(np.uint8).tobytes(), digest_size=8).hexdigest()
