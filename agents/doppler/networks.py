@@ -9,9 +9,9 @@ from agents.common.pyg import NNConv
 from agents.doppler.schedule import NODE_FEATURES, TaskGraph, standardise
 
 HEAD_WIDTH = 64
-"""Width of the layer before a score: ours, the paper states none."""
+"""Width of the layer before a score: of the published code, ``scheduler/rl_agent.py``."""
 NEGATIVE_SLOPE = 0.1
-"""Of LeakyReLU below zero: ours, the paper states none."""
+"""Slope of LeakyReLU below zero: of the published code, ``scheduler/rl_agent.py``."""
 
 
 class Messages(nn.Module):

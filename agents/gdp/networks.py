@@ -25,7 +25,7 @@ UNIT_COLUMNS, UNIT_DEVICE_COLUMNS, DEVICE_COLUMNS = 2, 4, 7
 MAX_EQUAL_DEVICES = 16
 """Equal devices that are told apart, at most: ours, rows of an embedding."""
 MAX_LIMIT_SHARE = 4.0
-"""Bytes of a unit as a share of a device's limit, at most: ours, as a small limit has no bound."""
+"""Bytes of a unit as a share of a device's limit, at most: ours, as limits may be tiny."""
 
 
 @dataclass(frozen=True, eq=False)

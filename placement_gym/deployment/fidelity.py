@@ -38,6 +38,7 @@ from placement_gym.problem.patterns import sample_placements
 from placement_gym.problem.problem import Problem
 
 PLACEMENTS_SEED = 7
+"""Any, but always the same: two reports on one problem measure the same placements."""
 MIN_PLACEMENTS = 6
 """Placements that a rank correlation needs: ours."""
 FASTEST_SHARE = 1 / 3

@@ -183,7 +183,7 @@ def test_equal_seeds_make_equal_weights(name: str, algorithm: type[BaseAlgorithm
 def test_saving_keeps_the_population_of_post(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agents.post.post.POPULATION", 500)
+    monkeypatch.setattr("agents.post.post.POPULATION_SIZE", 500)
     model = learner("post", Post)
     model.learn(60)
     assert len(model.returns) == 100
