@@ -122,7 +122,7 @@ def test_placement_is_judged_by_its_own_reward() -> None:
 
 
 def test_the_population_must_hold_whole_rollouts() -> None:
-    with pytest.raises(ValueError, match="divisor of 50"):
+    with pytest.raises(ValueError, match="divides 50"):
         post(n=20)
 
 
