@@ -199,7 +199,7 @@ class Offer(NamedTuple):
 class Schedules:
     """B schedules of one graph, to which one node each is added at a time.
 
-    A device runs its nodes in the order in which they were added, and transfers wait for none.
+    A device runs its nodes in the order in which they were added, and transfers never wait.
     """
 
     def __init__(self, graph: TaskGraph, rows: int, respect_memory: bool) -> None:

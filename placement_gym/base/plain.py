@@ -10,7 +10,7 @@ from typing import Any
 def to_plain(value: Any) -> Any:
     """Convert a value to what JSON can hold.
 
-    Tuples become lists, NaN and infinite numbers None, and other bytes than UTF-8 escapes.
+    Tuples become lists, NaN and infinite numbers None, and bytes that are not UTF-8 escapes.
     """
     if isinstance(value, Mapping):
         return {to_plain(key): to_plain(item) for key, item in value.items()}

@@ -53,7 +53,7 @@ def lower_bound(
         time_limit_s: Time limit of the programs.
         upper_ms: A latency that some placement reaches; the bound does not exceed it.
     """
-    # Limits that a schedule ignores, or only charges for, hold for no bound.
+    # Limits that a schedule ignores, or only charges for, must not enter a bound.
     if semantics.memory not in HARD_LIMITS or semantics.memory_penalty_ms_per_gb is not None:
         problem = without_limits(problem)
     if semantics.schedule == "serial":

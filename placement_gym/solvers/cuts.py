@@ -60,7 +60,7 @@ def minimum_cut(units: Units, costs: CostTable) -> Solution:
         assignment, rounding_ms = cut_network(n + 2 * n_tensors, tasks.ms, edges, scaled_ms)
         best = min(best, assignment, key=tasks.serial_ms)
         best_ms = tasks.serial_ms(best)
-    # The cut is optimal for the rounded costs, the true optimum may be lower.
+    # The cut is optimal for the rounded costs; the true optimum may be lower.
     bound_ms = max(best_ms - rounding_ms, 0.0)
     return Solution(best, bound_ms, reaches(best_ms, bound_ms))
 

@@ -27,7 +27,7 @@ class InputReader:
 
     Args:
         model: The model.
-        prefix: Only inputs of names that begin with it, without it: those of a model in a union.
+        prefix: Only inputs whose names begin with it, named without it: one model of a union.
     """
 
     def __init__(self, model: ov.Model, prefix: str = "") -> None:

@@ -127,7 +127,7 @@ def compile_stages(
     models = np.empty(len(cut), dtype=np.int64)
     models[stage_of] = graph.model_of
     longest = int(np.bincount(models).max())
-    # One request more than stages keeps all of them busy; a device alone needs its streams.
+    # One request more than stages keeps all of them busy; a device alone fills its streams.
     in_flight = requests or (
         2 * count_streams(specs[stage_devices[0]]) if len(cut) == 1 else longest + 1
     )

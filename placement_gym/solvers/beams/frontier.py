@@ -83,7 +83,7 @@ class Frontier(NamedTuple):
         chained = np.flatnonzero(previous >= 0)
         np.maximum.at(last, previous[chained], chained)
         slot, first_live, live = assign_slots(last)
-        # Devices may be delayed to the first live finish once nothing can start at time 0.
+        # Devices may be delayed to the first live finish only if nothing can start at 0.
         by_reader = np.argsort(step[reader], kind="stable")
         waits_for_nothing = np.bincount(reader[~tiny[0][maker]], minlength=n) == 0
         late = np.flatnonzero((waits_for_nothing & ~tiny[0])[order]).max(initial=NOTHING)
