@@ -129,7 +129,10 @@ def describe(key: str, runs: Sequence[Row]) -> str:
 
 def describe_geometric(runs: Sequence[Row]) -> str:
     """The geometric mean of latencies of HEFT over those of runs, with its interval's factor."""
-    logs = np.log([max(run["of_heft"], 1e-9) for run in runs])
+    ratios = [run["of_heft"] for run in runs]
+    if min(ratios) == 0.0:
+        return "-"
+    logs = np.log(ratios)
     half = stats.t.ppf(0.975, len(logs) - 1) * logs.std(ddof=1) / np.sqrt(len(logs))
     return f"{np.exp(logs.mean()):.3f} x/ {np.exp(half):.3f}"
 
