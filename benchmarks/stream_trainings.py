@@ -41,7 +41,7 @@ from placement_gym.version import VERSION
 Draw = Callable[[NDArray[Any], int, np.random.Generator], FloatArray]
 """Draws so many actions for statistics, the most likely one first."""
 ENV_ID, ENVS = "DevicePlacementStream-v0", 16
-PROBLEMS, SHORT_PROBLEMS = 512, 128
+PROBLEMS, SHORT_PROBLEMS = 256, 128
 PPO_EPISODES, OFF_POLICY_EPISODES, SHORT_EPISODES = 16_384, 4_096, 4_096
 UPDATES = 450
 """Of the policy gradient, each of 32 samples of 32 problems."""
