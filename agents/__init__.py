@@ -51,7 +51,7 @@ AGENTS: dict[str, str] = {
     "balance": "agents.solvers:balance",
     "max-load": "agents.solvers:max_load",
     "greedy-fill": "agents.solvers:greedy_fill",
-    "list-policy": "agents.list_policy.agent:ListPolicyAgent",
+    "list-policy": "agents.list_policy:ListPolicyAgent",
     "logits": "agents.logits.agent:make",
     "logits-multiscale": "agents.logits.agent:make_multiscale",
     "logits-groups": "agents.logits.agent:make_groups",
@@ -66,7 +66,7 @@ AGENTS: dict[str, str] = {
     "gcn": "agents.gdp.agent:make_gcn",
     "doppler": "agents.doppler.agent:make",
 }
-TRAINED = ("gdp", "graph-groups", "placeto")
+TRAINED = ("gdp", "list-policy", "placeto")
 """Agents that ``make_trainer`` makes."""
 REPLACED: dict[str, str] = {
     "alpha-expansion": "milp",
@@ -113,7 +113,8 @@ def make(name: str, env: Any, seed: int = 0, **options: Any) -> Any:
 def make_trainer(name: str, seed: int = 0, **options: Any) -> Any:
     """Make what trains an agent across generated problems; ``learn`` draws them.
 
-    What it has learned goes to other environments by ``save_weights`` and ``make``'s ``weights``.
+    What it has learned goes to other environments by ``save_weights`` and ``make``'s ``weights``;
+    of ``"list-policy"`` by ``export().save`` and ``make``'s ``policy``.
 
     Args:
         name: One of ``TRAINED``.

@@ -1,4 +1,4 @@
-"""Drawn groups as an agent of the benchmark, and its training across problems."""
+"""Drawn groups as an agent of the benchmark."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import gymnasium as gym
 
-from agents.common import training
 from agents.common.factory import Method, Preset
 from agents.common.reinforce import REINFORCE
 from agents.common.started_learner import make_started_learner
@@ -27,22 +26,10 @@ METHOD = Method(
     },
     Path(__file__).parent,
 )
-TRAINING = training.Training(
-    GraphGroupsPolicy,
-    {"devices": True},
-    {"learning_rate": 1e-3, "min_spread": 0.05, "max_grad_norm": 1.0},
-)
-"""The network alone learns: a graph gets a table only where it is adapted to."""
 
 
 @hands_on_to(make_started_learner, REINFORCE)
 def make(env: gym.Env[Any, Any], seed: int, **choices: Any) -> REINFORCE:
     """Make REINFORCE with ``GraphGroupsPolicy``; see ``make_started_learner``."""
     model: REINFORCE = make_started_learner(METHOD, env, seed, **choices)
-    return model
-
-
-def make_trainer(seed: int = 0, **choices: Any) -> REINFORCE:
-    """Make REINFORCE across problems; see ``agents.common.training.make_trainer``."""
-    model: REINFORCE = training.make_trainer(TRAINING, seed, **choices)
     return model

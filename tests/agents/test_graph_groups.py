@@ -13,7 +13,7 @@ from stable_baselines3.common.utils import obs_as_tensor
 
 from agents.common.weights import save_weights
 from agents.graph_groups import GraphGroupsPolicy
-from agents.graph_groups.agent import make, make_trainer
+from agents.graph_groups.agent import make
 
 CPU = torch.device("cpu")
 
@@ -39,17 +39,15 @@ def test_scores_decide_who_follows_and_tables_correct_one_graph() -> None:
     assert not set(policy.tables) & {str(graph_id) for graph_id in other}
 
 
-def test_weights_of_many_problems_begin_a_new_one_with_an_empty_table(tmp_path: Path) -> None:
-    trainer = make_trainer(problems=2, episodes=2, policy={"hidden": 8})
-    before = [one.clone() for one in trainer.policy.parameters()]
-    trainer.learn(8)
-    after = list(trainer.policy.parameters())
-    assert any((one != other).any() for one, other in zip(before, after, strict=True))
-    save_weights(trainer, file := tmp_path / "weights.safetensors")
+def test_weights_of_one_graph_begin_another_with_an_empty_table(tmp_path: Path) -> None:
+    options = {"hidden": 8, "devices": True}
+    trained = make(gym.make(SIMULATED, model="tiny", max_devices=5), 0, policy=options)
+    trained.learn(20)
+    save_weights(trained, file := tmp_path / "weights.safetensors")
     env = gym.make(SIMULATED, model="resnet", max_devices=5)
-    agent = make(env, 0, policy={"hidden": 8, "devices": True}, weights=file)
-    trained = trainer.policy.networks.state_dict()
-    torch.testing.assert_close(agent.policy.networks.state_dict(), trained)
+    agent = make(env, 0, policy=options, weights=file)
+    network = trained.policy.networks.state_dict()
+    torch.testing.assert_close(agent.policy.networks.state_dict(), network)
     tables = list(agent.policy.tables.parameters())
     assert tables
     assert not any(table.any() for table in tables)

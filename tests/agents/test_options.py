@@ -97,5 +97,5 @@ def test_an_agent_that_is_trained_across_problems_has_a_trainer(name: str) -> No
 
 
 def test_other_agents_are_not_trained_across_problems() -> None:
-    with pytest.raises(UserError, match=r"gdp, graph-groups, placeto"):
+    with pytest.raises(UserError, match=r"gdp, list-policy, placeto"):
         agents.make_trainer("heft")

@@ -33,7 +33,7 @@ HEATS = (0.001, 0.0006, 0.0003, 0.0001)
 """Temperatures between which the rungs of a bracket cool, as a share of the cost, for as many
 operators as ``HEATED`` or fewer; for more, colder as each weighs less."""
 HEATED = 1000
-SAMPLES = 24
+SAMPLES = 4
 """Starts that are looked at before the first bracket."""
 RANDOM = 0.6
 """Share of the starts that are random blocks; the others are built one unit after another."""

@@ -1,0 +1,170 @@
+"""What is compared on the problems of a stream: each arm places one within milliseconds.
+
+Seconds are of the process, from when a problem is known to an answer: schedulers and statistics
+are made within them, and answers of estimates are simulated within them as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import numpy as np
+from common import Meter, search
+from stream_tables import BLIND, SEARCH, TIMES_MS
+from stream_trainings import Draw, load_policies
+
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.envs.simulated_env import SimulatedEnv
+from placement_gym.envs.stream import StreamEnv
+from placement_gym.envs.stream_problem import StreamProblem
+from placement_gym.problem.patterns import random_blocks
+from placement_gym.schedules.limits import cost_ms
+from placement_gym.solvers.list_policy.policy import MANY, ONE, ListPolicy
+from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS, ListScheduler, draw_actions
+from placement_gym.solvers.list_policy.statistics import compute_statistics
+from placement_gym.solvers.list_scheduling import heft
+from placement_gym.solvers.search import anytime
+
+Answers = list[tuple[str, float, float]]
+"""Label, latency in ms and CPU seconds of each answer of an arm."""
+Arm = Callable[[StreamProblem, int], Answers]
+"""Places a problem; with a seed."""
+SAMPLES, BLOCKS = (1, 8, 20, 100, 1000), (10, 100)
+"""Numbers of list schedules, and of placements in random blocks."""
+ANNEALED = 300
+"""Evaluations over which annealing cools, more than it has time for."""
+
+
+def list_trained(folder: Path) -> dict[str, Arm]:
+    """HEFT, weights that are not trained, and the policies of a folder, by name."""
+    arms: dict[str, Arm] = {
+        "HEFT": run_heft,
+        "neutral weights": partial(run_lists, draw_neutral, (1,)),
+        "random weights": partial(run_lists, None, (1, 20)),
+    }
+    policies = load_policies(folder)
+    return arms | {name: partial(run_lists, draw, sizes) for name, draw, sizes in policies}
+
+
+def draw_neutral(_: Any, number: int, __: np.random.Generator) -> FloatArray:
+    """Actions of zero."""
+    return np.zeros((number, N_WEIGHTS))
+
+
+def list_arms(env: StreamEnv) -> dict[str, Arm]:
+    """What is compared, by name."""
+    one, many = ListPolicy.load(ONE).draw, ListPolicy.load(MANY).draw
+    return {
+        "HEFT": run_heft,
+        "random blocks": run_blocks,
+        "neutral weights": partial(run_lists, draw_neutral, (1,)),
+        "random weights": partial(run_lists, None, SAMPLES),
+        "list-policy, one": partial(run_lists, one, (1,)),
+        "list-policy, one, other statistics": partial(run_lists, one, (1,), others=env),
+        "list-policy, many": partial(run_lists, many, SAMPLES),
+        "annealing": run_annealing,
+        SEARCH: partial(run_search, True),
+        BLIND: partial(run_search, False),
+    }
+
+
+def run_heft(problem: StreamProblem, _: int) -> Answers:
+    """HEFT's placement, repaired."""
+    began = process_time()
+    cost, _ = problem.repair(heft(problem.problem, problem.simulator.costs))
+    return [("1", cost, process_time() - began)]
+
+
+def run_blocks(problem: StreamProblem, seed: int) -> Answers:
+    """The best of so many placements in random blocks, repaired."""
+    answers: Answers = []
+    for number in BLOCKS:
+        began, rng = process_time(), np.random.default_rng(seed)
+        places = np.stack([random_blocks(problem.problem, rng) for _ in range(number)])
+        fitting = problem.scheduler.repair(places.astype(np.uint8))
+        cost = min(cost_ms(problem.problem, problem.simulator, place) for place in fitting)
+        answers.append((str(number), cost, process_time() - began))
+    return answers
+
+
+def run_lists(
+    draw: Draw | None,
+    sizes: Sequence[int],
+    problem: StreamProblem,
+    seed: int,
+    others: StreamEnv | None = None,
+) -> Answers:
+    """The best of so many list schedules, of which each number is drawn anew.
+
+    Args:
+        draw: Draws their weights; None draws random ones.
+        sizes: Numbers of schedules.
+        problem: What is placed.
+        seed: Of all draws.
+        others: Weights are drawn by statistics of another problem of these.
+    """
+    wrong = None
+    if others is not None:
+        wrong = others.find_problem(others.seeds[(seed + 7) % len(others.seeds)]).statistics
+    answers: Answers = []
+    for size in sizes:
+        began, rng = process_time(), np.random.default_rng(seed)
+        scheduler = ListScheduler(problem.problem, problem.simulator)
+        if draw is None:
+            actions = draw_actions(rng, size)
+        else:
+            seen = compute_statistics(scheduler.view)
+            actions = draw(seen if wrong is None else wrong, size, rng)
+        costs_ms = scheduler.find_best(actions, rng)[1]
+        answers.append((str(size), float(costs_ms[0]), process_time() - began))
+    return answers
+
+
+def run_search(learned: bool, problem: StreamProblem, seed: int) -> Answers:
+    """The best placement of a search after each time."""
+    propose, began = anytime.propose_lists, process_time()
+    if not learned:
+        anytime.propose_lists = propose_nothing  # type: ignore[assignment]
+    try:
+        rng = np.random.default_rng(seed)
+        search = anytime.AnytimeSearch(problem.problem, problem.simulator, rng)
+        return list(watch(search, began))
+    finally:
+        anytime.propose_lists = propose
+
+
+def propose_nothing(*_: Any) -> Iterator[IntArray]:
+    """No starts."""
+    return iter(())
+
+
+def watch(search: Any, began: float) -> Iterator[tuple[str, float, float]]:
+    """Yield the best latency that is known at each of ``TIMES_MS``, infinite if none is."""
+    known, waiting = np.inf, list(TIMES_MS)
+    for state, _ in search.run():
+        passed_ms = 1e3 * (process_time() - began)
+        while waiting and passed_ms > waiting[0]:
+            time_ms = waiting.pop(0)
+            yield f"{time_ms} ms", known, time_ms / 1e3
+        if not waiting:
+            return
+        search.note(state)
+        known = search.best.ms
+
+
+def run_annealing(problem: StreamProblem, seed: int) -> Answers:
+    """The best placement of annealing after each time."""
+    kwargs = {**problem.sampled.env_kwargs(), "repair": True, "observe_graph": False}
+    env, times_s = SimulatedEnv(**kwargs), [time_ms / 1e3 for time_ms in TIMES_MS]
+    meter = Meter(env.backend, cpu_seconds=times_s)
+    search(env, meter, AgentSpec("annealing"), seed, ANNEALED)
+    reached = [[up for _, at_s, up in meter.curve if at_s <= time_s] for time_s in times_s]
+    return [
+        (f"{1e3 * time_s:g} ms", problem.reference_ms / max(ups) if ups else np.inf, time_s)
+        for time_s, ups in zip(times_s, reached, strict=True)
+    ]
