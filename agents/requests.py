@@ -16,6 +16,8 @@ from placement_gym.envs.online.env import OnlineEnv
 
 N_ENVS = 128
 """Environments of a training: on validation traces 32 of them, with longer rollouts, gain less."""
+MIN_REQUESTS = 16
+"""Of a training: a rollout of one environment."""
 RATE = 0.6
 """Rate of the traces of a training, whatever is played: on validation traces better at rates up to
 1.4 than a training at .8 or 1, as rewards vary less where queues are short."""
@@ -63,20 +65,22 @@ LEARNERS: dict[str, Callable[..., BaseAlgorithm]] = {
 """Name -> what makes the algorithm for an environment."""
 
 
-def train(name: str, seed: int, requests: int, **kwargs: Any) -> BaseAlgorithm:
-    """Train an algorithm on simulated traces of ``"train"``.
+def train(name: str, seed: int, budget: int, **kwargs: Any) -> BaseAlgorithm:
+    """Train an algorithm on simulated traces of ``"train"``; returns it.
 
     Args:
         name: One of ``LEARNERS``.
         seed: Of weights, actions and traces.
-        requests: It ends before it would serve more.
+        budget: Requests that it may use; it ends with the last whole rollout.
         kwargs: As for ``OnlineEnv``, other than the rate and the trace.
+
+    Raises:
+        UserError: These are too few for a rollout.
     """
-    n_envs = min(N_ENVS, requests)
+    if budget < MIN_REQUESTS:
+        raise UserError(f"a training takes at least {MIN_REQUESTS} requests, not {budget}")
+    n_envs = min(N_ENVS, budget // MIN_REQUESTS)
     envs = DummyVecEnv([partial(OnlineEnv, rate=RATE, **kwargs)] * n_envs)
     model = LEARNERS[name](env=envs, seed=seed, device="cpu")
-
-    def goes_on(names: dict[str, Any], _: dict[str, Any]) -> bool:
-        return bool(names["self"].num_timesteps + n_envs <= requests)
-
-    return model.learn(requests, callback=goes_on)
+    rollout = n_envs * getattr(model, "n_steps", 1)
+    return model.learn(budget // rollout * rollout)

@@ -23,7 +23,7 @@ from placement_gym.base.plain import to_plain
 from placement_gym.base.progress import progress_bar, show_step
 from placement_gym.bench.run.agents import load_bundled
 from placement_gym.bench.run.provenance import git_commit, host, versions
-from placement_gym.bench.run.rows import append_line, cut_torn_line, lock_folder
+from placement_gym.bench.run.rows import append_line, cut_torn_line, group_by, lock_folder
 from placement_gym.bench.study.spec import Study
 from placement_gym.bench.study.task import Task
 from placement_gym.envs.online.choosers import make_chooser
@@ -54,6 +54,18 @@ COLUMNS = (
     Column("decision, ms", spare=5, meaning="processor time"),
     Column("training, s", spare=5, meaning="processor time"),
 )
+CELLS = {
+    "log_slowdown": ("log slow-down", 3),
+    "slowdown": ("slow-down", 2),
+    "late": ("late", 3),
+    "failed": ("failed", 3),
+    "loaded_mb": ("MB loaded", 2),
+    "other": ("other", 3),
+    "spared": ("spared", 3),
+    "decision_ms": ("decision, ms", 3),
+    "train_s": ("training, s", 0),
+}
+"""Field of a row -> column of its mean, and digits."""
 Row = dict[str, Any]
 
 
@@ -185,26 +197,14 @@ def list_values(env: OnlineEnv, seen: Any, plan: int, reward: float, info: Row) 
 
 def policy_table(rows: list[Row], title: str) -> FittedTable:
     """A line for each policy; its runs differ by their seeds."""
-    table, by_policy = FittedTable(COLUMNS, title), dict[str, list[Row]]()
-    for row in rows:
-        by_policy.setdefault(row["agent"], []).append(row)
-    floor = by_policy.get(FLOOR, [None])[0]
+    table, by_policy = FittedTable(COLUMNS, title), group_by("agent", rows)
+    (floor,) = by_policy.get(FLOOR, [None])
     for policy, own in by_policy.items():
-        mean = {name: f"{np.mean([row[name] for row in own]):.3f}" for name in MEANS}
-        cells = {
-            "policy": policy,
-            "runs": str(len(own)),
-            "log slow-down": mean["log_slowdown"],
-            "slow-down": mean["slowdown"],
-            "late": mean["late"],
-            "failed": mean["failed"],
-            "MB loaded": mean["loaded_mb"],
-            "other": mean["other"],
-            "spared": mean["spared"],
-            "decision, ms": f"{np.mean([row['decision_ms'] for row in own]):.3f}",
-            "training, s": f"{max(row['train_s'] for row in own):.0f}",
-        }
-        table.add_cells(cells | describe_gain(floor, own))
+        cells = {"policy": policy, "runs": str(len(own)), **describe_gain(floor, own)}
+        for field, (name, digits) in CELLS.items():
+            known = [row[field] for row in own if row.get(field) is not None]
+            cells[name] = f"{np.mean(known):.{digits}f}" if known else "-"
+        table.add_cells(cells)
     return table
 
 
