@@ -111,8 +111,10 @@ class PlanExecutor:
             for model, own in zip(loaded, plans.plans, strict=True)
         ]
         self.lock = Lock()
-        pairs = zip(plans.devices, cores or [None] * len(plans.devices), strict=True)
-        self.engines = [Engine(spec, number) for spec, number in pairs]
+        self.engines = [
+            Engine(spec, cores[number] if cores else None)
+            for number, spec in enumerate(plans.devices)
+        ]
         self.took_ms: dict[int, list[float]] = {}
         """Time that loading and running a stage took, the last time."""
         self.queued_ms: list[deque[float]] = [deque() for _ in plans.devices]
