@@ -35,7 +35,6 @@ ENVS: tuple[dict[str, Any], ...] = (
     {
         "id": "DevicePlacementOnline-v0",
         "entry_point": "placement_gym.envs.online.env:OnlineEnv",
-        "vector_entry_point": "placement_gym.envs.online.vector:OnlineVectorEnv",
     },
 )
 

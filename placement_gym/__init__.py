@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from placement_gym.envs.measured_env import MeasuredEnv as MeasuredEnv
     from placement_gym.envs.online.env import OnlineEnv as OnlineEnv
     from placement_gym.envs.online.serving import serve_plans as serve_plans
-    from placement_gym.envs.online.vector import OnlineVectorEnv as OnlineVectorEnv
     from placement_gym.envs.per_unit import PerUnitEnv as PerUnitEnv
     from placement_gym.envs.placement_env import placement_env as placement_env
     from placement_gym.envs.placing import place as place
@@ -71,7 +70,6 @@ SOURCES = {
     "MeasuredEnv": "envs.measured_env",
     "MeasuredVectorEnv": "envs.vector",
     "OnlineEnv": "envs.online.env",
-    "OnlineVectorEnv": "envs.online.vector",
     "PerUnitEnv": "envs.per_unit",
     "Pipeline": "deployment.compile",
     "Pipelines": "deployment.several",

@@ -11,6 +11,7 @@ from placement_gym.cli.board import add_board, add_list
 from placement_gym.cli.known import add_known
 from placement_gym.cli.options import add_out, output_of, print_json, set_command
 from placement_gym.cli.parser import Command, describe
+from placement_gym.cli.requests import UNDER_LOAD, run_policies
 from placement_gym.cli.values import one_of, parse_names, positive_integer, positive_seconds
 
 if TYPE_CHECKING:
@@ -202,6 +203,8 @@ def run_run(options: argparse.Namespace) -> int:
 
     # A study is a file of somebody: before it may import code, it is only read and described.
     study = load_study(options)
+    if study.env == UNDER_LOAD:
+        return run_policies(options, study)
     choose_executor(study, options.executor, options.workers, options.address, options.timeout)
     if options.trust or not study.needs_trust:
         check_names(study)

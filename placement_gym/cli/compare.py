@@ -17,6 +17,7 @@ from placement_gym.cli.options import (
     shape_arguments,
 )
 from placement_gym.cli.parser import Command, describe
+from placement_gym.cli.requests import UNDER_LOAD, compare_under_load
 from placement_gym.cli.values import parse_names, parse_seeds, parse_setting, positive_integer
 
 
@@ -85,6 +86,8 @@ def run_compare(options: argparse.Namespace) -> int:
     from placement_gym.bench.run.agents import SINGLE_DEVICE
     from placement_gym.cli.tables import print_result
 
+    if options.env == UNDER_LOAD:
+        return compare_under_load(options)
     granularity = {"granularity": options.granularity} if options.granularity else {}
     document = compare(
         model=options.model,

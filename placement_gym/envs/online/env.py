@@ -16,7 +16,7 @@ from placement_gym.base.arguments import (
     check_positive,
     flat_keywords,
 )
-from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.base.arrays import BoolArray, FloatArray
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs.online.observation import Seen, list_parts, make_space
 from placement_gym.envs.online.plans import PlanTable
@@ -233,13 +233,6 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         masks: BoolArray = self.tables.allowed[self.model].copy()
         return masks
 
-    def replace_refused(self, models: IntArray, actions: IntArray) -> IntArray:
-        """(n_requests,) the plans that requests run by: the first one where a model has not that
-        many.
-        """
-        plans: IntArray = np.where(self.tables.allowed[models, actions], actions, 0)
-        return plans
-
     def step(self, action: np.int64 | int) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
         """Run the request by a plan, and wait for the next one.
 
@@ -251,37 +244,26 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
             raise UserError(f"an action is from 0 to {last}, not {action!r:.40}")
         if self.sim.over:
             raise UserError("the trace is over: call reset")
-        plan = self.replace_refused(self.sim.models, np.array([action]))
+        plan = int(action) if self.tables.allowed[self.model, action] else 0
         queue_ms = float(self.sim.state.queue_ms.sum())
-        models, ms, loaded_bytes = self.sim.serve(plan)
-        slowdown = self.slowdown_of(models, ms)
+        models, ms, loaded_bytes = self.sim.serve(np.array([plan]))
+        failed = np.isnan(ms)
+        slowdown = np.where(failed, FAILURE_SLOWDOWN, ms / self.tables.reference_ms[models])
+        late = slowdown > self.deadline
+        rewards = np.log(slowdown) if self.reward == "log_slowdown" else late
         self.info = {
-            "latency_ms": mean(ms[~np.isnan(ms)]),
+            "latency_ms": mean(ms[~failed]),
             "slowdown": mean(slowdown),
-            "late": int((slowdown > self.deadline).sum()),
+            "late": int(late.sum()),
             "queue_ms": queue_ms,
             "loaded_bytes": float(loaded_bytes.sum()),
-            "refused": bool(plan[0] != action),
-            "plan": int(plan[0]),
+            "refused": bool(plan != action),
+            "plan": plan,
             "finished": len(ms),
-            "failed": int(np.isnan(ms).sum()),
+            "failed": int(failed.sum()),
         }
-        reward = float(self.reward_of(slowdown).sum())
-        return self.sim.arrive()[0], reward, False, self.sim.over, dict(self.info)
-
-    def slowdown_of(self, models: IntArray, ms: FloatArray) -> FloatArray:
-        """Slow-downs of requests of these models; ``FAILURE_SLOWDOWN`` where the latency is nan."""
-        slowdown: FloatArray = np.nan_to_num(
-            ms / self.tables.reference_ms[models], nan=FAILURE_SLOWDOWN
-        )
-        return slowdown
-
-    def reward_of(self, slowdown: FloatArray) -> FloatArray:
-        """The reward of requests with these slow-downs."""
-        if self.reward == "deadline":
-            return -(slowdown > self.deadline).astype(np.float64)
-        rewards: FloatArray = -np.log(slowdown)
-        return rewards
+        seen = self.sim.arrive()[0]
+        return seen, -float(rewards.sum()), False, self.sim.over, dict(self.info)
 
     def render(self) -> str | None:
         """The plans, and the last request."""

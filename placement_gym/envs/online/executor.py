@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
-from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from queue import Queue
-from threading import Lock, Thread, get_native_id
+from tempfile import TemporaryDirectory
+from threading import Lock, Thread
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,9 +17,11 @@ import numpy as np
 
 from placement_gym.backends.pipeline.cutting import WHOLE_MODEL, Cutter, Port
 from placement_gym.backends.pipeline.inputs import InputReader
-from placement_gym.backends.pipeline.stage import StageError, compile_on
+from placement_gym.backends.pipeline.stage import StageError
 from placement_gym.backends.pipeline.stage_threads import Outputs, settle
 from placement_gym.base.errors import EngineError, UserError
+from placement_gym.envs.online.engine import Engine
+from placement_gym.envs.online.engine_process import Values, pack
 from placement_gym.envs.online.kernel import HISTORY_WEIGHT, State, hold
 from placement_gym.envs.online.plans import PlanTable, ServingPlan
 from placement_gym.graph.extract import extract_spec
@@ -28,7 +30,6 @@ from placement_gym.graph.submodels import pipeline_stages
 from placement_gym.hardware.machine import register
 from placement_gym.models.loading import load
 from placement_gym.models.stateful import is_stateful
-from placement_gym.models.tensors import copy_tensor, read_tensor
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -63,12 +64,13 @@ class Job:
         done: (n_stages,) outputs of each stage.
         answer: Those of the model, and seconds since the request arrived.
         released: (n_stages,) stages whose weights leave before each.
+        arrived_s: When the request arrived.
     """
 
     plan: CutPlan
     first: int
-    inputs: list[ov.Tensor]
-    done: list[Future[list[ov.Tensor]]]
+    inputs: list[Values]
+    done: list[Future[list[Values]]]
     answer: Future[tuple[Outputs, float]] = field(default_factory=Future)
     released: list[list[int]] = field(default_factory=list)
     arrived_s: float = field(default_factory=perf_counter)
@@ -78,14 +80,14 @@ class PlanExecutor:
     """Runs requests by plans, and keeps account of what their devices have to do.
 
     Weights are loaded when a stage needs them, in place of those that were not used for longest
-    where a device's limit is reached: loading is compiling. Devices run in this process: a stage
-    that raises fails its request alone, and a crash of the engine ends the program.
+    where a device's limit is reached: loading is compiling. Each device's engine has a process of
+    its own: a stage that it crashes in is tried once more in a new one, and a stage that raises, or
+    crashes again, fails its request alone.
 
     Args:
-        core: Virtual devices are registered in it.
         plans: Made by solvers, so that each has a placement.
         models: Model by name; what it lacks is built in.
-        cores: Core of the processor for the thread of each device; None leaves that to the system.
+        cores: Core of the processor for each device; None leaves that to the system.
 
     Raises:
         UserError: A plan has no placement, or a model keeps state.
@@ -94,22 +96,26 @@ class PlanExecutor:
 
     def __init__(
         self,
-        core: ov.Core,
         plans: PlanTable,
         models: Mapping[str, Any],
         cores: Sequence[int] | None = None,
     ) -> None:
-        register(core, plans.devices)
+        import openvino as ov
+
+        register(ov.Core(), plans.devices)  # raises what the engines' processes would
         loaded = [load(models.get(entry.name, entry.name)) for entry in plans.models]
-        self.core, self.plans, self.tables, self.cores = core, plans, plans.tables, cores
+        self.plans, self.tables, self.folder = plans, plans.tables, TemporaryDirectory()
         self.readers = [InputReader(model) for model in loaded]
         self.cuts = [
             [cut(model, plan) for plan in own]
             for model, own in zip(loaded, plans.plans, strict=True)
         ]
         self.lock = Lock()
-        self.compiled: dict[int, ov.InferRequest] = {}
-        self.took_ms: dict[int, tuple[float, float]] = {}
+        self.engines = [
+            Engine(spec, cores[number] if cores else None)
+            for number, spec in enumerate(plans.devices)
+        ]
+        self.took_ms: dict[int, list[float]] = {}
         """Time that loading and running a stage took, the last time."""
         self.queued_ms: list[deque[float]] = [deque() for _ in plans.devices]
         self.begun_s = np.zeros(len(plans.devices))
@@ -127,9 +133,14 @@ class PlanExecutor:
 
         Nothing may be queued.
         """
-        self.compiled.clear()
+        self.release(range(len(self.tables.device)))
         self.used, self.pace = np.full(len(self.tables.device), -1), np.ones(len(self.begun_s))
         self.mix, self.gap_ms, self.last_s = np.array(self.plans.shares), gap_ms, 0.0
+
+    def release(self, stages: Sequence[int]) -> None:
+        """Drop weights of stages from their devices."""
+        for stage in stages:
+            self.engines[self.tables.device[stage]].released.append(stage)
 
     def look(self) -> State:
         """The state, of one trace, as a request arrives; a look for each request."""
@@ -169,8 +180,8 @@ class PlanExecutor:
         """
         tables, number = self.tables, model * self.tables.allowed.shape[1] + plan
         stages = range(tables.first[number], tables.first[number + 1])
-        tensors, done = self.readers[model].read(inputs), [Future[Any]() for _ in stages]
-        job = Job(self.cuts[model][plan], stages.start, tensors, done)
+        values = [pack(tensor) for tensor in self.readers[model].read(inputs)]
+        job = Job(self.cuts[model][plan], stages.start, values, [Future() for _ in stages])
         job.answer.set_running_or_notify_cancel()  # what is queued is not cancelled
         with self.lock:
             self.mix *= HISTORY_WEIGHT
@@ -187,9 +198,6 @@ class PlanExecutor:
 
     def work(self, device: int) -> None:
         """Serve one stage after another; runs in the device's thread."""
-        if self.cores is not None:
-            with suppress(OSError):
-                os.sched_setaffinity(get_native_id(), {self.cores[device]})
         while (task := self.queues[device].get()) is not None:
             job, stage = task
             position, name = stage - job.first, self.plans.devices[device].name
@@ -209,24 +217,25 @@ class PlanExecutor:
             if position + 1 == len(job.done):
                 finish(job)
 
-    def run(self, job: Job, stage: int, position: int) -> list[ov.Tensor]:
-        """Run a stage of a request, and load it first if need be; returns its outputs."""
-        plan, spec = job.plan, self.plans.devices[self.tables.device[stage]]
-        began_s = perf_counter()
-        for released in job.released[position]:
-            self.compiled.pop(released, None)
-        if stage not in self.compiled:
-            compiled = compile_on(self.core, plan.models[position], spec, f"stage {position}")
-            self.compiled[stage] = compiled.create_infer_request()
-        request, loaded_s = self.compiled[stage], perf_counter()
-        for index, (giver, port) in enumerate(plan.sources[position]):
-            tensors = job.inputs if giver == WHOLE_MODEL else job.done[giver].result()
-            request.set_input_tensor(index, tensors[port])
-        request.infer()
-        # The next request of this stage writes over its outputs.
-        outputs = [copy_tensor(tensor) for tensor in request.output_tensors]
-        self.took_ms[stage] = (loaded_s - began_s) * 1e3, (perf_counter() - loaded_s) * 1e3
+    def run(self, job: Job, stage: int, position: int) -> list[Values]:
+        """Run a stage of a request; returns its outputs."""
+        inputs = [
+            (job.inputs if giver == WHOLE_MODEL else job.done[giver].result())[port]
+            for giver, port in job.plan.sources[position]
+        ]
+        self.release(job.released[position])
+        engine, model = self.engines[self.tables.device[stage]], job.plan.models[position]
+        outputs, *self.took_ms[stage] = engine.run(stage, self.write(stage, model), inputs)
         return outputs
+
+    def write(self, stage: int, model: ov.Model) -> str:
+        """The file of a stage's model, written once."""
+        import openvino as ov
+
+        file = Path(self.folder.name, f"{stage}.xml")
+        if not file.exists():
+            ov.serialize(model, file)
+        return str(file)
 
     def __enter__(self) -> Self:
         return self
@@ -237,6 +246,9 @@ class PlanExecutor:
             queue.put(None)
         for thread in self.threads:
             thread.join()
+        for engine in self.engines:
+            engine.close()
+        self.folder.cleanup()
 
 
 def finish(job: Job) -> None:
@@ -246,7 +258,7 @@ def finish(job: Job) -> None:
     except StageError as error:
         settle(job.answer.set_exception, error)
     else:
-        outputs = [read_tensor(done[giver][port]) for giver, port in job.plan.outputs]
+        outputs = [done[giver][port][2] for giver, port in job.plan.outputs]
         settle(job.answer.set_result, (outputs, perf_counter() - job.arrived_s))
 
 

@@ -49,8 +49,6 @@ class Machine:
     """
 
     def __init__(self, plans: PlanTable, models: Sequence[str] | None, pace: float) -> None:
-        import openvino as ov
-
         cores = find_cores(plans.devices)
         if pace > 1.0 and cores is None:
             raise UserError(
@@ -61,11 +59,11 @@ class Machine:
         sources = [parse_rate(model)[0] for model in models or names]
         loaded = dict(zip(names, map(load, sources), strict=True))
         self.inputs = [sample_inputs(model) for model in loaded.values()]
-        core, self.plans = ov.Core(), plans
+        self.plans = plans
         if models is not None:
-            with PlanExecutor(core, plans, loaded, cores) as executor:
+            with PlanExecutor(plans, loaded, cores) as executor:
                 self.plans = measure(executor, self.inputs)
-        self.executor = PlanExecutor(core, self.plans, loaded, cores)
+        self.executor = PlanExecutor(self.plans, loaded, cores)
         burnt = cores if cores and pace > 1.0 else []
         burn = [sys.executable, "-c", BURN, str(os.getpid())]
         self.burners = [subprocess.Popen(burn) for _ in burnt]

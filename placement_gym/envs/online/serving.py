@@ -96,8 +96,6 @@ def serve_plans(
             be run.
         PlacementMismatchError: A plan was made for another model.
     """
-    import openvino as ov
-
     table = plans if isinstance(plans, PlanTable) else PlanTable.load(plans)
     if policy == "rollouts":
         raise UserError("rollouts need the simulation's state: name another rule, or a policy")
@@ -105,7 +103,7 @@ def serve_plans(
         make_rule(policy, OnlineEnv(plans=table, pace=pace)) if isinstance(policy, str) else policy
     )
     check_policy(chooser, table, pace)
-    return PlanServer(PlanExecutor(ov.Core(), table, models or {}), chooser, pace)
+    return PlanServer(PlanExecutor(table, models or {}), chooser, pace)
 
 
 def check_policy(policy: Any, plans: PlanTable, pace: float) -> None:

@@ -31,7 +31,7 @@ def test_every_plan_computes_what_the_model_does(plans: PlanTable) -> None:
     inputs = sample_inputs(model)
     exact = {"INFERENCE_PRECISION_HINT": "f32"}
     expected = ov.Core().compile_model(model, "CPU", exact)(inputs).to_tuple()
-    with PlanExecutor(ov.Core(), plans, {}) as executor:
+    with PlanExecutor(plans, {}) as executor:
         for number in range(len(plans.plans[0])):
             outputs, seconds = executor.submit(0, number, inputs).result(60)
             np.testing.assert_allclose(outputs[0], expected[0], rtol=1e-4, atol=1e-5)
@@ -53,7 +53,7 @@ def test_a_failing_stage_fails_its_request_alone(
     plans: PlanTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inputs = sample_inputs(load("tiny"))
-    with PlanExecutor(ov.Core(), plans, {}) as executor:
+    with PlanExecutor(plans, {}) as executor:
         run, left = executor.run, [2]
 
         def fail_twice(*task: Any) -> Any:
@@ -67,6 +67,39 @@ def test_a_failing_stage_fails_its_request_alone(
         errors = [answer.exception(60) for answer in answers]
     assert [isinstance(error, EngineError) for error in errors].count(True) == 2
     assert all("device lost" in str(error) for error in errors if error is not None)
+
+
+def test_requests_outlive_engines_that_are_killed(plans: PlanTable) -> None:
+    inputs = sample_inputs(load("tiny"))
+    with PlanExecutor(plans, {}) as executor:
+        (expected,), _ = executor.submit(0, 0, inputs).result(60)
+        engine = executor.engines[executor.tables.device[0]]
+        for _ in range(2):
+            answers = [executor.submit(0, 0, inputs) for _ in range(8)]
+            engine.process.kill()
+            for answer in answers:
+                np.testing.assert_array_equal(answer.result(60)[0][0], expected)
+    assert engine.ends == ["killed by SIGKILL"] * 2
+
+
+def test_a_stage_that_always_crashes_its_engine_fails_alone(
+    plans: PlanTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = sample_inputs(load("tiny"))
+    with PlanExecutor(plans, {}) as executor:
+        engine = executor.engines[executor.tables.device[0]]
+        start = engine.start
+
+        def start_and_crash() -> None:
+            start()
+            engine.process.kill()
+
+        monkeypatch.setattr(engine, "start", start_and_crash)
+        engine.process.kill()
+        failure = executor.submit(0, 0, inputs).exception(60)
+        monkeypatch.undo()
+        assert "2 times: killed by SIGKILL" in str(failure)
+        assert len(executor.submit(0, 0, inputs).result(60)[0]) == 1
 
 
 def test_a_measured_trace_accounts_for_every_request() -> None:

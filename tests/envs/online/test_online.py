@@ -23,7 +23,6 @@ from placement_gym.envs.online.proposals import propose_plans
 from placement_gym.envs.online.rules import RULES, make_rule
 from placement_gym.envs.online.simulation import Simulation
 from placement_gym.envs.online.traces import Trace
-from placement_gym.envs.online.vector import OnlineVectorEnv
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.spec import ModelSpec
 from placement_gym.models.union import Member
@@ -99,21 +98,17 @@ def test_observations_stay_within_the_space(table: PlanTable) -> None:
         seen, *_ = env.step(env.action_space.sample())
 
 
-def test_the_vector_form_equals_single_environments(table: PlanTable) -> None:
-    envs = OnlineVectorEnv(3, plans=table, requests=30)
+def test_the_vector_form_plays_a_trace_for_each_seed(table: PlanTable) -> None:
+    envs = gym.make_vec(ID, num_envs=2, plans=table, requests=30)
     single = OnlineEnv(plans=table, requests=30)
-    with pytest.raises(UserError, match="list of 3 seeds, not 2"):
-        envs.reset(seed=[1, 2])
-    actions = np.random.default_rng(0).integers(0, 3, (30, 3))
-    many, _ = envs.reset(options={"trace": 5})
-    steps = [envs.step(action) for action in actions]
-    one, _ = single.reset(options={"trace": 6})
-    np.testing.assert_array_equal(one, many[1])
-    for action, (seen, reward, _, over, info) in zip(actions, steps, strict=True):
-        one, own, _, _, _ = single.step(int(action[1]))
-        last = info["final_obs"][1] if over[1] else seen[1]
-        np.testing.assert_array_equal(one, last)
-        assert own == reward[1]
+    many, _ = envs.reset(seed=[3, 4])
+    one, _ = single.reset(seed=4)
+    for action in (0, 1, 1):
+        np.testing.assert_array_equal(one, many[1])
+        one, own, *_ = single.step(action)
+        many, rewards, *_ = envs.step(np.array([0, action]))
+        assert own == rewards[1]
+    envs.close()
 
 
 def test_a_plan_that_the_model_lacks_becomes_its_first(table: PlanTable) -> None:

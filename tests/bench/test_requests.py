@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from placement_gym.base.errors import UserError
+from placement_gym.bench import requests
+from placement_gym.bench.requests import compare_policies
+from placement_gym.bench.study.spec import Study
+from placement_gym.cli.main import main
+from placement_gym.envs.online.plans import PlanStage, PlanTable, ServingPlan
+from placement_gym.envs.online.rules import RULES
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.models.union import Member
+
+ENV = "DevicePlacementOnline-v0"
+
+
+@pytest.fixture
+def plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """File of plans of one model on two devices; a comparison plays two traces."""
+    monkeypatch.setattr(requests, "N_TRACES", 2)
+    own = [
+        ServingPlan(name, (PlanStage(name, ms, 5.0, 10),))
+        for name, ms in (("CPU", 9.0), ("GPU", 6.0))
+    ]
+    table = PlanTable((Member("a"),), (DeviceSpec("CPU"), DeviceSpec("GPU")), (tuple(own),))
+    table.save(tmp_path / "plans.json")
+    return str(tmp_path / "plans.json")
+
+
+def make_study(plans: str, *agents: str, **fields: Any) -> Study:
+    kwargs = {"plans": plans, "requests": 20, "rate": 1.0}
+    return Study(env=ENV, models=["a"], agents=agents, budget=70, env_kwargs=kwargs, **fields)
+
+
+def test_policies_play_the_same_traces_and_are_kept(plans: str, tmp_path: Path) -> None:
+    study = make_study(plans, *RULES, "ppo", "a2c", "dqn", "recurrent-ppo", seeds=1)
+    rows = compare_policies(study, tmp_path, quiet=True)
+    assert [row["agent"] for row in rows] == [*RULES, "ppo", "a2c", "dqn", "recurrent-ppo"]
+    assert all(len(row["log_slowdown"]) == 2 and row["git"] for row in rows)
+    by_load, shortest = rows[1], rows[2]
+    assert shortest["log_slowdown"] < by_load["log_slowdown"]
+    assert compare_policies(study, tmp_path, quiet=True) == rows
+    for row in rows:
+        assert (tmp_path / f"{row['agent']}-{row['key']}.zip").exists() == (
+            row["agent"] not in RULES
+        )
+        assert PlanTable.load(tmp_path / row["plans"]) == PlanTable.load(plans)
+
+
+def test_the_command_and_a_study_share_their_rows(
+    plans: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = [f"plans={json.dumps(plans)}", "requests=20", "rate=1.0"]
+    command = ["compare", "--env", ENV, "-m", "a", "--agents", "by-load,shortest-completion"]
+    sets = [word for setting in settings for word in ("--set", setting)]
+    out = ["--out", str(tmp_path / "out"), "--quiet"]
+    assert main([*command, *sets, "--budget", "70", *out]) == 0
+    assert "gain (95 %)" in capsys.readouterr().out
+    make_study(plans, "by-load", "shortest-completion").save(tmp_path / "study.yaml")
+    assert main(["bench", "run", str(tmp_path / "study.yaml"), *out]) == 0
+    assert len((tmp_path / "out" / requests.ROWS).read_text().splitlines()) == 2
+
+
+def test_a_training_never_uses_more_than_its_budget(plans: str) -> None:
+    from agents.requests import train
+
+    for budget in (16, 100, 1000):
+        assert train("ppo", 0, budget, plans=plans, requests=20).num_timesteps <= budget
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"), [({"agents": ["hsdag"]}, "rollouts"), ({"budget": 15}, "at least 16")]
+)
+def test_what_cannot_be_compared_is_refused(
+    plans: str, tmp_path: Path, fields: dict[str, Any], message: str
+) -> None:
+    from dataclasses import replace
+
+    with pytest.raises(UserError, match=message):
+        compare_policies(replace(make_study(plans, "ppo"), **fields), tmp_path, quiet=True)
