@@ -14,7 +14,6 @@ from functools import partial
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
-from time import process_time
 from typing import Any
 
 import gymnasium as gym
@@ -208,7 +207,6 @@ class Meter(BudgetedBackend):
         self.waiting = {"evaluations": sorted(evaluations), "cpu_seconds": sorted(cpu_seconds)}
         self.n = self.infeasible = 0
         self.at: dict[str, tuple[int, int]] = {}
-        self.began_s = process_time()
 
     @property
     def evaluations(self) -> int:
@@ -217,11 +215,6 @@ class Meter(BudgetedBackend):
     @property
     def n_infeasible(self) -> int:
         return self.infeasible
-
-    @property
-    def cpu_s(self) -> float:
-        """Seconds of this process's time since the meter was made."""
-        return process_time() - self.began_s
 
     def record(self, assignment: Any, speedup: float, error: str) -> None:
         """Count an evaluation; see ``BudgetedBackend.record``.
