@@ -10,7 +10,14 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from placement_gym.version import VERSION
+
 PACKAGES = ("openvino", "gymnasium", "stable-baselines3", "torch", "numpy")
+
+
+def origin() -> dict[str, str | None]:
+    """The columns of a row that say where it comes from: version, commit and processor."""
+    return {"version": VERSION, "commit": git_commit(), "processor": processor()}
 
 
 @cache

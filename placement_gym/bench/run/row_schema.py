@@ -12,8 +12,7 @@ from placement_gym.base.errors import UserError
 from placement_gym.base.plain import to_plain
 from placement_gym.base.schemas.reading import MAX_BYTES, Fields, Name, check_plain, parse_json
 from placement_gym.base.schemas.studies import MAX_BUDGET, MAX_SEED
-from placement_gym.bench.run.provenance import git_commit, host, processor, versions
-from placement_gym.version import VERSION
+from placement_gym.bench.run.provenance import host, origin, versions
 
 
 def check_problem(text: str) -> str:
@@ -63,6 +62,15 @@ RENAMED = {"doubt": "warning", "taken": "interference", "git": "commit"}
 """Fields by their names in rows of version 0.2."""
 PACKAGE = "placement-gym"
 """Under this name ``versions`` of these rows has the version of this package."""
+
+
+def rename_fields(values: dict[str, Any]) -> dict[str, Any]:
+    """Rename the fields of a row of an earlier version."""
+    renamed = {RENAMED.get(name, name): value for name, value in values.items()}
+    if "version" not in renamed and isinstance(renamed.get("versions"), dict):
+        renamed["version"] = renamed["versions"].get(PACKAGE)
+    return renamed
+
 
 Count = Annotated[int, Field(ge=0, le=MAX_BYTES)]
 Latency = Annotated[FiniteFloat, AfterValidator(check_latency)] | None
@@ -169,26 +177,16 @@ class Row(Fields):
 
     @model_validator(mode="before")
     @classmethod
-    def rename_fields(cls, values: Any) -> Any:
-        """Rename the fields of earlier versions."""
-        renamed = {RENAMED.get(name, name): value for name, value in values.items()}
-        if "version" not in renamed and isinstance(renamed.get("versions"), dict):
-            renamed["version"] = renamed["versions"].get(PACKAGE)
-        return renamed
+    def read_earlier(cls, values: Any) -> Any:
+        """See ``rename_fields``."""
+        return rename_fields(values)
 
     @classmethod
     def begin(cls, **values: Any) -> Row:
         """The row of a run that begins now on this machine."""
         time = datetime.now(UTC).isoformat("T", "seconds")
-        origin: dict[str, Any] = {
-            "version": VERSION,
-            "versions": versions(),
-            "host": host(),
-            "processor": processor(),
-            "commit": git_commit(),
-            "time": time,
-        }
-        return cls(**to_plain(values), **origin)
+        machine: dict[str, Any] = {"versions": versions(), "host": host(), "time": time}
+        return cls(**to_plain(values), **origin(), **machine)
 
     def change(self, **values: Any) -> Row:
         """The row with other values."""
