@@ -14,7 +14,6 @@ from functools import partial
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
-from time import process_time
 from typing import Any
 
 import gymnasium as gym
@@ -32,6 +31,7 @@ from placement_gym.bench.known.best_known import find_best_known
 from placement_gym.bench.known.identity import identify
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
+from placement_gym.bench.run.provenance import origin
 from placement_gym.bench.run.rows import append_line, cut_torn_line
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.placement_env import placement_env
@@ -132,7 +132,8 @@ def run_missing(path: Path, jobs: Iterable[Row], run: Callable[..., Row]) -> lis
     Args:
         path: The file of rows.
         jobs: Fields that tell a run from others.
-        run: Returns the other fields of the row, from those of the job.
+        run: Returns the other fields of the row, from those of the job; version, commit and
+            processor are added.
 
     Returns:
         All rows of the file.
@@ -142,7 +143,7 @@ def run_missing(path: Path, jobs: Iterable[Row], run: Callable[..., Row]) -> lis
     rows = read_rows(path)
     for job in jobs:
         if not any(job.items() <= row.items() for row in rows):
-            rows.append(job | run(**job))
+            rows.append(origin() | job | run(**job))
             append_row(path, rows[-1])
     return rows
 
@@ -208,7 +209,6 @@ class Meter(BudgetedBackend):
         self.waiting = {"evaluations": sorted(evaluations), "cpu_seconds": sorted(cpu_seconds)}
         self.n = self.infeasible = 0
         self.at: dict[str, tuple[int, int]] = {}
-        self.began_s = process_time()
 
     @property
     def evaluations(self) -> int:
@@ -217,11 +217,6 @@ class Meter(BudgetedBackend):
     @property
     def n_infeasible(self) -> int:
         return self.infeasible
-
-    @property
-    def cpu_s(self) -> float:
-        """Seconds of this process's time since the meter was made."""
-        return process_time() - self.began_s
 
     def record(self, assignment: Any, speedup: float, error: str) -> None:
         """Count an evaluation; see ``BudgetedBackend.record``.

@@ -37,7 +37,6 @@ from scipy import stats
 from stable_baselines3 import PPO
 
 import agents
-import placement_gym
 from placement_gym.base.arrays import FloatArray
 from placement_gym.bench.run.budget import BudgetReached
 from placement_gym.envs.env import DevicePlacementEnv
@@ -56,8 +55,6 @@ LIMITED = (
 POINTS = (100, 500, 2000, 10_000)
 DRAWN = 2000
 """Budget of the runs whose curves, greedy placements and seconds are shown."""
-VERSION = f"after {placement_gym.__version__}"
-"""Of the runs that are made now; that of a release is the name of its tag."""
 RECENT = 100
 """Placements that a mean is of."""
 FLOOR = "annealing"
@@ -181,7 +178,6 @@ def learn_in(env: DevicePlacementEnv, make: Callable[..., Any], seed: int, budge
         "greedy_ms": greedy,
         "infeasible": int((speedups == 0.0).sum()),
         "cpu_s": round(cpu_s, 2),
-        "version": VERSION,
     }
 
 

@@ -54,10 +54,10 @@ def escape_figure_text(text: object) -> str:
     return make_lines_printable(text).replace("$", r"\$")
 
 
-def join_words(words: Sequence[str]) -> str:
+def join_words(words: Sequence[str], conjunction: str = "and") -> str:
     """``"a"``, ``"a and b"``, ``"a, b and c"``."""
     *first, final = words
-    return f"{', '.join(first)} and {final}" if first else final
+    return f"{', '.join(first)} {conjunction} {final}" if first else final
 
 
 def last_line(error: BaseException) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from placement_gym.base.arguments import EXECUTORS
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 MAX_REASONS = 5
 RESULTS = "folder of the study's results"
+NOTHING_TO_REPLAY = "no row states a problem that can be made again: their columns were checked"
 
 
 def add_bench(command: Command) -> None:
@@ -133,8 +135,10 @@ def add_validate(command: Command) -> None:
         "Make the environment of every row again and evaluate its placement: simulated numbers "
         "must be the same, measured speed-ups agree within noise. Rows may be a stranger's: files "
         "and environment variables are those that STUDY names, and other rows have built-in or "
-        "generated models.",
+        "generated models. Rows of an earlier schema are said, with the columns that they lack; rows "
+        "of a benchmark that is no study are checked for their columns alone.",
         "bench validate --out results/paper",
+        "bench validate --out docs/results/go-scale-rows.jsonl",
         "bench validate memory-limited --out results/memory-limited",
         failure="a row is not valid",
     )
@@ -145,7 +149,9 @@ def add_validate(command: Command) -> None:
         help="the study of the rows, if its models are files: a YAML file, or the name of one that "
         "comes with the package",
     )
-    add_out(command, None, folder=RESULTS)
+    command.add_argument(
+        "--out", required=True, metavar="PATH", help=f"{RESULTS}, or a file of rows"
+    )
     command.add_argument(
         "--timeout",
         type=positive_seconds,
@@ -153,7 +159,7 @@ def add_validate(command: Command) -> None:
         help="end the replay of a row of no STUDY after this long, as not valid (default: 600)",
     )
     set_command(
-        command, run_validate, "the results in {out}/ are kept; rerun the command to start again"
+        command, run_validate, "the results in {out} are kept; rerun the command to start again"
     )
 
 
@@ -253,6 +259,8 @@ def run_report(options: argparse.Namespace) -> int:
 
 def run_validate(options: argparse.Namespace) -> int:
     from placement_gym.base.texts import make_printable
+    from placement_gym.bench.run.row_columns import describe_older
+    from placement_gym.bench.run.rows import list_files
     from placement_gym.bench.study.row_checks import REPLAY_TIMEOUT_S, validate
     from placement_gym.bench.study.spec import Study
 
@@ -266,8 +274,12 @@ def run_validate(options: argparse.Namespace) -> int:
             key = f" ({verdict.key})" if verdict.key else ""
             line = f"{verdict.label}{key}: {verdict.error}"
             print(make_printable(line), file=output_of(options), flush=True)
-    if not print_json(options, {"rows": rows, "wrong": wrong}):
-        print(f"{rows - len(wrong)} of {rows} rows are valid")
+    older = {
+        str(file): text for file in list_files(Path(options.out)) if (text := describe_older(file))
+    }
+    if not print_json(options, {"rows": rows, "wrong": wrong, "older": older}):
+        print("\n".join(f"{file}: {text}" for file, text in older.items()), end="\n" * bool(older))
+        print(f"{rows - len(wrong)} of {rows} rows are valid" if rows else NOTHING_TO_REPLAY)
     return 1 if wrong else 0
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from placement_gym.backends.measured.kept_profiles import (
     explain_interrupt,
     kept_profile,
@@ -29,6 +31,10 @@ from placement_gym.deployment.plan_files import Document, export_winner, make_do
 from placement_gym.deployment.selection import select
 from placement_gym.deployment.sweep import sweep as sweep_properties
 from placement_gym.problem.problem import Problem
+
+UNCONFIRMED = "the plan of one race, and its fastest split was not measured again"
+RIVALS = 5
+"""Candidates besides single devices: ours, as most problems have so many that differ."""
 
 
 @flat_keywords(problem=ProblemOptions, options=PlanOptions)
@@ -131,31 +137,35 @@ def plan(  # noqa: D417  the keywords of both groups are described
     check_room(full_problem)
     if options.phases:
         options.goal.check_phases(full_problem.units.graph.request)
-    if not quiet:
-        print(describe_steps(backend, options, refresh), file=sys.stderr, flush=True)
     stem = folder / f"plan-{safe_name(full_problem.units.graph.model)}{options.goal.suffix}"
     # A rough profile suffices: what is solved on it is measured before it is handed over.
     with closing(backend), explain_interrupt(backend, quick=True):
+        if not quiet:
+            print(describe_steps(backend, options, refresh), file=sys.stderr, flush=True)
         costs = load_or_measure(backend, refresh, quiet, quick=True)
         selection = select(backend, costs, options.time_limit_s, options.phases, quiet)
         notes += describe_tolerance(full_problem, backend.tolerance)
+        stopped = UNCONFIRMED if selection.stopped else ""
+        notes += [f"stopped: this is {stopped}"] if stopped else []
         document = make_document(full_problem, selection, options.objective, notes, stem)
+        swept = None
         try:
-            swept = sweep_properties(backend, selection, quiet) if options.sweep else None
+            if options.sweep and not stopped:
+                swept = sweep_properties(backend, selection, quiet)
         except KeyboardInterrupt:
-            document["wall_s"] = perf_counter() - start_s
-            write_files(document, full_problem, costs, selection)
-            raise KeyboardInterrupt(f"{stem}.json is the plan without the sweep") from None
+            stopped = "the plan without the sweep"
         if swept:
             document["sweep"] = to_plain(swept.report(backend.tolerance))
             full_problem, selection = swept.apply(full_problem, selection)
             document["saved"] = swept.describe(full_problem) or document["saved"]
     document["wall_s"] = perf_counter() - start_s
-    if options.phases:
+    if options.phases and not stopped:
         document["phases"] = report_phases(selection.pair, selection.chosen.label, stem)
     # A full disk must not lose minutes of measuring: a file that cannot be kept is a warning.
     with keep_if_possible("the plan's report"):
         write_files(document, full_problem, costs, selection)
+    if stopped:
+        raise KeyboardInterrupt(f"{stem}.json is {stopped}")
     if export is not None:
         export_winner(full_problem, selection, export, model, problem.shapes)
         document["exported"] = str(export)
@@ -163,17 +173,38 @@ def plan(  # noqa: D417  the keywords of both groups are described
 
 
 def describe_steps(backend: MeasuringBackend, options: PlanOptions, refresh: bool) -> str:
-    """Describe what a plan takes, before minutes of it begin; its bars estimate each step."""
+    """Describe what a plan takes, before minutes of it begin, by the time of one measurement.
+
+    Its bars estimate each step as it runs.
+    """
+    once_s = time_measurement(backend)
     profile = None if refresh else kept_profile(backend, quick=True)
     measurements = n_measurements(backend.problem, QUICK)
+    rounds = backend.protocol.final_compiles
+    race = rounds * (len(backend.problem.devices) + RIVALS)
     steps = [
-        "the profile that is kept" if profile else f"a profile of {measurements} measurements",
-        f"solvers, {options.time_limit_s:.0f} s for each program at most",
-        f"at most {backend.protocol.final_compiles} rounds of measurements of all candidates, and "
-        "again of the best split",
-        *(["a sweep of properties"] if options.sweep else []),
+        "the profile that is kept"
+        if profile
+        else f"a profile of {measurements} measurements{say_seconds(measurements * once_s)}",
+        f"solvers, at most {options.time_limit_s:.0f} s for each program",
+        f"at most {rounds} rounds of measurements of all candidates{say_seconds(race * once_s)}",
+        f"the best split again{say_seconds(2 * rounds * once_s)}",
+        *(["a sweep of properties, as long as the rounds"] if options.sweep else []),
     ]
     return f"{len(steps)} steps: {'; '.join(steps)}"
+
+
+def time_measurement(backend: MeasuringBackend) -> float:
+    """Time one measurement, of the reference device alone, in s; nan where it cannot run."""
+    problem = backend.problem
+    alone = np.full(problem.n_units, problem.reference_device)
+    measured = backend.evaluate_ignoring_limits(alone)
+    return measured.compile_s + measured.measure_s if not measured.error else np.nan
+
+
+def say_seconds(seconds: float) -> str:
+    """Say about how long a step takes, if that is known."""
+    return f" (about {max(seconds, 1.0):.0f} s)" if np.isfinite(seconds) else ""
 
 
 def describe_tolerance(problem: Problem, tolerance: float) -> list[str]:

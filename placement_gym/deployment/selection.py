@@ -35,6 +35,8 @@ class Selection:
         rows: Of the report, one for each candidate.
         chosen: The candidate to hand over if one placement serves.
         pair: Two placements for two phases, if they were measured.
+        stopped: Whether the user ended it after all candidates were measured side by side, and
+            before the fastest was measured again.
     """
 
     candidates: Sequence[Candidate]
@@ -43,6 +45,7 @@ class Selection:
     rows: Sequence[dict[str, Any]]
     chosen: Candidate
     pair: Phased | None = None
+    stopped: bool = False
 
     @property
     def result(self) -> Measurement:
@@ -75,12 +78,20 @@ def select(
         if phases:
             candidates = add_phase_candidates(backend, twin, candidates, time_limit_s)
     measured, errors = measure_candidates(backend, candidates, quiet)
-    measured = confirm(backend, candidates, measured, errors)
+    stopped = False
+    try:
+        measured = confirm(backend, candidates, measured, errors)
+    except KeyboardInterrupt:
+        if not measured:
+            raise
+        stopped = True  # minutes of measuring are known, and handed over as what they are
     rows = make_rows(candidates, measured, errors, backend.problem.units.graph.models)
     label = choose(rows)
     winner = next(candidate for candidate in candidates if candidate.label == label)
-    pair = measure_phases(backend, candidates, measured, rows, label) if phases else None
-    return Selection(candidates, bound_ms, measured, rows, winner, pair)
+    pair = None
+    if phases and not stopped:
+        pair = measure_phases(backend, candidates, measured, rows, label)
+    return Selection(candidates, bound_ms, measured, rows, winner, pair, stopped)
 
 
 def add_choice_of_auto(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import io
 import json
+import re
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr
 from dataclasses import replace
@@ -339,3 +340,29 @@ def test_the_noise_of_the_single_device_counts_too() -> None:
         {},
     )  # fmt: skip
     assert choose(found) == "B alone"
+
+
+def test_a_plan_that_is_stopped_after_its_race_is_saved_and_says_so(
+    tiny_profile: CostTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("placement_gym.deployment.selection.confirm", interrupt)
+    out = tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt, match=r"plan-tiny\.json is the plan of one race"):
+        plan("tiny", "cpu-testbed", granularity="colocated", out=out, export=out / "deployed")
+    report = json.loads((out / "plan-tiny-report.json").read_text())
+    assert any(row["measured_ms"] for row in report["rows"])
+    assert any("was not measured again" in note for note in report["notes"])
+    assert Placement.load(out / "plan-tiny.json").model == "tiny"
+    assert not (out / "deployed").exists()
+
+
+def test_the_steps_of_a_plan_are_said_with_their_seconds(
+    tiny_profile: CostTable, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan("tiny", "cpu-testbed", granularity="colocated", out=tmp_path)
+    (said,) = (line for line in capsys.readouterr().err.splitlines() if " steps: " in line)
+    assert re.search(r"4 steps: .*rounds of measurements of all candidates \(about \d+ s\)", said)
+    assert re.search(r"the best split again \(about \d+ s\)", said)

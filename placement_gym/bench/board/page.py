@@ -145,4 +145,4 @@ def classify(results: StudyResults, problem: str) -> str:
 
 def name_source(row: Json) -> str:
     """The commit of this package that a run was made with, or its version outside a checkout."""
-    return str(row["git"] or row["versions"].get("placement-gym", "-"))
+    return str(row["commit"] or row["version"] or "-")

@@ -138,7 +138,7 @@ def make_value(candidate: Claim, backend: SimulatedBackend) -> BestKnown:
         best_single_ms=find_best_single_ms(backend),
         bound_ms=0.0,
         agent=row["label"],
-        commit=row["git"],
+        commit=row["commit"],
         date=row["time"][:10],
     )
 

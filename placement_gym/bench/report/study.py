@@ -176,13 +176,14 @@ def list_failures(results: StudyResults) -> list[str]:
 
 def describe_provenance(row: Json) -> str:
     """Budget, environment and versions."""
-    versions = ", ".join(f"{name} {version}" for name, version in row["versions"].items())
-    return f"{row['budget']} evaluations a run, {row['env']}; {versions}."
+    versions = {"placement-gym": row["version"]} | row["versions"]
+    listed = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return f"{row['budget']} evaluations a run, {row['env']}; {listed}."
 
 
 def note_other_versions(rows: Sequence[Json]) -> list[str]:
     """A sentence where rows carry another version of this package: agents may not be today's."""
-    made_by = sorted({row["versions"].get("placement-gym", VERSION) for row in rows} - {VERSION})
+    made_by = sorted({row["version"] for row in rows if row["version"]} - {VERSION})
     if not made_by:
         return []
     return [

@@ -88,6 +88,7 @@ def fail_row(row: Row, budgeted: BudgetedBackend, base: DevicePlacementEnv, erro
     return row.change(
         evaluations=min(budgeted.evaluations, row.budget),
         wall_s=budgeted.wall_s,
+        cpu_s=round(budgeted.cpu_s, 3),
         curve=row.curve or list(budgeted.curve),
         placement=dict(placement.units) if placement else None,
         error=error,
@@ -131,6 +132,7 @@ def run_search(
         infeasible=n_infeasible if n_spent else budgeted.n_infeasible,
         repaired=n_repaired if n_spent else budgeted.n_repaired,
         wall_s=budgeted.wall_s,
+        cpu_s=round(budgeted.cpu_s, 3),
         curve=curve or budgeted.curve,
         greedy_latency_ms=float(info["latency_ms"]) if info["feasible"] else None,
         greedy_speedup=float(info["speedup"]) if info["feasible"] else None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import NamedTuple
 
 import numpy as np
@@ -50,12 +50,17 @@ class BudgetedBackend(BackendWrapper):
         self.history: list[Evaluation] = []
         self.curve: list[tuple[int, float, float]] = []
         self.repaired: list[int] = []
-        self.started = perf_counter()
+        self.started, self.started_cpu_s = perf_counter(), process_time()
 
     @property
     def wall_s(self) -> float:
         """Seconds since the budget was given."""
         return round(perf_counter() - self.started, 3)
+
+    @property
+    def cpu_s(self) -> float:
+        """Seconds of this process's time since then."""
+        return process_time() - self.started_cpu_s
 
     @property
     def evaluations(self) -> int:

@@ -1,8 +1,9 @@
-"""Provenance of a result besides its arguments: versions, machine, commit."""
+"""Provenance of a result besides its arguments: version, commit, machine."""
 
 from __future__ import annotations
 
 import platform
+import re
 import subprocess
 import sys
 from functools import cache
@@ -14,10 +15,15 @@ from placement_gym.version import VERSION
 PACKAGES = ("openvino", "gymnasium", "stable-baselines3", "torch", "numpy")
 
 
+def origin() -> dict[str, str | None]:
+    """The columns of a row that say where it comes from: version, commit and processor."""
+    return {"version": VERSION, "commit": git_commit(), "processor": processor()}
+
+
 @cache
 def versions() -> dict[str, str]:
-    """Versions of Python, this package and the packages that results depend on."""
-    result = {"python": platform.python_version(), "placement-gym": VERSION}
+    """Versions of Python and the packages that results depend on."""
+    result = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
             result[package] = version(package)
@@ -30,6 +36,18 @@ def versions() -> dict[str, str]:
 def host() -> str:
     """The machine's name, architecture and system."""
     return f"{platform.node()} {platform.machine()} {sys.platform}"
+
+
+@cache
+def processor() -> str:
+    """The processor's name, as its maker and the system have it."""
+    listed = re.search(r"^model name\s*: (.+)$", read_text(Path("/proc/cpuinfo")), re.MULTILINE)
+    return listed[1] if listed else platform.processor() or platform.machine()
+
+
+def read_text(path: Path) -> str:
+    """The text of a file; empty if there is none, as on other systems."""
+    return path.read_text(errors="replace") if path.is_file() else ""
 
 
 @cache

@@ -12,7 +12,7 @@ from placement_gym.base.errors import UserError
 from placement_gym.base.plain import to_plain
 from placement_gym.base.schemas.reading import MAX_BYTES, Fields, Name, check_plain, parse_json
 from placement_gym.base.schemas.studies import MAX_BUDGET, MAX_SEED
-from placement_gym.bench.run.provenance import git_commit, host, versions
+from placement_gym.bench.run.provenance import host, origin, versions
 
 
 def check_problem(text: str) -> str:
@@ -58,8 +58,19 @@ def check_latency(latency_ms: float) -> float:
     return latency_ms
 
 
-RENAMED = {"doubt": "warning", "taken": "interference"}
+RENAMED = {"doubt": "warning", "taken": "interference", "git": "commit"}
 """Fields by their names in rows of version 0.2."""
+PACKAGE = "placement-gym"
+"""Under this name ``versions`` of these rows has the version of this package."""
+
+
+def rename_fields(values: dict[str, Any]) -> dict[str, Any]:
+    """Rename the fields of a row of an earlier version."""
+    renamed = {RENAMED.get(name, name): value for name, value in values.items()}
+    if "version" not in renamed and isinstance(renamed.get("versions"), dict):
+        renamed["version"] = renamed["versions"].get(PACKAGE)
+    return renamed
+
 
 Count = Annotated[int, Field(ge=0, le=MAX_BYTES)]
 Latency = Annotated[FiniteFloat, AfterValidator(check_latency)] | None
@@ -104,6 +115,7 @@ class Row(Fields):
         held_bytes: Bytes that each device reports for it, an item being None where the device
             reports none; None where nothing was compiled.
         wall_s: Seconds of search.
+        cpu_s: Seconds of the processor that this process took for it; None in rows before 0.3.
         beats_best_single: ``"yes"``, ``"no"`` or ``"within noise"``.
         curve: (evaluations, seconds, best speed-up) at each improvement.
         warning: Why the finalist's measurement is too unreliable for a verdict, or an empty string.
@@ -113,9 +125,11 @@ class Row(Fields):
         start: Name of the start of the search, as of a heuristic, that equals the finalist; empty
             if none does.
         error: Why there is no latency, or an empty string.
+        version: Of this package.
         versions: Of Python and the packages that results depend on.
         host: The machine.
-        git: Commit of this package's source tree.
+        processor: Its name; None in rows before 0.3.
+        commit: Of this package's source tree.
         time: When the run began.
     """
 
@@ -146,6 +160,7 @@ class Row(Fields):
     memory_bytes: list[Count] | None = None
     held_bytes: list[Count | None] | None = None
     wall_s: NotNegative = 0.0
+    cpu_s: NotNegative | None = None
     beats_best_single: Name | None = None
     curve: list[Annotated[list[NotNegative], Field(min_length=3)]] = Field(default_factory=list)
     warning: str = ""
@@ -153,28 +168,25 @@ class Row(Fields):
     placement: dict[str, str] | None = None
     start: str = ""
     error: str = ""
+    version: Version | None
     versions: dict[str, Version]
     host: str
-    git: Commit | None
+    processor: Name | None = None
+    commit: Commit | None
     time: Annotated[str, AfterValidator(check_time)]
 
     @model_validator(mode="before")
     @classmethod
-    def rename_fields(cls, values: Any) -> Any:
-        """Rename the fields of earlier versions."""
-        return {RENAMED.get(name, name): value for name, value in values.items()}
+    def read_earlier(cls, values: Any) -> Any:
+        """See ``rename_fields``."""
+        return rename_fields(values)
 
     @classmethod
     def begin(cls, **values: Any) -> Row:
         """The row of a run that begins now on this machine."""
         time = datetime.now(UTC).isoformat("T", "seconds")
-        origin: dict[str, Any] = {
-            "versions": versions(),
-            "host": host(),
-            "git": git_commit(),
-            "time": time,
-        }
-        return cls(**to_plain(values), **origin)
+        machine: dict[str, Any] = {"versions": versions(), "host": host(), "time": time}
+        return cls(**to_plain(values), **origin(), **machine)
 
     def change(self, **values: Any) -> Row:
         """The row with other values."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import lzma
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
@@ -39,6 +41,10 @@ MAX_UNPACKED_BYTES = 2**28
 """Size of a file once unpacked, at most: ours, as a few bytes may unpack to gigabytes."""
 MAX_DECODER_BYTES = 2**27
 """Memory of the decoder: xz's strongest preset, -9, needs 65 MB."""
+DECODERS: dict[str, tuple[str, Callable[[], Any]]] = {
+    ".xz": ("xz", partial(lzma.LZMADecompressor, memlimit=MAX_DECODER_BYTES)),
+    ".gz": ("gzip", partial(zlib.decompressobj, wbits=16 + zlib.MAX_WBITS)),
+}
 ROUNDING = 1e-9
 """Largest relative difference of two simulated latencies of one placement: ours, as machines sum in
 different orders."""
@@ -139,25 +145,26 @@ def parse_row(line: bytes) -> Json:
 
 
 def unpack(path: Path) -> bytes:
-    """Read a results file, decompressed if its name ends in ``.xz``.
+    """Read a results file, decompressed if its name ends in ``.xz`` or ``.gz``.
 
     Raises:
         FileError: The file cannot be read, or holds more than a study's rows.
         UserError: A compressed file is damaged.
     """
     content = read_bytes(path, MAX_FILE_BYTES)
-    if path.suffix != ".xz":
+    if path.suffix not in DECODERS:
         return content
+    name, make_decoder = DECODERS[path.suffix]
     # A decoder with limits: published rows come from anyone, and a small file can be a bomb.
     try:
-        decoder = lzma.LZMADecompressor(memlimit=MAX_DECODER_BYTES)
-        unpacked = decoder.decompress(content, MAX_UNPACKED_BYTES + 1)
-    except lzma.LZMAError as error:
-        raise UserError(f"{path} is damaged or not compressed by xz: {error}") from error
+        decoder = make_decoder()
+        unpacked: bytes = decoder.decompress(content, MAX_UNPACKED_BYTES + 1)
+    except (lzma.LZMAError, zlib.error) as error:
+        raise UserError(f"{path} is damaged or not compressed by {name}: {error}") from error
     if len(unpacked) > MAX_UNPACKED_BYTES:
         raise FileError(f"{path} has more than {MAX_UNPACKED_BYTES} bytes once unpacked")
     if not decoder.eof or decoder.unused_data:
-        raise UserError(f"{path} is damaged or not compressed by xz: it is not one whole stream")
+        raise UserError(f"{path} is damaged or not compressed by {name}: not one whole stream")
     return unpacked
 
 
@@ -169,9 +176,14 @@ def load_runs(folder: Path) -> list[Json]:
     return leave_out_retried([row for name in FILES for row in load_rows(folder / name)])
 
 
-def read_runs(folder: Path) -> tuple[list[Json], list[str]]:
-    """Read a folder: the rows of its runs, and a sentence for each damaged line."""
-    files = {name: read_rows(folder / name) for name in FILES}
+def list_files(path: Path) -> list[Path]:
+    """List the files of rows of a folder; a file is the only one of its own."""
+    return [path] if is_file(path) else [path / name for name in FILES if is_file(path / name)]
+
+
+def read_runs(path: Path) -> tuple[list[Json], list[str]]:
+    """Read a folder, or a file: the rows of its runs, and a sentence for each damaged line."""
+    files = {file.name: read_rows(file) for file in list_files(path)}
     rows = [row for file_rows, _ in files.values() for row in file_rows]
     damaged_lines = [f"{name}, {line}" for name, (_, lines) in files.items() for line in lines]
     return leave_out_retried(rows), damaged_lines

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from placement_gym.base.errors import UserError
+from placement_gym.base.files import is_file
 from placement_gym.base.progress import progress_bar
 from placement_gym.bench.run.environment import BenchEnvs
+from placement_gym.bench.run.row_columns import OF_STUDIES, read_columns
 from placement_gym.bench.run.rows import ROWS, Json, read_runs
 from placement_gym.bench.study.replay import check_row
 from placement_gym.bench.study.replay_process import IsolatedReplays
@@ -42,9 +44,10 @@ def validate(
     study: Study | None = None,
     timeout_s: float = REPLAY_TIMEOUT_S,
 ) -> Iterator[Replay]:
-    """Replay each row of a folder's results; see ``check_rows``.
+    """Replay each row of a folder's results, or of a file's; see ``check_rows``.
 
-    A damaged line is not valid, and neither is a second row of one run.
+    A damaged line is not valid, and neither is a second row of one run. Rows of a page's own
+    benchmark have no problem that could be made again, and nothing is yielded for them.
 
     Args:
         folder: Where the results are.
@@ -55,7 +58,10 @@ def validate(
     Raises:
         UserError: There are no results of a study.
     """
-    rows, damaged = read_runs(Path(folder))
+    path = Path(folder)
+    if is_file(path) and not any(OF_STUDIES in row for row in read_columns(path)):
+        return
+    rows, damaged = read_runs(path)
     if not rows and not damaged:
         raise UserError(f"{folder} has no {ROWS} with rows of a study: run a study first")
     for line in damaged:

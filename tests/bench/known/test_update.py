@@ -57,7 +57,7 @@ def test_only_a_faster_placement_replaces_another(ran: tuple[Json, Json], values
     (better,) = load_values(values)
     assert second.before == known
     assert (better.latency_ms, better.agent) == (fast["latency_ms"], "annealing")
-    assert (better.commit, better.date) == (fast["git"], fast["time"][:10])
+    assert (better.commit, better.date) == (fast["commit"], fast["time"][:10])
     (third,) = update([slow], values)
     assert third.after is third.before
     assert load_values(values) == [better]

@@ -151,6 +151,6 @@ def test_scores_elsewhere_use_the_best_known_value_there() -> None:
 
 
 def test_a_report_says_which_other_version_made_its_rows() -> None:
-    rows = [{"versions": {"placement-gym": version}} for version in ("0.1.0", VERSION)]
+    rows = [{"version": version} for version in ("0.1.0", VERSION)]
     assert "carry version 0.1.0" in note_other_versions(rows)[0]
     assert note_other_versions(rows[1:]) == []

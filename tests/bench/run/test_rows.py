@@ -121,7 +121,7 @@ def test_a_row_with_a_wrong_field_is_damaged(row: rows_file.Json, tmp_path: Path
         # what tables would print as inf, -inf or 11529215046068469760%
         *({"wall_s": 1e308}, {"wall_s": -1.0}, {"infeasible": 2**62}, {"repaired": 3}),
         *({"speedup": 1e300}, {"latency_ms": 1e300}, {"noise": 1e300}, {"interference": 1.5}),
-        *({"git": "trust me"}, {"time": "now"}, {"env": "DevicePlacement-v0"}),
+        *({"commit": "trust me"}, {"time": "now"}, {"env": "DevicePlacement-v0"}),
         {"env_kwargs": row["env_kwargs"] | {"schedule": "event"}},
         {"env_kwargs": row["env_kwargs"] | {"model": "other.xml"}},
     ]

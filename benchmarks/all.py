@@ -1,0 +1,121 @@
+"""All pages of results: of which version they are, what they take, and the commands that make them.
+
+    python benchmarks/all.py                                  # a table
+    python benchmarks/all.py --data DIR --out FOLDER --run paper,mismatch
+    python benchmarks/all.py --data DIR --out FOLDER --run all
+
+``--run`` makes pages whose rows are of an earlier version, those that take least first. Rows are
+kept in FOLDER, and every command does what is missing of them, so that a second call goes on where
+the first was stopped. When all rows of a page are there they take the place of its former ones, and
+the page is written, or its tables are printed into FOLDER/PAGE.txt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import lzma
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from common import make_parser, print_table
+from pages import PAGES, RESULTS, ROOT, Page, describe_origin, find_origins
+
+from placement_gym.version import VERSION
+
+RELEASE = VERSION.partition(".dev")[0]
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": partial(gzip.compress, mtime=0),
+    ".xz": lzma.compress,
+}
+
+
+def main() -> None:
+    parser = make_parser(__doc__)
+    parser.add_argument("--run", default="", help="pages, as in paper,mismatch, or all")
+    parser.add_argument("--data", type=Path, help="a copy of dnn-partitioning")
+    parser.add_argument("--out", type=Path, default=Path("results/all"), help="%(default)s")
+    options = parser.parse_args()
+    if not options.run:
+        print_table(map(describe, sorted(PAGES, key=lambda page: PAGES[page].hours)))
+        print(f"{sum(page.hours for page in PAGES.values()):.0f} hours of a core for all pages")
+        return
+    for page in choose(options.run):
+        make(page, options)
+
+
+def describe(page: str) -> dict[str, str]:
+    """A line of the table."""
+    about = PAGES[page]
+    return {
+        "page": page,
+        "rows": describe_origin(page),
+        "hours": f"{about.hours:g}",
+        "made by": f"`--run {name(page)}`" + f": {about.note}" * bool(about.note),
+    }
+
+
+def name(page: str) -> str:
+    """The short name of a page, as ``paper`` of ``paper/report.md``."""
+    return page.partition("/")[0].removesuffix(".md")
+
+
+def choose(names: str) -> list[str]:
+    """The pages that are to be made, those that take least first."""
+    pages = sorted(PAGES, key=lambda page: PAGES[page].hours)
+    known = [name(page) for page in pages]
+    wanted = known if names == "all" else names.split(",")
+    if unknown := set(wanted) - set(known):
+        sys.exit(f"no page {', '.join(unknown)}: choose of {', '.join(known)}")
+    return [page for page in pages if name(page) in wanted and not is_made(page)]
+
+
+def is_made(page: str) -> bool:
+    """Return whether all rows of a page are of this version, or of its development."""
+    return all(version.partition(".dev")[0] == RELEASE for version in find_origins(page)[0])
+
+
+def make(page: str, options: argparse.Namespace) -> None:
+    """Make the rows of a page that are missing, and the page."""
+    about, printed = PAGES[page], options.out / f"{name(page)}.txt"
+    options.out.mkdir(parents=True, exist_ok=True)
+    commands = [*about.commands, *about.after]
+    if options.data is None and any("{data}" in command for command in commands):
+        sys.exit(f"{page} needs --data, a copy of dnn-partitioning")
+    print(f"{page}: about {about.hours:g} hours; tables and messages are in {printed}", flush=True)
+    with printed.open("a") as file:
+        for command in about.commands:
+            run(command, options, file.fileno())
+        replace_rows(about, options.out)
+        for command in about.after:
+            run(command, options, file.fileno())
+
+
+def run(command: str, options: argparse.Namespace, output: int) -> None:
+    """Run a command in the root of the repository, by this Python and what is installed with it.
+
+    Raises:
+        CalledProcessError: It failed; rows until then are kept.
+    """
+    filled = command.format(out=options.out.resolve(), data=options.data, results=RESULTS)
+    print(f"  {filled}", flush=True)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(filled, shell=True, check=True, cwd=ROOT, stdout=output, stderr=output,
+                   env={**os.environ, "PATH": path})  # fmt: skip
+
+
+def replace_rows(about: Page, out: Path) -> None:
+    """Put new rows, packed as the former ones are, in the place of those."""
+    for file in about.rows:
+        made = out / Path(file).name.removesuffix(".gz").removesuffix(".xz")
+        if made.exists():
+            pack = PACKERS.get(Path(file).suffix, bytes)
+            (RESULTS / file).write_bytes(pack(made.read_bytes()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""Figures in the text of documents that come from rows.
+
+    python benchmarks/figures.py        # fills them
+
+A figure stands between ``<!-- figure: NAME ARGUMENTS -->`` and ``<!-- end -->``, a table on lines of
+its own. No line of a paragraph may begin with the first of these: Markdown takes it as HTML.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+
+import numpy as np
+import wins
+from common import group_by, make_parser, read_rows
+from pages import RESULTS, ROOT, describe_origin, describe_rows
+
+from placement_gym.bench.study.spec import Study
+
+FIGURE = re.compile(r"(<!-- figure: (.+?) -->)(.*?)(<!-- end -->)", re.DOTALL)
+DOCUMENTS = [ROOT / "README.md", ROOT / "docs" / "index.md", *RESULTS.rglob("*.md")]
+PAPER_LINES = {
+    "best single device": "single-device",
+    "random placements": "random",
+    "best prefix": "prefix",
+    "`placeto`": "placeto",
+    "`rnn`": "rnn",
+    "`hsdag`": "hsdag",
+    "`hsdag`, the paper's training": "hsdag paper",
+    "hill climbing": "hill-climb",
+    "proven optimum": "min-cut",
+}
+"""Line of the table -> label of its runs."""
+
+
+def main() -> None:
+    make_parser(__doc__).parse_args()
+    for document in DOCUMENTS:
+        text = document.read_text()
+        if (filled := fill(text)) != text:
+            document.write_text(filled)
+            print(document.relative_to(ROOT))
+
+
+def fill(text: str) -> str:
+    """The text with every figure computed from its rows."""
+    return FIGURE.sub(lambda found: f"{found[1]}{compute(found[2])}{found[4]}", text)
+
+
+def compute(call: str) -> str:
+    """The text of a figure, by its name and arguments."""
+    name, *arguments = shlex.split(call)
+    return FIGURES[name](*arguments)
+
+
+def compare_models() -> str:
+    """Median latencies of the study ``paper``, ms."""
+    rows = read_rows(RESULTS / "paper" / "results.jsonl.xz")
+    study = Study.load("paper")
+    runs = group_by(rows, "label", "model")
+    lines = [
+        [name, *(f"{np.median([row['latency_ms'] for row in runs[label, model]]):.4g}"
+                 for model in study.models)]
+        for name, label in PAPER_LINES.items()
+    ]  # fmt: skip
+    published = study.published["HSDAG"]
+    lines.append(["published by HSDAG's authors", *(str(published[one]) for one in study.models)])
+    return frame(wins.make_table(lines, "ms", *study.models))
+
+
+def frame(table: str) -> str:
+    """A table with the empty lines that Markdown needs around it."""
+    return f"\n\n{table}\n\n"
+
+
+FIGURES: dict[str, Callable[..., str]] = {
+    "rows": describe_rows,
+    "origin": describe_origin,
+    "paper": compare_models,
+    "wins": lambda folder="": frame(wins.make_short_table(folder)),
+}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,265 @@
+"""The pages of results: their rows, the commands that make them, and of which version they are."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from agents import REPLACED
+from placement_gym.base.texts import join_words
+from placement_gym.bench.run.row_columns import read_columns
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "docs" / "results"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of ``docs/results``.
+
+    Attributes:
+        hours: Of one core, for all rows: measured where a page or its rows say so, else estimated.
+        rows: Its files, relative to ``docs/results``.
+        commands: They make what is missing of the rows. ``{out}`` is a folder for them, ``{data}``
+            a copy of dnn-partitioning, ``{results}`` is ``docs/results``.
+        after: Commands that make the page, or print its tables, from the new rows.
+        version: Of rows that do not state theirs.
+        names: Arm of these rows -> what it is called today.
+        note: Why a page cannot be made by commands alone.
+    """
+
+    hours: float
+    rows: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    version: str = ""
+    names: dict[str, str] = field(default_factory=dict)
+    note: str = ""
+
+
+BEFORE = {"hsdag": "graph-groups"}
+"""Until 0.2.0 the default of ``hsdag`` was what ``graph-groups`` is."""
+PY = "python benchmarks/"
+GYM = "placement-gym "
+PAGES: dict[str, Page] = {
+    "paper/report.md": Page(
+        0.5,
+        ("paper/results.jsonl.xz",),
+        (f"{GYM}bench run paper --out {{out}}/paper --workers 1",),
+        (
+            f"{GYM}bench publish paper --out {{out}}/paper --to {{results}}/paper",
+            f"{GYM}bench report paper --out {{results}}/paper",
+            "python docs/pictures/draw.py",
+        ),
+    ),
+    "mismatch.md": Page(
+        0.5,
+        ("mismatch-rows.jsonl.xz",),
+        (f"{GYM}bench run mismatch --out {{out}}/mismatch --workers 1",),
+        (
+            f"{GYM}bench publish mismatch --out {{out}}/mismatch --to {{out}}",
+            "mv {out}/results.jsonl.xz {results}/mismatch-rows.jsonl.xz",
+            f"{GYM}bench report mismatch --out {{out}}/mismatch",
+        ),
+    ),
+    "board/board.md": Page(
+        0.2,
+        ("board/placement-gym/results.jsonl.xz",),
+        (f"{GYM}bench run placement-bench-1 --out {{out}}/board --workers 1",),
+        (
+            f"{GYM}bench publish placement-bench-1 --out {{out}}/board"
+            " --to {results}/board/placement-gym",
+            f"{GYM}bench board {{results}}/board --out {{results}}/board",
+        ),
+        names=BEFORE,
+    ),
+    "releases.md": Page(
+        0.3,
+        ("releases.jsonl",),
+        (f"PYTHONPATH=. {PY}releases.py --run $(git rev-parse HEAD)",),
+        (f"{PY}releases.py",),
+        note="it compares versions, so that its rows are of several",
+    ),
+    "algorithms.md": Page(
+        0.8,
+        ("algorithms-rows.jsonl",),
+        (f"{PY}algorithms.py --data {{data}} --rows {{out}}/algorithms-rows.jsonl --time-limit 15",),
+        version="0.2.0",
+    ),
+    "throughput.md": Page(
+        0.9,
+        ("throughput-rows.jsonl.gz",),
+        (f"{PY}throughput.py --data {{data}} --rows {{out}}/throughput-rows.jsonl --time-limit 60",),
+        version="0.2.0",
+    ),
+    "throughput-measured.md": Page(
+        0.3,
+        ("throughput-measured-rows.jsonl",),
+        (
+            f"{PY}throughput_measured.py rates --model resnet"
+            " --rows {out}/throughput-measured-rows.jsonl",
+            f"{PY}throughput_measured.py rates --model gpt --scenario chat-16-8"
+            " --rows {out}/throughput-measured-rows.jsonl",
+        ),
+        version="0.2.0",
+        note="it is measured, and wants an idle machine",
+    ),
+    "pipelines.md": Page(
+        0.1,
+        (),
+        (f"{PY}pipelines.py --data {{data}}",),
+        version="0.2.0",
+        note="its rows are its table; the publication's program is run by hand",
+    ),
+    "learned.md": Page(
+        0.2,
+        (),
+        (f"{PY}learned.py", f"{PY}learned.py --data {{data}}"),
+        version="0.2.0",
+        note="its rows are its tables",
+    ),
+    "foreign.md": Page(
+        1.0,
+        (),
+        (f"{PY}foreign.py --out {{out}}/foreign",),
+        version="0.2.0",
+        note="its rows are its list",
+    ),
+    "hsdag.md": Page(
+        2.0,
+        ("hsdag-rows.jsonl.gz", "hsdag-parts-rows.jsonl", "hsdag-tried-rows.jsonl.gz"),
+        (
+            f"{PY}hsdag.py run --rows {{out}}/hsdag-rows.jsonl",
+            f"{PY}hsdag.py parts --rows {{out}}/hsdag-parts-rows.jsonl --budget 500",
+        ),
+        (f"{PY}hsdag.py tables --rows {{out}}/hsdag-rows.jsonl",),
+        note="what was tried on the way to this version is not run again",
+    ),
+    "learning.md": Page(
+        4.0,
+        ("learning-rows.jsonl.gz",),
+        (f"{PY}learning.py --data {{data}} --rows {{out}}/learning-rows.jsonl",),
+        (
+            f"{PY}learning.py --rows {{out}}/learning-rows.jsonl"
+            " --picture {results}/learning.png",
+        ),
+    ),
+    "floors/floors.md": Page(
+        5.0,
+        ("floors/floors.jsonl.xz",),
+        tuple(
+            f"{PY}floors.py --data {{data}} --out {{out}}"
+            f" --devices 1cpu+2acc@0.3,1cpu+4acc@0.2 {options}"
+            for options in (
+                "--repair no --agents search --evaluations 1,20,100,500",
+                "--repair no --agents search --evaluations '' --seconds 0.03,0.1,0.3,1,3,10",
+                "--repair yes --seeds 1 --agents hill-climb,annealing,genetic,random-blocks,heft"
+                " --evaluations 100,500 --seconds 0.1,1,10",
+                "--repair yes --agents hsdag,graph-groups --evaluations 100,500",
+            )
+        ),
+        version="0.2.0",
+        names=BEFORE,
+    ),
+    "published.md": Page(
+        12.0,
+        (
+            "published-rows.jsonl.gz",
+            "published/runs.jsonl.gz",
+            "published/placeto-transfer-rows.jsonl",
+        ),
+        (
+            f"{PY}published.py run --data {{data}} --rows {{out}}/published-rows.jsonl"
+            " --problems test --budget 500 --seeds 5",
+            f"{PY}transfer.py placeto --families recurrent --trainings 3 --folder {{out}}"
+            " --rows {out}/placeto-transfer-rows.jsonl",
+        ),
+        (
+            f"{PY}published.py tables --rows {{out}}/published-rows.jsonl --problems test"
+            " --budget 500 --against hill-climb",
+        ),
+        version="0.2.0",
+        names=BEFORE,
+    ),
+    "go.md": Page(
+        9.0,
+        ("go-scale-rows.jsonl", "go-planted-rows.jsonl", "go-joint-rows.jsonl",
+         "go-transfer-rows.jsonl"),
+        (
+            *(f"{PY}go.py {name} --rows {{out}}/go-{name}-rows.jsonl"
+              for name in ("planted", "joint", "scale")),
+            f"{PY}transfer.py go --folder {{out}} --rows {{out}}/go-transfer-rows.jsonl",
+            f"{PY}transfer.py go --folder {{out}} --rows {{out}}/go-transfer-rows.jsonl"
+            " --families translation,dilated,dense --problems 6",
+        ),
+        (f"{PY}go_pictures.py --rows {{out}} --out {{results}}/go",),
+        version="0.2.0",
+    ),
+    "stream.md": Page(
+        1.0,
+        (
+            "stream-rows.jsonl.gz",
+            "stream-trained-rows.jsonl.gz",
+            "stream-trainings-rows.jsonl",
+            "stream-published-rows.jsonl.gz",
+        ),
+        (
+            f"{PY}stream.py --rows {{out}}/stream-rows.jsonl --problems 100",
+            f"{PY}stream_trainings.py --folder {{out}}/policies",
+            f"{PY}stream.py --rows {{out}}/stream-trained-rows.jsonl --problems 100"
+            " --policies {out}/policies",
+            f"{PY}stream.py --rows {{out}}/stream-published-rows.jsonl --data {{data}}",
+        ),
+        version="0.2.0",
+    ),
+    "online.md": Page(
+        1.0,
+        ("online-rows.jsonl", "online-measured-rows.jsonl"),
+        (
+            f"{PY}online.py --folder {{out}}/online --rows {{out}}/online-rows.jsonl"
+            " --policies static,resident,by-load,shortest-completion,PPO --seeds 0,1,2,3,4",
+        ),
+    ),
+}  # fmt: skip
+"""Page -> its rows and commands, those that take least first."""
+
+
+@cache
+def find_origins(page: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Find the versions, and the commits, that made the rows of a page."""
+    about, versions, commits = PAGES[page], set[str](), set[str]()
+    for file in about.rows:
+        for row in read_columns(RESULTS / file):
+            versions.add(row.get("version") or about.version)
+            commits.add((row.get("commit") or "")[:8])
+    return tuple(sorted(versions or {about.version})), tuple(sorted(commits - {""}))
+
+
+def describe_origin(page: str) -> str:
+    """Say of which version, and commit, the rows of a page are."""
+    versions, commits = find_origins(page)
+    plural = "s" * (len(versions) > 1)
+    made = f"commit{'s' * (len(commits) > 1)} {join_words(commits)}" if commits else "no commit"
+    return f"version{plural} {join_words(versions)}, {made}{'' if commits else ' recorded'}"
+
+
+def describe_rows(page: str) -> str:
+    """The first line of a page: the origin of its rows, and which names are not today's."""
+    removed, names = find_removed(page), PAGES[page].names
+    text = describe_origin(page)
+    if removed:
+        listed = join_words([f"`{name}`" for name in removed])
+        successors = sorted({f"`{REPLACED[name]}`" for name in removed})
+        text += f". Removed in 0.3.0: {listed}, in favour of {join_words(successors)}"
+    if names:
+        text += "".join(f". `{then}` here is `{now}` today" for then, now in names.items())
+    return text
+
+
+def find_removed(page: str) -> list[str]:
+    """Find the former agents that the tables of a page name."""
+    lines = (RESULTS / page).read_text().splitlines()
+    table = "\n".join(line for line in lines if line.startswith("|"))
+    return [name for name in REPLACED if re.search(rf"(?<![\w-]){name}(?![\w-])", table)]

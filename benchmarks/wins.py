@@ -1,0 +1,251 @@
+"""The page "What wins where", from the rows of all pages.
+
+python benchmarks/wins.py        # writes docs/results/wins.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+from common import Row, make_parser, read_rows
+from pages import PAGES, RESULTS, describe_origin
+
+from agents import AGENTS
+from agents.about import ABOUT, LEARNED
+from placement_gym.base.arrays import FloatArray
+
+Run = tuple[str, str, int, float | None]
+"""Arm, problem, seed, and latency in ms; None if nothing was found in time."""
+Scores = dict[str, list[float]]
+"""Problem -> the score of each run of an arm."""
+PAGE = RESULTS / "wins.md"
+HEADER = ("problems, and what a run may use", "best", "level with it", "best learned", "from")
+N_RESAMPLES = 2000
+POLICIES = ("list-policy", "A2C", "DQN", "PPO")
+"""Learned arms that are trained policies and not, or not only, agents by name."""
+RULES = ("static", "resident", "by-load", "shortest-completion", "rollouts")
+GENERATED = ("synthetic-", "stacked-")
+"""Graphs of ``floors`` that are in a table of their own."""
+LISTS = ("random weights", "HEFT", "random blocks")
+"""Arms of the stream that are agents under other names, and list schedules of random weights."""
+ABOUT_PAGE = """# What wins where
+
+**A win is a win beyond the intervals.** For each question: the arm with the best mean score, the arms that are level with it, and the
+best learned one. A score is the least latency that any run of the table found, divided by the run's, so that 1 is best; a run that found
+nothing scores 0, and a mean is over problems. Intervals are of 95 %, by bootstrap: problems are drawn, and runs of each problem. Arms are
+level if the interval of the difference of their means includes 0, so that few problems rarely tell arms apart. Agents that were removed
+are left out, and arms are called what they are called today.
+`python benchmarks/wins.py` writes this page from the rows of the pages that it names.
+
+"""
+
+
+def of_study(rows: Iterable[Row]) -> Iterator[Run]:
+    """Runs of a study, or of the leader board."""
+    for row in rows:
+        yield row["label"], row["problem"], row["seed"], row["latency_ms"]
+
+
+def of_learning(n: int, rows: Sequence[Row]) -> Iterator[Run]:
+    """The best of the first ``n`` placements of the learning curves, by runs of 2,000."""
+    for row in rows:
+        if row["budget"] == 2000:
+            yield row["agent"], row["problem"], row["seed"], row["best_ms"][str(n)]
+
+
+def of_floors(unit: str, column: int, amount: float, rows: Iterable[Row]) -> Iterator[Run]:
+    """The best within evaluations or seconds, of rows that had this budget."""
+    for row in rows:
+        if amount in row[unit] and not row["model"].startswith(GENERATED):
+            within = [point[2] for point in row["curve"] if point[column] <= amount]
+            problem = f"{row['model']} {row['devices']}"
+            yield row["agent"], problem, row["seed"], within[-1] if within else None
+
+
+def of_scale(rows: Iterable[Row]) -> Iterator[Run]:
+    """The largest graph, after 2,000 evaluations."""
+    for row in rows:
+        if row["evaluations"] == 2000:
+            yield row["arm"], row["model"], row["seed"], row["latency_ms"]
+
+
+def of_stream(within: str, rows: Iterable[Row]) -> Iterator[Run]:
+    """Answers of arms that are one step, or after a time of the processor."""
+    limit_ms = float(within.split()[0])
+    for row in rows:
+        for arm, curve in row["arms"].items():
+            found = [ms for _, ms, cpu_s in curve if 1e3 * cpu_s <= limit_ms and np.isfinite(ms)]
+            yield arm, str(row["problem"]), 0, min(found, default=None)
+
+
+def of_loads(rows: Iterable[Row]) -> Iterator[Run]:
+    """The largest load of a device in pipelines."""
+    for row in rows:
+        if row["arm"] != "greedy-fill":
+            yield row["arm"], row["input"], 0, row["ms"]
+
+
+def of_requests(rate: float, rows: Iterable[Row]) -> Iterator[Run]:
+    """Mean slowdown of the requests of each trace, in place of a latency."""
+    for row in rows:
+        if row["rate"] == rate and not row["hidden"] and row["trace"] == "test":
+            for trace, slowdown in enumerate(row["slowdown"]):
+                yield row["policy"], str(trace), row["seed"], slowdown
+
+
+@dataclass(frozen=True)
+class Question:
+    """One line of the page.
+
+    Attributes:
+        asked: The problems, and what every arm may use.
+        page: Where its numbers are, relative to ``docs/results``.
+        rows: The file, likewise.
+        read: Makes runs of rows.
+        arms: Arms that count besides agents.
+        at_home: Whether the home page has it.
+    """
+
+    asked: str
+    page: str
+    rows: str
+    read: Callable[[list[Row]], Iterator[Run]]
+    arms: tuple[str, ...] = ()
+    at_home: bool = False
+
+    def score(self) -> dict[str, Scores]:
+        """The scores of each arm that has runs on all problems."""
+        rows = read_rows(RESULTS / self.rows)
+        runs = [run for run in self.read(rows) if self.counts(run[0])]
+        best: dict[str, float] = {}
+        for _, problem, _, ms in runs:
+            best[problem] = min(best.get(problem, np.inf), ms or np.inf)
+        scores: dict[str, Scores] = {}
+        for arm, problem, _, ms in runs:
+            mine = scores.setdefault(PAGES[self.page].names.get(arm, arm), {})
+            mine.setdefault(problem, []).append(best[problem] / ms if ms else 0.0)
+        return {arm: mine for arm, mine in scores.items() if mine.keys() == best.keys()}
+
+    def counts(self, arm: str) -> bool:
+        """Return whether an arm can still be run: it is an agent's, or a named other one."""
+        return first_word(arm) in AGENTS or arm in self.arms or first_word(arm) in POLICIES
+
+
+BOARD = "board/placement-gym/results.jsonl.xz"
+FLOORS = "floors/floors.jsonl.xz"
+QUESTIONS = (
+    Question("HSDAG's three models, 500 evaluations", "paper/report.md",
+             "paper/results.jsonl.xz", of_study, at_home=True),
+    Question("ten problems of the leader board, 500 evaluations", "board/board.md", BOARD, of_study,
+             at_home=True),
+    *(Question(f"random starts: HSDAG's models and six workloads, {n:,} placements", "learning.md",
+               "learning-rows.jsonl.gz", partial(of_learning, n), at_home=n == 2000)
+      for n in (500, 2000)),
+    *(Question(f"published workloads, little memory, {n} evaluations", "floors/floors.md", FLOORS,
+               partial(of_floors, "evaluations", 0, n), at_home=n == 500) for n in (100, 500)),
+    *(Question(f"published workloads, little memory, {s:g} s", "floors/floors.md", FLOORS,
+               partial(of_floors, "cpu_seconds", 1, s)) for s in (0.1, 1.0, 10.0)),
+    Question("one graph of 80,000 operators, 2,000 evaluations", "go.md", "go-scale-rows.jsonl",
+             of_scale),
+    *(Question(f"unseen graphs, an answer within {within}", "stream.md", "stream-rows.jsonl.gz",
+               partial(of_stream, within), LISTS, at_home=within == "10 ms")
+      for within in ("3 ms", "10 ms", "100 ms")),
+    Question("largest load of pipelines", "algorithms.md", "algorithms-rows.jsonl", of_loads,
+             at_home=True),
+    *(Question(f"requests under load, rate {rate}", "online.md", "online-rows.jsonl",
+               partial(of_requests, rate), RULES, at_home=rate == 1.0) for rate in (0.6, 1.0, 1.4)),
+)  # fmt: skip
+
+
+def main() -> None:
+    make_parser(__doc__).parse_args()
+    PAGE.write_text(write_page())
+
+
+def write_page() -> str:
+    """The text of the page."""
+    return f"{ABOUT_PAGE}{make_table(map(answer, QUESTIONS), *HEADER)}\n"
+
+
+def make_short_table(folder: str) -> str:
+    """The table of the home page; ``folder`` leads to the pages."""
+    lines = [answer(question) for question in QUESTIONS if question.at_home]
+    short = ([asked, best, learned, page.partition(",")[0].replace("](", f"]({folder}")]
+             for asked, best, _, learned, page in lines)  # fmt: skip
+    return make_table(short, HEADER[0], HEADER[1], *HEADER[3:])
+
+
+def make_table(lines: Iterable[Sequence[str]], *header: str) -> str:
+    """A table in Markdown."""
+    return "\n".join(f"| {' | '.join(line)} |" for line in (header, ["---"] * len(header), *lines))
+
+
+@cache
+def answer(question: Question) -> list[str]:
+    """The cells of a question."""
+    scores = question.score()
+    ranked = sorted(scores, key=lambda arm: -mean(scores[arm]))
+    first, *others = ranked
+    gaps = {arm: find_gap(scores[first], scores[arm]) for arm in others}
+    level = [arm for arm in others if gaps[arm][0] <= 0.0]
+    learned = next((arm for arm in ranked if is_learned(arm)), "")
+    best = f"{code(first)} {mean(scores[first]):.3f}"
+    return [
+        f"{question.asked} ({len(scores[first])})",
+        best if level else f"**{best}**",
+        ", ".join(map(code, level)) or "none: it wins",
+        describe_learned(learned, scores, gaps),
+        f"[{Path(question.page).stem}]({question.page}), {describe_origin(question.page)}",
+    ]
+
+
+def describe_learned(arm: str, scores: dict[str, Scores], gaps: dict[str, FloatArray]) -> str:
+    """The best learned arm, and how many points it is behind the best one, in an interval."""
+    if not arm:
+        return "none ran"
+    text = f"{code(arm)} {mean(scores[arm]):.3f}"
+    if arm not in gaps:
+        return f"{text}, the best"
+    low, high = 100.0 * gaps[arm]
+    return f"{text}, {low:.1f} to {high:.1f} points behind"
+
+
+def mean(scores: Scores) -> float:
+    """Mean over problems of the means over runs."""
+    return float(np.mean([np.mean(runs) for runs in scores.values()]))
+
+
+def find_gap(first: Scores, second: Scores) -> FloatArray:
+    """A 95 % interval of the difference of two means, by bootstrap of problems and of runs."""
+    rng, n = np.random.default_rng(0), len(first)
+    gaps = np.stack([draw(first[one], rng) - draw(second[one], rng) for one in first], axis=1)
+    drawn = rng.integers(n, size=(N_RESAMPLES, n))
+    return np.quantile(np.take_along_axis(gaps, drawn, axis=1).mean(axis=1), (0.025, 0.975))
+
+
+def draw(runs: Sequence[float], rng: np.random.Generator) -> FloatArray:
+    """Means of as many runs, drawn with replacement."""
+    return np.array(runs)[rng.integers(len(runs), size=(N_RESAMPLES, len(runs)))].mean(axis=1)
+
+
+def is_learned(arm: str) -> bool:
+    """Return whether an arm learns, or was trained."""
+    word = first_word(arm)
+    return word in POLICIES or (word in ABOUT and ABOUT[word].kind == LEARNED)
+
+
+def first_word(arm: str) -> str:
+    """The agent's name in the label of an arm."""
+    return arm.replace(",", " ").split()[0]
+
+
+def code(arm: str) -> str:
+    return f"`{arm}`"
+
+
+if __name__ == "__main__":
+    main()

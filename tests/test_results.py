@@ -1,0 +1,113 @@
+"""Pages of results say what their rows say, of which version these are, and name today's agents."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from agents import AGENTS, REPLACED
+from placement_gym.bench.run.row_columns import OF_STUDIES, describe_older, read_columns
+from placement_gym.bench.run.rows import read_rows
+from placement_gym.bench.study.row_checks import check_rows, validate
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "docs" / "results"
+FILES = sorted(file for file in RESULTS.rglob("*.jsonl*"))
+OF_STUDIES_FILES = [
+    file for file in FILES if any(OF_STUDIES in row for row in read_columns(file))
+]  # fmt: skip
+ELSEWHERE = {"measured-limits-rows.jsonl", "measured-limits-50-rows.jsonl"}
+"""Rows of ``docs/how_to/twin.md``."""
+WRITTEN = {"paper/report.md", "board/board.md", "releases.md"}
+"""Pages that a command writes, with version or commit in it."""
+OWN = {"stream.md", "online.md"}
+"""Pages that state the origin of their rows in their text."""
+MIXED = {"hsdag.md", "learning.md", "paper/report.md", "releases.md"}
+"""Pages whose rows are of several versions, as their first line says."""
+OF_SB3 = {"ppo"}
+"""Arms of tables that are SB3's own, with its own policy."""
+AGENT_TABLE = re.compile(r"^\| agent \|.*\n\|[ :|-]+\n((?:\|.*\n)+)", re.MULTILINE)
+
+
+@pytest.fixture
+def figures(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    sys.modules.pop("common", None)
+    import figures
+
+    return figures
+
+
+@pytest.fixture
+def pages(figures: ModuleType) -> ModuleType:
+    return sys.modules["pages"]
+
+
+def test_figures_in_documents_follow_from_their_rows(figures: ModuleType) -> None:
+    remedy = "run `python benchmarks/figures.py` and `python benchmarks/wins.py`"
+    for document in figures.DOCUMENTS:
+        text = document.read_text()
+        assert figures.fill(text) == text, f"{document.name}: {remedy}"
+    assert figures.wins.write_page() == figures.wins.PAGE.read_text(), remedy
+
+
+def test_no_line_of_a_paragraph_begins_with_a_comment(figures: ModuleType) -> None:
+    for document in figures.DOCUMENTS:
+        begins = re.findall(r"^<!-- figure: .*", document.read_text(), re.MULTILINE)
+        assert not [line for line in begins if not line.endswith("-->")], document
+
+
+def test_pages_begin_with_the_version_of_their_rows(pages: ModuleType) -> None:
+    for page in pages.PAGES.keys() - WRITTEN - OWN:
+        begins = (RESULTS / page).read_text().split("\n\n")[1]
+        assert begins.startswith(f"Rows: <!-- figure: rows {page} -->"), page
+
+
+def test_rows_of_a_page_are_of_one_version(pages: ModuleType) -> None:
+    mixed = {page for page in pages.PAGES if len(pages.find_origins(page)[0]) > 1}
+    assert mixed <= MIXED
+
+
+def test_every_file_of_rows_belongs_to_a_page(pages: ModuleType) -> None:
+    listed = {file for about in pages.PAGES.values() for file in about.rows}
+    assert {str(file.relative_to(RESULTS)) for file in FILES} == listed | ELSEWHERE
+
+
+def test_tables_of_agents_name_those_that_can_be_made(pages: ModuleType) -> None:
+    for document in RESULTS.rglob("*.md"):
+        text = document.read_text()
+        marked = text.split("\n\n")[1]
+        for row in "".join(AGENT_TABLE.findall(text)).splitlines():
+            cell = row.split("|")[1]
+            name = re.split(r"[ ,(]", cell.strip(" `*").replace("`", ""))[0]
+            is_name = cell.strip().startswith("`") or name in REPLACED
+            known = name in {*AGENTS, *OF_SB3} or (name in REPLACED and f"`{name}`" in marked)
+            assert known or not is_name, f"{document.name}: {cell}"
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_every_file_of_rows_is_read_and_its_schema_said(file: Path) -> None:
+    rows = [*read_columns(file)]
+    assert rows
+    assert not [row for row in rows if str(row.get("env_kwargs", {}).get("model")).startswith("/")]
+    older = describe_older(file)
+    assert not older or re.match(
+        rf"\d+ of {len(rows)} rows are of an older schema: \d+ have", older
+    )
+    if file in OF_STUDIES_FILES:
+        assert read_rows(file)[1] == []
+    else:
+        assert [*validate(file)] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", OF_STUDIES_FILES, ids=lambda file: file.name)
+def test_published_rows_of_studies_replay(file: Path) -> None:
+    rows = [row for row in read_rows(file)[0] if row["env"].startswith("DevicePlacementSim")]
+    built_in = [row for row in rows if "/" not in row["env_kwargs"]["model"]]
+    replayed = built_in[:: max(len(built_in) // 10, 1)][:10]
+    assert not [error for _, error in check_rows(replayed, quiet=True) if error]
