@@ -65,6 +65,12 @@ LEARNERS: dict[str, Callable[..., BaseAlgorithm]] = {
 """Name -> what makes the algorithm for an environment."""
 
 
+def check_budget(budget: int) -> None:
+    """Raise ``UserError`` if a budget is too small for a rollout."""
+    if budget < MIN_REQUESTS:
+        raise UserError(f"a training takes at least {MIN_REQUESTS} requests, not {budget}")
+
+
 def train(name: str, seed: int, budget: int, **kwargs: Any) -> BaseAlgorithm:
     """Train an algorithm on simulated traces of ``"train"``; returns it.
 
@@ -75,10 +81,9 @@ def train(name: str, seed: int, budget: int, **kwargs: Any) -> BaseAlgorithm:
         kwargs: As for ``OnlineEnv``, other than the rate and the trace.
 
     Raises:
-        UserError: These are too few for a rollout.
+        UserError: See ``check_budget``.
     """
-    if budget < MIN_REQUESTS:
-        raise UserError(f"a training takes at least {MIN_REQUESTS} requests, not {budget}")
+    check_budget(budget)
     n_envs = min(N_ENVS, budget // MIN_REQUESTS)
     envs = DummyVecEnv([partial(OnlineEnv, rate=RATE, **kwargs)] * n_envs)
     model = LEARNERS[name](env=envs, seed=seed, device="cpu")

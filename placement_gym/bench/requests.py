@@ -112,6 +112,8 @@ def list_tasks(study: Study) -> list[Task]:
             raise unknown_name("a policy", spec.name, [*RULES, *learners])
         if spec.kwargs:
             raise UserError(f"policy {spec.name!r} has no options")
+        if spec.name in learners:
+            load_bundled("agents.requests:check_budget")(study.budget)
     common: dict[str, Any] = {
         "env": study.env,
         "kwargs": {},

@@ -20,7 +20,7 @@ def compare_under_load(options: argparse.Namespace) -> int:
     study = Study(
         env=options.env,
         models=options.model.split(","),
-        agents=options.agents or [*RULES, "ppo"],
+        agents=options.agents or [*RULES],
         budget=options.budget,
         devices=[options.devices],
         seeds=options.seeds,

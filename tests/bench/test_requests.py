@@ -82,4 +82,7 @@ def test_what_cannot_be_compared_is_refused(
     from dataclasses import replace
 
     with pytest.raises(UserError, match=message):
-        compare_policies(replace(make_study(plans, "ppo"), **fields), tmp_path, quiet=True)
+        compare_policies(
+            replace(make_study(plans, "static", "ppo"), **fields), tmp_path, quiet=True
+        )
+    assert not (tmp_path / requests.ROWS).exists()
