@@ -37,7 +37,6 @@ from placement_gym.deployment.selection import select
 from placement_gym.deployment.sweep import sweep as sweep_properties
 from placement_gym.problem.problem import Problem
 
-
 UNCONFIRMED = "the plan of one race, and its fastest split was not measured again"
 RIVALS = 5
 """Candidates besides single devices: ours, as most problems have so many that differ."""
