@@ -206,7 +206,10 @@ class Meter(BudgetedBackend):
         self, inner: Backend, evaluations: Sequence[int] = (), cpu_seconds: Sequence[float] = ()
     ) -> None:
         super().__init__(inner, sys.maxsize)
-        self.waiting = {"evaluations": sorted(evaluations), "cpu_seconds": sorted(cpu_seconds)}
+        self.waiting: dict[str, list[Any]] = {
+            "evaluations": sorted(evaluations),
+            "cpu_seconds": sorted(cpu_seconds),
+        }
         self.n = self.infeasible = 0
         self.at: dict[str, tuple[int, int]] = {}
 
@@ -236,7 +239,7 @@ class Meter(BudgetedBackend):
 
     def note(self, unit: str, reached: float) -> None:
         """Keep evaluations, and infeasible ones, at the budgets that are reached."""
-        waiting: list[Any] = self.waiting[unit]
+        waiting = self.waiting[unit]
         while waiting and reached >= waiting[0]:
             self.at[f"{waiting.pop(0)} {unit}"] = (self.n, self.infeasible)
 

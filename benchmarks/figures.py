@@ -2,8 +2,8 @@
 
     python benchmarks/figures.py        # fills them
 
-A figure stands between ``<!-- figure: NAME ARGUMENTS -->`` and ``<!-- end -->``, a table on lines of
-its own. No line of a paragraph may begin with the first of these: Markdown takes it as HTML.
+A figure stands between ``<!-- figure: NAME ARGUMENTS -->`` and ``<!-- end -->``, a table on lines
+of its own. No line of a paragraph may begin with the first of these: Markdown takes it as HTML.
 """
 
 from __future__ import annotations

@@ -41,6 +41,8 @@ class Page:
 
 BEFORE = {"hsdag": "graph-groups"}
 """Until 0.2.0 the default of ``hsdag`` was what ``graph-groups`` is."""
+IN_0_2 = ("cross-entropy", "list-sampling", "multilevel", "neighbourhood", "sequential")
+"""Agents that version 0.2.0 removed; the other former ones were removed in 0.3.0."""
 PY = "python benchmarks/"
 GYM = "placement-gym "
 PAGES: dict[str, Page] = {
@@ -85,13 +87,15 @@ PAGES: dict[str, Page] = {
     "algorithms.md": Page(
         0.8,
         ("algorithms-rows.jsonl",),
-        (f"{PY}algorithms.py --data {{data}} --rows {{out}}/algorithms-rows.jsonl --time-limit 15",),
+        (f"{PY}algorithms.py --data {{data}} --rows {{out}}/algorithms-rows.jsonl"
+            " --time-limit 15",),
         version="0.2.0",
     ),
     "throughput.md": Page(
         0.9,
         ("throughput-rows.jsonl.gz",),
-        (f"{PY}throughput.py --data {{data}} --rows {{out}}/throughput-rows.jsonl --time-limit 60",),
+        (f"{PY}throughput.py --data {{data}} --rows {{out}}/throughput-rows.jsonl"
+            " --time-limit 60",),
         version="0.2.0",
     ),
     "throughput-measured.md": Page(
@@ -250,9 +254,12 @@ def describe_rows(page: str) -> str:
     removed, names = find_removed(page), PAGES[page].names
     text = describe_origin(page)
     if removed:
-        listed = join_words([f"`{name}`" for name in removed])
-        successors = sorted({f"`{REPLACED[name]}`" for name in removed})
-        text += f". Removed in 0.3.0: {listed}, in favour of {join_words(successors)}"
+        listed = [
+            f"`{name}` (removed in {'0.2.0' if name in IN_0_2 else '0.3.0'}, in favour of "
+            f"`{REPLACED[name]}`)"
+            for name in removed
+        ]
+        text += f". They have agents that are gone: {join_words(listed)}"
     if names:
         text += "".join(f". `{then}` here is `{now}` today" for then, now in names.items())
     return text

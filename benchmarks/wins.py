@@ -34,11 +34,13 @@ LISTS = ("random weights", "HEFT", "random blocks")
 """Arms of the stream that are agents under other names, and list schedules of random weights."""
 ABOUT_PAGE = """# What wins where
 
-**A win is a win beyond the intervals.** For each question: the arm with the best mean score, the arms that are level with it, and the
-best learned one. A score is the least latency that any run of the table found, divided by the run's, so that 1 is best; a run that found
-nothing scores 0, and a mean is over problems. Intervals are of 95 %, by bootstrap: problems are drawn, and runs of each problem. Arms are
-level if the interval of the difference of their means includes 0, so that few problems rarely tell arms apart. Agents that were removed
-are left out, and arms are called what they are called today.
+**A win is a win beyond the intervals.** For each question: the arm with the best mean score, the
+arms that are level with it, and the best learned one. A score is the least latency that any run of
+the table found, divided by the run's, so that 1 is best; a run that found nothing scores 0, and a
+mean is over problems. Intervals are of 95 %, by bootstrap: problems are drawn, and runs of each
+problem. Arms are level if the interval of the difference of their means includes 0, so that few
+problems rarely tell arms apart. Agents that were removed are left out, and arms are called what
+they are called today.
 `python benchmarks/wins.py` writes this page from the rows of the pages that it names.
 
 """

@@ -26,7 +26,7 @@ WRITTEN = {"paper/report.md", "board/board.md", "releases.md"}
 """Pages that a command writes, with version or commit in it."""
 OWN = {"stream.md", "online.md"}
 """Pages that state the origin of their rows in their text."""
-MIXED = {"hsdag.md", "learning.md", "paper/report.md", "releases.md"}
+MIXED = {"hsdag.md", "learning.md", "releases.md"}
 """Pages whose rows are of several versions, as their first line says."""
 OF_SB3 = {"ppo"}
 """Arms of tables that are SB3's own, with its own policy."""

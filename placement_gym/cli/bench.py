@@ -135,8 +135,8 @@ def add_validate(command: Command) -> None:
         "Make the environment of every row again and evaluate its placement: simulated numbers "
         "must be the same, measured speed-ups agree within noise. Rows may be a stranger's: files "
         "and environment variables are those that STUDY names, and other rows have built-in or "
-        "generated models. Rows of an earlier schema are said, with the columns that they lack; rows "
-        "of a benchmark that is no study are checked for their columns alone.",
+        "generated models. Of rows of an earlier schema it says which columns they lack; rows of a "
+        "benchmark that is no study are checked for their columns alone.",
         "bench validate --out results/paper",
         "bench validate --out docs/results/go-scale-rows.jsonl",
         "bench validate memory-limited --out results/memory-limited",

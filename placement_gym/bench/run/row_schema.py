@@ -185,8 +185,8 @@ class Row(Fields):
     def begin(cls, **values: Any) -> Row:
         """The row of a run that begins now on this machine."""
         time = datetime.now(UTC).isoformat("T", "seconds")
-        machine: dict[str, Any] = {"versions": versions(), "host": host(), "time": time}
-        return cls(**to_plain(values), **origin(), **machine)
+        about: dict[str, Any] = {**origin(), "versions": versions(), "host": host(), "time": time}
+        return cls(**to_plain(values), **about)
 
     def change(self, **values: Any) -> Row:
         """The row with other values."""
