@@ -9,23 +9,24 @@ from typing import Any
 import numpy as np
 from numba import njit
 from numba.core import event
+from numba.extending import register_jitable
 from rich.console import Console
 
 from placement_gym.base.progress import is_bar_shown, show_waiting
 
 LOGGER = logging.getLogger(__name__)
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-"""No division is checked, and no kernel is called from C, for each of which code would be made."""
+"""No division is checked, which would be more code."""
 kernel = njit(**OPTIONS, cache=True)
 """Compiles a function that Python calls, and keeps it on disk.
 
 numba looks whether the function's own file has changed, not those of its parts: see CONTRIBUTING.
 """
-part = njit(**OPTIONS, forceinline=True)
-"""Compiles a part of kernels that takes less time than a call: LLVM puts it in place of the call.
-"""
-long_part = njit(**OPTIONS)
-"""Compiles a part of kernels that is called: LLVM need not optimise it again at every call."""
+part = register_jitable(**OPTIONS)
+"""Compiles a part of kernels, which they call; without what Python would call it by."""
+inlined_part = register_jitable(**OPTIONS, forceinline=True)
+"""Compiles a part of kernels that LLVM puts in place of every call: one that reads a struct and is
+reached by every move, since a call would count references to all arrays that it reads."""
 signed: Any = np.int64
 """Makes an index of an unsigned or constant number: numba compiles a part again for every type that
 it is called with, and takes the sum of a signed and an unsigned number of 64 bits for a float."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.base.arrays import Int32, IntArray, UInt8, UInt32
-from placement_gym.base.kernels import kernel, part, signed
+from placement_gym.base.arrays import IntArray, UInt8, UInt32
+from placement_gym.base.kernels import inlined_part, kernel, part, signed
 from placement_gym.schedules.program import Flow
 
-NO_OWNER = -1
+ROOT, LEVEL, ORDER, BEGIN, HEIGHT, LATEST, MEETS = range(7)
+"""Rows of the numbers of ``find_submodels``."""
 
 
-@kernel
 def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) -> IntArray:
     """(n_devices,) submodels on each device.
 
@@ -21,16 +21,11 @@ def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) 
         placement: (n_units,) uint8.
         n_devices: Number of devices.
     """
-    root, place, _ = find_submodels(flow, unit, placement)
-    counts, seen = np.zeros(n_devices, np.int64), np.zeros(len(unit), np.bool_)
-    for i in flow.leaders:
-        if not seen[root[i]]:
-            seen[root[i]] = True
-            counts[place[i]] += 1
+    counts = np.zeros(n_devices, np.int64)
+    find_submodels(flow, placement[unit], make_rows(len(unit)), counts)
     return counts
 
 
-@kernel
 def count_stages(
     flow: Flow, unit: UInt32, model: IntArray, rates: IntArray, placement: UInt8, n_devices: int
 ) -> IntArray:
@@ -46,8 +41,33 @@ def count_stages(
         placement: As for ``count_submodels``.
         n_devices: Number of devices.
     """
-    root, place, level = find_submodels(flow, unit, placement)
-    n, n_models = len(unit), len(rates)
+    counts, place, rows = np.zeros(n_devices, np.int64), placement[unit], make_rows(len(unit))
+    find_submodels(flow, place, rows, counts)
+    join_stages(flow, place, rows, model, rates, counts)
+    return counts
+
+
+def make_rows(n: int) -> UInt32:
+    """Make room for the numbers of ``find_submodels``."""
+    return np.empty((7, n + 2), np.uint32)
+
+
+@kernel
+def join_stages(
+    flow: Flow, place: UInt8, rows: UInt32, model: IntArray, rates: IntArray, counts: IntArray
+) -> None:
+    """Count stages, which join submodels.
+
+    Args:
+        flow: As for ``count_submodels``.
+        place: (n_operators,) uint8 devices.
+        rows: (7, n_operators + 2) what ``find_submodels`` has written.
+        model: As for ``count_stages``.
+        rates: As for ``count_stages``.
+        counts: (n_devices,) gets inferences.
+    """
+    root, level, order, begin = rows[ROOT], rows[LEVEL], rows[ORDER], rows[BEGIN]
+    n, n_models, n_devices = len(place), len(rates), len(counts)
 
     # Devices that data goes back and forth between make a cycle: several stages of that model then.
     # Each device's data reaches others at first directly, then by way of others.
@@ -68,9 +88,10 @@ def count_stages(
 
     # Then the submodels of a device are one stage for each number of device changes before them.
     # Edges between submodels raise the level, so that producers are final in this order.
-    changes = np.zeros(n, np.int32)
-    begin, order = np.empty(level.max() + 3, np.uint32), np.empty(n, np.uint32)
-    sort_by_level(level, begin, order)
+    changes = rows[HEIGHT]
+    for i in range(n):
+        changes[i] = 0
+    n_levels = sort_by_level(level, n, begin, order)
     for k in range(n):
         i = order[k]
         if cyclic[model[i]]:
@@ -78,57 +99,54 @@ def count_stages(
                 producer = flow.producers[e]
                 before = changes[root[producer]] + (place[producer] != place[i])
                 if root[producer] != root[i]:
-                    changes[root[i]] = max(changes[root[i]], before)
+                    changes[root[i]] = max(signed(changes[root[i]]), before)
 
-    counts = np.zeros(n_devices, np.int64)
-    seen = np.zeros((n_models, level.max() + 1, n_devices), np.bool_)
+    for d in range(n_devices):
+        counts[d] = 0
+    seen = np.zeros((n_models, n_levels, n_devices), np.bool_)
     for i in flow.leaders:
         if not seen[model[i], changes[root[i]], place[i]]:
             seen[model[i], changes[root[i]], place[i]] = True
             counts[place[i]] += rates[model[i]]
-    return counts
 
 
 @kernel
-def find_submodels(flow: Flow, unit: UInt32, placement: UInt8) -> tuple[UInt32, UInt8, Int32]:
+def find_submodels(flow: Flow, place: UInt8, rows: UInt32, counts: IntArray) -> None:
     """Find the submodel of each operator that does not follow.
 
     Components are disjoint-set trees over ``root``. From the highest level down, each is moved to
     its latest possible level if it then joins a consumer; consumers have moved before.
 
-    Returns:
-        (n_operators,) the operator that stands for each one's submodel; (n_operators,) devices;
-        and (n_operators,) levels, which every edge between two submodels raises.
+    Args:
+        flow: Edges of the operator graph.
+        place: (n_operators,) uint8 devices.
+        rows: (7, n_operators + 2) uint32, gets in ``ROOT`` the operator that stands for each one's
+            submodel, and in ``LEVEL`` a number that every edge between two submodels raises.
+        counts: (n_devices,) gets the number of submodels on each device.
     """
     first, producers = flow.first, flow.producers
     first_input, input_readers = flow.first_input, flow.input_readers
-    n = len(unit)
-    place, root = np.empty(n, np.uint8), np.empty(n, np.uint32)
-    level, n_levels = np.empty(n, np.int32), 1
+    root, level, order, begin = rows[ROOT], rows[LEVEL], rows[ORDER], rows[BEGIN]
+    height, latest, meets = rows[HEIGHT], rows[LATEST], rows[MEETS]
+    n = len(place)
 
     # Levels count the changes of devices on a path: operators of a level and device that are
-    # connected can run as one submodel without a cycle. `find` halves paths, which keeps trees
-    # flat.
+    # connected can run as one submodel without a cycle.
     for i in range(n):
-        place[i], root[i], level[i] = placement[unit[i]], i, 0
+        root[i], highest = i, 0
         for e in range(first[i], first[i + 1]):
             producer = producers[e]
-            level[i] = max(level[i], level[producer] + (place[producer] != place[i]))
-        n_levels = max(n_levels, level[i] + 1)
-        for e in range(first[i], first[i + 1]):
-            producer = producers[e]
-            if place[producer] == place[i] and level[producer] == level[i]:
-                root[find(root, signed(i))] = find(root, signed(producer))
+            highest = max(highest, signed(level[producer]) + (place[producer] != place[i]))
+        level[i] = highest
+        join_producers(first, producers, place, root, level, i)
 
     # The next loop visits levels from the top.
     for i in range(n):
-        root[i] = find(root, signed(i))
-    begin, order = np.empty(n_levels + 2, np.uint32), np.empty(n, np.uint32)
-    sort_by_level(level, begin, order)
+        root[i] = find(root, i)
+    n_levels = sort_by_level(level, n, begin, order)
 
     # A component need not run as early as it can. At its latest level it may meet a consumer on its
     # device, which saves a submodel; consumers move first, so that theirs is final.
-    height, latest, meets = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
     for i in range(n):
         height[i], latest[i], meets[i] = level[i], n, n
     for lowest in range(n_levels - 1, -1, -1):
@@ -138,66 +156,85 @@ def find_submodels(flow: Flow, unit: UInt32, placement: UInt8) -> tuple[UInt32, 
                 height[i] = latest[i]
         for at in range(begin[lowest], begin[lowest + 1]):
             i = order[at]
-            high = height[root[i]]
+            high = signed(height[root[i]])
             for e in range(first[i], first[i + 1]):
                 there = root[producers[e]]
                 apart = place[there] != place[i]
                 # Selects, not branches: because no processor predicts where devices change.
                 limit = high - apart if there != root[i] else n
-                latest[there] = min(latest[there], limit)
-                meets[there] = min(meets[there], n if apart else limit)
+                latest[there] = min(signed(latest[there]), limit)
+                meets[there] = min(signed(meets[there]), n if apart else limit)
 
     # A component moved as a whole, so that those of the final levels are unions of the old ones.
     for i in range(n):
         level[i] = height[root[i]]
     for i in range(n):
-        for e in range(first[i], first[i + 1]):
-            producer = producers[e]
-            joins = (place[producer] == place[i]) & (level[producer] == level[i])
-            if joins & (root[producer] != root[i]):
-                root[find(root, signed(i))] = find(root, signed(producer))
+        join_producers(first, producers, place, root, level, i)
     # Readers of one Parameter are connected by it, if they have the device and level of the first.
     for p in range(len(first_input) - 1):
-        owner = NO_OWNER
+        owner = signed(n)
         for at in range(first_input[p], first_input[p + 1]):
-            reader = input_readers[at]
-            if owner == NO_OWNER or (level[reader], reader) < (level[owner], owner):
+            reader = signed(input_readers[at])
+            if owner == n or (level[reader], reader) < (level[owner], owner):
                 owner = reader
         for at in range(first_input[p], first_input[p + 1]):
-            reader = input_readers[at]
+            reader = signed(input_readers[at])
             if place[reader] == place[owner] and level[reader] == level[owner]:
-                root[find(root, signed(reader))] = find(root, signed(owner))
+                root[find(root, reader)] = find(root, owner)
 
+    # A submodel is counted at its first operator that is none of the followers.
+    seen = meets
     for i in range(n):
-        root[i] = find(root, signed(i))
-    return root, place, level
+        root[i], seen[i] = find(root, i), 0
+    for i in flow.leaders:
+        counts[place[i]] += 1 - seen[root[i]]
+        seen[root[i]] = 1
 
 
 @part
-def sort_by_level(level: Int32, begin: UInt32, order: UInt32) -> None:
+def join_producers(
+    first: UInt32, producers: UInt32, place: UInt8, root: UInt32, level: UInt32, i: int
+) -> None:
+    """Join an operator's component with those of its producers on its device and level."""
+    for e in range(first[i], first[i + 1]):
+        producer = signed(producers[e])
+        joins = (place[producer] == place[i]) & (level[producer] == level[i])
+        if joins & (root[producer] != root[i]):
+            root[find(root, i)] = find(root, producer)
+
+
+@part
+def sort_by_level(level: UInt32, n: int, begin: UInt32, order: UInt32) -> int:
     """Sort operators by level, by counting.
 
     Args:
-        level: (n_operators,) int32.
-        begin: (n_levels + 2,) gets where each level begins, and where the last one ends.
-        order: (n_operators,) gets operators.
+        level: (n_operators + 2,) uint32, of which the last two are not used.
+        n: Number of operators.
+        begin: (n_operators + 2,) gets where each level begins, and where the last one ends.
+        order: (n_operators + 2,) gets operators.
+
+    Returns:
+        Number of levels.
     """
     # Counts are two places on. Then each number but the first is where the level before begins, and
     # moves on to where it ends, which is where the next one begins.
-    for at in range(len(begin)):
+    n_levels = 1
+    for at in range(n + 2):
         begin[at] = 0
-    for i in range(len(level)):
+    for i in range(n):
+        n_levels = max(n_levels, signed(level[i]) + 1)
         begin[level[i] + 2] += 1
-    for at in range(1, len(begin)):
+    for at in range(1, n_levels + 2):
         begin[at] += begin[at - 1]
-    for i in range(len(level)):
+    for i in range(n):
         order[begin[level[i] + 1]] = i
         begin[level[i] + 1] += 1
+    return n_levels
 
 
-@part
+@inlined_part
 def find(root: UInt32, operator: int) -> int:
-    """Find the root of an operator's tree, and halve the path to it."""
+    """Find the root of an operator's tree, and halve the path to it, which keeps trees flat."""
     while root[operator] != operator:
         root[operator] = root[root[operator]]
         operator = signed(root[operator])

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.base.kernels import kernel, long_part, part, signed
+from placement_gym.base.kernels import inlined_part, kernel, signed
 
 RUN_SHARE = 0.1
 """A run moves as a whole only if that frees at least this share of its device's excess. So only few
@@ -69,7 +69,7 @@ def repair_batch(terms: RepairTerms, placements: IntArray, keep: BoolArray) -> I
     return repaired
 
 
-@part
+@inlined_part
 def overload(room: FloatArray, owner: IntArray) -> float:
     """Bytes that devices hold beyond their limits, those of a pool counted once."""
     total = 0.0
@@ -80,7 +80,7 @@ def overload(room: FloatArray, owner: IntArray) -> float:
     return total
 
 
-@part
+@inlined_part
 def take_room(room: FloatArray, owner: IntArray, device: int, size: float) -> None:
     """Put bytes on a device: every device that shares its memory has so much less room."""
     for d in range(len(room)):
@@ -88,7 +88,7 @@ def take_room(room: FloatArray, owner: IntArray, device: int, size: float) -> No
             room[d] -= size
 
 
-@long_part
+@inlined_part
 def move_to_supported(terms: RepairTerms, place: IntArray) -> FloatArray:
     """Move units that their device does not support; returns the (n_devices,) room left."""
     room = terms.limit.copy()
@@ -104,7 +104,7 @@ def move_to_supported(terms: RepairTerms, place: IntArray) -> FloatArray:
     return room
 
 
-@part
+@inlined_part
 def choose_device(terms: RepairTerms, u: int, room: FloatArray) -> int:
     """The cheapest device that runs a unit and has room, or else the one with the most room."""
     best, widest = -1, -1
@@ -117,7 +117,7 @@ def choose_device(terms: RepairTerms, u: int, room: FloatArray) -> int:
     return widest if best < 0 else best
 
 
-@long_part
+@inlined_part
 def refill(terms: RepairTerms, place: IntArray) -> FloatArray:
     """Place all units again, largest first: where they are, or as ``choose_device`` if full."""
     room = terms.limit.copy()
@@ -129,7 +129,7 @@ def refill(terms: RepairTerms, place: IntArray) -> FloatArray:
     return room
 
 
-@long_part
+@inlined_part
 def empty_full_devices(
     terms: RepairTerms, place: IntArray, room: FloatArray, keep: BoolArray
 ) -> None:
@@ -156,7 +156,7 @@ def empty_full_devices(
             waiting = list_units(terms, place, room, may_leave)
 
 
-@long_part
+@inlined_part
 def list_units(
     terms: RepairTerms, place: IntArray, room: FloatArray, may_leave: BoolArray
 ) -> list[tuple[float, int]]:
@@ -170,7 +170,7 @@ def list_units(
     return waiting
 
 
-@long_part
+@inlined_part
 def move_units(
     terms: RepairTerms,
     waiting: list[tuple[float, int]],
@@ -206,14 +206,14 @@ def move_units(
                     heappush(waiting, (rank, v))
 
 
-@part
+@inlined_part
 def move(terms: RepairTerms, u: int, there: int, place: IntArray, room: FloatArray) -> None:
     take_room(room, terms.owner, place[u], -terms.size[u])
     take_room(room, terms.owner, there, terms.size[u])
     place[u] = there
 
 
-@part
+@inlined_part
 def choose_target(
     terms: RepairTerms, u: int, place: IntArray, room: FloatArray
 ) -> tuple[float, int]:
@@ -227,13 +227,13 @@ def choose_target(
     return rank_move(best, terms.size[u]), there
 
 
-@part
+@inlined_part
 def rank_move(regret: float, size: float) -> float:
     """Regret per byte; a gain ranks lower the larger it is and the more bytes it frees."""
     return regret / size if regret > 0.0 else regret * size
 
 
-@part
+@inlined_part
 def regret_ms(terms: RepairTerms, begin: int, end: int, there: int, place: IntArray) -> float:
     """Cost in ms of moving adjacent units: their price and transfers to all other units."""
     price, first, other, link_ms = terms.price, terms.first, terms.other, terms.link_ms
@@ -249,7 +249,7 @@ def regret_ms(terms: RepairTerms, begin: int, end: int, there: int, place: IntAr
     return regret
 
 
-@part
+@inlined_part
 def choose_run(
     terms: RepairTerms, place: IntArray, room: FloatArray, may_leave: BoolArray
 ) -> tuple[int, int, int, float]:
@@ -288,7 +288,7 @@ def choose_run(
     return best
 
 
-@part
+@inlined_part
 def cut_run(
     begin: int, end: int, part: int, excess: float, may_leave: BoolArray, size: FloatArray
 ) -> tuple[int, int, float]:

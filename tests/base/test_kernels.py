@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from placement_gym.base import kernels
-from placement_gym.base.kernels import kernel, long_part, part
+from placement_gym.base.kernels import inlined_part, kernel, part
 from placement_gym.base.progress import progress_bar
 from placement_gym.base.structs import Struct
 
@@ -24,12 +24,12 @@ class Weights(Struct):
     sums: Any
 
 
-@part
+@inlined_part
 def weigh(weights: Weights, i: int) -> float:
     return weights.table[i, weights.names[i]] * weights.factor
 
 
-@long_part
+@part
 def weigh_all(weights: Weights, totals: np.ndarray) -> None:
     for i in range(len(weights.names)):
         totals[i] = -weigh(weights, i) if weights.negative else weigh(weights, i)

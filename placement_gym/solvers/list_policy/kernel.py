@@ -8,7 +8,7 @@ from itertools import groupby
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray, UInt8, UInt64
-from placement_gym.base.kernels import kernel, part
+from placement_gym.base.kernels import inlined_part, kernel
 from placement_gym.solvers.list_policy.list_problem import LOAD, OVERLAP, SERIAL, ListProblem
 
 NAMES = ("price", "ms", "arriving", "stick", "scarce", "strength", "lasting", "host", "load")
@@ -23,7 +23,7 @@ FAR, NEAR, LAST, LOW_BITS = map(np.uint64, (30, 27, 31, 11))
 """Constants of SplitMix64."""
 
 
-@part
+@inlined_part
 def draw_uniform(state: int) -> float:
     """A number from 0 to 1 of a state that grows by ``GAMMA``: SplitMix64 (Steele et al. 2014)."""
     mixed = (state ^ (state >> FAR)) * FIRST_FACTOR

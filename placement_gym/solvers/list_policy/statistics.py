@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base.arrays import Float32Array, round_significant
-from placement_gym.base.kernels import kernel
 from placement_gym.solvers.list_policy.list_problem import LOAD, SERIAL, ListProblem, add_up
 
 STATISTICS = (
@@ -64,18 +63,11 @@ def log(value: float) -> float:
     return float(np.log(max(value, LEAST)))
 
 
-@kernel
 def longest_path(view: ListProblem) -> float:
     """The longest path of best times through the operators, transfers ignored, in ms."""
-    finish = np.zeros(len(view.unit))
-    longest = 0.0
-    for i in view.sequence:
-        ready = 0.0
-        for r in range(view.first[i], view.first[i + 1]):
-            ready = max(ready, finish[view.maker[r]])
-        least = view.ms[i, 0]
-        for d in range(1, view.ms.shape[1]):
-            least = min(least, view.ms[i, d])
-        finish[i] = ready + least
-        longest = max(longest, finish[i])
-    return longest
+    first, maker = view.first.tolist(), view.maker.tolist()
+    finish = view.ms.min(axis=1).tolist()
+    for i in view.sequence.tolist():
+        makers = maker[first[i] : first[i + 1]]
+        finish[i] += max((finish[m] for m in makers), default=0.0)
+    return float(max(finish, default=0.0))

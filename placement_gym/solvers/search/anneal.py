@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.base.kernels import kernel, long_part, part, signed
+from placement_gym.base.kernels import inlined_part, kernel, part, signed
 from placement_gym.solvers.search.draws import draw_allowance
 from placement_gym.solvers.search.ejections import keep_limits, put_back
 from placement_gym.solvers.search.list_schedule import (
@@ -121,7 +121,7 @@ def anneal_sums(
             move_loads(model, layout, state, n_moved)
 
 
-@long_part
+@part
 def move_loads(model: Model, layout: Layout, state: State, n_moved: int) -> None:
     """Let the operators of moved units follow them, and sums or loads with these."""
     # subtract the loads of the old placement, then add those of the new one; a loop, so that
@@ -134,7 +134,7 @@ def move_loads(model: Model, layout: Layout, state: State, n_moved: int) -> None
         sign = 1.0
 
 
-@part
+@inlined_part
 def set_operators(layout: Layout, state: State, n_moved: int) -> tuple[int, int]:
     """Write the devices of moved units to their operators; returns the first and the last."""
     ops, first_op, on = layout.ops, layout.first_op, state.on
@@ -148,7 +148,7 @@ def set_operators(layout: Layout, state: State, n_moved: int) -> tuple[int, int]
     return lowest, last
 
 
-@part
+@inlined_part
 def draw_limit(
     state: State,
     rng: np.random.Generator,
@@ -165,7 +165,7 @@ def draw_limit(
     return limit_ms - scalars.penalty_ms * over
 
 
-@part
+@inlined_part
 def note_best(state: State, counts: FloatArray, kind: int, cost: float, over: float) -> None:
     """Keep a placement if it is the cheapest one that keeps the limits."""
     scalars = state.scalars
@@ -175,7 +175,7 @@ def note_best(state: State, counts: FloatArray, kind: int, cost: float, over: fl
         copy_devices(state.place, state.best)
 
 
-@part
+@inlined_part
 def copy_devices(place: np.ndarray, best: np.ndarray) -> None:
     """Copy a placement."""
     for u in range(len(place)):

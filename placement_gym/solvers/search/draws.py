@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.base.kernels import kernel, part
+from placement_gym.base.kernels import inlined_part, kernel
 
 
-@part
+@inlined_part
 def draw(rng: np.random.Generator, below: int) -> int:
     """Draw a number from 0 to below ``below``."""
     return int(rng.random() * below)
 
 
-@part
+@inlined_part
 def draw_length(rng: np.random.Generator, most: int) -> int:
     """Draw a length: a power of two, times a random factor from one to two."""
     exponents = 1

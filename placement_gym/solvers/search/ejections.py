@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.base.kernels import kernel, part, signed
+from placement_gym.base.kernels import inlined_part, kernel, signed
 from placement_gym.solvers.search.draws import draw
 from placement_gym.solvers.search.model import SIMULATED, Layout, State
 
@@ -23,7 +23,7 @@ NEAR = 64
 """Units that are looked at for a candidate."""
 
 
-@part
+@inlined_part
 def change_use(layout: Layout, used: FloatArray, u: int, to: int, origin: int) -> None:
     """Count the bytes of a unit against the limits of another device."""
     size, member = layout.size, layout.member
@@ -31,7 +31,7 @@ def change_use(layout: Layout, used: FloatArray, u: int, to: int, origin: int) -
         used[g] += size[u] * (member[g, to] - member[g, origin])
 
 
-@part
+@inlined_part
 def move_unit(layout: Layout, state: State, n_moved: int, u: int, there: int) -> int:
     """Move a unit, unless it has moved before or may not be there."""
     if not may_move(layout, state, u, there):
@@ -39,14 +39,14 @@ def move_unit(layout: Layout, state: State, n_moved: int, u: int, there: int) ->
     return list_move(layout, state, n_moved, u, there)
 
 
-@part
+@inlined_part
 def may_move(layout: Layout, state: State, u: int, there: int) -> bool:
     """Tell if a unit is elsewhere, has not moved before and may be on a device."""
     is_new = (state.place[u] != there) & (state.marked[u] != state.scalars.n_moves)
     return is_new & layout.possible[u, there]
 
 
-@part
+@inlined_part
 def list_move(layout: Layout, state: State, n_moved: int, u: int, there: int) -> int:
     """Move a unit, and list it among those of the move; returns how many these are."""
     here = signed(state.place[u])
@@ -89,7 +89,7 @@ def keep_limits(
     return n_moved - refused, over
 
 
-@part
+@inlined_part
 def measure_excess(used: FloatArray, limit: FloatArray) -> tuple[float, bool]:
     """Add up bytes above limits, and tell if one is exceeded by much."""
     over, much = 0.0, False
@@ -99,7 +99,7 @@ def measure_excess(used: FloatArray, limit: FloatArray) -> tuple[float, bool]:
     return over, much
 
 
-@part
+@inlined_part
 def make_room(
     layout: Layout,
     state: State,
@@ -135,7 +135,7 @@ def make_room(
     return n_moved
 
 
-@part
+@inlined_part
 def find_leaving(
     layout: Layout, state: State, rng: np.random.Generator, g: int, target: int
 ) -> int:
@@ -154,7 +154,7 @@ def find_leaving(
     return leaves
 
 
-@part
+@inlined_part
 def draw_candidate(layout: Layout, state: State, rng: np.random.Generator, g: int) -> int:
     """Find a unit that fills a limit and has not moved, from a random place in the order on; -1 if
     there is none near it.
@@ -166,14 +166,14 @@ def draw_candidate(layout: Layout, state: State, rng: np.random.Generator, g: in
     return at if tries < NEAR else -1
 
 
-@part
+@inlined_part
 def fills(layout: Layout, state: State, g: int, v: int) -> bool:
     """Tell if a unit counts against a limit and has not moved."""
     counts = (layout.member[g, state.place[v]] != 0.0) & (layout.size[v] != 0.0)
     return counts & (state.marked[v] != state.scalars.n_moves)
 
 
-@part
+@inlined_part
 def measure_loss(layout: Layout, place: np.ndarray, v: int, target: int) -> float:
     """Add up what a unit loses elsewhere: its own time, and links that are cut or joined."""
     link, link_ms, here = layout.link, layout.link_ms, place[v]
@@ -186,7 +186,7 @@ def measure_loss(layout: Layout, place: np.ndarray, v: int, target: int) -> floa
     return lost
 
 
-@part
+@inlined_part
 def has_room(layout: Layout, used: FloatArray, target: int, v: int) -> bool:
     """Tell if a device would keep its limits with one more unit."""
     fits = True
@@ -196,7 +196,7 @@ def has_room(layout: Layout, used: FloatArray, target: int, v: int) -> bool:
     return fits
 
 
-@part
+@inlined_part
 def put_back(layout: Layout, state: State, n_moved: int) -> None:
     """Put the units of a move back."""
     place, moved, was = state.place, state.moved, state.was

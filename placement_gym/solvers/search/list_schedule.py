@@ -8,14 +8,14 @@ paths before the first and the tails after the last as they are.
 from __future__ import annotations
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.base.kernels import kernel, part, signed
+from placement_gym.base.kernels import inlined_part, kernel, signed
 from placement_gym.solvers.search.model import BLOCK, Layout, Model, State
 
 ROUNDING = 1.0 + 1e-9
 """Of sums that were added up in another order."""
 
 
-@part
+@inlined_part
 def run_until_same(
     model: Model, state: State, begin: int, reach: int, device_free: FloatArray
 ) -> int:
@@ -56,7 +56,7 @@ def run_until_same(
     return n
 
 
-@part
+@inlined_part
 def run_on(model: Model, state: State, begin: int, reach: int, device_free: FloatArray) -> int:
     """Run operators as ``run_until_same`` does, and note when devices are free at the end."""
     reached = run_until_same(model, state, begin, reach, device_free)
@@ -66,7 +66,7 @@ def run_on(model: Model, state: State, begin: int, reach: int, device_free: Floa
     return reached
 
 
-@part
+@inlined_part
 def measure_tails(model: Model, state: State, last: int, reach: int) -> None:
     """Compute ``tail`` and ``after`` from an operator back, until nothing changes.
 
@@ -124,7 +124,7 @@ def estimate_list(model: Model, state: State) -> float:
     return find_makespan(state)
 
 
-@part
+@inlined_part
 def find_makespan(state: State) -> float:
     """Find when the last device is free, in ms."""
     free, final = state.free, len(state.free) - 1
@@ -134,7 +134,7 @@ def find_makespan(state: State) -> float:
     return latest
 
 
-@part
+@inlined_part
 def run_span(
     model: Model, state: State, lowest: int, last: int, limit_ms: float
 ) -> tuple[bool, int, int]:
@@ -168,7 +168,7 @@ def run_span(
     return True, last + 1, reach
 
 
-@part
+@inlined_part
 def free_devices(model: Model, state: State, lowest: int) -> None:
     """Set ``device_free`` to when devices were free before an operator."""
     kept, kept_free, on, gap_ms = state.kept, state.kept_free, state.on, model.gap_ms
@@ -179,7 +179,7 @@ def free_devices(model: Model, state: State, lowest: int) -> None:
         device_free[on[i]] = kept[i] + gap_ms
 
 
-@part
+@inlined_part
 def may_devices_end(state: State, last: int, limit_ms: float) -> bool:
     """Tell if each device's next operator begins early enough, as what follows takes as long as
     before.
@@ -197,7 +197,7 @@ def may_devices_end(state: State, last: int, limit_ms: float) -> bool:
     return True
 
 
-@part
+@inlined_part
 def may_readers_end(model: Model, state: State, lowest: int, last: int, limit_ms: float) -> bool:
     """Tell if what reads from the span begins early enough, likewise."""
     first_made, first_reader, reader = model.first_made, model.first_reader, model.reader
@@ -213,7 +213,7 @@ def may_readers_end(model: Model, state: State, lowest: int, last: int, limit_ms
     return True
 
 
-@part
+@inlined_part
 def copy_schedule(
     finish: FloatArray,
     free: FloatArray,
@@ -230,7 +230,7 @@ def copy_schedule(
             free_to[block, d] = free[block, d]
 
 
-@part
+@inlined_part
 def find_reach(model: Model, layout: Layout, state: State, n_moved: int, lowest: int) -> int:
     """Find the first operator from which moved units read."""
     first_op, ops, first = layout.first_op, layout.ops, model.first
@@ -244,7 +244,7 @@ def find_reach(model: Model, layout: Layout, state: State, n_moved: int, lowest:
     return reach
 
 
-@part
+@inlined_part
 def note_critical(model: Model, state: State) -> None:
     """List the units of longest chains of the schedule."""
     kept, tail, on, unit, critical = state.kept, state.tail, state.on, model.unit, state.critical

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.base.kernels import kernel, part, signed
+from placement_gym.base.kernels import inlined_part, kernel, signed
 from placement_gym.solvers.search.model import SERIAL, Layout, Model, State
 
 SQUARINGS = 5
 """Loads are summed with the exponent 2 to this power."""
 
 
-@part
+@inlined_part
 def add_loads(model: Model, layout: Layout, state: State, n_moved: int, sign: float) -> None:
     """Add what moved units and their tensors cost, or take it away."""
     scalars, on, ops, first_op = state.scalars, state.on, layout.ops, layout.first_op
@@ -36,7 +36,7 @@ def add_loads(model: Model, layout: Layout, state: State, n_moved: int, sign: fl
                     add_tensor(model, on, state.load, signed(t), sign)
 
 
-@part
+@inlined_part
 def add_tensor(model: Model, on: np.ndarray, load: FloatArray, t: int, sign: float) -> None:
     """Add what one tensor costs; in a serial schedule, to the load of its first device."""
     here, reached = on[model.source[t]], signed(0)
@@ -50,7 +50,7 @@ def add_tensor(model: Model, on: np.ndarray, load: FloatArray, t: int, sign: flo
                 load[d] += sign * model.boundary_ms[t, d]
 
 
-@part
+@inlined_part
 def measure_loads(kind_of_model: int, load: FloatArray) -> tuple[float, float]:
     """Compute what the moves minimise, and the cost, in ms.
 

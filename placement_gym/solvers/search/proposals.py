@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.base.kernels import kernel, part, signed
+from placement_gym.base.kernels import inlined_part, kernel, part, signed
 from placement_gym.solvers.search.draws import draw, draw_length
 from placement_gym.solvers.search.ejections import move_unit
 from placement_gym.solvers.search.model import LIST, LOAD, Layout, Model, State
@@ -84,7 +84,7 @@ def propose(
     return n_moved, kind, freed
 
 
-@part
+@inlined_part
 def choose_unit(kind_of_model: int, state: State, rng: np.random.Generator) -> int:
     """Draw any unit, or one of those on which the cost depends."""
     u = draw(rng, len(state.place))
@@ -95,7 +95,7 @@ def choose_unit(kind_of_model: int, state: State, rng: np.random.Generator) -> i
     return u
 
 
-@part
+@inlined_part
 def draw_critical(state: State, rng: np.random.Generator, u: int) -> int:
     """Draw a unit of a longest chain, or keep the one given."""
     if rng.random() >= CRITICAL:
@@ -103,7 +103,7 @@ def draw_critical(state: State, rng: np.random.Generator, u: int) -> int:
     return signed(state.critical[draw(rng, state.scalars.n_critical)])
 
 
-@part
+@inlined_part
 def draw_loaded(state: State, rng: np.random.Generator, u: int) -> int:
     """Draw a unit of the device with the largest load, or keep the one given."""
     if rng.random() >= CRITICAL:
@@ -123,7 +123,7 @@ def draw_of_fullest(place: np.ndarray, load: FloatArray, rng: np.random.Generato
     return u
 
 
-@part
+@inlined_part
 def choose_device(
     layout: Layout, place: np.ndarray, rng: np.random.Generator, u: int, n_devices: int
 ) -> int:
@@ -137,14 +137,14 @@ def choose_device(
     return there if linked == here else linked
 
 
-@part
+@inlined_part
 def choose_stretch(n_units: int, rng: np.random.Generator, at: int) -> tuple[int, int]:
     """Draw where a stretch of the order around a place begins, and its length."""
     length = draw_length(rng, n_units)
     return min(max(at - draw(rng, length), 0), n_units - length), length
 
 
-@part
+@inlined_part
 def move_units(
     layout: Layout, state: State, rng: np.random.Generator, kind: int, u: int, there: int
 ) -> int:
@@ -162,7 +162,7 @@ def move_units(
     return n_moved
 
 
-@part
+@inlined_part
 def choose_interval(
     layout: Layout, place: np.ndarray, rng: np.random.Generator, kind: int, u: int
 ) -> tuple[int, int]:
@@ -177,7 +177,7 @@ def choose_interval(
     return begin, end
 
 
-@part
+@inlined_part
 def choose_run(order: np.ndarray, place: np.ndarray, at: int, side: int) -> tuple[int, int]:
     """Choose a run of units of one device around one in the order, one end of it, or that one."""
     here, begin, end = place[order[at]], at, at + 1
@@ -189,14 +189,14 @@ def choose_run(order: np.ndarray, place: np.ndarray, at: int, side: int) -> tupl
     return begin, end
 
 
-@part
+@inlined_part
 def move_cluster(layout: Layout, state: State, level: int, u: int, there: int) -> int:
     """Move the cluster of a unit at a level."""
     begin, end = layout.first_nested[level, u], layout.last_nested[level, u]
     return move_all(layout, state, layout.nested, signed(begin), signed(end), there)
 
 
-@part
+@inlined_part
 def move_all(
     layout: Layout, state: State, order: np.ndarray, begin: int, end: int, there: int
 ) -> int:
@@ -207,7 +207,7 @@ def move_all(
     return n_moved
 
 
-@part
+@inlined_part
 def move_region(layout: Layout, state: State, rng: np.random.Generator, u: int, there: int) -> int:
     """Move a unit and those around it that are linked with it and on its device."""
     place, first_link, link = state.place, layout.first_link, layout.link
@@ -223,7 +223,7 @@ def move_region(layout: Layout, state: State, rng: np.random.Generator, u: int, 
     return n_moved
 
 
-@part
+@inlined_part
 def swap_units(layout: Layout, state: State, rng: np.random.Generator, u: int, there: int) -> int:
     """Move a unit, and in return the next one of that device, from near it or anywhere."""
     place, order, n_units = state.place, layout.order, len(state.place)

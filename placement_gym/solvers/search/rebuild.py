@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray
-from placement_gym.base.kernels import kernel, part, signed
+from placement_gym.base.kernels import inlined_part, kernel, signed
 from placement_gym.solvers.search.model import BLOCK, LIST, LOAD, Layout, Model, State
 
 INHERIT = 0.8
@@ -87,7 +87,7 @@ def rebuild(
     return n_moved
 
 
-@part
+@inlined_part
 def draw_price(scalars: Any, rng: np.random.Generator) -> float:
     """Draw the price of a byte, near that of the placement or any."""
     if scalars.price > 0.0 and rng.random() < INHERIT:
@@ -97,7 +97,7 @@ def draw_price(scalars: Any, rng: np.random.Generator) -> float:
     return scalars.price
 
 
-@part
+@inlined_part
 def draw_tastes(model: Model, rng: np.random.Generator) -> tuple[float, float]:
     """Draw how often tastes change, as a share of units, and how strong they are in ms."""
     changing = 1.0 / (1 << int(rng.random() * 9))
@@ -106,7 +106,7 @@ def draw_tastes(model: Model, rng: np.random.Generator) -> tuple[float, float]:
     return changing, rng.random() * (1 << int(rng.random() * 6)) * model.mean_ms
 
 
-@part
+@inlined_part
 def start_devices(model: Model, state: State, first: int) -> None:
     """Set when devices are free before an operator; where loads count, those of all other units."""
     free, kept_free, load, kind = state.device_free, state.kept_free, state.load, model.kind
@@ -118,7 +118,7 @@ def start_devices(model: Model, state: State, first: int) -> None:
             free[d] = load[d]
 
 
-@part
+@inlined_part
 def find_cheapest(model: Model, layout: Layout, state: State, i: int, u: int, price: float) -> int:
     """Find the device with room on which an operator finishes first, or costs least; -1 if none."""
     first, maker, tensor, on = model.first, model.maker, model.tensor, state.on
@@ -150,7 +150,7 @@ def find_cheapest(model: Model, layout: Layout, state: State, i: int, u: int, pr
     return cheapest
 
 
-@part
+@inlined_part
 def run_operator(model: Model, state: State, i: int, here: int) -> None:
     """Run an operator on its device, which delays what follows there."""
     first, maker, tensor, transfer_ms = model.first, model.maker, model.tensor, model.transfer_ms
@@ -163,7 +163,7 @@ def run_operator(model: Model, state: State, i: int, here: int) -> None:
     free[here] = finish[i] + model.gap_ms
 
 
-@part
+@inlined_part
 def list_moved(layout: Layout, state: State, length: int) -> int:
     """List the units of a stretch that are elsewhere now, whose operators do not follow yet."""
     place, moved, was, n_moved = state.place, state.moved, state.was, 0
@@ -177,7 +177,7 @@ def list_moved(layout: Layout, state: State, length: int) -> int:
     return n_moved
 
 
-@part
+@inlined_part
 def put_back_stretch(layout: Layout, state: State, length: int) -> int:
     """Put the units of a stretch back; returns that none has moved."""
     place, used = state.place, state.used
@@ -191,7 +191,7 @@ def put_back_stretch(layout: Layout, state: State, length: int) -> int:
     return 0
 
 
-@part
+@inlined_part
 def hold(layout: Layout, used: FloatArray, u: int, here: int, sign: float) -> None:
     """Count the bytes of a unit against the limits of its device, or no longer."""
     for g in range(len(used)):
