@@ -208,6 +208,7 @@ PAGES: dict[str, Page] = {
             "stream-trained-rows.jsonl.gz",
             "stream-trainings-rows.jsonl",
             "stream-published-rows.jsonl.gz",
+            "stream-shuffled-rows.jsonl.gz",
         ),
         (
             f"{PY}stream.py --rows {{out}}/stream-rows.jsonl --problems 100",
@@ -219,12 +220,13 @@ PAGES: dict[str, Page] = {
         version="0.2.0",
     ),
     "online.md": Page(
-        1.0,
-        ("online-rows.jsonl", "online-measured-rows.jsonl"),
-        (
-            f"{PY}online.py --folder {{out}}/online --rows {{out}}/online-rows.jsonl"
-            " --policies static,resident,by-load,shortest-completion,PPO --seeds 0,1,2,3,4",
-        ),
+        1.5,
+        ("online/requests.jsonl",),
+        tuple(f"{GYM}compare --env DevicePlacementOnline-v0 -m resnet,inception,vit,mobilenet"
+              f" -d {{results}}/online/devices.json --out {{out}}/online --set rate={rate} --seeds 5"
+              " --budget 200704 --agents static,resident,by-load,shortest-completion,ppo"
+              for rate in (0.6, 0.8, 1.0, 1.4)),
+        version="0.2.0",
     ),
 }  # fmt: skip
 """Page -> its rows and commands, those that take least first."""

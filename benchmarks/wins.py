@@ -25,7 +25,7 @@ Scores = dict[str, list[float]]
 PAGE = RESULTS / "wins.md"
 HEADER = ("problems, and what a run may use", "best", "level with it", "best learned", "from")
 N_RESAMPLES = 2000
-POLICIES = ("list-policy", "A2C", "DQN", "PPO")
+POLICIES = ("list-policy", "a2c", "dqn", "ppo", "recurrent-ppo")
 """Learned arms that are trained policies and not, or not only, agents by name."""
 RULES = ("static", "resident", "by-load", "shortest-completion", "rollouts")
 GENERATED = ("synthetic-", "stacked-")
@@ -92,11 +92,11 @@ def of_loads(rows: Iterable[Row]) -> Iterator[Run]:
 
 
 def of_requests(rate: float, rows: Iterable[Row]) -> Iterator[Run]:
-    """Mean slowdown of the requests of each trace, in place of a latency."""
+    """Mean slow-down of the requests of each trace, in place of a latency."""
     for row in rows:
-        if row["rate"] == rate and not row["hidden"] and row["trace"] == "test":
+        if row["env_kwargs"] == {"trace": "test", "rate": rate}:
             for trace, slowdown in enumerate(row["slowdown"]):
-                yield row["policy"], str(trace), row["seed"], slowdown
+                yield row["agent"], str(trace), row["seed"], slowdown
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ QUESTIONS = (
       for within in ("3 ms", "10 ms", "100 ms")),
     Question("largest load of pipelines", "algorithms.md", "algorithms-rows.jsonl", of_loads,
              at_home=True),
-    *(Question(f"requests under load, rate {rate}", "online.md", "online-rows.jsonl",
+    *(Question(f"requests under load, rate {rate}", "online.md", "online/requests.jsonl",
                partial(of_requests, rate), RULES, at_home=rate == 1.0) for rate in (0.6, 1.0, 1.4)),
 )  # fmt: skip
 
