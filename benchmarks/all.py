@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 
 from common import make_parser, print_table
-from pages import PAGES, RESULTS, ROOT, Page, describe_origin, find_origins
+from result_pages import PAGES, RESULTS, ROOT, Page, describe_origin, find_origins
 
 from placement_gym.version import VERSION
 

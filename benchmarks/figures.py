@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 import wins
 from common import group_by, make_parser, read_rows
-from pages import RESULTS, ROOT, describe_origin, describe_rows
+from result_pages import RESULTS, ROOT, describe_origin, describe_rows
 
 from placement_gym.bench.study.spec import Study
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from common import Row, make_parser, read_rows
-from pages import PAGES, RESULTS, describe_origin
+from result_pages import PAGES, RESULTS, describe_origin
 
 from agents import AGENTS
 from agents.about import ABOUT, LEARNED

@@ -18,8 +18,8 @@ ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs" / "results"
 FILES = sorted(file for file in RESULTS.rglob("*.jsonl*"))
 OF_STUDIES_FILES = [
-    file for file in FILES if any(OF_STUDIES in row for row in read_columns(file))
-]  # fmt: skip
+    file for file in FILES if any(row.keys() >= OF_STUDIES for row in read_columns(file))
+]
 ELSEWHERE = {"measured-limits-rows.jsonl", "measured-limits-50-rows.jsonl"}
 """Rows of ``docs/how_to/twin.md``."""
 WRITTEN = {"paper/report.md", "board/board.md", "releases.md"}
@@ -44,7 +44,7 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 @pytest.fixture
 def pages(figures: ModuleType) -> ModuleType:
-    return sys.modules["pages"]
+    return sys.modules["result_pages"]
 
 
 def test_figures_in_documents_follow_from_their_rows(figures: ModuleType) -> None:

@@ -252,15 +252,6 @@ def test_the_home_page_has_code_to_copy() -> None:
     assert {"python", "sh"} <= {language for language, _ in blocks("index")}
 
 
-def test_what_wins_where_has_the_numbers_of_the_pages_it_names() -> None:
-    _, _, table = PAGES["index"].partition("## What wins where")
-    rows = re.findall(r"^\| ([^|]+) \|(.*)\| \[\w+\]\((\S+)\) \|$", table, re.MULTILINE)
-    assert len(rows) >= 6
-    for _, cells, page in rows:
-        numbers = {word.rstrip(".") for word in re.findall(r"\.?\d[\d.,]*", cells)}
-        assert not numbers - set(re.findall(r"\.?\d[\d.,]*\d|\d", (DOCS / page).read_text()))
-
-
 def test_the_gallery_states_latencies_of_its_pages_and_small_pages(tmp_path: Path) -> None:
     GENERATOR["write_gallery"](tmp_path)
     figures = re.findall(r"\{figure\} (\S+)\.png\n:target: (\S+)\.html.*?\n\n(.*?)::::",
@@ -301,19 +292,11 @@ def test_pictures_have_narrow_forms_and_the_episode_is_small() -> None:
     assert 10_000 < (DOCS / "pictures" / "episode.gif").stat().st_size < 300_000
 
 
-def test_results_index_shows_numbers_of_the_study_and_pictures() -> None:
+def test_results_index_shows_pictures_that_exist() -> None:
     results = DOCS / "results"
-    shown, _, _ = (results / "index.md").read_text().partition("## All pages")
-    report = (results / "paper" / "report.md").read_text()
-    names = {"hill climbing": "hill-climb", "best prefix": "prefix", "random placements": "random"}
-    rows = dict(re.findall(r"^\| ([a-z ]+) \| (\d[^a-z]*) \|$", shown, re.MULTILINE))
-    assert {"placeto", "rnn", "hsdag", *names} <= set(rows)
-    for label, cells in rows.items():
-        for ms in cells.split(" | "):
-            assert f"| {names.get(label, label)} | {ms} |" in report
-    for picture in re.findall(r"!\[.+\]\((.+)\)", shown):
-        assert (results / picture).exists()
-    assert shown.count("![") >= 2
+    pictures = re.findall(r"!\[.+\]\((.+)\)", (results / "index.md").read_text())
+    assert len(pictures) >= 2
+    assert all((results / picture).exists() for picture in pictures)
 
 
 @pytest.mark.slow

@@ -47,7 +47,11 @@ SIM = ["--env", "DevicePlacementSim-v0", "--model", "tiny"]
             "bench.report.study.report_study",
             "the results in OUT/ are kept",
         ),
-        (["bench", "validate", "--out", "OUT"], "bench.study.row_checks.validate", "OUT/ are kept"),
+        (
+            ["bench", "validate", "--out", "OUT"],
+            "bench.study.row_checks.validate",
+            "the results in OUT are kept",
+        ),
     ],
 )
 def test_an_interrupt_says_what_is_kept(

@@ -14,6 +14,7 @@ from fakes import CPU_GPU, FakeBackend, diamond_problem
 from testbed import backend, known_model
 
 from placement_gym import CostTable, DeviceSpec
+from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.timing_protocol import QUICK
 from placement_gym.backends.protocol import Measurement
 from placement_gym.base.arrays import IntArray
@@ -24,7 +25,7 @@ from placement_gym.deployment.compile import compile_model
 from placement_gym.deployment.plan import plan
 from placement_gym.deployment.plan_rows import make_rows
 from placement_gym.deployment.selection import Selection
-from placement_gym.deployment.sweep import sweep
+from placement_gym.deployment.sweep import Sweep, sweep
 from placement_gym.deployment.sweep_variants import Abilities, list_changes
 from placement_gym.problem.placement import Placement
 from placement_gym.problem.problem import Problem
@@ -39,6 +40,12 @@ NONE = Abilities(frozenset(), frozenset())
 GPU_LIKE = Abilities(ALL.settable - {"INFERENCE_NUM_THREADS"}, ALL.capabilities)
 ALONE, SPLIT = np.array([1, 1, 1, 1]), np.array([0, 1, 1, 1])
 CANDIDATES = [Candidate("GPU alone", ALONE, 10.0), Candidate("milp", SPLIT, 8.0)]
+
+
+def sweep_with(abilities: list[Abilities], made: MeasuringBackend, found: Selection) -> Sweep:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("placement_gym.deployment.sweep.read_abilities", lambda _: abilities)
+        return sweep(made, found, quiet=True)
 
 
 def changes(spec: DeviceSpec, abilities: Abilities, streams: bool = False) -> list[str]:
@@ -122,7 +129,7 @@ def planned(
 
 def test_a_property_that_wins_becomes_the_plans() -> None:
     backend, found = planned({"f16": 0.5})
-    tried = sweep(backend, found, True, [NONE, GPU_LIKE])
+    tried = sweep_with([NONE, GPU_LIKE], backend, found)
     assert tried.verdict == "milp, f16: 2.00 ±0.04 x milp."
     assert [row["label"] for row in tried.rows[:2]] == ["milp, f16", "GPU alone, f16"]
     problem, chosen = tried.apply(backend.problem, found)
@@ -137,7 +144,7 @@ def test_a_property_that_wins_becomes_the_plans() -> None:
 def test_a_single_device_with_a_property_may_beat_the_split() -> None:
     backend, found = planned({"THROUGHPUT": 0.5})
     found = replace(found, candidates=CANDIDATES[:1], rows=found.rows[1:], chosen=CANDIDATES[0])
-    tried = sweep(backend, found, True, [NONE, GPU_LIKE])
+    tried = sweep_with([NONE, GPU_LIKE], backend, found)
     problem, _ = tried.apply(backend.problem, found)
     assert problem.devices[1].properties == {"PERFORMANCE_HINT": "THROUGHPUT"}
 
@@ -145,7 +152,7 @@ def test_a_single_device_with_a_property_may_beat_the_split() -> None:
 @pytest.mark.parametrize("again", [1.0, 2.0])
 def test_without_a_win_beyond_the_noise_nothing_changes(again: float) -> None:
     backend, found = planned({"f16": 0.985 if again == 1.0 else 0.5}, again=again)
-    tried = sweep(backend, found, True, [NONE, GPU_LIKE])
+    tried = sweep_with([NONE, GPU_LIKE], backend, found)
     assert "No property beats milp beyond the noise; the best, milp, f16, is 1.0" in tried.verdict
     assert tried.apply(backend.problem, found) == (backend.problem, found)
     assert tried.describe(backend.problem) == ""
@@ -153,7 +160,7 @@ def test_without_a_win_beyond_the_noise_nothing_changes(again: float) -> None:
 
 def test_a_precision_beyond_the_tolerance_is_an_error_and_said() -> None:
     backend, found = planned({"f16": 0.5}, refused=["f16"])
-    tried = sweep(backend, found, True, [NONE, GPU_LIKE])
+    tried = sweep_with([NONE, GPU_LIKE], backend, found)
     failed = [row for row in tried.rows if row["error"]]
     assert [row["label"] for row in failed] == ["milp, f16", "GPU alone, f16"]
     assert "outputs differ" in failed[0]["error"]
@@ -164,7 +171,7 @@ def test_a_precision_beyond_the_tolerance_is_an_error_and_said() -> None:
 
 def test_where_nothing_can_be_set_nothing_is_measured() -> None:
     backend, found = planned({})
-    tried = sweep(backend, found, True, [NONE, NONE])
+    tried = sweep_with([NONE, NONE], backend, found)
     assert tried.verdict == "The best candidates leave no property to try."
     assert not backend.calls_of("remeasure")
 
@@ -192,7 +199,7 @@ def test_the_engine_races_devices_that_differ_by_a_property(
         [alone, first], None, measured, make_rows([alone, first], measured, {}), alone
     )
     threads = Abilities(frozenset({"INFERENCE_NUM_THREADS"}), frozenset())
-    tried = sweep(made, found, True, [NONE, threads])
+    tried = sweep_with([NONE, threads], made, found)
     (row,) = tried.rows
     assert (row["label"], row["error"]) == ("CPU_FAST alone, threads 1", "")
     assert row["measured_ms"] > 0

@@ -17,8 +17,8 @@ WHAT = ("agent", "kwargs", "env", "env_kwargs", "seed", "budget")
 FOUND = ("curve", "placement", "cpu_s")
 COLUMNS = (*WHO, *WHAT, *FOUND)
 """See ``row_schema.Row``; rows of a page may have more."""
-OF_STUDIES = "score_on"
-"""Only rows of studies and comparisons have this column, and they can be replayed."""
+OF_STUDIES = {"score_on", "placement"}
+"""Only rows of studies and comparisons of placements have both, and they can be replayed."""
 
 
 def read_columns(path: Path) -> Iterator[Json]:

@@ -59,7 +59,7 @@ def validate(
         UserError: There are no results of a study.
     """
     path = Path(folder)
-    if is_file(path) and not any(OF_STUDIES in row for row in read_columns(path)):
+    if is_file(path) and not any(row.keys() >= OF_STUDIES for row in read_columns(path)):
         return
     rows, damaged = read_runs(path)
     if not rows and not damaged:

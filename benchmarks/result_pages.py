@@ -223,8 +223,8 @@ PAGES: dict[str, Page] = {
         1.5,
         ("online/requests.jsonl",),
         tuple(f"{GYM}compare --env DevicePlacementOnline-v0 -m resnet,inception,vit,mobilenet"
-              f" -d {{results}}/online/devices.json --out {{out}}/online --set rate={rate} --seeds 5"
-              " --budget 200704 --agents static,resident,by-load,shortest-completion,ppo"
+              f" -d {{results}}/online/devices.json --out {{out}}/online --set rate={rate}"
+              " --seeds 5 --budget 200704 --agents static,resident,by-load,shortest-completion,ppo"
               for rate in (0.6, 0.8, 1.0, 1.4)),
         version="0.2.0",
     ),
