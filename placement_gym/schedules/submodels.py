@@ -8,7 +8,7 @@ from placement_gym.base.arrays import IntArray, UInt8, UInt32
 from placement_gym.base.kernels import inlined_part, kernel, part, signed
 from placement_gym.schedules.program import Flow
 
-ROOT, LEVEL, ORDER, BEGIN, HEIGHT, LATEST, MEETS = range(7)
+PLACE, ROOT, LEVEL, ORDER, BEGIN, HEIGHT, LATEST, MEETS = range(8)
 """Rows of the numbers of ``find_submodels``."""
 
 
@@ -22,7 +22,7 @@ def count_submodels(flow: Flow, unit: UInt32, placement: UInt8, n_devices: int) 
         n_devices: Number of devices.
     """
     counts = np.zeros(n_devices, np.int64)
-    find_submodels(flow, placement[unit], make_rows(len(unit)), counts)
+    find_submodels(flow, unit, placement, make_rows(len(unit)), counts)
     return counts
 
 
@@ -41,33 +41,32 @@ def count_stages(
         placement: As for ``count_submodels``.
         n_devices: Number of devices.
     """
-    counts, place, rows = np.zeros(n_devices, np.int64), placement[unit], make_rows(len(unit))
-    find_submodels(flow, place, rows, counts)
-    join_stages(flow, place, rows, model, rates, counts)
+    counts, rows = np.zeros(n_devices, np.int64), make_rows(len(unit))
+    find_submodels(flow, unit, placement, rows, counts)
+    join_stages(flow, rows, model, rates, counts)
     return counts
 
 
 def make_rows(n: int) -> UInt32:
     """Make room for the numbers of ``find_submodels``."""
-    return np.empty((7, n + 2), np.uint32)
+    return np.empty((8, n + 2), np.uint32)
 
 
 @kernel
 def join_stages(
-    flow: Flow, place: UInt8, rows: UInt32, model: IntArray, rates: IntArray, counts: IntArray
+    flow: Flow, rows: UInt32, model: IntArray, rates: IntArray, counts: IntArray
 ) -> None:
     """Count stages, which join submodels.
 
     Args:
         flow: As for ``count_submodels``.
-        place: (n_operators,) uint8 devices.
-        rows: (7, n_operators + 2) what ``find_submodels`` has written.
+        rows: (8, n_operators + 2) what ``find_submodels`` has written.
         model: As for ``count_stages``.
         rates: As for ``count_stages``.
         counts: (n_devices,) gets inferences.
     """
     root, level, order, begin = rows[ROOT], rows[LEVEL], rows[ORDER], rows[BEGIN]
-    n, n_models, n_devices = len(place), len(rates), len(counts)
+    place, n, n_models, n_devices = rows[PLACE], len(model), len(rates), len(counts)
 
     # Devices that data goes back and forth between make a cycle: several stages of that model then.
     # Each device's data reaches others at first directly, then by way of others.
@@ -111,7 +110,9 @@ def join_stages(
 
 
 @kernel
-def find_submodels(flow: Flow, place: UInt8, rows: UInt32, counts: IntArray) -> None:
+def find_submodels(
+    flow: Flow, unit: UInt32, placement: UInt8, rows: UInt32, counts: IntArray
+) -> None:
     """Find the submodel of each operator that does not follow.
 
     Components are disjoint-set trees over ``root``. From the highest level down, each is moved to
@@ -119,21 +120,23 @@ def find_submodels(flow: Flow, place: UInt8, rows: UInt32, counts: IntArray) -> 
 
     Args:
         flow: Edges of the operator graph.
-        place: (n_operators,) uint8 devices.
-        rows: (7, n_operators + 2) uint32, gets in ``ROOT`` the operator that stands for each one's
-            submodel, and in ``LEVEL`` a number that every edge between two submodels raises.
+        unit: As for ``count_submodels``.
+        placement: As for ``count_submodels``.
+        rows: (8, n_operators + 2) uint32, gets in ``PLACE`` the device of each operator, in
+            ``ROOT`` the operator that stands for its submodel, and in ``LEVEL`` a number that every
+            edge between two submodels raises.
         counts: (n_devices,) gets the number of submodels on each device.
     """
     first, producers = flow.first, flow.producers
     first_input, input_readers = flow.first_input, flow.input_readers
     root, level, order, begin = rows[ROOT], rows[LEVEL], rows[ORDER], rows[BEGIN]
-    height, latest, meets = rows[HEIGHT], rows[LATEST], rows[MEETS]
-    n = len(place)
+    height, latest, meets, place = rows[HEIGHT], rows[LATEST], rows[MEETS], rows[PLACE]
+    n = len(unit)
 
     # Levels count the changes of devices on a path: operators of a level and device that are
     # connected can run as one submodel without a cycle.
     for i in range(n):
-        root[i], highest = i, 0
+        place[i], root[i], highest = placement[unit[i]], i, 0
         for e in range(first[i], first[i + 1]):
             producer = producers[e]
             highest = max(highest, signed(level[producer]) + (place[producer] != place[i]))
@@ -191,9 +194,9 @@ def find_submodels(flow: Flow, place: UInt8, rows: UInt32, counts: IntArray) -> 
         seen[root[i]] = 1
 
 
-@part
+@inlined_part
 def join_producers(
-    first: UInt32, producers: UInt32, place: UInt8, root: UInt32, level: UInt32, i: int
+    first: UInt32, producers: UInt32, place: UInt32, root: UInt32, level: UInt32, i: int
 ) -> None:
     """Join an operator's component with those of its producers on its device and level."""
     for e in range(first[i], first[i + 1]):
