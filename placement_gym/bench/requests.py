@@ -22,7 +22,7 @@ from placement_gym.base.fitted_table import Column, FittedTable
 from placement_gym.base.plain import to_plain
 from placement_gym.base.progress import progress_bar, show_step
 from placement_gym.bench.run.agents import load_bundled
-from placement_gym.bench.run.provenance import git_commit, host, versions
+from placement_gym.bench.run.provenance import host, origin, versions
 from placement_gym.bench.run.rows import append_line, cut_torn_line, group_by, lock_folder
 from placement_gym.bench.study.spec import Study
 from placement_gym.bench.study.task import Task
@@ -166,8 +166,8 @@ def save_plans(plans: PlanTable, folder: Path) -> str:
 def describe(task: Task) -> Row:
     """What was run, where and when."""
     time = datetime.now(UTC).isoformat("T", "seconds")
-    origin = {"versions": versions(), "host": host(), "git": git_commit(), "time": time}
-    values: Row = to_plain({"key": task.key, **vars(task)} | origin)
+    made = {**origin(), "versions": versions(), "host": host(), "time": time}
+    values: Row = to_plain({"key": task.key, **vars(task), **made})
     return values
 
 
@@ -204,8 +204,8 @@ def policy_table(rows: list[Row], title: str) -> FittedTable:
     for policy, own in by_policy.items():
         cells = {"policy": policy, "runs": str(len(own)), **describe_gain(floor, own)}
         for field, (name, digits) in CELLS.items():
-            known = [row[field] for row in own if row.get(field) is not None]
-            cells[name] = f"{np.mean(known):.{digits}f}" if known else "-"
+            values = [row[field] for row in own if row.get(field) is not None]
+            cells[name] = f"{np.mean(values):.{digits}f}" if values else "-"
         table.add_cells(cells)
     return table
 

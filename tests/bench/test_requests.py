@@ -41,7 +41,7 @@ def test_policies_play_the_same_traces_and_are_kept(plans: str, tmp_path: Path) 
     study = make_study(plans, *RULES, "ppo", "a2c", "dqn", "recurrent-ppo", seeds=1)
     rows = compare_policies(study, tmp_path, quiet=True)
     assert [row["agent"] for row in rows] == [*RULES, "ppo", "a2c", "dqn", "recurrent-ppo"]
-    assert all(len(row["log_slowdown"]) == 2 and row["git"] for row in rows)
+    assert all(len(row["log_slowdown"]) == 2 and row["commit"] and row["processor"] for row in rows)
     by_load, shortest = rows[1], rows[2]
     assert shortest["log_slowdown"] < by_load["log_slowdown"]
     assert compare_policies(study, tmp_path, quiet=True) == rows
@@ -86,3 +86,26 @@ def test_what_cannot_be_compared_is_refused(
             replace(make_study(plans, "static", "ppo"), **fields), tmp_path, quiet=True
         )
     assert not (tmp_path / requests.ROWS).exists()
+
+
+@pytest.mark.parametrize("words", [["--pin", "inputs=CPU"], ["--granularity", "op"]])
+def test_options_of_placements_are_refused(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", "--env", ENV, "-m", "a", "--out", str(tmp_path), *words]) == 2
+    assert f"{words[0]} does not apply to {ENV}: leave it out" in capsys.readouterr().err
+
+
+def test_each_entry_of_devices_has_a_table(
+    plans: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fields = {"models": ["a"], "agents": ["by-load", "shortest-completion"], "budget": 70}
+    kwargs = {"plans": plans, "requests": 20, "rate": 1.0}
+    text = json.dumps(
+        {"env": ENV, "devices": ["cpu+igpu", "cpu+dgpu"], "env_kwargs": kwargs} | fields
+    )
+    (tmp_path / "two.yaml").write_text(text)
+    assert main(["bench", "run", str(tmp_path / "two.yaml"), "--out", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert [printed.count(name) for name in ("a on cpu+igpu", "a on cpu+dgpu")] == [1, 1]
+    assert main(["bench", "run", str(tmp_path / "two.yaml"), "--out", "x", "--workers", "2"]) == 2

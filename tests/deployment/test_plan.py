@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import io
 import json
-import re
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr
 from dataclasses import replace
@@ -19,8 +18,6 @@ from fakes import LIMITED, diamond_costs, diamond_problem
 from foreign_models import save_chain_ir, save_residual_onnx
 from testbed import outputs, worst_relative
 
-from placement_gym.backends.measured import kept_profiles
-from placement_gym.backends.measured.isolated import IsolatedBackend
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
@@ -34,7 +31,6 @@ from placement_gym.deployment.fidelity import fidelity
 from placement_gym.deployment.plan import plan
 from placement_gym.deployment.plan_rows import choose, make_rows, state_plan_verdict
 from placement_gym.models import load
-from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.placement import Placement
 
 SHORT = TimingProtocol(0, 2, final_repeats=2, final_compiles=2, fit_placements=0)
@@ -263,42 +259,6 @@ def test_the_command_prints_the_table_and_the_verdict(
     assert "no bound in its time; --time-limit" in explain_bound({"bound_ms": 0.0})
 
 
-@pytest.mark.parametrize("interrupted_in", ["measure_profile", "remeasure"])
-def test_an_interrupted_plan_says_what_is_kept_and_how_to_go_on(
-    interrupted_in: str,
-    tiny_profile: CostTable,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def interrupt(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
-
-    closed: list[IsolatedBackend] = []
-    monkeypatch.setattr(IsolatedBackend, "close", lambda backend: closed.append(backend))
-    monkeypatch.setattr(IsolatedBackend, "remeasure", interrupt)
-    monkeypatch.setattr(kept_profiles, "measure_profile", interrupt)
-    if interrupted_in == "measure_profile":
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    out = tmp_path / "out"
-    with pytest.raises(KeyboardInterrupt) as interrupted:
-        plan(
-            "tiny",
-            "cpu-testbed",
-            granularity="colocated",
-            out=out,
-            quiet=True,
-            export=out / "deployed",
-        )
-    assert not out.exists()
-    said = str(interrupted.value)
-    if interrupted_in == "remeasure":
-        assert "the profile is kept in" in said
-        assert "without --refresh uses it" in said
-    else:
-        assert "nothing is kept: the same command starts again" in said
-    assert len(closed) == (2 if interrupted_in == "measure_profile" else 1)
-
-
 @pytest.mark.parametrize("tool", [plan, fidelity])
 def test_unwritable_output_folder_is_found_before_building(
     tool: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -340,29 +300,3 @@ def test_the_noise_of_the_single_device_counts_too() -> None:
         {},
     )  # fmt: skip
     assert choose(found) == "B alone"
-
-
-def test_a_plan_that_is_stopped_after_its_race_is_saved_and_says_so(
-    tiny_profile: CostTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("placement_gym.deployment.selection.confirm", interrupt)
-    out = tmp_path / "out"
-    with pytest.raises(KeyboardInterrupt, match=r"plan-tiny\.json is the plan of one race"):
-        plan("tiny", "cpu-testbed", granularity="colocated", out=out, export=out / "deployed")
-    report = json.loads((out / "plan-tiny-report.json").read_text())
-    assert any(row["measured_ms"] for row in report["rows"])
-    assert any("was not measured again" in note for note in report["notes"])
-    assert Placement.load(out / "plan-tiny.json").model == "tiny"
-    assert not (out / "deployed").exists()
-
-
-def test_the_steps_of_a_plan_are_said_with_their_seconds(
-    tiny_profile: CostTable, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    plan("tiny", "cpu-testbed", granularity="colocated", out=tmp_path)
-    (said,) = (line for line in capsys.readouterr().err.splitlines() if " steps: " in line)
-    assert re.search(r"4 steps: .*rounds of measurements of all candidates \(about \d+ s\)", said)
-    assert re.search(r"the best split again \(about \d+ s\)", said)
