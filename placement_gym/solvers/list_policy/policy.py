@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -89,9 +89,9 @@ class ListPolicy:
 
     def compute(self, statistics: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
         """(``N_WEIGHTS``,) means and spreads of actions, from (n_statistics,) statistics."""
-        seen = (statistics - np.array(self.shift)) / np.array(self.scale)
-        between = np.tanh(np.append(seen, 1.0) @ np.array(self.hidden))
-        out = np.append(between, 1.0) @ np.array(self.output)
+        shift, scale, hidden, output = self.arrays
+        between = np.tanh(np.append((statistics - shift) / scale, 1.0) @ hidden)
+        out = np.append(between, 1.0) @ output
         return out[:N_WEIGHTS], np.exp(np.clip(out[N_WEIGHTS:], -MOST_SPREAD, MOST_SPREAD))
 
     def draw(self, statistics: NDArray[Any], number: int, rng: np.random.Generator) -> FloatArray:
@@ -100,6 +100,11 @@ class ListPolicy:
         actions = means + spreads * rng.standard_normal((number, N_WEIGHTS))
         actions[0] = means
         return actions
+
+    @cached_property
+    def arrays(self) -> tuple[FloatArray, ...]:
+        """``shift``, ``scale``, ``hidden`` and ``output``."""
+        return tuple(map(np.array, (self.shift, self.scale, self.hidden, self.output)))
 
 
 @cache

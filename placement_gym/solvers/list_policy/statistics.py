@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from placement_gym.base.arrays import Float32Array, round_significant
+from placement_gym.base.kernels import kernel
 from placement_gym.solvers.list_policy.list_problem import LOAD, SERIAL, ListProblem, add_up
 
 STATISTICS = (
@@ -36,10 +37,8 @@ def compute_statistics(view: ListProblem) -> Float32Array:
     or largest loads.
     """
     n_units, n_devices = view.unit_ms.shape
-    best = add_up(view.unit_ms.min(axis=1))
+    best, hosted, transfer, longest = add_up_times(view)
     pairs = max(n_devices * (n_devices - 1) * len(view.transfer_ms), 1)
-    transfer = add_up(view.transfer_ms) / pairs
-    path = longest_path(view)
     limited = len(view.limit) > 0
     values = [
         log(n_units) / 5.5 - 1.0,
@@ -47,9 +46,9 @@ def compute_statistics(view: ListProblem) -> Float32Array:
         float(limited),
         min(add_up(view.size) / max(add_up(view.limit), 1.0), 2.0) - 0.5 if limited else -0.5,
         min(view.size.max() / max(view.limit.min(), 1.0), 1.0) if limited else 0.0,
-        log(transfer / max(view.mean_ms, LEAST)) / 3.0,
-        log(best / max(path, LEAST)) / 2.0 - 0.5,
-        log(add_up(view.unit_ms[:, view.host]) / max(best, LEAST)) / 3.0,
+        log(transfer / pairs / max(view.mean_ms, LEAST)) / 3.0,
+        log(best / max(longest, LEAST)) / 2.0 - 0.5,
+        log(hosted / max(best, LEAST)) / 3.0,
         float(view.send[0, 0] >= 0 and view.kind not in (SERIAL, LOAD)),
         float(view.kind == SERIAL),
         float(view.kind == LOAD),
@@ -63,11 +62,25 @@ def log(value: float) -> float:
     return float(np.log(max(value, LEAST)))
 
 
-def longest_path(view: ListProblem) -> float:
-    """The longest path of best times through the operators, transfers ignored, in ms."""
-    first, maker = view.first.tolist(), view.maker.tolist()
-    finish = view.ms.min(axis=1).tolist()
-    for i in view.sequence.tolist():
-        makers = maker[first[i] : first[i + 1]]
-        finish[i] += max((finish[m] for m in makers), default=0.0)
-    return float(max(finish, default=0.0))
+@kernel
+def add_up_times(view: ListProblem) -> tuple[float, float, float, float]:
+    """Sums in ms, all in order, so that they are the same on every processor.
+
+    The units' best times, their times on the host, all transfers, and the best times on the longest
+    path through the operators.
+    """
+    best = hosted = transfer = longest = 0.0
+    for times in view.unit_ms:
+        best += times.min()
+        hosted += times[view.host]
+    for time in view.transfer_ms.flat:
+        transfer += time
+
+    finish = np.empty(len(view.ms))
+    for i in view.sequence:
+        ready = 0.0
+        for r in range(view.first[i], view.first[i + 1]):
+            ready = max(ready, finish[view.maker[r]])
+        finish[i] = ready + view.ms[i].min()
+        longest = max(longest, finish[i])
+    return best, hosted, transfer, longest
