@@ -62,9 +62,9 @@ def score_times(rows: Sequence[Row]) -> list[Row]:
             "problem": row["problem"],
             "arm": arm,
             "after": f"{time_ms} ms",
-            "score": find_best_ms(row) / reached_ms(answers, time_ms),
+            "score": best_ms / reached_ms(answers, time_ms),
         }
-        for row in rows
+        for row, best_ms in zip(rows, map(find_best_ms, rows), strict=True)
         for arm, answers in row["arms"].items()
         for time_ms in TIMES_MS
     ]
@@ -104,11 +104,11 @@ def score_answers(rows: Sequence[Row]) -> list[Row]:
         | {
             "arm": arm,
             "answers": label,
-            "score": find_best_ms(row) / ms,
+            "score": best_ms / ms,
             "of_heft": row["arms"]["HEFT"][0][LATENCY] / ms,
             "cpu_s": cpu_s,
         }
-        for row in rows
+        for row, best_ms in zip(rows, map(find_best_ms, rows), strict=True)
         for arm, answers in row["arms"].items()
         for label, ms, cpu_s in answers
         if not label.endswith("ms")
