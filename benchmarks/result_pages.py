@@ -115,12 +115,14 @@ PAGES: dict[str, Page] = {
         0.1,
         ("pipelines-rows.jsonl",),
         (f"{PY}pipelines.py --data {{data}} --rows {{out}}/pipelines-rows.jsonl",),
+        version="0.2.0",
         note="the publication's program is run by hand",
     ),
     "learned.md": Page(
         0.2,
         ("learned-rows.jsonl",),
         (f"{PY}learned.py --data {{data}} --rows {{out}}/learned-rows.jsonl",),
+        version="0.2.0",
     ),
     "foreign.md": Page(
         1.0,
