@@ -15,6 +15,7 @@ from math import floor
 from pathlib import Path
 
 import numpy as np
+import stream_tables
 import wins
 from common import group_by, make_parser, read_rows
 from result_pages import PAGES, RESULTS, ROOT, describe_origin, describe_rows
@@ -98,6 +99,13 @@ def list_pages() -> str:
     return frame(wins.make_table(lines, "page", "rows of"))
 
 
+def show_stream(table: str, file: str) -> str:
+    """A table of ``stream_tables.TABLES`` of a file of rows."""
+    lines = stream_tables.TABLES[table](read_rows(RESULTS / file))
+    cells = [[str(cell).replace("+-", "±") for cell in line.values()] for line in lines]
+    return frame(wins.make_table(cells, *lines[0]))
+
+
 def frame(table: str) -> str:
     """A table with the empty lines that Markdown needs around it."""
     return f"\n\n{table}\n\n"
@@ -110,6 +118,7 @@ FIGURES: dict[str, Callable[..., str]] = {
     "pages": list_pages,
     "bounds": summarize_bounds,
     "proven": count_proven,
+    "stream": show_stream,
     "wins": lambda folder="": frame(wins.make_short_table(folder)),
 }
 
