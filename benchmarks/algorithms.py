@@ -17,12 +17,21 @@ from math import floor
 from pathlib import Path
 from time import process_time
 
-from common import Row, columns_of, combine, load_pipeline, make_parser, print_groups, run_missing
+from common import (
+    Row,
+    columns_of,
+    combine,
+    describe_run,
+    load_pipeline,
+    make_parser,
+    print_groups,
+    run_missing,
+)
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
-from placement_gym.problem.costs.semantics import PRESETS
+from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.bench.run.budget import BudgetedBackend
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.balance import balance_loads, find_start
@@ -45,7 +54,7 @@ def main() -> None:
     files = {"/".join(path.with_suffix("").parts[-3:]): path for path in paths}
 
     def run(input: str, arm: str) -> Row:
-        return measure(files[input], ARMS[arm], options.time_limit)
+        return measure(files[input], arm, options.time_limit)
 
     jobs = [
         job
@@ -59,48 +68,41 @@ def main() -> None:
         print_groups(chosen, ("input",), columns_of(chosen, "arm", describe), title)
 
 
-Arm = Callable[[SimulatedBackend, float], Row]
+Arm = Callable[[Problem, CostTable, float], Solution | IntArray | None]
 
 
-def measure(path: Path, arm: Arm, time_limit_s: float) -> Row:
-    """Run an arm; returns its value, which may be a bound, too, and processor seconds."""
+def measure(path: Path, arm: str, time_limit_s: float) -> Row:
+    """Run an arm; its row has the value, a bound where there is one, and processor seconds."""
     stated = json.loads(path.read_text())
     latency = path.parents[1].name.startswith("latency")
-    hosts = 1 if latency else int(stated["maxCPUs"])
-    backend = load_pipeline(path, hosts, int(stated["maxFPGAs"]))
-    if latency:
-        semantics = PRESETS["tarnawski-latency"]
-        backend = SimulatedBackend(backend.problem, backend.costs, semantics)
+    hosts, objective = (1, "latency") if latency else (int(stated["maxCPUs"]), "throughput")
+    backend, about = load_pipeline(path, hosts, int(stated["maxFPGAs"]), objective)
+    meter, error, bounded = BudgetedBackend(backend, 1), "", {}
     started = process_time()
     try:
-        found = arm(backend, time_limit_s)
-    except UserError as error:
-        found = {"error": str(error)}
-    return found | {"cpu_s": round(process_time() - started, 3)}
+        found = ARMS[arm](backend.problem, backend.costs, time_limit_s)
+    except UserError as refused:
+        found, error = None, str(refused)
+    cpu_s = round(process_time() - started, 3)
+    if isinstance(found, Solution):
+        bounded = {"bound_ms": found.bound_ms, "proven": found.proven}
+        found = found.assignment
+    if found is not None:
+        meter.evaluate(found)
+    row = describe_run(about, SPECS.get(arm, AgentSpec(arm)), 0, 1, meter)
+    return row | bounded | {"ms": row["latency_ms"], "error": error or row["error"], "cpu_s": cpu_s}
 
 
 def place(solve: Callable[[Problem, CostTable], IntArray]) -> Arm:
-    """An arm of a solver that returns a placement."""
-    return lambda backend, _: score(backend, solve(backend.problem, backend.costs))
+    """An arm of a solver that has no time limit."""
+    return lambda problem, costs, _: solve(problem, costs)
 
 
-def score(backend: SimulatedBackend, assignment: IntArray | None) -> Row:
-    if assignment is None or backend.problem.infeasibility(assignment):
-        return {"ms": None}
-    return {"ms": backend.evaluate(assignment).latency_ms}
-
-
-def score_solution(backend: SimulatedBackend, found: Solution) -> Row:
-    bounded = {"bound_ms": found.bound_ms, "proven": found.proven}
-    return score(backend, found.assignment) | bounded
-
-
-def solve_max_load(backend: SimulatedBackend, time_limit_s: float, contiguous: bool) -> Row:
-    problem, costs = backend.problem, backend.costs
+def solve_max_load(
+    problem: Problem, costs: CostTable, time_limit_s: float, contiguous: bool
+) -> Solution:
     start = linear_pipeline(problem, costs) if contiguous else anneal(problem, costs)
-    lower_ms = load_ms(problem, costs)
-    found = max_load(problem, costs, start, lower_ms, time_limit_s, contiguous)
-    return score_solution(backend, found)
+    return max_load(problem, costs, start, load_ms(problem, costs), time_limit_s, contiguous)
 
 
 def anneal(problem: Problem, costs: CostTable) -> IntArray:
@@ -118,6 +120,8 @@ THROUGHPUT: dict[str, Arm] = {
 }
 LATENCY: dict[str, Arm] = {"greedy-fill": place(greedy_fill)}
 ARMS = THROUGHPUT | LATENCY
+SPECS = {"max-load, contiguous": AgentSpec("max-load", {"contiguous": True})}
+"""Arms that are called otherwise than their agents."""
 TABLES = {"largest load, ms (bound)": THROUGHPUT, "latency, ms": LATENCY}
 
 

@@ -26,7 +26,8 @@ from scipy import stats
 import placement_gym
 from placement_gym.backends.protocol import Backend
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.arrays import FloatArray
+from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base.plain import to_plain
 from placement_gym.bench.known.best_known import find_best_known
 from placement_gym.bench.known.identity import identify
 from placement_gym.bench.run.agents import AgentSpec
@@ -38,7 +39,7 @@ from placement_gym.envs.placement_env import placement_env
 from placement_gym.hardware.device_requests import make_devices
 from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.problem.costs.workloads import Workload
-from placement_gym.problem.problem import Problem
+from placement_gym.problem.problem import Problem, assignment_hash
 
 Row = dict[str, Any]
 ProblemName = tuple[str, str]
@@ -54,6 +55,9 @@ GPUS = ["CPU", *({"name": f"GPU.{i}", "weight_share": 0.4} for i in range(2))]
 """Devices of generated graphs: a host, and two that hold 40 % of the weights each."""
 BERT_12 = "latency-inputs/OperatorGraphs/bert_l-12_inference.json"
 """The largest input of dnn-partitioning on which learned agents are timed, of 783 nodes."""
+SIMULATED = "DevicePlacementSim-v0"
+LARGE = 10_000
+"""Units of a problem above which a row has the hash of its placement alone."""
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 
 
@@ -111,11 +115,15 @@ def columns_of(rows: Iterable[Row], key: str, describe: Describe) -> dict[str, D
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a file, which may be compressed; none if there is no file."""
+    """The rows of a file, which may be compressed; none if there is no file.
+
+    Rows of studies, and those of 0.2.0, name their arm in other columns.
+    """
     if not path.exists():
         return []
     with OPENERS.get(path.suffix, open)(path, "rt") as file:
-        return [json.loads(line) for line in file]
+        rows = map(json.loads, file)
+        return [{"arm": row.get("label") or row.get("agent")} | row for row in rows]
 
 
 def append_row(path: Path, row: Row) -> None:
@@ -135,8 +143,8 @@ def run_missing(path: Path, jobs: Iterable[Row], run: Callable[..., Row]) -> lis
     Args:
         path: The file of rows.
         jobs: Fields that tell a run from others.
-        run: Returns the other fields of the row, from those of the job; version, commit and
-            processor are added.
+        run: Returns the other fields of the row, from those of the job: what ``describe_run``
+            does, and its own; version, commit and processor are added.
 
     Returns:
         All rows of the file.
@@ -151,6 +159,58 @@ def run_missing(path: Path, jobs: Iterable[Row], run: Callable[..., Row]) -> lis
     return rows
 
 
+def describe_run(
+    env: Row, agent: AgentSpec, seed: int, budget: int | str, meter: BudgetedBackend
+) -> Row:
+    """The columns from which a run can be made again and replayed; see ``row_columns.COLUMNS``.
+
+    Args:
+        env: Where it ran, see ``describe_env``.
+        agent: Which agent ran, with its options.
+        seed: Of the agent.
+        budget: Evaluations, or a time as in ``"5 s"``.
+        meter: The backend that counted its evaluations.
+    """
+    found = meter.best(1)
+    return {
+        "agent": agent.name,
+        "kwargs": to_plain(dict(agent.kwargs)),
+        **env,
+        "seed": seed,
+        "budget": budget,
+        "evaluations": meter.evaluations,
+        "curve": meter.curve,
+        "latency_ms": meter.inner.evaluate(found[0]).latency_ms if found else None,
+        "placement": describe_placement(meter.problem, found[0]) if found else None,
+        "error": "" if found else "no placement that was evaluated fits",
+        "cpu_s": round(meter.cpu_s, 3),
+    }
+
+
+def describe_env(env: DevicePlacementEnv) -> Row:
+    """Id and arguments of an environment; None for one whose costs were changed after that."""
+    if env.spec is None:
+        return {"env": None, "env_kwargs": None}
+    return describe_kwargs(env.spec.kwargs)
+
+
+def describe_kwargs(kwargs: Mapping[str, Any]) -> Row:
+    """The same of a simulated environment that was not, or could not be, made."""
+    kwargs = to_plain(kwargs)
+    path = Path(kwargs["model"])
+    if path.suffix:  # a workload, as studies name it
+        kwargs["model"] = "/".join(("${DNN_PARTITIONING}", *path.parts[-3:]))
+    return {"env": SIMULATED, "env_kwargs": kwargs}
+
+
+def describe_placement(problem: Problem, assignment: IntArray) -> dict[str, str] | str:
+    """The device of each unit, as in rows of studies; its hash where it is large or joint."""
+    units, names = problem.units.names, problem.device_names
+    if len(assignment) != len(units) or len(units) > LARGE:
+        return assignment_hash(assignment)
+    return {unit: names[device] for unit, device in zip(units, assignment, strict=True)}
+
+
 def run_apart(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function of a module in a process of its own; returns its result."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
@@ -159,16 +219,24 @@ def run_apart(function: Callable[..., Any], *arguments: Any) -> Any:
 
 def make_env(model: str | Path, **kwargs: Any) -> DevicePlacementEnv:
     """The simulated environment of a model; see ``DevicePlacementSim-v0``."""
-    return placement_env(gym.make("DevicePlacementSim-v0", model=str(model), **kwargs))
+    return placement_env(gym.make(SIMULATED, model=str(model), **kwargs))
 
 
-def load_pipeline(path: Path, hosts: int, accelerators: int) -> SimulatedBackend:
-    """A published input on so many devices with the published memory, and their largest load."""
-    workload = Workload.load(path)
+def load_pipeline(
+    path: Path, hosts: int, accelerators: int, objective: str = "throughput"
+) -> tuple[SimulatedBackend, Row]:
+    """A published input on so many devices with the published memory, and what rows say of it.
+
+    Its objective is their largest load, or the latency of contiguous splits. Environments have at
+    most 16 devices, and inputs more.
+    """
+    workload, schedule = Workload.load(path), f"tarnawski-{objective}"
     devices = make_devices(hosts, accelerators, memory_bytes=workload.accelerator_bytes)
     costs, units = workload.costs(devices), workload.units()
     problem = Problem(units, devices, costs.units_supported(units), costs.memory_bytes)
-    return SimulatedBackend(problem, costs, PRESETS["tarnawski-throughput"])
+    listed = [device.to_json() for device in devices]
+    about = {"model": path, "devices": listed, "objective": objective, "schedule": schedule}
+    return SimulatedBackend(problem, costs, PRESETS[schedule]), describe_kwargs(about)
 
 
 def best_known_ms(env: DevicePlacementEnv) -> float | None:
@@ -197,7 +265,7 @@ def search(
 
 
 class Meter(BudgetedBackend):
-    """Stops when all budgets are reached; keeps the curve, but not the placements.
+    """Stops when all budgets are reached; keeps the curve, and of the placements the best one.
 
     Args:
         inner: The backend that evaluates.
@@ -215,6 +283,7 @@ class Meter(BudgetedBackend):
         }
         self.n = self.infeasible = 0
         self.at: dict[str, tuple[int, int]] = {}
+        self.fastest: list[IntArray] = []
 
     @property
     def evaluations(self) -> int:
@@ -236,9 +305,14 @@ class Meter(BudgetedBackend):
         self.infeasible += bool(error)
         if not error and speedup > (self.curve[-1][2] if self.curve else 0.0):
             self.curve.append((self.n, round(passed_s, 5), speedup))
+            self.fastest = [assignment.copy()]
         self.note("evaluations", self.n)
         if not any(self.waiting.values()):
             raise BudgetReached(f"{self.n} evaluations in {passed_s:.1f} s")
+
+    def best(self, n: int) -> list[IntArray]:
+        """The best placement, if there is one, whatever ``n`` is."""
+        return self.fastest
 
     def note(self, unit: str, reached: float) -> None:
         """Keep evaluations, and infeasible ones, at the budgets that are reached."""

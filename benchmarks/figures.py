@@ -11,12 +11,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable
+from math import floor
+from pathlib import Path
 
 import numpy as np
 import stream_tables
 import wins
 from common import group_by, make_parser, read_rows
-from result_pages import RESULTS, ROOT, describe_origin, describe_rows
+from result_pages import PAGES, RESULTS, ROOT, describe_origin, describe_rows
 
 from placement_gym.bench.study.spec import Study
 
@@ -34,6 +36,8 @@ PAPER_LINES = {
     "proven optimum": "min-cut",
 }
 """Line of the table -> label of its runs."""
+CLOSED = 0.99
+"""Of bound / best known."""
 
 
 def main() -> None:
@@ -71,6 +75,30 @@ def compare_models() -> str:
     return frame(wins.make_table(lines, "ms", *study.models))
 
 
+def summarize_bounds() -> str:
+    """How close the bounds of the largest load are."""
+    rows = read_rows(RESULTS / "throughput-rows.jsonl.gz")
+    ratios = np.array([row["bound_ms"] / row["best_ms"] for row in rows])
+    mean, least = np.exp(np.log(ratios).mean()), floor(1e3 * ratios.min()) / 1e3
+    return (
+        f"Of {len(rows)} cells the geometric mean of bound / best known is {mean:.3f}, the least "
+        f"{least:.3f} (rounded down), and {(ratios > CLOSED).sum()} are closed to one per cent."
+    )
+
+
+def count_proven() -> str:
+    """How many optima of the largest load programs prove."""
+    rows = read_rows(RESULTS / "algorithms-rows.jsonl")
+    proven = [row["proven"] for row in rows if row["arm"].startswith("max-load")]
+    return f"{sum(proven)} optima of {len(proven)}"
+
+
+def list_pages() -> str:
+    """All pages, with the version and the commits of their rows."""
+    lines = [[f"[{Path(page).stem}]({page})", describe_origin(page)] for page in sorted(PAGES)]
+    return frame(wins.make_table(lines, "page", "rows of"))
+
+
 def show_stream(table: str, file: str) -> str:
     """A table of ``stream_tables.TABLES`` of a file of rows."""
     lines = stream_tables.TABLES[table](read_rows(RESULTS / file))
@@ -87,6 +115,9 @@ FIGURES: dict[str, Callable[..., str]] = {
     "rows": describe_rows,
     "origin": describe_origin,
     "paper": compare_models,
+    "pages": list_pages,
+    "bounds": summarize_bounds,
+    "proven": count_proven,
     "stream": show_stream,
     "wins": lambda folder="": frame(wins.make_short_table(folder)),
 }

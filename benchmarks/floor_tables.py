@@ -20,7 +20,7 @@ def write_tables(rows: Sequence[Row], out: Path) -> None:
     known_ms, about = find_best_known(rows)
     lines = [
         summarize(unit, amount, mine, known_ms[key[2:]])
-        for key, same in group_by(rows, "agent", "repair", "model", "devices").items()
+        for key, same in group_by(rows, "arm", "repair", "model", "devices").items()
         for unit in UNITS
         for (amount, mine) in by_budget(same, unit).items()
     ]
@@ -62,7 +62,7 @@ def summarize(unit: str, amount: float, rows: Sequence[Row], best_ms: float) -> 
     evaluations, infeasible = np.array([row["at"][f"{amount} {unit}"] for row in rows]).T
     latency_ms = float(np.median([latency_at(row, unit, amount) for row in rows]))
     return {
-        "agent": rows[0]["agent"],
+        "agent": rows[0]["arm"],
         "repair": "yes" if rows[0]["repair"] else "no",
         "model": rows[0]["model"],
         "devices": rows[0]["devices"],

@@ -36,6 +36,8 @@ from common import (
     Row,
     append_row,
     best_known_ms,
+    describe_env,
+    describe_run,
     make_env,
     make_parser,
     read_rows,
@@ -47,6 +49,7 @@ from rich.progress import track
 from placement_gym.base.arguments import MAX_INTEGER
 from placement_gym.base.processes.serving import exit_with_parent
 from placement_gym.bench.run.agents import UNCHANGED, AgentSpec
+from placement_gym.bench.run.provenance import origin
 from placement_gym.bench.run.rows import cut_torn_line, lock_folder
 from placement_gym.bench.study.executors import limit_threads
 from placement_gym.envs.env import DevicePlacementEnv
@@ -220,24 +223,29 @@ def run_job(job: Job) -> Row:
         error = f"{type(failure).__name__}: {failure}"
     cpu_s = meter.cpu_s
     meter.note_rest()
-    return {
-        "key": job.key,
-        "agent": job.placer.spec.label,
-        "kind": job.placer.kind,
-        "model": job.model,
-        "devices": job.devices,
-        "seed": job.seed,
-        "repair": job.repair,
-        "evaluations": job.evaluations,
-        "cpu_seconds": job.cpu_seconds,
-        "curve": [(n, seconds, reference_ms / speedup) for n, seconds, speedup in meter.curve],
-        "at": meter.at,
-        "n_evaluations": meter.n,
-        "best_known_ms": best_known_ms(env),
-        "bound_ms": load_ms(env.problem, env.cost_table()),
-        "cpu_s": cpu_s,
-        "error": error,
-    }
+    about = describe_run(describe_env(env), job.placer.spec, job.seed, planned, meter)
+    return (
+        origin()
+        | about
+        | {
+            "key": job.key,
+            "arm": job.placer.spec.label,
+            "kind": job.placer.kind,
+            "model": job.model,
+            "devices": job.devices,
+            "seed": job.seed,
+            "repair": job.repair,
+            "evaluations": job.evaluations,
+            "cpu_seconds": job.cpu_seconds,
+            "curve": [(n, seconds, reference_ms / speedup) for n, seconds, speedup in meter.curve],
+            "at": meter.at,
+            "n_evaluations": meter.n,
+            "best_known_ms": best_known_ms(env),
+            "bound_ms": load_ms(env.problem, env.cost_table()),
+            "cpu_s": cpu_s,
+            "error": error or about["error"],
+        }
+    )
 
 
 @cache

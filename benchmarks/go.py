@@ -32,7 +32,9 @@ from common import (
     append_row,
     columns_of,
     combine,
+    describe_env,
     describe_mean,
+    describe_run,
     make_env,
     make_parser,
     print_groups,
@@ -43,6 +45,7 @@ from common import (
 
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend
+from placement_gym.bench.run.provenance import origin
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.graph.planted import PlantedPlan
@@ -104,40 +107,52 @@ def scale_rows(options: argparse.Namespace) -> Iterator[Row]:
         small = make_env("synthetic-layered-100", devices=GPUS, **SETTING)
         search(small, BudgetedBackend(small.backend, 40), AgentSpec(SEARCHES[arm]), seed, 40)
     began_s = process_time()
-    env = make_env(MODEL, devices=GPUS, **SETTING)
+    env, spec = make_env(MODEL, devices=GPUS, **SETTING), choose_agent(arm)
+    env.backend = meter = Meter(env.backend, (sys.maxsize,))
     if arm in BOUNDS:
         points = iter([(0, BOUNDS[arm](env.problem, env.cost_table()), True)])
     elif arm in HEURISTICS:
-        found = AgentSpec(arm).make(env, seed).assignment
-        points = iter([(0, env.backend.evaluate(found).latency_ms, True)])
+        found = spec.make(env, seed).assignment
+        points = iter([(0, meter.evaluate(found).latency_ms, True)])
     else:
-        points = follow(env, options)
+        points = follow(env, meter, spec, options)
     for evaluations, latency_ms, last in points:
-        yield {
-            "model": MODEL,
-            "operators": env.problem.n_units,
-            "arm": arm,
-            "seed": seed,
-            "evaluations": evaluations,
-            "latency_ms": latency_ms,
-            "cpu_s": round(process_time() - began_s, 1),
-            "peak_gib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
-            "last": last,
-        }
+        yield (
+            origin()
+            | describe_run(describe_env(env), spec, seed, MARKS[-1], meter)
+            | {
+                "model": MODEL,
+                "operators": env.problem.n_units,
+                "arm": arm,
+                "evaluations": evaluations,
+                "latency_ms": latency_ms,
+                "cpu_s": round(process_time() - began_s, 1),
+                "peak_gib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
+                "last": last,
+            }
+        )
+
+
+def choose_agent(arm: str) -> AgentSpec:
+    """The agent of an arm, or the function of a bound."""
+    if arm in TRAINED:
+        return AgentSpec("gcn" if arm == "gdp, gcn" else "gdp", TRAINED[arm])
+    return AgentSpec(
+        SEARCHES.get(
+            arm, f"placement_gym.solvers.bounds:{BOUNDS[arm].__name__}" if arm in BOUNDS else arm
+        )
+    )
 
 
 def follow(
-    env: DevicePlacementEnv, options: argparse.Namespace
+    env: DevicePlacementEnv, meter: Meter, spec: AgentSpec, options: argparse.Namespace
 ) -> Iterator[tuple[int, float, bool]]:
     """Evaluations, the best latency in ms and the end of a search, at each mark and each minute.
 
     The horizon, over which a search cools down, is what can be evaluated in its seconds.
     """
-    env.backend = meter = Meter(env.backend, (sys.maxsize,))
     reference_ms, arm = env.reference.reference_ms, options.arm
     trains, timed = arm in TRAINED, arm.endswith("seconds")
-    name = "gcn" if arm == "gdp, gcn" else "gdp"
-    spec = AgentSpec(name, TRAINED[arm]) if trains else AgentSpec(SEARCHES[arm])
     agent: Any = spec.make(env, options.seed)
     agent.horizon = MARKS[-1]
     marks, minute_s, over = list(MARKS), EVERY_S, False
@@ -175,25 +190,24 @@ def run_planted(options: argparse.Namespace) -> None:
     """Search for planted optima of several sizes, and print how near agents come to them."""
     sizes = product(options.slots.split(","), (2, 3), range(options.seeds))
     models = [f"planted-{devices}x{slots}-seed{seed}" for slots, devices, seed in sizes]
-    jobs = combine(model=models, agent=options.arms.split(";"), budget=[300])
+    jobs = combine(model=models, arm=options.arms.split(";"), budget=[300])
     rows = run_missing(options.rows, () if options.tables else jobs, place_planted)
     rows = [row | {"graph": row["model"].rpartition("-")[0]} for row in rows]
-    print_groups(rows, ("graph", "budget"), columns_of(rows, "agent", describe_ratios))
+    print_groups(rows, ("graph", "budget"), columns_of(rows, "arm", describe_ratios))
 
 
-def place_planted(model: str, agent: str, budget: int) -> Row:
+def place_planted(model: str, arm: str, budget: int) -> Row:
     """The best latency that an agent has evaluated, over the planted one."""
     plan = PlantedPlan.parse(model)
     devices = [{"name": f"GPU.{i}"} for i in range(plan.devices)]
     setting = {"granularity": "op", "schedule": "list", "observe_graph": False}
     env = make_env(model, devices=devices, **setting)
     started, counted = process_time(), BudgetedBackend(env.backend, budget)
-    search(env, counted, PLACERS[agent], plan.seed, budget)
-    latency_ms = env.reference.reference_ms / counted.curve[-1][2]
-    return {
+    search(env, counted, PLACERS[arm], plan.seed, budget)
+    row = describe_run(describe_env(env), PLACERS[arm], plan.seed, budget, counted)
+    return row | {
         "operators": env.problem.n_units,
-        "evaluations": counted.evaluations,
-        "ratio": latency_ms / planted_ms(model, env.cost_table()),
+        "ratio": row["latency_ms"] / planted_ms(model, env.cost_table()),
         "cpu_s": round(process_time() - started, 2),
     }
 
@@ -222,16 +236,16 @@ def run_joint(options: argparse.Namespace) -> None:
         model=("inception", "bert-8"),
         decisions=SETS,
         seed=range(options.seeds),
-        agent=options.arms.split(";"),
+        arm=options.arms.split(";"),
         budget=[400],
     )
     rows = run_missing(options.rows, () if options.tables else jobs, decide)
     columns = columns_of(rows, "decisions", describe_latencies)
     ends = {"gain, %": describe_gain, "CPU s": describe_seconds}
-    print_groups(rows, ("model", "agent"), columns | ends)
+    print_groups(rows, ("model", "arm"), columns | ends)
 
 
-def decide(model: str, decisions: str, agent: str, seed: int, budget: int) -> Row:
+def decide(model: str, decisions: str, arm: str, seed: int, budget: int) -> Row:
     """The best latency that an agent has evaluated within its budget."""
     made = gym.make(
         "DevicePlacementSim-v0",
@@ -243,12 +257,9 @@ def decide(model: str, decisions: str, agent: str, seed: int, budget: int) -> Ro
     )
     env, started = placement_env(made, joint=True), process_time()
     counted = BudgetedBackend(env.backend, budget)
-    search(env, counted, DECIDERS[agent], seed, budget)
-    return {
-        "evaluations": counted.evaluations,
-        "latency_ms": env.reference.reference_ms / counted.curve[-1][2],
-        "cpu_s": round(process_time() - started, 1),
-    }
+    search(env, counted, DECIDERS[arm], seed, budget)
+    cpu_s = round(process_time() - started, 1)
+    return describe_run(describe_env(env), DECIDERS[arm], seed, budget, counted) | {"cpu_s": cpu_s}
 
 
 def describe_latencies(rows: list[Row]) -> str:

@@ -88,7 +88,7 @@ def draw_planted(rows: list[Row]) -> Figure:
     for axes, devices in zip(panels, (2, 3), strict=True):
         here = [row for row in rows if row["model"].startswith(f"planted-{devices}x")]
         for (agent, name), colour in zip(PLANTED_NAMES.items(), COLOURS, strict=False):
-            mine = group_by((row for row in here if row["agent"] == agent), "operators")
+            mine = group_by((row for row in here if row["arm"] == agent), "operators")
             sizes = sorted(size for (size,) in mine)
             ratios = (np.mean([row["ratio"] for row in mine[(size,)]]) for size in sizes)
             away = [max(100 * (ratio - 1), LEAST) for ratio in ratios]

@@ -32,8 +32,8 @@ from common import (
 )
 from learning import DRAWN, POINTS, SINGLE_UNITS, SMALL, learn_in
 
-import agents
 from agents.hsdag.presets import PAPER_FEATURES
+from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.study.spec import Study
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.solvers.cuts import minimum_cut
@@ -47,16 +47,16 @@ HSDAG, CODE, RL, PLACETO, RNN = "HSDAG", "HSDAG, code", "HSDAG, rl", "Placeto", 
 SINGLES = "HSDAG, rl without grouping"
 GROUPS = "graph-groups"
 MULTISCALE, ANNEALING, OPTIMUM = "logits-multiscale", "annealing", "proven optimum"
-ARMS: dict[str, Callable[..., Any]] = {
-    HSDAG: partial(agents.make, "hsdag", preset="paper"),
-    CODE: partial(agents.make, "hsdag", preset="code"),
-    RL: partial(agents.make, "hsdag"),
-    SINGLES: partial(agents.make, "hsdag", policy={"depth": 0}),
-    GROUPS: partial(agents.make, GROUPS),
-    MULTISCALE: partial(agents.make, "logits-multiscale"),
-    ANNEALING: partial(agents.make, "annealing", start="random"),
-    PLACETO: partial(agents.make, "placeto", preset="paper"),
-    RNN: partial(agents.make, "rnn", preset="paper"),
+ARMS: dict[str, AgentSpec] = {
+    HSDAG: AgentSpec("hsdag", {"preset": "paper"}),
+    CODE: AgentSpec("hsdag", {"preset": "code"}),
+    RL: AgentSpec("hsdag"),
+    SINGLES: AgentSpec("hsdag", {"policy": {"depth": 0}}),
+    GROUPS: AgentSpec(GROUPS),
+    MULTISCALE: AgentSpec("logits-multiscale"),
+    ANNEALING: AgentSpec("annealing", {"start": "random"}),
+    PLACETO: AgentSpec("placeto", {"preset": "paper"}),
+    RNN: AgentSpec("rnn", {"preset": "paper"}),
 }
 TOO_LARGE = (RNN, "bert-8-fp16")
 """What the paper could not run either; it takes half an hour here."""
@@ -161,8 +161,8 @@ def run_parts(options: argparse.Namespace) -> None:
 def run_part(seed: int, problem: str, part: str, budget: int) -> Row:
     """One run of a variant."""
     env = make_env(problem, devices=DEVICES, observe_graph=False)
-    make = partial(agents.make, "hsdag", policy=PARTS[part])
-    return learn_in(env, make, seed, budget) | {"optimum_ms": find_optimum_ms(env)}
+    agent = AgentSpec("hsdag", {"policy": PARTS[part]})
+    return learn_in(env, agent, seed, budget) | {"optimum_ms": find_optimum_ms(env)}
 
 
 def print_statistics(options: argparse.Namespace) -> None:
@@ -204,7 +204,7 @@ def print_numbers(options: argparse.Namespace) -> None:
     found = [row for row in found if row["granularity"] == SMALLER]
     for row in read_rows(options.learning):
         if row["problem"] in SMALL and row["budget"] <= DRAWN:
-            arm = OF_LEARNING.get(row["agent"])
+            arm = OF_LEARNING.get(row["arm"])
             found.append(row | {"graph": "folded", "arm": arm, "model": row["problem"]})
     published = Study.load("paper").published[HSDAG]
     lines = []

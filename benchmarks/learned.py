@@ -1,56 +1,88 @@
-"""Learned placers: speed of Placeto, and memory of the RNN placers.
+"""Learned placers in the papers' forms: speed of Placeto, and memory of the RNN placers.
 
-    python benchmarks/learned.py                 # memory
-    python benchmarks/learned.py --data DIR      # speed
+    python benchmarks/learned.py --rows rows.jsonl --data DIR
+    python benchmarks/learned.py --rows docs/results/learned-rows.jsonl      # its tables
 
-DIR holds the inputs of dnn-partitioning.
+DIR holds the inputs of dnn-partitioning. Seconds are of the processor, of one thread. A second call
+does what the file of rows lacks.
 """
 
 from __future__ import annotations
 
 import resource
+import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import gymnasium as gym
 import torch
-from common import BERT_12, Row, make_env, make_parser, print_table, run_apart
+from common import (
+    BERT_12,
+    Meter,
+    Row,
+    describe_env,
+    describe_run,
+    make_env,
+    make_parser,
+    print_table,
+    run_apart,
+    run_missing,
+)
 
-from agents.placeto.agent import make as placeto
-from agents.rnn.agent import make as rnn
-from agents.rnn.agent import make_hierarchical as hdp
+from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.episode import play_episode
-from placement_gym.envs.placement_env import placement_env
+from placement_gym.envs.per_unit import PerUnitEnv
 
-PER_UNIT = "DevicePlacementPerUnitSim-v0"
+PAPER = {"preset": "paper"}
+PLACETO = "placeto"
+MEMORY, SPEED = ("agent", "units", "peak_gib", "update_s"), ("environment_s", "greedy_s", "train_s")
+"""Columns of the tables."""
+UPDATE = 10
+"""Placements of an update."""
 
 
 def main() -> None:
     parser = make_parser(__doc__)
-    parser.add_argument("--data", type=Path, help="inputs of dnn-partitioning")
+    parser.add_argument("--rows", type=Path, required=True, help="one for each agent")
+    parser.add_argument("--data", type=Path, help="a copy of dnn-partitioning")
     options = parser.parse_args()
-    torch.set_num_threads(1)
-    if options.data:
-        print_table([time_placeto(options.data / BERT_12)], "Placeto, 783 units, one thread, s")
-    else:
-        print_table(run_apart(train_on_raw, name == "hdp") for name in ("rnn", "hdp"))
+    jobs = [{"arm": name} for name in ("rnn", "hdp", PLACETO)] if options.data else []
+    rows = run_missing(options.rows, jobs, partial(run, options.data))
+    apart = [row for row in rows if row["arm"] != PLACETO]
+    print_table({name: row[name] for name in MEMORY} for row in apart)
+    print_table({name: row[name] for name in SPEED} for row in rows if row not in apart)
+
+
+def run(data: Path, arm: str) -> Row:
+    """The row of an agent, which runs in a process of its own."""
+    return run_apart(time_placeto, data / BERT_12) if arm == PLACETO else run_apart(train_raw, arm)
 
 
 def time_placeto(model: Path) -> Row:
-    """Time Placeto on the 783 nodes of bert_l-12, one thread, network and environment together."""
-    kwargs = {"model": str(model), "devices": "1cpu+2acc", "granularity": "op"}
-    env = gym.make(PER_UNIT, observe_graph=False, **kwargs)
-    agent = placeto(env, 0)
-    n_units = placement_env(env).problem.n_units
+    """Time Placeto on the 783 nodes of bert_l-12, network and environment together."""
+    torch.set_num_threads(1)
+    env = make_env(model, devices="1cpu+2acc", granularity="op", observe_graph=False)
+    meter, spec = count_evaluations(env), AgentSpec(PLACETO, PAPER)
+    per_unit, n_units = PerUnitEnv(env), env.problem.n_units
+    agent = spec.make(per_unit, 0)
     agent.learn(n_units)
-    return {
-        "environment alone": median_s(lambda: step_through(env, n_units)),
-        "greedy rollout": median_s(lambda: play_episode(env, agent)),
-        "training episode": median_s(lambda: agent.learn(n_units)),
+    row = {
+        "environment_s": median_s(lambda: step_through(per_unit, n_units)),
+        "greedy_s": median_s(lambda: play_episode(per_unit, agent)),
+        "train_s": median_s(lambda: agent.learn(n_units)),
     }
+    return describe_run(describe_env(env), spec, 0, meter.n, meter) | row
+
+
+def count_evaluations(env: DevicePlacementEnv) -> Meter:
+    """Put a meter that never stops into an environment."""
+    env.backend = meter = Meter(env.backend, (sys.maxsize,))
+    return meter
 
 
 def step_through(env: gym.Env[Any, Any], n_units: int) -> None:
@@ -61,29 +93,26 @@ def step_through(env: gym.Env[Any, Any], n_units: int) -> None:
 
 
 def median_s(action: Callable[[], Any], repeats: int = 3) -> float:
-    """Run an action several times; returns the median seconds."""
+    """Run an action several times; returns the median of processor seconds."""
     times = []
     for _ in range(repeats):
-        started = perf_counter()
+        started = process_time()
         action()
-        times.append(perf_counter() - started)
+        times.append(process_time() - started)
     return round(median(times), 2)
 
 
-def train_on_raw(hierarchical: bool) -> Row:
-    """Make two updates of ten placements on bert-8-fp16's raw graph."""
+def train_raw(name: str) -> Row:
+    """Make two updates on bert-8-fp16's raw graph; returns the memory of the process."""
     torch.set_num_threads(1)
     env = make_env("bert-8-fp16", graph="raw", granularity="op")
-    agent = (hdp if hierarchical else rnn)(env, 0)
-    agent.learn(10)
-    update_s = median_s(lambda: agent.learn(10), repeats=1)
-    gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return {
-        "agent": "hdp" if hierarchical else "rnn",
-        "units": env.problem.n_units,
-        "peak GiB": f"{gib:.2f}",
-        "s an update": f"{update_s:.1f}",
-    }
+    meter, spec = count_evaluations(env), AgentSpec(name, PAPER)
+    agent = spec.make(env, 0)
+    agent.learn(UPDATE)
+    update_s = median_s(lambda: agent.learn(UPDATE), repeats=1)
+    peak_gib = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2)
+    measured = {"units": env.problem.n_units, "peak_gib": peak_gib, "update_s": update_s}
+    return describe_run(describe_env(env), spec, 0, meter.n, meter) | measured
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ out. All begin with random placements, and are compared with annealing that does
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,9 @@ from common import (
     Meter,
     Row,
     combine,
+    describe_env,
     describe_mean,
+    describe_run,
     group_by,
     make_env,
     make_parser,
@@ -36,8 +38,8 @@ from common import (
 from scipy import stats
 from stable_baselines3 import PPO
 
-import agents
 from placement_gym.base.arrays import FloatArray
+from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import BudgetReached
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.episode import play_episode
@@ -73,21 +75,21 @@ def make_ppo(env: DevicePlacementEnv, seed: int) -> PPO:
     return PPO("MultiInputPolicy", env, n_steps=100, batch_size=100, seed=seed, device="cpu")
 
 
-AGENTS: dict[str, Callable[..., Any]] = {
+ARMS: dict[str, AgentSpec] = {
     **{
-        name: partial(agents.make, name)
+        name: AgentSpec(name)
         for name in ("logits", "logits-multiscale", "logits-groups", "graph-groups", "hsdag")
     },
-    SINGLE_UNITS: partial(agents.make, "hsdag", policy={"depth": 0}),
-    **{name: partial(agents.make, name) for name in ("post", *PUBLISHED)},
-    GROUPED_POST: partial(agents.make, "post", policy={"runs": True, "groups": 30}),
-    "graph-groups, redrawn": partial(
-        agents.make, "graph-groups", redraw=100, envs={"num_envs": 5}, n_steps=4
+    SINGLE_UNITS: AgentSpec("hsdag", {"policy": {"depth": 0}}),
+    **{name: AgentSpec(name) for name in ("post", *PUBLISHED)},
+    GROUPED_POST: AgentSpec("post", {"policy": {"runs": True, "groups": 30}}),
+    "graph-groups, redrawn": AgentSpec(
+        "graph-groups", {"redraw": 100, "envs": {"num_envs": 5}, "n_steps": 4}
     ),
-    FLOOR: partial(agents.make, FLOOR, start="random"),
-    "hsdag paper": partial(agents.make, "hsdag", preset="paper"),
-    "hsdag code": partial(agents.make, "hsdag", preset="code"),
-    "ppo": make_ppo,
+    FLOOR: AgentSpec(FLOOR, {"start": "random"}),
+    "hsdag paper": AgentSpec("hsdag", {"preset": "paper"}),
+    "hsdag code": AgentSpec("hsdag", {"preset": "code"}),
+    "ppo": AgentSpec("learning:make_ppo"),
 }
 """Learned agents from random starts, and what they are compared with."""
 
@@ -96,7 +98,7 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--data", type=Path, help="inputs of dnn-partitioning")
     parser.add_argument("--rows", type=Path, required=True, help="rows, added to and read")
-    parser.add_argument("--agents", default=",".join(AGENTS), help="separated by commas")
+    parser.add_argument("--agents", default=";".join(ARMS), help="arms, separated by ;")
     parser.add_argument("--budget", type=int, default=2000, help="placements (%(default)s)")
     parser.add_argument("--seeds", type=int, default=5, help="runs of each (%(default)s)")
     parser.add_argument("--tables", action="store_true", help="print tables of the rows alone")
@@ -116,7 +118,7 @@ def list_jobs(options: argparse.Namespace) -> list[Row]:
     choices = combine(
         seed=range(options.seeds),
         problem=(*SMALL, *(LIMITED if options.data else ())),
-        agent=options.agents.split(","),
+        arm=options.agents.split(";"),
         budget=[options.budget],
     )
     return list(choices)
@@ -150,17 +152,17 @@ class Recorder(Meter):
         super().record(assignment, speedup, error)
 
 
-def learn(data: Path | None, seed: int, problem: str, agent: str, budget: int) -> Row:
+def learn(data: Path | None, seed: int, problem: str, arm: str, budget: int) -> Row:
     """Let an agent learn, and return how well it placed."""
-    row = learn_in(load(data, problem), AGENTS[agent], seed, budget)
-    return row if agent != FLOOR else row | {"greedy_ms": None}
+    row = learn_in(load(data, problem), ARMS[arm], seed, budget)
+    return row if arm != FLOOR else row | {"greedy_ms": None}
 
 
-def learn_in(env: DevicePlacementEnv, make: Callable[..., Any], seed: int, budget: int) -> Row:
-    """Let the agent that ``make`` makes learn, and return how well it placed."""
+def learn_in(env: DevicePlacementEnv, agent: AgentSpec, seed: int, budget: int) -> Row:
+    """Let an agent learn, and return how well it placed."""
     recorder, began_s = Recorder(env.backend, [budget]), process_time()
     with env.with_backend(recorder):
-        made = make(env, seed=seed)
+        made = agent.make(env, seed)
         env.reset(seed=seed)
         with suppress(BudgetReached):
             made.learn(budget)
@@ -170,7 +172,7 @@ def learn_in(env: DevicePlacementEnv, make: Callable[..., Any], seed: int, budge
     latencies = env.backend.reference_ms / np.where(speedups > 0.0, speedups, np.nan)
     at = np.unique(np.geomspace(20, len(latencies), 40).astype(int))
     points = sorted({*(n for n in POINTS if n <= len(latencies)), budget})
-    return {
+    return describe_run(describe_env(env), agent, seed, budget, recorder) | {
         "units": env.problem.n_units,
         "best_ms": {str(n): float(np.nanmin(latencies[:n])) for n in points},
         "mean_ms": {str(n): mean_before(latencies, n) for n in points},
@@ -197,7 +199,7 @@ def print_tables(rows: Sequence[Row]) -> None:
     """Print what each agent reached on each problem, and how it compares with annealing."""
     points = [str(n) for n in POINTS if any(str(n) in row["best_ms"] for row in rows)]
     lines = []
-    for (problem, agent), mine in group_by(rows, "problem", "agent").items():
+    for (problem, agent), mine in group_by(rows, "problem", "arm").items():
         line: Row = {"problem": problem.removesuffix("_inference"), "agent": agent}
         for n in points:
             having = select_reaching(mine, n)
@@ -225,13 +227,13 @@ def compare_with_floor(rows: Sequence[Row], points: Sequence[str]) -> list[Row]:
     """
 
     def best(agent: str, problem: str, n: str) -> float:
-        mine = [row for row in rows if (row["agent"], row["problem"]) == (agent, problem)]
+        mine = [row for row in rows if (row["arm"], row["problem"]) == (agent, problem)]
         found = [row["best_ms"][n] for row in select_reaching(mine, n)]
         return float(np.mean(found)) if found else np.nan
 
     lines = []
-    for (agent,) in group_by(rows, "agent"):
-        problems = [key for (key,) in group_by([r for r in rows if r["agent"] == agent], "problem")]
+    for (agent,) in group_by(rows, "arm"):
+        problems = [key for (key,) in group_by([r for r in rows if r["arm"] == agent], "problem")]
         line: Row = {"agent": agent, "problems": len(problems)}
         for n in points:
             ratios = [100 * (best(agent, one, n) / best(FLOOR, one, n) - 1) for one in problems]
@@ -248,12 +250,12 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     rows = [row for row in rows if row["budget"] == DRAWN]
     problems = group_by(rows, "problem")
     figure, panels = pyplot.subplots(3, 3, figsize=(11, 9), sharex=True, layout="constrained")
-    names = [agent for (agent,) in group_by(rows, "agent") if agent not in PUBLISHED]
+    names = [agent for (agent,) in group_by(rows, "arm") if agent not in PUBLISHED]
     for (problem,), panel in zip(problems, panels.flat, strict=False):
         mine = problems[problem,]
         least = min(min(row["best_ms"].values()) for row in mine)
         for number, agent in enumerate(names):
-            curves = [dict(row["curve"]) for row in mine if row["agent"] == agent]
+            curves = [dict(row["curve"]) for row in mine if row["arm"] == agent]
             if curves:
                 at = sorted(set.intersection(*map(set, curves)))
                 mean = [stats.gmean([curve[n] for curve in curves]) / least for n in at]

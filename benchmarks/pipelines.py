@@ -11,57 +11,65 @@ from __future__ import annotations
 import gc
 import json
 import resource
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, process_time
 
-from common import Row, load_pipeline, make_env, make_parser, print_table, run_apart
-from rich.progress import track
+from common import (
+    Row,
+    describe_run,
+    load_pipeline,
+    make_env,
+    make_parser,
+    print_table,
+    run_apart,
+    run_missing,
+)
 
+from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.bench.run.budget import BudgetedBackend
 from placement_gym.solvers.pipelines.forward import Forward, merge_leaves
 from placement_gym.solvers.pipelines.ideals import enumerate_ideals
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline
 
 
-@dataclass(frozen=True)
-class Run:
-    """One solution: its largest load in ms, seconds, and the peak of memory in MB."""
-
-    load_ms: float
-    cpu_s: float
-    wall_s: float
-    peak_mb: float
-    nodes: int = 0
-    ideals: int = 0
-
-
 def main() -> None:
     parser = make_parser(__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="a copy of dnn-partitioning")
+    parser.add_argument("--rows", type=Path, required=True, help="one for each input")
+    parser.add_argument("--data", type=Path, help="a copy of dnn-partitioning")
     options = parser.parse_args()
-    inputs = sorted(options.data.glob("*-inputs/*/*.json"))
-    lines = [describe(path, run_apart(solve, path)) for path in track(inputs, "inputs")]
-    print_table(lines, "largest load of the best contiguous split")
+    paths = sorted(options.data.glob("*-inputs/*/*.json")) if options.data else []
+    files = {name_input(path): path for path in paths}
+    rows = run_missing(
+        options.rows,
+        ({"input": name} for name in files),
+        lambda input: run_apart(solve, files[input]),
+    )
+    print_table(map(describe, rows), "largest load of the best contiguous split")
 
 
-def describe(path: Path, run: Run) -> Row:
-    """The line of an input."""
+def name_input(path: Path) -> str:
+    """Objective, level and name of an input."""
     kind, level = path.parents[1].name.removesuffix("-inputs"), path.parent.name.lower()
+    return f"{kind} {level.removesuffix('graphs')} {path.stem}"
+
+
+def describe(row: Row) -> Row:
+    """The line of an input."""
     return {
-        "input": f"{kind} {level.removesuffix('graphs')} {path.stem}",
-        "nodes": run.nodes,
-        "ideals": run.ideals,
-        "load ms": f"{run.load_ms:.6g}",
-        "s": f"{run.cpu_s:.3f}",
-        "wall s": f"{run.wall_s:.3f}",
-        "MB": f"{run.peak_mb:.0f}",
+        "input": row["input"],
+        "nodes": row["nodes"],
+        "ideals": row["ideals"],
+        "load ms": f"{row['latency_ms']:.6g}",
+        "s": f"{row['cpu_s']:.3f}",
+        "wall s": f"{row['wall_s']:.3f}",
+        "MB": f"{row['peak_mb']:.0f}",
     }
 
 
-def solve(path: Path) -> Run:
-    """Solve in this process."""
+def solve(path: Path) -> Row:
+    """Solve in this process; the row has the load in ms, seconds, and the peak of memory in MB."""
     stated = json.loads(path.read_text())
-    backend = load_pipeline(path, int(stated["maxCPUs"]), int(stated["maxFPGAs"]))
+    backend, about = load_pipeline(path, int(stated["maxCPUs"]), int(stated["maxFPGAs"]))
     problem, costs = backend.problem, backend.costs
     warm_up()
     base_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -71,16 +79,16 @@ def solve(path: Path) -> Run:
     assignment = exact_pipeline(problem, costs)
     cpu_s, wall_s = process_time() - cpu_started, perf_counter() - started
     peak_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert not problem.infeasibility(assignment)
+    meter = BudgetedBackend(backend, 1)
+    assert not meter.evaluate(assignment).error
     merged, _ = merge_leaves(Forward.of(problem.units), problem, costs)
-    return Run(
-        load_ms=backend.evaluate(assignment).latency_ms,
-        cpu_s=cpu_s,
-        wall_s=wall_s,
-        peak_mb=(peak_kb - base_kb) / 1e3,
-        nodes=len(merged),
-        ideals=len(enumerate_ideals(merged)),
-    )
+    return describe_run(about, AgentSpec("dp"), 0, 1, meter) | {
+        "cpu_s": round(cpu_s, 4),
+        "wall_s": round(wall_s, 4),
+        "peak_mb": (peak_kb - base_kb) / 1e3,
+        "nodes": len(merged),
+        "ideals": len(enumerate_ideals(merged)),
+    }
 
 
 def warm_up() -> None:

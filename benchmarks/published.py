@@ -33,6 +33,8 @@ from common import (
     average,
     best_known_ms,
     compare_scores,
+    describe_env,
+    describe_run,
     find_interval,
     group_by,
     make_parser,
@@ -158,7 +160,8 @@ def run_arm(env: DevicePlacementEnv, spec: AgentSpec, seed: int, budget: int | s
     cpu_s, reference_ms = clock.cpu_s, env.reference.reference_ms
     greedy = None if timed or agent is None else play_episode(env, agent, seed=seed)
     best = meter.curve[-1][-1] if meter.curve else 0.0
-    return {
+    about = describe_run(describe_env(env), spec, seed, budget, meter)
+    return about | {
         "ms": reference_ms / max(best, 1e-9),
         "greedy_ms": greedy["latency_ms"] if greedy is not None and greedy["feasible"] else None,
         "curve": [(point[0], reference_ms / point[-1]) for point in meter.curve],
@@ -167,16 +170,16 @@ def run_arm(env: DevicePlacementEnv, spec: AgentSpec, seed: int, budget: int | s
         "best_known_ms": best_known_ms(env),
         "n_units": env.problem.n_units,
         "cpu_s": cpu_s,
-        "error": error,
+        "error": error or about["error"],
     }
 
 
 def complete(row: Row) -> Row:
     """A row as ``run`` writes it; latencies of the example's rows are over the reference's."""
-    if "arm" in row:
+    if "ms" in row:
         return row
     curve = [(n, 1.0 / speedup) for n, _, speedup in row["curve"]]
-    return row | {"arm": row["label"], "devices": TWIN, "curve": curve}
+    return row | {"devices": TWIN, "curve": curve}
 
 
 def print_tables(

@@ -12,7 +12,6 @@ from floors import DEVICES
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.simulated_env import SimulatedEnv
 from placement_gym.graph.families.problems import SampledProblem, make_problem
 
 DRAWN = "drawn"
@@ -94,7 +93,7 @@ def make_problem_env(data: Path, model: str, devices: str) -> DevicePlacementEnv
     devices, _, factor = devices.partition(DEARER)
     if devices == DRAWN:
         kwargs = make_problem(int(model.rpartition("-seed")[2])).env_kwargs()
-        env = SimulatedEnv(**kwargs, observe_graph=False, repair=True)
+        env = make_env(**kwargs, observe_graph=False, repair=True)
     else:
         env = make_env(
             data / "latency-inputs" / f"{model}.json",

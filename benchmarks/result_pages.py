@@ -53,6 +53,7 @@ PAGES: dict[str, Page] = {
         (
             f"{GYM}bench publish paper --out {{out}}/paper --to {{results}}/paper",
             f"{GYM}bench report paper --out {{results}}/paper",
+            "python docs/_scripts/keep_views.py {results}/paper",
             "python docs/pictures/draw.py",
         ),
     ),
@@ -112,17 +113,16 @@ PAGES: dict[str, Page] = {
     ),
     "pipelines.md": Page(
         0.1,
-        (),
-        (f"{PY}pipelines.py --data {{data}}",),
+        ("pipelines-rows.jsonl",),
+        (f"{PY}pipelines.py --data {{data}} --rows {{out}}/pipelines-rows.jsonl",),
         version="0.2.0",
-        note="its rows are its table; the publication's program is run by hand",
+        note="the publication's program is run by hand",
     ),
     "learned.md": Page(
         0.2,
-        (),
-        (f"{PY}learned.py", f"{PY}learned.py --data {{data}}"),
+        ("learned-rows.jsonl",),
+        (f"{PY}learned.py --data {{data}} --rows {{out}}/learned-rows.jsonl",),
         version="0.2.0",
-        note="its rows are its tables",
     ),
     "foreign.md": Page(
         1.0,
@@ -236,7 +236,7 @@ PAGES: dict[str, Page] = {
 def find_origins(page: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Find the versions, and the commits, that made the rows of a page."""
     about, versions, commits = PAGES[page], set[str](), set[str]()
-    for file in about.rows:
+    for file in (file for file in about.rows if (RESULTS / file).exists()):
         for row in read_columns(RESULTS / file):
             versions.add(row.get("version") or about.version)
             commits.add((row.get("commit") or "")[:8])

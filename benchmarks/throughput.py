@@ -15,10 +15,21 @@ from math import floor
 from pathlib import Path
 from time import perf_counter
 
-from common import Row, columns_of, combine, load_pipeline, make_parser, print_groups, run_missing
+from common import (
+    Row,
+    columns_of,
+    combine,
+    describe_run,
+    load_pipeline,
+    make_parser,
+    print_groups,
+    run_missing,
+)
 
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
+from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.bench.run.budget import BudgetedBackend
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.balance import balance_loads
@@ -27,6 +38,8 @@ from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipe
 
 FEW_IDEALS = 8_000
 """The exact pipeline of so many takes seconds."""
+MAX_PLACEMENTS = 5
+"""That are compared: two starts, both annealed, and that of the bound's program."""
 
 
 def main() -> None:
@@ -50,17 +63,19 @@ def main() -> None:
 
 def find_bound(path: Path, count: int, time_limit_s: float) -> Row:
     """The best load found, a bound of all placements, and the time that the bound took."""
-    backend = load_pipeline(path, 1, count - 1)
+    backend, env = load_pipeline(path, 1, count - 1)
     problem, costs = backend.problem, backend.costs
+    meter = BudgetedBackend(backend, MAX_PLACEMENTS)
     starts = [linear_pipeline(problem, costs), *solve_few(problem, costs)]
     balanced = [balance_loads(problem, costs, one, seed=0) for one in starts]
-    best_ms = min(backend.evaluate(one).latency_ms for one in (*starts, *balanced))
+    best_ms = min(meter.evaluate(one).latency_ms for one in (*starts, *balanced))
     started = perf_counter()
     bound = lower_bound(problem, costs, backend.semantics, time_limit_s, best_ms)
     bound_s = perf_counter() - started
     if bound.assignment is not None:
-        best_ms = min(best_ms, backend.evaluate(bound.assignment).latency_ms)
-    return {"best_ms": best_ms, "bound_ms": bound.bound_ms, "bound_s": bound_s}
+        best_ms = min(best_ms, meter.evaluate(bound.assignment).latency_ms)
+    about = describe_run(env, AgentSpec("throughput:find_bound"), 0, MAX_PLACEMENTS, meter)
+    return about | {"best_ms": best_ms, "bound_ms": bound.bound_ms, "bound_s": bound_s}
 
 
 def solve_few(problem: Problem, costs: CostTable) -> list[IntArray]:

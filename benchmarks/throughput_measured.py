@@ -16,10 +16,19 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import numpy as np
-from common import Row, append_row, group_by, make_parser, print_table, read_rows
+from common import (
+    Row,
+    append_row,
+    describe_placement,
+    group_by,
+    make_parser,
+    print_table,
+    read_rows,
+)
 from pipeline_arms import BEST, PAIR, Arms, measure
 from thread_overlap import sample_overlap
 
@@ -27,6 +36,7 @@ from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.kept_profiles import load_or_measure
 from placement_gym.backends.measured.timing_protocol import FOR_FITTING
 from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.bench.run.provenance import origin
 from placement_gym.hardware.device_requests import resolve_devices
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.costs.table import CostTable
@@ -70,7 +80,16 @@ def measure_rates(options: argparse.Namespace) -> list[Row]:
     alone_ms, load_ms = predict(problem, costs, split)
     arms = Arms(backend, split)
     whole_ms, stages_ms = arms.processor_ms()
-    facts = {
+    asked = {"model": options.model, "scenario": options.scenario, "devices": PAIR}
+    facts = origin() | {
+        "agent": "dp",
+        "kwargs": {},
+        "env": "DevicePlacement-v0",
+        "env_kwargs": asked | {"granularity": "fused", "objective": "throughput"},
+        "seed": 0,
+        "budget": 1,
+        "curve": [],
+        "placement": describe_placement(problem, split),
         "model": options.model,
         "scenario": options.scenario,
         "stage_ms": costs.submodel_ms.tolist(),
@@ -80,9 +99,10 @@ def measure_rates(options: argparse.Namespace) -> list[Row]:
         "processor_alone_ms": whole_ms,
         "processor_stages_ms": stages_ms,
     }
-    if not options.compilations:
-        return [facts]
-    return summarize(*measure(arms, options.compilations), facts)
+    rows = [facts]
+    if options.compilations:
+        rows = summarize(*measure(arms, options.compilations), facts)
+    return [row | {"cpu_s": round(process_time(), 1)} for row in rows]
 
 
 def predict(problem: Problem, costs: CostTable, split: IntArray) -> tuple[float, float]:

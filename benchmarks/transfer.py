@@ -20,7 +20,6 @@ from contextlib import suppress
 from functools import partial
 from itertools import islice, product
 from pathlib import Path
-from time import process_time
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,8 +31,11 @@ from common import (
     Row,
     Scores,
     compare_scores,
+    describe_env,
     describe_mean,
+    describe_run,
     group_by,
+    make_env,
     make_parser,
     print_groups,
     print_table,
@@ -42,18 +44,19 @@ from common import (
 )
 
 import agents
+from agents import AGENTS
 from agents.common.weights import save_weights
 from agents.gdp.agent import make as make_go
 from agents.placeto.agent import make as make_placeto
 from agents.placeto.transfer import train_policy
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
+from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.per_unit import PerUnitEnv
-from placement_gym.envs.simulated_env import SimulatedEnv
 from placement_gym.graph.families.problems import HELD_OUT, SEEDS, SampledProblem, make_problem
 from placement_gym.solvers.list_scheduling import heft
 
-Arm = Callable[[SimulatedEnv, int], Any]
+Arm = Callable[[DevicePlacementEnv, int], Any]
 """Lets an agent of a seed evaluate placements of an environment."""
 SEGMENTS = {"segment": 256, "memory": 256}
 UPDATES, PROBLEMS, EPISODES = 100, 4, 8
@@ -97,27 +100,34 @@ def main() -> None:
             print_placeto(family, mine)
 
 
-def place(env: SimulatedEnv, arm: Arm, seed: int, budget: int) -> Row:
-    """The fields of a row: evaluations, and latencies in ms as they improve."""
+def place(env: DevicePlacementEnv, arm: Arm, seed: int, budget: int, agent: AgentSpec) -> Row:
+    """The fields of a row; its curve has evaluations, and latencies in ms as they improve."""
     env.backend = counted = BudgetedBackend(env.backend, budget)
-    started = process_time()
     with suppress(BudgetReached):
         arm(env, seed)
-    return {
+    return describe_run(describe_env(env), agent, seed, budget, counted) | {
         "units": env.problem.n_units,
-        "evaluations": counted.evaluations,
         "curve": [(n, env.reference.reference_ms / best) for n, _, best in counted.curve],
-        "cpu_s": round(process_time() - started, 2),
     }
 
 
-def run_heft(env: SimulatedEnv, _: int) -> None:
+def run_heft(env: DevicePlacementEnv, _: int) -> None:
     env.evaluate(heft(env.problem, env.cost_table()))
 
 
 def run_agent(name: str, budget: int) -> Arm:
     """An agent that is not trained."""
     return lambda env, seed: AgentSpec(name).make(env, seed).learn(budget)
+
+
+def choose_agent(name: str, policy: Row, arm: str, weights: Path) -> AgentSpec:
+    """The agent of an arm: one that is trained, from scratch or with heuristics, or another one."""
+    if arm.lower() in AGENTS:
+        return AgentSpec(arm.lower())
+    if arm == "heuristics":
+        return AgentSpec(name)
+    trained = {} if arm == SCRATCH else {"weights": weights.name}
+    return AgentSpec(name, {"policy": policy} | trained)
 
 
 def run_go(options: argparse.Namespace) -> list[Row]:
@@ -136,9 +146,10 @@ def run_go(options: argparse.Namespace) -> list[Row]:
 
     def run(problem: int, family: str, arm: str, seed: int) -> Row:
         kwargs = problems[problem, family].env_kwargs()
-        env = SimulatedEnv(**kwargs, observe_graph=False, repair=True)
+        env = make_env(**kwargs, observe_graph=False, repair=True)
         single_ms = env.get_info()["best_single_ms"]
-        return {"single_ms": single_ms, **place(env, arms[arm], seed, GO_BUDGET)}
+        agent = choose_agent("gdp", SEGMENTS, arm.removeprefix("go, "), weights(seed))
+        return {"single_ms": single_ms, **place(env, arms[arm], seed, GO_BUDGET, agent)}
 
     for seed in range(options.trainings):
         weights(seed)
@@ -171,12 +182,12 @@ def train_go(folder: Path, seed: int) -> Path:
     return path
 
 
-def make_search(env: SimulatedEnv, seed: int, weights: Path | None) -> Any:
+def make_search(env: DevicePlacementEnv, seed: int, weights: Path | None) -> Any:
     """GO that follows the policy gradient alone."""
     return make_go(env, seed, weights=weights, policy=SEGMENTS)
 
 
-def sample_go(env: SimulatedEnv, seed: int, weights: Path, n: int) -> None:
+def sample_go(env: DevicePlacementEnv, seed: int, weights: Path, n: int) -> None:
     """Evaluate the most likely placement, and samples, ``n`` in all."""
     agent, seen = make_search(env, seed, weights), env.reset()[0]
     placements = [np.asarray(agent.predict(seen, deterministic=True)[0])[None]]
@@ -259,8 +270,9 @@ def run_placeto(options: argparse.Namespace) -> list[Row]:
             TUNED: lambda env, seed: tune(env, seed, weights(family, seed)).learn(PLACETO_BUDGET),
             SCRATCH: lambda env, seed: tune(env, seed, None).learn(PLACETO_BUDGET),
         }
-        env = SimulatedEnv(model=model, **SETTING, observe_graph=False)
-        return place(env, arms[arm], seed, PLACETO_BUDGET)
+        env = make_env(model, **SETTING, observe_graph=False)
+        agent = choose_agent("placeto", PLACETO, arm, weights(family, seed))
+        return place(env, arms[arm], seed, PLACETO_BUDGET, agent)
 
     families = (options.families or "recurrent,attention").split(",")
     for family, seed in product(families, range(options.trainings)):
@@ -294,13 +306,13 @@ def train_placeto(folder: Path, family: str, seed: int) -> Path:
     return path
 
 
-def answer(env: SimulatedEnv, seed: int, weights: Path) -> None:
+def answer(env: DevicePlacementEnv, seed: int, weights: Path) -> None:
     """Evaluate the final placement of an episode that evaluates none, from a single device."""
     agent = make_placeto(env, seed, policy=PLACETO, weights=weights)
     env.evaluate(np.asarray(agent.predict(env.reset()[0], deterministic=True)[0]))
 
 
-def tune(env: SimulatedEnv, seed: int, weights: Path | None) -> Any:
+def tune(env: DevicePlacementEnv, seed: int, weights: Path | None) -> Any:
     """Placeto from a trained or a random policy; its episodes go on from the best placement."""
     return make_placeto(PerUnitEnv(env, start="best"), seed, policy=PLACETO, weights=weights)
 

@@ -56,7 +56,7 @@ def of_learning(n: int, rows: Sequence[Row]) -> Iterator[Run]:
     """The best of the first ``n`` placements of the learning curves, by runs of 2,000."""
     for row in rows:
         if row["budget"] == 2000:
-            yield row["agent"], row["problem"], row["seed"], row["best_ms"][str(n)]
+            yield row["arm"], row["problem"], row["seed"], row["best_ms"][str(n)]
 
 
 def of_floors(unit: str, column: int, amount: float, rows: Iterable[Row]) -> Iterator[Run]:
@@ -65,7 +65,7 @@ def of_floors(unit: str, column: int, amount: float, rows: Iterable[Row]) -> Ite
         if amount in row[unit] and not row["model"].startswith(GENERATED):
             within = [point[2] for point in row["curve"] if point[column] <= amount]
             problem = f"{row['model']} {row['devices']}"
-            yield row["agent"], problem, row["seed"], within[-1] if within else None
+            yield row["arm"], problem, row["seed"], within[-1] if within else None
 
 
 def of_scale(rows: Iterable[Row]) -> Iterator[Run]:

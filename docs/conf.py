@@ -52,7 +52,7 @@ gen_mds.write_pages()
 
 def read_source(app: Sphinx, page: str, source: list[str]) -> None:
     """Lead links to the files that generated pages show to these pages; fill in options."""
-    text = gen_commands.fill_options(source[0])
+    text = gen_mds.link_views(gen_commands.fill_options(source[0]))
     source[0] = gen_mds.lead_links(text, Path(app.env.doc2path(page)), page)
 
 
@@ -85,14 +85,15 @@ def leave_out_manual(
     lines[:] = "\n".join(lines).split("\n")
 
 
-def write_gallery(app: Sphinx, error: Exception | None) -> None:
-    """Write the pages to explore beside those of the site."""
+def write_explorable(app: Sphinx, error: Exception | None) -> None:
+    """Write the pages to explore next to those of the site."""
     if error is None and app.builder.format == "html":
         gen_mds.write_gallery(Path(app.outdir))
+        gen_mds.write_views(Path(app.outdir))
 
 
 def setup(app: Sphinx) -> None:
     app.connect("source-read", read_source)
     app.connect("doctree-read", add_narrow_forms, priority=100)  # before pictures are collected
     app.connect("autodoc-process-docstring", leave_out_manual, priority=100)
-    app.connect("build-finished", write_gallery)
+    app.connect("build-finished", write_explorable)

@@ -6,13 +6,23 @@ import re
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from agents import AGENTS, REPLACED
-from placement_gym.bench.run.row_columns import OF_STUDIES, describe_older, read_columns
+from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.bench.run.budget import BudgetedBackend
+from placement_gym.bench.run.row_columns import (
+    OF_STUDIES,
+    describe_older,
+    find_missing,
+    read_columns,
+)
 from placement_gym.bench.run.rows import read_rows
 from placement_gym.bench.study.row_checks import check_rows, validate
+from placement_gym.problem.placement import parse_assignment
+from placement_gym.version import VERSION
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs" / "results"
@@ -30,6 +40,8 @@ MIXED = {"hsdag.md", "learning.md", "releases.md"}
 """Pages whose rows are of several versions, as their first line says."""
 OF_SB3 = {"ppo"}
 """Arms of tables that are SB3's own, with its own policy."""
+DEVIATION = re.compile(r"greedy_speedup was (\S+) and is now \1")
+"""Of rows of 0.2.0, by 5e-7: they keep no greedy placement that could be evaluated again."""
 AGENT_TABLE = re.compile(r"^\| agent \|.*\n\|[ :|-]+\n((?:\|.*\n)+)", re.MULTILINE)
 
 
@@ -104,10 +116,44 @@ def test_every_file_of_rows_is_read_and_its_schema_said(file: Path) -> None:
         assert [*validate(file)] == []
 
 
+def test_rows_of_this_release_lack_no_column(pages: ModuleType) -> None:
+    for page in pages.PAGES.keys() - OWN - MIXED:
+        for file in pages.PAGES[page].rows:
+            rows = [row for row in read_columns(RESULTS / file) if row.get("version") == VERSION]
+            assert not [row for row in rows if find_missing(row)], file
+
+
+def test_a_row_of_a_benchmark_has_all_columns_and_replays(
+    figures: ModuleType, tmp_path: Path
+) -> None:
+    common: Any = sys.modules["common"]
+
+    def run(arm: str) -> dict[str, Any]:
+        env, agent = common.make_env("tiny", devices="cpu+igpu"), AgentSpec(arm)
+        meter = BudgetedBackend(env.backend, 20)
+        common.search(env, meter, agent, 0, 20)
+        return common.describe_run(common.describe_env(env), agent, 0, 20, meter)
+
+    (row,) = common.run_missing(tmp_path / "rows.jsonl", [{"arm": "random"}], run)
+    assert find_missing(row) == ()
+    assert row["error"] == ""
+    assert common.read_rows(tmp_path / "rows.jsonl")[0]["env_kwargs"]["devices"] == "cpu+igpu"
+    env = common.make_env(**row["env_kwargs"])
+    found = env.backend.evaluate(parse_assignment(row["placement"], env.problem))
+    assert found.latency_ms == row["latency_ms"]
+    path = tmp_path / "latency-inputs" / "LayerGraphs" / "bert24_inference.json"
+    about = common.describe_kwargs({"model": path})
+    assert about["env_kwargs"]["model"] == (
+        "${DNN_PARTITIONING}/latency-inputs/LayerGraphs/bert24_inference.json"
+    )
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("file", OF_STUDIES_FILES, ids=lambda file: file.name)
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("file", OF_STUDIES_FILES, ids=lambda file: str(file.relative_to(RESULTS)))
 def test_published_rows_of_studies_replay(file: Path) -> None:
     rows = [row for row in read_rows(file)[0] if row["env"].startswith("DevicePlacementSim")]
     built_in = [row for row in rows if "/" not in row["env_kwargs"]["model"]]
     replayed = built_in[:: max(len(built_in) // 10, 1)][:10]
-    assert not [error for _, error in check_rows(replayed, quiet=True) if error]
+    errors = [error for _, error in check_rows(replayed, quiet=True) if error]
+    assert not [error for error in errors if not DEVIATION.fullmatch(error)]

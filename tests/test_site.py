@@ -269,6 +269,20 @@ def test_the_gallery_states_latencies_of_its_pages_and_small_pages(tmp_path: Pat
             assert number in stated or any(number in result for result in known.values())
 
 
+def test_views_of_a_report_are_written_where_it_links_to(tmp_path: Path) -> None:
+    paper = DOCS / "results" / "paper"
+    download = tmp_path / "_downloads" / "hash" / "report.html"
+    download.parent.mkdir(parents=True)
+    shutil.copy(paper / "report.html", download)
+    GENERATOR["write_views"](tmp_path)
+    page = GENERATOR["link_views"]((paper / "report.md").read_text())
+    links = re.findall(r'<a href="(views/\S+)">', page)
+    assert len(links) == 3
+    assert "](views/" not in page
+    for folder in (tmp_path / "results" / "paper", download.parent):
+        assert all("d3" in (folder / link).read_text() for link in links)
+
+
 @pytest.mark.slow
 def test_the_gallery_is_what_its_script_makes_today() -> None:
     script = runpy.run_path(str(DOCS / "gallery" / "make.py"))

@@ -1,7 +1,7 @@
 """Writes the pages of environments and agents from docstrings and READMEs, as Gymnasium does.
 
-``docs/conf.py`` calls ``write_pages``, and ``write_gallery`` when the site is built; nothing that
-they write is committed.
+``docs/conf.py`` calls ``write_pages``, and when the site is built ``write_gallery`` and
+``write_views``; nothing that they write is committed.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ COPIES = {
 }
 """Page -> the file whose text it shows, which links between committed documents lead to."""
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#|/)([^)#\s]+)")
+VIEW = re.compile(r"\[([^\]]+)\]\((views/\S+\.html)\)")
 ENTRY = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 REFERENCE = re.compile(r"^(?:See|As for) ``(\w+)``")
 
@@ -50,10 +51,33 @@ def write_pages() -> None:
 
 def write_gallery(site: Path) -> None:
     """Write the pages to explore, whose contents ``docs/gallery/make.py`` keeps, into a site."""
-    for kept in sorted((DOCS / "gallery").glob("*.json.gz")):
-        page = site / "gallery" / kept.name.replace(".json.gz", ".html")
-        page.parent.mkdir(exist_ok=True)
-        page.write_text(render_page(json.loads(gzip.decompress(kept.read_bytes()))))
+    write_explorable(DOCS / "gallery", site / "gallery")
+
+
+def write_views(site: Path) -> None:
+    """Write the views of reports, whose contents ``keep_views.py`` keeps, into a site.
+
+    They are next to the report's page, and next to its one HTML file, which is downloaded.
+    """
+    for folder in sorted((DOCS / "results").glob("*/views")):
+        write_explorable(folder, site / folder.relative_to(DOCS))
+        report = (folder.parent / "report.html").read_bytes()
+        for download in site.glob("_downloads/*/report.html"):
+            if download.read_bytes() == report:
+                write_explorable(folder, download.parent / "views")
+
+
+def write_explorable(folder: Path, target: Path) -> None:
+    """Write the pages of kept contents, ``NAME.json.gz``, as ``NAME.html``."""
+    target.mkdir(parents=True, exist_ok=True)
+    for kept in sorted(folder.glob("*.json.gz")):
+        page = render_page(json.loads(gzip.decompress(kept.read_bytes())))
+        (target / kept.name.replace(".json.gz", ".html")).write_text(page)
+
+
+def link_views(text: str) -> str:
+    """The Markdown of a report, with links to views that the build writes after the pages."""
+    return VIEW.sub(r'<a href="\2">\1</a>', text)
 
 
 def generate_pages() -> Iterator[tuple[str, str]]:

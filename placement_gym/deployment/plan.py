@@ -32,7 +32,6 @@ from placement_gym.deployment.selection import select
 from placement_gym.deployment.sweep import sweep as sweep_properties
 from placement_gym.problem.problem import Problem
 
-UNCONFIRMED = "the plan of one race, and its fastest split was not measured again"
 RIVALS = 5
 """Candidates besides single devices: ours, as most problems have so many that differ."""
 
@@ -145,7 +144,7 @@ def plan(  # noqa: D417  the keywords of both groups are described
         costs = load_or_measure(backend, refresh, quiet, quick=True)
         selection = select(backend, costs, options.time_limit_s, options.phases, quiet)
         notes += describe_tolerance(full_problem, backend.tolerance)
-        stopped = UNCONFIRMED if selection.stopped else ""
+        stopped = selection.stopped
         notes += [f"stopped: this is {stopped}"] if stopped else []
         document = make_document(full_problem, selection, options.objective, notes, stem)
         swept = None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from placement_gym.backends.measured.measuring import MeasuringBackend
@@ -23,6 +24,18 @@ from placement_gym.deployment.plan_rows import choose, find_contender, make_rows
 from placement_gym.problem.costs.semantics import parse_schedule
 from placement_gym.problem.costs.table import CostTable
 
+UNCONFIRMED = "its fastest split was not measured again"
+
+
+class StoppedRace(KeyboardInterrupt):
+    """The user stopped a race after some rounds; has what ``measure_candidates`` returns."""
+
+    def __init__(
+        self, message: str, measured: dict[str, Measurement], errors: dict[str, str]
+    ) -> None:
+        super().__init__(message)
+        self.measured, self.errors = measured, errors
+
 
 @dataclass(frozen=True)
 class Selection:
@@ -35,8 +48,7 @@ class Selection:
         rows: Of the report, one for each candidate.
         chosen: The candidate to hand over if one placement serves.
         pair: Two placements for two phases, if they were measured.
-        stopped: Whether the user ended it after all candidates were measured side by side, and
-            before the fastest was measured again.
+        stopped: What the choice is, if the user ended it before all was measured; else empty.
     """
 
     candidates: Sequence[Candidate]
@@ -45,7 +57,7 @@ class Selection:
     rows: Sequence[dict[str, Any]]
     chosen: Candidate
     pair: Phased | None = None
-    stopped: bool = False
+    stopped: str = ""
 
     @property
     def result(self) -> Measurement:
@@ -77,20 +89,26 @@ def select(
             candidates = add_choice_of_auto(backend, twin, candidates)
         if phases:
             candidates = add_phase_candidates(backend, twin, candidates, time_limit_s)
-    measured, errors = measure_candidates(backend, candidates, quiet)
-    stopped = False
+    # Minutes of measuring are known when the user stops, and handed over as what they are.
+    measured, stopped = dict[str, Measurement](), ""
     try:
+        measured, errors = measure_candidates(backend, candidates, quiet)
         measured = confirm(backend, candidates, measured, errors)
+    except StoppedRace as stop:
+        measured, errors, stopped = stop.measured, stop.errors, f"{stop}, and {UNCONFIRMED}"
     except KeyboardInterrupt:
         if not measured:
             raise
-        stopped = True  # minutes of measuring are known, and handed over as what they are
+        stopped = f"the plan of one race, and {UNCONFIRMED}"
     rows = make_rows(candidates, measured, errors, backend.problem.units.graph.models)
     label = choose(rows)
     winner = next(candidate for candidate in candidates if candidate.label == label)
     pair = None
-    if phases and not stopped:
-        pair = measure_phases(backend, candidates, measured, rows, label)
+    try:
+        if phases and not stopped:
+            pair = measure_phases(backend, candidates, measured, rows, label)
+    except KeyboardInterrupt:
+        stopped = "the best single placement: no two were measured"
     return Selection(candidates, bound_ms, measured, rows, winner, pair, stopped)
 
 
@@ -113,31 +131,60 @@ def measure_candidates(
 
     Returns:
         Label -> measurement of the candidates that ran, and label -> error of the others.
+
+    Raises:
+        StoppedRace: The user stopped it after its first round.
     """
     errors = {c.label: backend.infeasibility(c.assignment) for c in candidates}
     allowed = [candidate for candidate in candidates if not errors[candidate.label]]
     allowed.sort(key=lambda candidate: (not candidate.alone, candidate.predicted_ms))
     description, n_rounds = f"measuring {len(allowed)} candidates", backend.protocol.final_compiles
     with progress_bar(n_rounds, "rounds", quiet, description=description) as progress:
-        backend.on_rounds = lambda done: progress.update(progress.task_ids[0], completed=done)
+        show_rounds = partial(progress.update, progress.task_ids[0])
         try:
-            measured = backend.remeasure([candidate.assignment for candidate in allowed])
+            measured, stopped = race(backend, allowed, show_rounds)
         except RuntimeError:
             for candidate in allowed:
                 error = backend.evaluate_ignoring_limits(candidate.assignment).error
                 errors[candidate.label] = error and f"does not run: {error}"
             allowed = [candidate for candidate in allowed if not errors[candidate.label]]
-            measured = backend.remeasure([c.assignment for c in allowed]) if allowed else []
+            measured, stopped = race(backend, allowed, show_rounds) if allowed else ([], "")
     for candidate, m in zip(allowed, measured, strict=True):
         errors[candidate.label] = backend.problem.too_many(m.n_submodels)
-    return (
-        {
-            candidate.label: m
-            for candidate, m in zip(allowed, measured, strict=True)
-            if not errors[candidate.label]
-        },
-        {label: error for label, error in errors.items() if error},
-    )
+    ran = zip(allowed, measured, strict=True)
+    found = {candidate.label: m for candidate, m in ran if not errors[candidate.label]}
+    errors = {label: error for label, error in errors.items() if error}
+    if stopped:
+        raise StoppedRace(stopped, found, errors)
+    return found, errors
+
+
+def race(
+    backend: MeasuringBackend, candidates: Sequence[Candidate], show_rounds: Callable[..., object]
+) -> tuple[list[Measurement], str]:
+    """Measure candidates side by side.
+
+    Returns:
+        Their measurements; and what a plan of them is, if the user stopped after some rounds.
+
+    Raises:
+        KeyboardInterrupt: The user stopped it before its first round was over.
+    """
+    done, known = 0, list[Measurement]()
+
+    def note(rounds: int, measured: Sequence[Measurement]) -> None:
+        nonlocal done, known
+        done, known = rounds, list(measured)
+        show_rounds(completed=rounds)
+
+    backend.on_rounds = note
+    try:
+        return backend.remeasure([candidate.assignment for candidate in candidates]), ""
+    except KeyboardInterrupt:
+        if not known:
+            raise
+        rounds = f"{done} of at most {backend.protocol.final_compiles} rounds"
+        return known, f"the plan of {rounds}"
 
 
 def confirm(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 
 from placement_gym.backends.measured import kept_profiles
 from placement_gym.backends.measured.isolated import IsolatedBackend
+from placement_gym.backends.protocol import Measurement
+from placement_gym.base.arrays import IntArray
 from placement_gym.deployment.plan import plan
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.placement import Placement
@@ -52,15 +55,41 @@ def test_an_interrupted_plan_says_what_is_kept_and_how_to_go_on(
     assert len(closed) == (2 if interrupted_in == "measure_profile" else 1)
 
 
-def test_a_plan_that_is_stopped_after_its_race_is_saved_and_says_so(
-    tiny_profile: CostTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def stop_confirmation(monkeypatch: pytest.MonkeyPatch) -> str:
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("placement_gym.deployment.selection.confirm", interrupt)
-    out = tmp_path / "out"
-    with pytest.raises(KeyboardInterrupt, match=r"plan-tiny\.json is the plan of one race"):
+    return r"plan-tiny\.json is the plan of one race"
+
+
+def stop_first_round(monkeypatch: pytest.MonkeyPatch) -> str:
+    remeasure = IsolatedBackend.remeasure
+
+    def stop(backend: IsolatedBackend, assignments: Sequence[IntArray]) -> list[Measurement]:
+        note = backend.on_rounds
+
+        def interrupt(done: int, measured: Sequence[Measurement]) -> None:
+            assert note is not None
+            note(done, measured)
+            raise KeyboardInterrupt
+
+        backend.on_rounds = interrupt
+        return remeasure(backend, assignments)
+
+    monkeypatch.setattr(IsolatedBackend, "remeasure", stop)
+    return r"plan-tiny\.json is the plan of 1 of at most \d rounds"
+
+
+@pytest.mark.parametrize("stop", [stop_confirmation, stop_first_round])
+def test_a_plan_that_is_stopped_in_or_after_its_race_is_saved(
+    stop: Callable[[pytest.MonkeyPatch], str],
+    tiny_profile: CostTable,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out, expected = tmp_path / "out", stop(monkeypatch)
+    with pytest.raises(KeyboardInterrupt, match=expected):
         plan("tiny", "cpu-testbed", granularity="colocated", out=out, export=out / "deployed")
     report = json.loads((out / "plan-tiny-report.json").read_text())
     assert any(row["measured_ms"] for row in report["rows"])

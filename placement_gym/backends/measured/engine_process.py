@@ -110,7 +110,10 @@ class Worker:
     def __init__(self, start: Json, parent: Parent) -> None:
         sys.argv[:] = [start["command"]]
         reporter = Reporter(
-            parent.heartbeat.touch, parent.print_message, parent.count, parent.show_waiting
+            parent.heartbeat.touch,
+            parent.print_message,
+            lambda rounds, measured: parent.count(rounds, encode(measured)),
+            parent.show_waiting,
         )
         recipe = Recipe(**start["recipe"])
         self.backend = recipe.build(ModelSpec(**start["model"]), reporter)

@@ -172,11 +172,13 @@ class MeasuredBackend(MeasuringBackend):
             return self.remeasure_elsewhere(assignments, self.protocol)
         race, protocol = Race(len(assignments)), self.protocol
         compiled: list[list[Compilation]] = [[] for _ in assignments]
+        measured: list[Measurement] = []
         with self.lock():
             try:
                 while len(race.compilations) < protocol.final_compiles:
                     self.run_round(assignments, race, compiled)
-                    self.reporter.count(len(race.compilations))
+                    measured = self.summarize_race(race, compiled)
+                    self.reporter.count(len(race.compilations), measured)
                     race.drop_slower(protocol.noise)
                     if race.is_decided(protocol.noise, protocol.final_noise):
                         break
@@ -184,6 +186,12 @@ class MeasuredBackend(MeasuringBackend):
                 raise
             except Exception as error:
                 raise classify(error) from error
+        return measured
+
+    def summarize_race(
+        self, race: Race, compiled: Sequence[list[Compilation]]
+    ) -> list[Measurement]:
+        """The measurement of each placement by the rounds until now."""
         measurements = [
             summarize(join_rounds(rounds), race, arm, self.problem)
             for arm, rounds in enumerate(compiled)

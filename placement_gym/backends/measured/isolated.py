@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from functools import cached_property
@@ -17,7 +17,7 @@ from placement_gym.backends.measured.engine_process import Recipe
 from placement_gym.backends.measured.hetero import uses_aliases
 from placement_gym.backends.measured.inspection import Inspection
 from placement_gym.backends.measured.lock import describe_command
-from placement_gym.backends.measured.measuring import MeasuringBackend
+from placement_gym.backends.measured.measuring import MeasuringBackend, OnRounds
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Measurement
 from placement_gym.base.arrays import FloatArray, IntArray
@@ -47,7 +47,7 @@ class EngineProcess:
         self, spec: ModelSpec, recipe: Recipe, timeout_s: float, module: str = WORKER
     ) -> None:
         self.spec, self.recipe, self.timeout_s, self.module = spec, recipe, timeout_s, module
-        self.on_rounds: Callable[[int], object] | None = None
+        self.on_rounds: Callable[[int, Any], object] | None = None
         self.child: Child | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -252,7 +252,7 @@ def remeasure_in_new_process(
     problem: Problem,
     assignments: Sequence[IntArray],
     protocol: TimingProtocol,
-    on_rounds: Callable[[int], object] | None = None,
+    on_rounds: OnRounds | None = None,
 ) -> list[Measurement]:
     """``MeasuredBackend.remeasure`` in a process that has measured nothing before.
 
@@ -260,9 +260,15 @@ def remeasure_in_new_process(
         EngineError: They could not be measured.
     """
     new_engine = engine.fresh()
-    new_engine.on_rounds = on_rounds
+    if on_rounds is not None:
+        new_engine.on_rounds = lambda done, values: on_rounds(done, read_measurements(values))
     with closing(IsolatedBackend(new_engine, problem, protocol)) as backend:
         values = backend.retry_request(
             "remeasure", [assignment.tolist() for assignment in assignments]
         )
+    return read_measurements(values)
+
+
+def read_measurements(values: Sequence[Mapping[str, Any]]) -> list[Measurement]:
+    """Measurements as another process sends them."""
     return [check_values(Measurement.from_json(value)) for value in values]

@@ -23,6 +23,8 @@ from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 
 T = TypeVar("T")
+OnRounds = Callable[[int, Sequence[Measurement]], object]
+"""Called after each round of ``remeasure``: the number of rounds, and the measurements by them."""
 
 
 class MeasuringBackend(ABC):
@@ -37,7 +39,7 @@ class MeasuringBackend(ABC):
 
     Attributes:
         session: Findings of earlier measurements.
-        on_rounds: Called with the number of rounds that ``remeasure`` has done.
+        on_rounds: See ``OnRounds``.
     """
 
     def __init__(self, problem: Problem, alias: bool, protocol: TimingProtocol) -> None:
@@ -45,7 +47,7 @@ class MeasuringBackend(ABC):
         self.alias = alias
         self.protocol = protocol
         self.session = Session()
-        self.on_rounds: Callable[[int], object] | None = None
+        self.on_rounds: OnRounds | None = None
 
     @property
     @abstractmethod

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from placement_gym.backends.protocol import Measurement
 from placement_gym.base.progress import show_waiting
 
 
@@ -20,11 +21,12 @@ class Reporter:
     Attributes:
         beat: Called with the name of each step as it begins.
         print_message: Called with a message for the user.
-        count: Called with the number of finished rounds after each round of several placements.
+        count: Called after each round of several placements with the number of finished rounds
+            and the measurements by them.
         wait: Called every second of a wait with its reason, and with an empty text afterwards.
     """
 
     beat: Callable[[str], object] = lambda stage: None
     print_message: Callable[[str], object] = print_to_stderr
-    count: Callable[[int], object] = lambda rounds: None
+    count: Callable[[int, Sequence[Measurement]], object] = lambda rounds, measured: None
     wait: Callable[[str], object] = show_waiting

@@ -63,7 +63,8 @@ class Child:
         start: The first message, which says what to serve; it is not waited for.
         keep_log: Whether its standard error is kept for the message about its end, instead of
             being that of this process.
-        on_steps: Called with the number of steps that the child has done of a request.
+        on_steps: Called with the number of steps that the child has done of a request, and what
+            they found until now.
 
     Raises:
         ChildNotStartedError: The system cannot start a process now.
@@ -74,7 +75,7 @@ class Child:
         module: str,
         start: Json,
         keep_log: bool = True,
-        on_steps: Callable[[int], object] | None = None,
+        on_steps: Callable[[int, Any], object] | None = None,
     ) -> None:
         self.owner = os.getpid()
         self.on_steps = on_steps
@@ -217,7 +218,7 @@ class Child:
             warn_user(warning)
         elif steps is not None:
             if self.on_steps is not None:
-                self.on_steps(steps)
+                self.on_steps(steps, message.get("found"))
         else:
             self.answer = message
 

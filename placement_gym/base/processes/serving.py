@@ -48,9 +48,9 @@ class Parent:
         self.messages.write(json.dumps(message).encode() + b"\n")
         self.messages.flush()
 
-    def count(self, steps: int) -> None:
-        """Send the number of finished steps to the parent."""
-        self.tell(steps=steps)
+    def count(self, steps: int, found: Any = None) -> None:
+        """Send the number of finished steps of a request, and what they found until now."""
+        self.tell(steps=steps, found=found)
 
     def print_message(self, text: str) -> None:
         """Send a text for the parent to print at once."""

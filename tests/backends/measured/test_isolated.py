@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.isolated import IsolatedBackend
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
+from placement_gym.backends.protocol import Measurement
 from placement_gym.base.errors import EngineError, UserError
 from placement_gym.base.processes.child import ChildNotStartedError
 from placement_gym.hardware.devices import TESTBED
@@ -128,9 +129,11 @@ def test_finalists_are_measured_in_a_process_of_their_own(shared: IsolatedBacken
     shared.evaluate(assignment(CHESSBOARD))
     before = pid_of(shared)
     rounds: list[int] = []
-    shared.on_rounds = rounds.append
+    known: list[Sequence[Measurement]] = []
+    shared.on_rounds = lambda done, measured: (rounds.append(done), known.append(measured))
     first, second = shared.remeasure([shared.problem.single(0), assignment(CHESSBOARD)])
     assert rounds == [1, 2, 3, 4][: shared.protocol.final_compiles]
+    assert list(known[-1]) == [first, second]
     assert first.reference_ms == second.reference_ms
     assert pid_of(shared) == before
     shared.close()

@@ -99,11 +99,11 @@ def test_bar_shows_what_a_child_waits_for_until_it_is_lost(child: Child) -> None
         assert shown["waiting"] == ""
 
 
-def test_a_child_tells_how_many_steps_are_done(child: Child) -> None:
-    done: list[int] = []
-    child.on_steps = done.append
+def test_a_child_tells_steps_that_are_done_and_their_results(child: Child) -> None:
+    done: list[tuple[int, list[int]]] = []
+    child.on_steps = lambda steps, found: done.append((steps, found))
     ask(child, "take_steps", 3)
-    assert done == [1, 2, 3]
+    assert done == [(1, [0]), (2, [0, 1]), (3, [0, 1, 2])]
 
 
 @pytest.mark.parametrize(
