@@ -17,6 +17,7 @@ from placement_gym.base.plain import to_plain
 from placement_gym.base.progress import is_on_terminal, progress_bar
 from placement_gym.base.schemas.reading import check
 from placement_gym.base.schemas.studies import EffortFields
+from placement_gym.bench.by_environment import by_environment
 from placement_gym.bench.problem_setup import choose_devices, open_env_to_split
 from placement_gym.bench.report import comparison_files as files
 from placement_gym.bench.report.announcement import announce, warn_if_busy
@@ -77,6 +78,7 @@ class Effort:
         return range(self.seeds) if isinstance(self.seeds, int) else list(dict.fromkeys(self.seeds))
 
 
+@by_environment
 @flat_keywords(effort=Effort)
 def compare(  # noqa: D417  the keywords of the group are described
     model: Any = "resnet",
@@ -119,7 +121,7 @@ def compare(  # noqa: D417  the keywords of the group are described
         ``n_units``, ``reference``, ``reference_ms``, ``best_single_ms``,
         ``best_single_unlimited_ms``, ``optimum_ms``, ``bound_ms``, ``best_known_ms``, ``noise``,
         ``notes``, ``verdict``, ``interrupted`` (what an interrupt leaves, or an empty string),
-        ``drawn`` (whether all pictures were), ``resumed`` (runs that ``out`` held before),
+        ``kept`` (what ``out`` holds), ``resumed`` (runs that ``out`` held before),
         ``replaced`` (a sentence on what was replaced, or an empty string) and ``rows``. Latencies
         of measured rows are corrected for drift; ``results.jsonl`` holds them as measured.
 
@@ -174,7 +176,8 @@ def compare(  # noqa: D417  the keywords of the group are described
         undrawn = files.draw_runs(document, folder)
         undrawn += files.draw_placements(bench_env, document["rows"], new_keys, folder)
         document["notes"] += undrawn
-        document["drawn"] = not undrawn
+        pictures = "" if undrawn else ", pictures"
+        document["kept"] = f"Rows, table{pictures} and placements"
         files.write_comparison(document, folder)
     return document
 

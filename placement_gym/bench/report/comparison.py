@@ -11,6 +11,7 @@ from placement_gym.backends.verdicts import WITHIN_NOISE, YES
 from placement_gym.base.fitted_table import Column, FittedTable, FittedText
 from placement_gym.base.ratios import format_ratio
 from placement_gym.base.texts import make_printable
+from placement_gym.bench.by_environment import by_environment
 from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.report.wording import (
     GAP,
@@ -132,6 +133,7 @@ def describe_run(row: Json, one_device_holds_the_model: bool = True) -> str:
     )
 
 
+@by_environment
 def comparison_table(document: Document) -> Group:
     """The table that the command prints, with notes, failures and the verdict."""
     table = FittedTable(COLUMNS, heading(document))
