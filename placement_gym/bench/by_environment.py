@@ -38,4 +38,6 @@ def find_env_id(arguments: Mapping[str, Any]) -> str:
     """The id of the environment that arguments name."""
     if "study" in arguments:
         return str(arguments["study"].env)
-    return str(arguments["document"]["env"] if "document" in arguments else arguments["env_id"])
+    if "document" in arguments:
+        return str(arguments["document"].get("env"))
+    return str(arguments["env_id"])

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from hashlib import sha256
+from inspect import signature
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -33,7 +34,6 @@ from placement_gym.bench.run.rows import append_line, cut_torn_line, group_by, l
 from placement_gym.bench.run.run_key import describe_problem
 from placement_gym.bench.study.spec import Study
 from placement_gym.bench.study.task import Task, describe_devices
-from placement_gym.envs.keywords import accepted_keywords
 from placement_gym.envs.online.choosers import make_chooser
 from placement_gym.envs.online.env import OnlineEnv
 from placement_gym.envs.online.rules import RULES, make_rule
@@ -141,7 +141,7 @@ def describe_study(study: Study, out: str | Path, retry_failed: bool = False) ->
     )
 
 
-def run_study(
+def run_study(  # noqa: D417  the others are those of ``bench.study.runner``
     study: Study,
     out: str | Path,
     executor: str = "auto",
@@ -160,13 +160,6 @@ def run_study(
         study: ``models`` are served together, on each of its ``devices``. ``agents`` are names of
             rules, which do not learn, and of ``agents.requests.LEARNERS``; ``budget`` is the
             requests of a training. ``env_kwargs`` are those of ``OnlineEnv``.
-        out: The folder.
-        executor: See ``choose_executor``, also for the following.
-        workers: None.
-        address: None.
-        retry_failed: Nothing: what fails leaves no row.
-        quiet: Show no progress.
-        timeout_s: None.
 
     Raises:
         UserError: An argument is wrong; nothing has run then.
@@ -198,12 +191,13 @@ def list_tasks(study: Study) -> list[Task]:
     Raises:
         UserError: A policy or an argument is unknown, or does not apply.
     """
-    learners, arguments = load_bundled("agents.requests:LEARNERS"), accepted_keywords(OnlineEnv)
+    learners = load_bundled("agents.requests:LEARNERS")
+    arguments = sorted(signature(OnlineEnv).parameters.keys() - {"models", "devices"})
     if study.score_on or study.roles or study.published:
         raise UserError(f"a study of {study.env} has no score_on, roles or published")
     for key in study.env_kwargs:
-        if key not in (arguments or ()):
-            raise unknown_name(f"an argument of {study.env}", key, arguments or ())
+        if key not in arguments:
+            raise unknown_name(f"an argument of {study.env}", key, arguments)
     for spec in study.specs:
         if spec.name not in {**RULES, **learners}:
             raise unknown_name("a policy", spec.name, [*RULES, *learners])

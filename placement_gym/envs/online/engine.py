@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 
 from placement_gym.base.errors import EngineError
 from placement_gym.base.processes.child import Child, ChildLostError
-from placement_gym.envs.online.engine_process import Values, read_values, write_values
+from placement_gym.envs.online.engine_process import Arrays, read_arrays, write_arrays
 from placement_gym.hardware.devices import DeviceSpec
 
 PROCESS = "placement_gym.envs.online.engine_process"
@@ -57,9 +57,9 @@ class Engine:
         stage: int,
         model: Path,
         held: Collection[int],
-        inputs: Sequence[Values],
+        inputs: Arrays,
         planned_ms: float,
-    ) -> tuple[list[Values], float, float]:
+    ) -> tuple[Arrays, float, float]:
         """Run a stage, and load it first if need be.
 
         Args:
@@ -81,14 +81,14 @@ class Engine:
                 child, began_s = self.start(), perf_counter()
                 self.loaded.intersection_update(held)
                 longest_s = max(LEAST_S, TIMES * planned_ms / 1e3)
-                write_values(self.file, inputs)
+                write_arrays(self.file, inputs)
                 load_ms = child.call(request, longest_s if stage in self.loaded else LOAD_S)
             except ChildLostError as error:  # now, or since the last request
                 self.ends.append(str(error))
                 self.child = None
             else:
                 self.loaded.add(stage)
-                outputs = read_values(self.file)
+                outputs = read_arrays(self.file)
                 return outputs, load_ms, (perf_counter() - began_s) * 1e3 - load_ms
         raise EngineError(f"it ended the engine's process {TRIES} times: {self.ends[-1]}")
 

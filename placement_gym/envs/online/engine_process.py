@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -13,38 +12,36 @@ from numpy.typing import NDArray
 from placement_gym.base.processes.serving import Json, Parent, serve
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.hardware.machine import register
-from placement_gym.models.tensors import is_text, read_tensor
+from placement_gym.models.tensors import is_foreign, read_tensor
 
 if TYPE_CHECKING:
     import openvino as ov
 
-Values = tuple[str, tuple[int, ...], NDArray[Any]]
-"""Element type, shape, and values or bits of a tensor."""
+Arrays = list[NDArray[Any]]
+"""Values or bits of tensors, as ``read_tensor`` has them."""
 
 
-def pack(tensor: ov.Tensor) -> Values:
-    """A copy of a tensor's values, which a file can hold."""
-    return tensor.element_type.get_type_name(), tuple(tensor.shape), read_tensor(tensor)
+def write_arrays(file: Path, arrays: Arrays) -> None:
+    """Write arrays to a file that the other process reads."""
+    file.write_bytes(pickle.dumps(arrays, protocol=pickle.HIGHEST_PROTOCOL))
 
 
-def unpack(values: Values) -> ov.Tensor:
-    """The tensor of packed values, in their memory."""
+def read_arrays(file: Path) -> Arrays:
+    """Read the arrays that the other process has written."""
+    arrays: Arrays = pickle.loads(file.read_bytes())
+    return arrays
+
+
+def make_input(array: NDArray[Any], port: ov.ConstOutput) -> ov.Tensor:
+    """The tensor of an input, in the array's memory."""
     import openvino as ov
 
-    name, shape, array = values
-    kind = getattr(ov.Type, name)
-    return ov.Tensor(array) if is_text(kind) else ov.Tensor(array, ov.Shape(shape), kind)
-
-
-def write_values(file: Path, values: Sequence[Values]) -> None:
-    """Write tensors to a file that the other process reads."""
-    file.write_bytes(pickle.dumps(values, protocol=pickle.HIGHEST_PROTOCOL))
-
-
-def read_values(file: Path) -> list[Values]:
-    """Read the tensors that the other process has written."""
-    values: list[Values] = pickle.loads(file.read_bytes())
-    return values
+    kind = port.get_element_type()
+    if not is_foreign(kind):
+        return ov.Tensor(array)
+    # Elements of less than a byte are packed, in an array without their shape.
+    shape = array.shape if kind.bitwidth >= 8 else port.get_shape()
+    return ov.Tensor(array, ov.Shape(shape), kind)
 
 
 class Worker:
@@ -74,10 +71,10 @@ class Worker:
             self.requests[stage] = compiled.create_infer_request()
         load_ms = (perf_counter() - began_s) * 1e3
         infer = self.requests[stage]
-        for index, values in enumerate(read_values(self.file)):
-            infer.set_input_tensor(index, unpack(values))
+        for index, array in enumerate(read_arrays(self.file)):
+            infer.set_input_tensor(index, make_input(array, infer.model_inputs[index]))
         infer.infer()
-        write_values(self.file, [pack(tensor) for tensor in infer.output_tensors])
+        write_arrays(self.file, [read_tensor(tensor) for tensor in infer.output_tensors])
         return load_ms
 
 

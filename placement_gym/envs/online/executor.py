@@ -20,7 +20,7 @@ from placement_gym.backends.pipeline.stage import StageError
 from placement_gym.backends.pipeline.stage_threads import Outputs, settle
 from placement_gym.base.errors import EngineError, UserError
 from placement_gym.envs.online.engine import Engine
-from placement_gym.envs.online.engine_process import Values, pack
+from placement_gym.envs.online.engine_process import Arrays
 from placement_gym.envs.online.kernel import HISTORY_WEIGHT, State, hold
 from placement_gym.envs.online.plans import PlanTable, ServingPlan
 from placement_gym.graph.extract import extract_spec
@@ -29,6 +29,7 @@ from placement_gym.graph.submodels import pipeline_stages
 from placement_gym.hardware.machine import register
 from placement_gym.models.loading import load
 from placement_gym.models.stateful import is_stateful
+from placement_gym.models.tensors import read_tensor
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -67,19 +68,19 @@ class Job:
 
     plan: CutPlan
     first: int
-    inputs: list[Values]
-    done: list[Future[list[Values]]] = field(default_factory=list)
+    inputs: Arrays
+    done: list[Future[Arrays]] = field(default_factory=list)
     answer: Future[tuple[Outputs, float]] = field(default_factory=Future)
     arrived_s: float = field(default_factory=perf_counter)
 
-    def finish(self, _: Future[list[Values]]) -> None:
+    def finish(self, _: Future[Arrays]) -> None:
         """Answer after the last stage, with the first failure if there is one."""
         try:
             done = [stage.result() for stage in self.done]
         except StageError as error:
             settle(self.answer.set_exception, error)
         else:
-            outputs = [done[giver][port][2] for giver, port in self.plan.outputs]
+            outputs = [done[giver][port] for giver, port in self.plan.outputs]
             settle(self.answer.set_result, (outputs, perf_counter() - self.arrived_s))
 
 
@@ -175,7 +176,7 @@ class PlanExecutor:
         tables, used, mix = self.tables, self.state.used, self.state.mix
         number = model * tables.allowed.shape[1] + plan
         stages = range(tables.first[number], tables.first[number + 1])
-        values = [pack(tensor) for tensor in self.readers[model].read(inputs)]
+        values = [read_tensor(tensor) for tensor in self.readers[model].read(inputs)]
         job = Job(self.cuts[model][plan], stages.start, values)
         job.answer.set_running_or_notify_cancel()  # what is queued is not cancelled
         with self.lock:
@@ -190,7 +191,7 @@ class PlanExecutor:
         job.done[-1].add_done_callback(job.finish)
         return job.answer
 
-    def serve(self, job: Job, stage: int, held: set[int]) -> list[Values]:
+    def serve(self, job: Job, stage: int, held: set[int]) -> Arrays:
         """Run a stage of a request in its device's thread; returns its outputs.
 
         Raises:
@@ -216,9 +217,7 @@ class PlanExecutor:
                 last = pace[device] + LAST_STAGE_WEIGHT * (ratio - pace[device])
                 pace[device] = max(last, 1.0)
 
-    def run(
-        self, stage: int, model: Path, held: set[int], inputs: Sequence[Values]
-    ) -> list[Values]:
+    def run(self, stage: int, model: Path, held: set[int], inputs: Arrays) -> Arrays:
         """Run a stage, and keep how long that took."""
         engine, work_ms = self.engines[self.tables.device[stage]], self.tables.work_ms[stage]
         outputs, *self.took_ms[stage] = engine.run(stage, model, held, inputs, work_ms)

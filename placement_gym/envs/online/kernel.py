@@ -178,16 +178,10 @@ def serve(
     request: int,
     plan: int,
 ) -> tuple[float, float]:
-    """Run a request by one of its model's plans.
+    """Run a request by one of its model's plans; changes ``free_ms`` and ``used``.
 
-    Args:
-        tables: See there.
-        trace: See there.
-        pace: Times as long that everything takes while another program has a device.
-        free_ms: (n_devices,) when each device has done what it was given.
-        used: See ``State``.
-        request: Its number.
-        plan: The plan's number.
+    Everything takes ``pace`` times as long while another program has a device, and ``free_ms`` is
+    (n_devices,) when each has done what it was given.
 
     Returns:
         Its latency in ms, and bytes of weights that were loaded.
@@ -210,15 +204,9 @@ def serve(
 def play(
     tables: Tables, trace: Trace, pace: float, free_ms: FloatArray, used: IntArray, plans: IntArray
 ) -> float:
-    """Play a trace; changes the devices.
+    """Play a trace by (n_requests,) plans; changes ``free_ms`` and ``used``, as of ``serve``.
 
-    Args:
-        tables: See there.
-        trace: See there.
-        pace: See ``serve``.
-        free_ms: See ``serve``.
-        used: See ``State``.
-        plans: (n_requests,) plan of each; -1 for that by which it ends first if nothing changes.
+    A plan of -1 is that by which the request ends first if nothing changes.
 
     Returns:
         Sum of log slow-downs.

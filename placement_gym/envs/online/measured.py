@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
-from dataclasses import replace
 from threading import Event, Thread
 from time import perf_counter, sleep
 from typing import Any
@@ -19,7 +18,7 @@ from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import UserError
 from placement_gym.envs.online.executor import PlanExecutor
 from placement_gym.envs.online.kernel import State, Trace, find_pace
-from placement_gym.envs.online.plans import PlanStage, PlanTable
+from placement_gym.envs.online.plans import PlanTable
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.loading import load
 from placement_gym.models.union import parse_rate
@@ -27,8 +26,6 @@ from placement_gym.workloads.samples import sample_inputs
 
 LOADS, RUNS = 3, 6
 """Times that a stage is loaded, and runs each time; the fastest count, as others only slow them."""
-DRAIN_S = 120.0
-"""Seconds after which requests that have no answer count as failed."""
 BURN = "import os, sys\nwhile os.getppid() == int(sys.argv[1]): sum(range(10_000))"
 """Takes a core until the program whose number it is given ends, however that ends."""
 
@@ -105,9 +102,9 @@ class MeasuredDevices:
         loaded_bytes = float(self.executor.tables.held_bytes[~before & (used >= 0)].sum())
         over = request + 1 == len(self.trace.models)
         if over:
-            wait(self.pending, DRAIN_S)
+            wait(self.pending)  # engines that hang are replaced: each has an answer
             self.stop.set()
-        done = [future for future in self.pending if future.done() or over]
+        done = [future for future in self.pending if future.done()]
         models = np.array([self.pending.pop(future) for future in done], dtype=np.int64)
         return models, np.array([read_ms(future) for future in done]), loaded_bytes
 
@@ -121,9 +118,8 @@ class MeasuredDevices:
 
 
 def read_ms(future: Future[Any]) -> float:
-    """Latency of a request; nan if it failed, or has no answer."""
-    failed = not future.done() or future.exception() is not None
-    return float("nan") if failed else float(future.result()[1] * 1e3)
+    """Latency of a request; nan if it failed."""
+    return float("nan") if future.exception() else float(future.result()[1] * 1e3)
 
 
 def find_cores(devices: Sequence[DeviceSpec]) -> list[int] | None:
@@ -147,16 +143,8 @@ def measure(executor: PlanExecutor, inputs: Sequence[Any]) -> PlanTable:
                     executor.submit(model, plan, inputs[model]).result()
             took_ms[load_number, run] = [executor.took_ms[stage] for stage in range(n_stages)]
     load_ms, run_ms = took_ms[:, 0, :, 0].min(axis=0), took_ms[:, :, :, 1].min(axis=(0, 1))
-    times = iter(zip(run_ms.tolist(), load_ms.tolist(), strict=True))
-
-    def timed(stage: PlanStage) -> PlanStage:
-        ms, load_ms = next(times)
-        return replace(stage, ms=ms, load_ms=load_ms)
-
-    return replace(
-        plans,
-        plans=tuple(
-            tuple(replace(plan, stages=tuple(map(timed, plan.stages))) for plan in own)
-            for own in plans.plans
-        ),
-    )
+    values = plans.to_json()
+    stages = (stage for own in values["plans"] for plan in own for stage in plan["stages"])
+    for stage, ms, stage_load_ms in zip(stages, run_ms, load_ms, strict=True):
+        stage |= {"ms": float(ms), "load_ms": float(stage_load_ms)}
+    return PlanTable.of_json(values)

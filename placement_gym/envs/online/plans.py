@@ -147,7 +147,7 @@ class PlanTable(JsonFile):
                 [
                     {
                         "label": plan.label,
-                        "stages": [vars(stage) for stage in plan.stages],
+                        "stages": [{**vars(stage)} for stage in plan.stages],
                         "placement": plan.placement and plan.placement.to_json(),
                     }
                     for plan in plans

@@ -118,7 +118,8 @@ def test_requests_outlive_an_engine_that_hangs(
         answers = [executor.submit(0, 0, inputs) for _ in range(4)]
         for answer in answers:
             np.testing.assert_array_equal(answer.result(60)[0][0], expected)
-    assert engine.ends == ["a request took more than 0.5 s"]
+    assert engine.ends
+    assert all(end.startswith("a request took more than") for end in engine.ends)
 
 
 def test_a_measured_trace_accounts_for_every_request() -> None:
