@@ -20,13 +20,13 @@ def by_environment(function: Callable[Arguments, Result]) -> Callable[Arguments,
 
     The environment is the argument ``env_id``, or the ``env`` of a ``study`` or ``document``.
     """
-    signature = inspect.signature(function)
+    parameters = inspect.signature(function).parameters
+    defaults = {name: parameter.default for name, parameter in parameters.items()}
 
     @wraps(function)
     def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        given = signature.bind_partial(*args, **kwargs)
-        given.apply_defaults()
-        module = BENCHMARKS.get(find_env_id(given.arguments))
+        given = dict(zip(parameters, args, strict=False)) | kwargs
+        module = BENCHMARKS.get(find_env_id(defaults | given))
         chosen = getattr(import_module(module), function.__name__) if module else function
         result: Result = chosen(*args, **kwargs)
         return result

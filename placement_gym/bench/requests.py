@@ -27,7 +27,7 @@ from placement_gym.base.files import make_output_folder
 from placement_gym.base.fitted_table import Column, FittedTable, FittedText
 from placement_gym.base.plain import to_plain
 from placement_gym.base.progress import progress_bar, show_step
-from placement_gym.bench.compare import Effort
+from placement_gym.bench.compare import DEFAULT_ENV, Effort
 from placement_gym.bench.run.agents import load_bundled
 from placement_gym.bench.run.provenance import host, origin, versions
 from placement_gym.bench.run.rows import append_line, cut_torn_line, group_by, lock_folder
@@ -70,9 +70,9 @@ Row = dict[str, Any]
 
 @flat_keywords(effort=Effort)
 def compare(  # noqa: D417  see ``bench.compare``
-    model: Any,
-    agents: Sequence[str] | None,
-    env_id: str,
+    model: Any = "resnet",
+    agents: Sequence[str] | None = None,
+    env_id: str = DEFAULT_ENV,
     devices: Any = None,
     *,
     effort: Effort,
