@@ -37,7 +37,7 @@ def by_environment(function: Callable[Arguments, Result]) -> Callable[Arguments,
 def find_env_id(arguments: Mapping[str, Any]) -> str:
     """The id of the environment that arguments name."""
     if "study" in arguments:
-        return str(arguments["study"].env)
+        return str(getattr(arguments["study"], "env", ""))
     if "document" in arguments:
         return str(arguments["document"].get("env"))
     return str(arguments["env_id"])

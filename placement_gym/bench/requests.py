@@ -87,15 +87,14 @@ def compare(  # noqa: D417  see ``bench.compare``
         agents: Rules, which are the default, and names of ``agents.requests.LEARNERS``.
         budget: Requests of a training.
     """
-    models = model.split(",") if isinstance(model, str) else model
     study = Study(
-        env_id,
-        models,
-        agents or [*RULES],
-        effort.budget,
-        [devices],
-        effort.seeds,
-        dict(env_kwargs or {}),
+        env=env_id,
+        models=model.split(",") if isinstance(model, str) else model,
+        agents=agents or [*RULES],
+        budget=effort.budget,
+        devices=[devices],
+        seeds=effort.seeds,
+        env_kwargs=dict(env_kwargs or {}),
     )
     rows = run_study(study, out, quiet=quiet)
     return {"env": env_id, "rows": rows, "kept": "Rows, plans and policies", "interrupted": ""}
