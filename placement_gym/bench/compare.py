@@ -17,7 +17,6 @@ from placement_gym.base.plain import to_plain
 from placement_gym.base.progress import is_on_terminal, progress_bar
 from placement_gym.base.schemas.reading import check
 from placement_gym.base.schemas.studies import EffortFields
-from placement_gym.bench.by_environment import by_environment
 from placement_gym.bench.problem_setup import choose_devices, open_env_to_split
 from placement_gym.bench.report import comparison_files as files
 from placement_gym.bench.report.announcement import announce, warn_if_busy
@@ -34,6 +33,7 @@ from placement_gym.bench.run.agents import (
     check_labels,
     check_objects,
 )
+from placement_gym.bench.run.by_environment import by_environment
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs, to_portable
 from placement_gym.bench.run.provenance import host, versions
 from placement_gym.bench.run.rows import (

@@ -11,7 +11,6 @@ from placement_gym.backends.verdicts import WITHIN_NOISE, YES
 from placement_gym.base.fitted_table import Column, FittedTable, FittedText
 from placement_gym.base.ratios import format_ratio
 from placement_gym.base.texts import make_printable
-from placement_gym.bench.by_environment import by_environment
 from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.report.wording import (
     GAP,
@@ -24,6 +23,7 @@ from placement_gym.bench.report.wording import (
     remark_on,
     summarize_effort,
 )
+from placement_gym.bench.run.by_environment import by_environment
 from placement_gym.bench.run.rows import Json
 
 Document = Mapping[str, Any]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from placement_gym.base.arguments import EXECUTORS, check_positive
 from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.bench.by_environment import by_environment
+from placement_gym.bench.run.by_environment import by_environment
 from placement_gym.bench.run.environment import BenchEnvs, is_measured
 from placement_gym.bench.study.spec import Study
 from placement_gym.bench.study.task import Task

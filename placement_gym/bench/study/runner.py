@@ -15,8 +15,8 @@ from rich.text import Text
 from placement_gym.base.files import make_output_folder
 from placement_gym.base.progress import progress_bar
 from placement_gym.base.texts import join_words, make_printable
-from placement_gym.bench.by_environment import by_environment
 from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.bench.run.by_environment import by_environment
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import ROWS, Json, append_row, load_runs, lock_folder
 from placement_gym.bench.study.checks import (
