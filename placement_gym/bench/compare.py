@@ -33,6 +33,7 @@ from placement_gym.bench.run.agents import (
     check_labels,
     check_objects,
 )
+from placement_gym.bench.run.by_environment import by_environment
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs, to_portable
 from placement_gym.bench.run.provenance import host, versions
 from placement_gym.bench.run.rows import (
@@ -77,6 +78,7 @@ class Effort:
         return range(self.seeds) if isinstance(self.seeds, int) else list(dict.fromkeys(self.seeds))
 
 
+@by_environment
 @flat_keywords(effort=Effort)
 def compare(  # noqa: D417  the keywords of the group are described
     model: Any = "resnet",
@@ -119,7 +121,7 @@ def compare(  # noqa: D417  the keywords of the group are described
         ``n_units``, ``reference``, ``reference_ms``, ``best_single_ms``,
         ``best_single_unlimited_ms``, ``optimum_ms``, ``bound_ms``, ``best_known_ms``, ``noise``,
         ``notes``, ``verdict``, ``interrupted`` (what an interrupt leaves, or an empty string),
-        ``drawn`` (whether all pictures were), ``resumed`` (runs that ``out`` held before),
+        ``kept`` (what ``out`` holds), ``resumed`` (runs that ``out`` held before),
         ``replaced`` (a sentence on what was replaced, or an empty string) and ``rows``. Latencies
         of measured rows are corrected for drift; ``results.jsonl`` holds them as measured.
 
@@ -174,7 +176,8 @@ def compare(  # noqa: D417  the keywords of the group are described
         undrawn = files.draw_runs(document, folder)
         undrawn += files.draw_placements(bench_env, document["rows"], new_keys, folder)
         document["notes"] += undrawn
-        document["drawn"] = not undrawn
+        pictures = "" if undrawn else ", pictures"
+        document["kept"] = f"Rows, table{pictures} and placements"
         files.write_comparison(document, folder)
     return document
 

@@ -1,12 +1,16 @@
-"""Compare policies under load: rules and trained ones on the same traces."""
+"""Compare policies under load: rules and trained ones on the same traces.
+
+Functions that ``by_environment`` finds have the parameters of those of placements.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from hashlib import sha256
+from inspect import signature
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -14,21 +18,24 @@ from time import process_time
 from typing import Any
 
 import numpy as np
+from rich.console import Group
 from scipy import stats
 
+from placement_gym.base.arguments import flat_keywords
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.base.files import make_output_folder
-from placement_gym.base.fitted_table import Column, FittedTable
+from placement_gym.base.fitted_table import Column, FittedTable, FittedText
 from placement_gym.base.plain import to_plain
 from placement_gym.base.progress import progress_bar, show_step
+from placement_gym.bench.compare import DEFAULT_ENV, Effort
 from placement_gym.bench.run.agents import load_bundled
 from placement_gym.bench.run.provenance import host, origin, versions
 from placement_gym.bench.run.rows import append_line, cut_torn_line, group_by, lock_folder
+from placement_gym.bench.run.run_key import describe_problem
 from placement_gym.bench.study.spec import Study
-from placement_gym.bench.study.task import Task
+from placement_gym.bench.study.task import Task, describe_devices
 from placement_gym.envs.online.choosers import make_chooser
 from placement_gym.envs.online.env import OnlineEnv
-from placement_gym.envs.online.plans import PlanTable
 from placement_gym.envs.online.rules import RULES, make_rule
 
 ROWS = "requests.jsonl"
@@ -39,38 +46,111 @@ FLOOR = "shortest-completion"
 MEANS = ("log_slowdown", "slowdown", "late", "failed", "loaded_mb", "other", "spared")
 """Means over the requests of a trace. ``other``: not the plan of ``FLOOR``; ``spared``: such a one
 that loads less."""
+CELLS = {
+    "log_slowdown": (Column("log slow-down"), 3),
+    "slowdown": (Column("slow-down"), 2),
+    "late": (Column("late", spare=2, meaning="share beyond the deadline"), 3),
+    "failed": (Column("failed", spare=1, meaning="share that a device failed on"), 3),
+    "loaded_mb": (Column("MB loaded", spare=4, meaning="weights, for a request"), 2),
+    "other": (Column("other", spare=6, meaning=f"share with another plan than {FLOOR}"), 3),
+    "spared": (Column("spared", spare=8, meaning="share of such a plan that loads less"), 3),
+    "decision_ms": (Column("decision, ms", spare=5, meaning="processor time"), 3),
+    "train_s": (Column("training, s", spare=5, meaning="processor time"), 0),
+}
+"""Field of a row -> column of its mean, and digits."""
 COLUMNS = (
     Column("policy", text=True),
     Column("runs", spare=3),
-    Column("log slow-down"),
-    Column("gain (95 %)", meaning=f"how much less than {FLOOR}; the interval is over traces"),
+    Column("gain (95 %)", meaning=f"log slow-down less than {FLOOR}'s; interval over traces"),
     Column("each run", spare=7, meaning="its gain"),
-    Column("slow-down"),
-    Column("late", spare=2, meaning="share beyond the deadline"),
-    Column("failed", spare=1, meaning="share that a device failed on"),
-    Column("MB loaded", spare=4, meaning="weights, for a request"),
-    Column("other", spare=6, meaning=f"share with another plan than that of {FLOOR}"),
-    Column("spared", spare=8, meaning="share of such a plan that loads less"),
-    Column("decision, ms", spare=5, meaning="processor time"),
-    Column("training, s", spare=5, meaning="processor time"),
+    *(column for column, _ in CELLS.values()),
 )
-CELLS = {
-    "log_slowdown": ("log slow-down", 3),
-    "slowdown": ("slow-down", 2),
-    "late": ("late", 3),
-    "failed": ("failed", 3),
-    "loaded_mb": ("MB loaded", 2),
-    "other": ("other", 3),
-    "spared": ("spared", 3),
-    "decision_ms": ("decision, ms", 3),
-    "train_s": ("training, s", 0),
-}
-"""Field of a row -> column of its mean, and digits."""
 Row = dict[str, Any]
 
 
-def compare_policies(study: Study, out: str | Path, quiet: bool = False) -> list[Row]:
-    """Run what a folder lacks of a comparison, one run after another; returns all its rows.
+@flat_keywords(effort=Effort)
+def compare(  # noqa: D417  see ``bench.compare``
+    model: Any = "resnet",
+    agents: Sequence[str] | None = None,
+    env_id: str = DEFAULT_ENV,
+    devices: Any = None,
+    *,
+    effort: Effort,
+    out: str | Path = "results",
+    env_kwargs: Mapping[str, Any] | None = None,
+    quiet: bool = False,
+) -> Row:
+    """Compare policies on models that are served together.
+
+    Args:
+        model: A list of models, or their names separated by commas.
+        agents: Rules, which are the default, and names of ``agents.requests.LEARNERS``.
+        budget: Requests of a training.
+    """
+    study = Study(
+        env=env_id,
+        models=model.split(",") if isinstance(model, str) else model,
+        agents=agents or [*RULES],
+        budget=effort.budget,
+        devices=[devices],
+        seeds=effort.seeds,
+        env_kwargs=dict(env_kwargs or {}),
+    )
+    rows = run_study(study, out, quiet=quiet)
+    return {"env": env_id, "rows": rows, "kept": "Rows, plans and policies", "interrupted": ""}
+
+
+def comparison_table(document: Row) -> Group:
+    """A table for each entry of devices, with a line for each policy."""
+    tables = []
+    for rows in group_by("problem", document["rows"]).values():
+        settings = rows[0]["env_kwargs"]
+        devices = describe_devices(rows[0]["devices"])
+        tables.append(policy_table(rows, f"{rows[0]['model']} on {devices}: {settings}"))
+    return Group(*tables)
+
+
+def summarize_study(study: Study, rows: list[Row], out: str | Path) -> tuple[Row, Group]:
+    """The rows, and what is printed of them."""
+    table = comparison_table({"rows": rows})
+    return {"rows": rows}, Group(table, FittedText(f"{len(rows)} rows in {out}/{ROWS}"))
+
+
+def check_names(study: Study) -> None:
+    """Raise ``UserError`` if a study has what policies do not; see ``list_tasks``."""
+    list_tasks(study)
+
+
+def choose_executor(study: Study, name: str, *options: Any) -> tuple[str, None]:
+    """Runs follow one another in this process; raise ``UserError`` if others are asked for."""
+    if name not in ("auto", "serial") or any(option is not None for option in options):
+        raise UserError(f"runs of {study.env} follow one another: leave out the executor's options")
+    return "serial", None
+
+
+def describe_study(study: Study, out: str | Path, retry_failed: bool = False) -> str:
+    """Describe what running the study would do."""
+    tasks, file = list_tasks(study), Path(out, ROWS)
+    done = read_rows(file) if file.exists() else {}
+    n_done = sum(task.key in done for task in tasks)
+    policies = ", ".join(dict.fromkeys(task.agent for task in tasks))
+    return (
+        f"{len(tasks)} runs, {n_done} already done\npolicies: {policies}\n"
+        f"models served together ({study.env}): {tasks[0].model}"
+    )
+
+
+def run_study(  # noqa: D417  the others are those of ``bench.study.runner``
+    study: Study,
+    out: str | Path,
+    executor: str = "auto",
+    workers: int | None = None,
+    address: str | None = None,
+    retry_failed: bool = False,
+    quiet: bool = False,
+    timeout_s: float | None = None,
+) -> list[Row]:
+    """Run what a folder lacks of a study, one run after another; returns all its rows.
 
     Each run adds a line to ``requests.jsonl`` as it ends. The folder also keeps the plans and what
     was trained, for ``serve_plans``.
@@ -79,34 +159,44 @@ def compare_policies(study: Study, out: str | Path, quiet: bool = False) -> list
         study: ``models`` are served together, on each of its ``devices``. ``agents`` are names of
             rules, which do not learn, and of ``agents.requests.LEARNERS``; ``budget`` is the
             requests of a training. ``env_kwargs`` are those of ``OnlineEnv``.
-        out: The folder.
-        quiet: Show no progress.
 
     Raises:
         UserError: An argument is wrong; nothing has run then.
     """
+    choose_executor(study, executor, workers, address, timeout_s)
     tasks, folder = list_tasks(study), make_output_folder(out)
     with lock_folder(folder), progress_bar(len(tasks), "runs", quiet) as progress:
+        cut_torn_line(folder / ROWS)
         rows = read_rows(folder / ROWS)
         progress.advance(progress.task_ids[0], sum(task.key in rows for task in tasks))
         # The tasks of the same devices share an environment, whose plans may be measured.
         missing = [task for task in tasks if task.key not in rows]
-        for problem, own in groupby(missing, attrgetter("problem")):
-            _, env_kwargs, models, devices = json.loads(problem)
-            with closing(OnlineEnv(models.split(","), devices, **env_kwargs)) as env:
-                for task in own:
+        for _, own in groupby(missing, attrgetter("problem")):
+            first, *rest = own
+            models = first.model.split(",")
+            with closing(OnlineEnv(models, first.devices, **first.env_kwargs)) as env:
+                for task in (first, *rest):
                     show_step(f"{task.agent} with seed {task.seed}")
-                    rows[task.key] = run(task, env, folder)
-                    append_line(folder / ROWS, json.dumps(rows[task.key]).encode())
+                    row = run(task, env, folder)
+                    append_line(folder / ROWS, json.dumps(row).encode())
                     progress.advance(progress.task_ids[0])
+        rows = read_rows(folder / ROWS)
     return [rows[task.key] for task in tasks]
 
 
 def list_tasks(study: Study) -> list[Task]:
-    """Every run once; rules run with one seed, and without a budget that could matter."""
+    """Every run once; rules run with one seed, and without a budget that could matter.
+
+    Raises:
+        UserError: A policy or an argument is unknown, or does not apply.
+    """
     learners = load_bundled("agents.requests:LEARNERS")
+    arguments = sorted(signature(OnlineEnv).parameters.keys() - {"models", "devices"})
     if study.score_on or study.roles or study.published:
         raise UserError(f"a study of {study.env} has no score_on, roles or published")
+    for key in study.env_kwargs:
+        if key not in arguments:
+            raise unknown_name(f"an argument of {study.env}", key, arguments)
     for spec in study.specs:
         if spec.name not in {**RULES, **learners}:
             raise unknown_name("a policy", spec.name, [*RULES, *learners])
@@ -131,9 +221,9 @@ def list_tasks(study: Study) -> list[Task]:
 
 
 def read_rows(path: Path) -> dict[str, Row]:
-    """The rows of a folder by their keys."""
-    cut_torn_line(path)
-    return {row["key"]: row for row in map(json.loads, path.read_text().splitlines())}
+    """The rows of a folder by their keys, with their problems; none of them is of a failed run."""
+    rows = map(json.loads, path.read_text().splitlines())
+    return {row["key"]: row | {"error": "", "problem": describe_problem(row)} for row in rows}
 
 
 def run(task: Task, env: OnlineEnv, folder: Path) -> Row:
@@ -143,7 +233,7 @@ def run(task: Task, env: OnlineEnv, folder: Path) -> Row:
     if task.agent in RULES:
         # Rollouts read the environment that they play; static rules are chosen on other traces.
         own = task.agent == "rollouts"
-        policy = make_rule(
+        policy: Any = make_rule(
             task.agent, env if own else OnlineEnv(**simulated | {"trace": "validation"})
         )
     else:
@@ -151,30 +241,20 @@ def run(task: Task, env: OnlineEnv, folder: Path) -> Row:
         train = load_bundled("agents.requests:train")
         policy = train(task.agent, task.seed, task.budget, **of_training)
         policy.save(folder / f"{task.agent}-{task.key}.zip")
-    row = {"train_s": round(process_time() - began_s, 1), "plans": save_plans(env.plans, folder)}
-    return describe(task) | row | play(env, policy)
-
-
-def save_plans(plans: PlanTable, folder: Path) -> str:
-    """Write plans to a file that is named by them; returns its name."""
-    text = json.dumps(plans.to_json(), sort_keys=True)
-    name = f"plans-{sha256(text.encode()).hexdigest()[:8]}.json"
-    plans.save(folder / name)
-    return name
-
-
-def describe(task: Task) -> Row:
-    """What was run, where and when."""
-    time = datetime.now(UTC).isoformat("T", "seconds")
-    made = {**origin(), "versions": versions(), "host": host(), "time": time}
-    values: Row = to_plain({"key": task.key, **vars(task), **made})
-    return values
+    train_s, time = round(process_time() - began_s, 1), datetime.now(UTC)
+    plans = json.dumps(env.plans.to_json(), sort_keys=True)
+    name = f"plans-{sha256(plans.encode()).hexdigest()[:8]}.json"
+    env.plans.save(folder / name)
+    about = {"versions": versions(), "host": host(), "time": time.isoformat("T", "seconds")}
+    values = {"key": task.key, **vars(task), **origin(), **about, "train_s": train_s, "plans": name}
+    row: Row = to_plain(values | play(env, policy))
+    return row
 
 
 def play(env: OnlineEnv, policy: Any) -> Row:
     """(n_traces,) means over the requests of each trace; and the time that a decision takes."""
     traces, decisions_s, n = [], 0.0, 0
-    for number in range(N_TRACES if env.machine is None else N_MEASURED):
+    for number in range(N_MEASURED if env.measured else N_TRACES):
         (seen, _), over, steps = env.reset(options={"trace": number}), False, []
         choose = make_chooser(policy)  # without a state of the trace before
         while not over:
@@ -203,9 +283,9 @@ def policy_table(rows: list[Row], title: str) -> FittedTable:
     (floor,) = by_policy.get(FLOOR, [None])
     for policy, own in by_policy.items():
         cells = {"policy": policy, "runs": str(len(own)), **describe_gain(floor, own)}
-        for field, (name, digits) in CELLS.items():
+        for field, (column, digits) in CELLS.items():
             values = [row[field] for row in own if row.get(field) is not None]
-            cells[name] = f"{np.mean(values):.{digits}f}" if values else "-"
+            cells[column.name] = f"{np.mean(values):.{digits}f}" if values else "-"
         table.add_cells(cells)
     return table
 

@@ -12,7 +12,6 @@ from placement_gym.cli.board import add_board, add_list
 from placement_gym.cli.known import add_known
 from placement_gym.cli.options import add_out, output_of, print_json, set_command
 from placement_gym.cli.parser import Command, describe
-from placement_gym.cli.requests import UNDER_LOAD, run_policies
 from placement_gym.cli.values import one_of, parse_names, positive_integer, positive_seconds
 
 if TYPE_CHECKING:
@@ -205,12 +204,11 @@ def run_run(options: argparse.Namespace) -> int:
     from placement_gym.base.errors import UserError
     from placement_gym.base.texts import join_words, make_lines_printable
     from placement_gym.bench.study.checks import check_names, choose_executor
-    from placement_gym.bench.study.runner import describe_study, run_study
+    from placement_gym.bench.study.runner import describe_study, run_study, summarize_study
+    from placement_gym.cli.tables import print_result
 
     # A study is a file of somebody: before it may import code, it is only read and described.
     study = load_study(options)
-    if study.env == UNDER_LOAD:
-        return run_policies(options, study)
     choose_executor(study, options.executor, options.workers, options.address, options.timeout)
     if options.trust or not study.needs_trust:
         check_names(study)
@@ -235,11 +233,10 @@ def run_run(options: argparse.Namespace) -> int:
         options.quiet,
         timeout_s=options.timeout,
     )
+    document, shown = summarize_study(study, rows, options.out)
+    print_result(options, document, lambda: shown)
     # The exit code says whether all runs have a result, for scripts.
-    failed, file = [row for row in rows if row["error"]], f"{options.out}/results.jsonl"
-    if not print_json(options, {"rows": len(rows), "failed": len(failed), "file": file}):
-        remedy = ": --retry-failed runs them again" if failed else ""
-        print(f"{len(rows)} rows in {file}, {len(failed)} of them failed{remedy}")
+    failed = [row for row in rows if row["error"]]
     for line in list_reasons(failed):
         print(make_lines_printable(line), file=sys.stderr)
     return 1 if failed else 0

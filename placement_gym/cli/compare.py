@@ -17,7 +17,6 @@ from placement_gym.cli.options import (
     shape_arguments,
 )
 from placement_gym.cli.parser import Command, describe
-from placement_gym.cli.requests import UNDER_LOAD, compare_under_load
 from placement_gym.cli.values import parse_names, parse_seeds, parse_setting, positive_integer
 
 
@@ -87,8 +86,6 @@ def run_compare(options: argparse.Namespace) -> int:
     from placement_gym.bench.run.agents import SINGLE_DEVICE
     from placement_gym.cli.tables import print_result
 
-    if options.env == UNDER_LOAD:
-        return compare_under_load(options)
     granularity = {"granularity": options.granularity} if options.granularity else {}
     document = compare(
         model=options.model,
@@ -104,8 +101,7 @@ def run_compare(options: argparse.Namespace) -> int:
     if options.json or document["rows"]:
         print_result(options, document, lambda: comparison_table(document))
     if document["rows"] and not options.json:
-        pictures = ", pictures" if document["drawn"] else ""
-        print(f"Rows, table{pictures} and placements are in {options.out}/")
+        print(f"{document['kept']} are in {options.out}/")
     if document["interrupted"]:
         raise KeyboardInterrupt(document["interrupted"])
     # A single device that cannot hold the model is a result.

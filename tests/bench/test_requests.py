@@ -1,14 +1,19 @@
 from __future__ import annotations
 
 import json
+import re
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import placement_gym
 from placement_gym.base.errors import UserError
 from placement_gym.bench import requests
-from placement_gym.bench.requests import compare_policies
+from placement_gym.bench.compare import compare
+from placement_gym.bench.report.comparison import comparison_table
+from placement_gym.bench.study.runner import describe_study, run_study, summarize_study
 from placement_gym.bench.study.spec import Study
 from placement_gym.cli.main import main
 from placement_gym.envs.online.plans import PlanStage, PlanTable, ServingPlan
@@ -39,12 +44,12 @@ def make_study(plans: str, *agents: str, **fields: Any) -> Study:
 
 def test_policies_play_the_same_traces_and_are_kept(plans: str, tmp_path: Path) -> None:
     study = make_study(plans, *RULES, "ppo", "a2c", "dqn", "recurrent-ppo", seeds=1)
-    rows = compare_policies(study, tmp_path, quiet=True)
+    rows = run_study(study, tmp_path, quiet=True)
     assert [row["agent"] for row in rows] == [*RULES, "ppo", "a2c", "dqn", "recurrent-ppo"]
     assert all(len(row["log_slowdown"]) == 2 and row["commit"] and row["processor"] for row in rows)
     by_load, shortest = rows[1], rows[2]
     assert shortest["log_slowdown"] < by_load["log_slowdown"]
-    assert compare_policies(study, tmp_path, quiet=True) == rows
+    assert run_study(study, tmp_path, quiet=True) == rows
     for row in rows:
         assert (tmp_path / f"{row['agent']}-{row['key']}.zip").exists() == (
             row["agent"] not in RULES
@@ -82,18 +87,40 @@ def test_what_cannot_be_compared_is_refused(
     from dataclasses import replace
 
     with pytest.raises(UserError, match=message):
-        compare_policies(
-            replace(make_study(plans, "static", "ppo"), **fields), tmp_path, quiet=True
-        )
+        run_study(replace(make_study(plans, "static", "ppo"), **fields), tmp_path, quiet=True)
     assert not (tmp_path / requests.ROWS).exists()
 
 
-@pytest.mark.parametrize("words", [["--pin", "inputs=CPU"], ["--granularity", "op"]])
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [(["--pin", "inputs=CPU"], "constraints"), (["--granularity", "op"], "granularity")],
+)
 def test_options_of_placements_are_refused(
-    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str], name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["compare", "--env", ENV, "-m", "a", "--out", str(tmp_path), *words]) == 2
-    assert f"{words[0]} does not apply to {ENV}: leave it out" in capsys.readouterr().err
+    assert re.search(f"argument of {ENV} must be one of .* not '{name}'", capsys.readouterr().err)
+
+
+def test_python_compares_policies_as_the_command_does(plans: str, tmp_path: Path) -> None:
+    agents, kwargs = ["static", "shortest-completion"], {"plans": plans, "requests": 20}
+    document = placement_gym.compare(
+        "a", agents, env_id=ENV, out=tmp_path, env_kwargs=kwargs, quiet=True, budget=70, seeds=2
+    )
+    assert [row["agent"] for row in document["rows"]] == agents
+    study = Study(ENV, ["a"], agents, 70, env_kwargs=kwargs)
+    assert placement_gym.run_study(study, tmp_path, quiet=True) == document["rows"]
+    with pytest.raises(UserError, match="leave out the executor's options"):
+        placement_gym.run_study(study, tmp_path, workers=2, quiet=True)
+
+
+def test_functions_of_a_benchmark_take_the_same_arguments() -> None:
+    for shared in (compare, comparison_table, run_study, describe_study, summarize_study):
+        own = signature(getattr(requests, shared.__name__)).parameters.values()
+        given = signature(shared).parameters.values()
+        assert [(one.name, one.default) for one in own] == [
+            (one.name, one.default) for one in given
+        ]
 
 
 def test_each_entry_of_devices_has_a_table(

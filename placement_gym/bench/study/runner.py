@@ -6,14 +6,17 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rich.console import RenderableType
 from rich.progress import Task as ProgressTask
+from rich.text import Text
 
 from placement_gym.base.files import make_output_folder
 from placement_gym.base.progress import progress_bar
-from placement_gym.base.texts import join_words
+from placement_gym.base.texts import join_words, make_printable
 from placement_gym.bench.run.agents import AgentSpec
+from placement_gym.bench.run.by_environment import by_environment
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import ROWS, Json, append_row, load_runs, lock_folder
 from placement_gym.bench.study.checks import (
@@ -32,6 +35,7 @@ STUDY = "study.yaml"
 """The study that a folder holds the results of, so that what is missing can be seen and run."""
 
 
+@by_environment
 def run_study(
     study: Study,
     out: str | Path,
@@ -164,6 +168,7 @@ def make_executor(
     return Serial(envs)
 
 
+@by_environment
 def describe_study(study: Study, out: str | Path, retry_failed: bool = False) -> str:
     """Describe in a few lines what running the study would do."""
     tasks = study.tasks()
@@ -183,3 +188,15 @@ def describe_study(study: Study, out: str | Path, retry_failed: bool = False) ->
             *trusted,
         ]
     )
+
+
+@by_environment
+def summarize_study(
+    study: Study, rows: Sequence[Json], out: str | Path
+) -> tuple[dict[str, Any], RenderableType]:
+    """The number and the file of a study's rows, as JSON and as a line."""
+    failed, file = sum(bool(row["error"]) for row in rows), f"{out}/{ROWS}"
+    remedy = ": --retry-failed runs them again" if failed else ""
+    line = f"{len(rows)} rows in {file}, {failed} of them failed{remedy}"
+    document = {"rows": len(rows), "failed": failed, "file": file}
+    return document, Text(make_printable(line), no_wrap=True, overflow="ignore")

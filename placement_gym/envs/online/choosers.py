@@ -30,15 +30,21 @@ def make_chooser(policy: Any) -> Callable[[Seen], IntArray]:
         Takes (..., n_entries) observations of one or more traces, one request of each at a time.
     """
     layers = [read_layer(module) for module in list_modules(policy)]
-    if not layers or None in layers:
-        return Predictor(policy)
+    state, begins = None, True
 
     def choose(seen: Seen) -> IntArray:
         for layer in layers:
             seen = layer(seen)  # type: ignore[misc]
         return seen.argmax(axis=-1)
 
-    return choose
+    def ask(seen: Seen) -> IntArray:
+        nonlocal state, begins
+        begin, begins = np.full(len(np.atleast_2d(seen)), begins), False
+        chosen: IntArray
+        chosen, state = policy.predict(seen, state, begin, deterministic=True)
+        return chosen
+
+    return choose if layers and None not in layers else ask
 
 
 def list_modules(policy: Any) -> list[Any]:
@@ -64,18 +70,3 @@ def read_layer(module: Any) -> Layer | None:
         parameter.detach().cpu().numpy().copy() for parameter in (module.weight.T, module.bias)
     )
     return lambda values: values @ weights + bias
-
-
-class Predictor:
-    """Chooses by ``predict``, which gets the state that it returned for the requests before."""
-
-    def __init__(self, policy: Any) -> None:
-        self.policy, self.state, self.begun = policy, None, False
-
-    def __call__(self, seen: Seen) -> IntArray:
-        """The plans; see ``make_chooser``."""
-        start = np.full(len(np.atleast_2d(seen)), not self.begun)
-        chosen: IntArray
-        chosen, self.state = self.policy.predict(seen, self.state, start, deterministic=True)
-        self.begun = True
-        return chosen

@@ -2,65 +2,81 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import suppress
-from multiprocessing.connection import Connection
+import pickle
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from placement_gym.base.texts import last_line
+from placement_gym.base.processes.serving import Json, Parent, serve
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.hardware.machine import register
-from placement_gym.models.tensors import is_text, read_tensor
+from placement_gym.models.tensors import is_foreign, read_tensor
 
 if TYPE_CHECKING:
     import openvino as ov
 
-Values = tuple[str, tuple[int, ...], NDArray[Any]]
-"""Element type, shape, and values or bits of a tensor."""
+Arrays = list[NDArray[Any]]
+"""Values or bits of tensors, as ``read_tensor`` has them."""
 
 
-def pack(tensor: ov.Tensor) -> Values:
-    """A copy of a tensor's values that a pipe can send."""
-    return tensor.element_type.get_type_name(), tuple(tensor.shape), read_tensor(tensor)
+def write_arrays(file: Path, arrays: Arrays) -> None:
+    """Write arrays to a file that the other process reads."""
+    file.write_bytes(pickle.dumps(arrays, protocol=pickle.HIGHEST_PROTOCOL))
 
 
-def unpack(values: Values) -> ov.Tensor:
-    """The tensor of packed values, in their memory."""
+def read_arrays(file: Path) -> Arrays:
+    """Read the arrays that the other process has written."""
+    arrays: Arrays = pickle.loads(file.read_bytes())
+    return arrays
+
+
+def make_input(array: NDArray[Any], port: ov.ConstOutput) -> ov.Tensor:
+    """The tensor of an input, in the array's memory."""
     import openvino as ov
 
-    name, shape, array = values
-    kind = getattr(ov.Type, name)
-    return ov.Tensor(array) if is_text(kind) else ov.Tensor(array, ov.Shape(shape), kind)
+    kind = port.get_element_type()
+    if not is_foreign(kind):
+        return ov.Tensor(array)
+    # Elements of less than a byte are packed, in an array without their shape.
+    shape = array.shape if kind.bitwidth >= 8 else port.get_shape()
+    return ov.Tensor(array, ov.Shape(shape), kind)
 
 
-def serve(pipe: Connection) -> None:
-    """Run the stages that an ``Engine`` sends, until its program ends."""
-    import openvino as ov
+class Worker:
+    """Runs the stages that an ``Engine`` sends.
 
-    core, device = ov.Core(), DeviceSpec.from_json(pipe.recv())
-    register(core, [device])
-    requests: dict[int, ov.InferRequest] = {}
-    while True:
-        stage, model, released, inputs = pipe.recv()
-        began_s = perf_counter()
-        try:
-            for other in released:
-                requests.pop(other, None)
-            if stage not in requests:
-                compiled = core.compile_model(model, device.name, device.compile_properties())
-                requests[stage] = compiled.create_infer_request()
-            load_ms = (perf_counter() - began_s) * 1e3
-            for index, values in enumerate(inputs):
-                requests[stage].set_input_tensor(index, unpack(values))
-            requests[stage].infer()
-            pipe.send(([pack(tensor) for tensor in requests[stage].output_tensors], load_ms, ""))
-        except Exception as error:
-            pipe.send(([], 0.0, last_line(error)))
+    Args:
+        start: ``device``, and the ``file`` of inputs and outputs.
+        parent: Not used.
+    """
+
+    def __init__(self, start: Json, parent: Parent) -> None:
+        import openvino as ov
+
+        self.core, self.device = ov.Core(), DeviceSpec.from_json(start["device"])
+        register(self.core, [self.device])
+        self.file = Path(start["file"])
+        self.requests: dict[int, ov.InferRequest] = {}
+
+    def __call__(self, request: Json) -> float:
+        """Run a stage, and load it first if need be; returns milliseconds of loading."""
+        began_s, stage, model = perf_counter(), request["stage"], request["model"]
+        for other in self.requests.keys() - request["held"]:
+            del self.requests[other]
+        if stage not in self.requests:
+            properties = self.device.compile_properties()
+            compiled = self.core.compile_model(model, self.device.name, properties)
+            self.requests[stage] = compiled.create_infer_request()
+        load_ms = (perf_counter() - began_s) * 1e3
+        infer = self.requests[stage]
+        for index, array in enumerate(read_arrays(self.file)):
+            infer.set_input_tensor(index, make_input(array, infer.model_inputs[index]))
+        infer.infer()
+        write_arrays(self.file, [read_tensor(tensor) for tensor in infer.output_tensors])
+        return load_ms
 
 
 if __name__ == "__main__":
-    with suppress(EOFError):
-        serve(Connection(int(sys.argv[1])))
+    serve(Worker)

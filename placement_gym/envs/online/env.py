@@ -18,14 +18,14 @@ from placement_gym.base.arguments import (
 )
 from placement_gym.base.arrays import BoolArray, FloatArray
 from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.envs.online.observation import Seen, list_parts, make_space
+from placement_gym.envs.online.kernel import State, Trace
+from placement_gym.envs.online.observation import Seen, list_parts, make_space, observe
 from placement_gym.envs.online.plans import PlanTable
 from placement_gym.envs.online.proposals import propose_plans
-from placement_gym.envs.online.simulation import Simulation
+from placement_gym.envs.online.simulation import SimulatedDevices
 from placement_gym.envs.online.traces import (
     PER_SPLIT,
     SPLITS,
-    Trace,
     draw_toggles,
     draw_trace,
     read_arrivals,
@@ -33,7 +33,7 @@ from placement_gym.envs.online.traces import (
 from placement_gym.hardware.device_requests import DevicesArgument
 
 if TYPE_CHECKING:
-    from placement_gym.envs.online.measured import Machine, RealTime
+    from placement_gym.envs.online.measured import MeasuredDevices
 
 REWARDS = ("log_slowdown", "deadline")
 MAX_REQUESTS, MAX_PACE = 1_000_000, 1000.0
@@ -122,18 +122,16 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         requests: Of an episode; a file has its own number.
         pace: Times as long that work takes on a device while another program has it.
         observe_load: Whether other programs are seen, in ``load`` and in ``latency``.
-        costs: ``"analytic"`` or, of this machine's devices, ``"profiled"``.
-        plans: File of plans to take in place of ``models``, ``devices`` and ``costs``.
+        plans: File of plans to take in place of ``models`` and ``devices``.
         measured: Whether plans run on this machine's devices, in real time. Times of stages are
             measured at ``make``, unless ``plans`` states them. Other programs are one for each
             device, which takes its core.
-        render_mode: ``"ansi"``: the plans, and the last request.
 
     Raises:
         UserError: An argument is not valid, or no plan of a model fits the devices.
     """
 
-    metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  as Gymnasium has it
+    metadata = {"render_modes": []}  # noqa: RUF012  as gym.Env declares it
 
     @flat_keywords()
     def __init__(
@@ -147,10 +145,8 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         requests: int = 400,
         pace: float = 2.0,
         observe_load: bool = True,
-        costs: str | None = None,
         plans: str | PlanTable | None = None,
         measured: bool = False,
-        render_mode: str | None = None,
     ) -> None:
         check_positive("rate", rate)
         if trace not in SPLITS and not trace.endswith(".csv"):
@@ -167,25 +163,27 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         check_flag("observe_load", observe_load)
         check_flag("measured", measured)
         if plans is None:
-            self.plans = propose_plans(models, devices, costs)
+            self.plans = propose_plans(models, devices)
         else:
             self.plans = plans if isinstance(plans, PlanTable) else PlanTable.load(plans)
-        self.machine: Machine | None = None
+        self.devices: SimulatedDevices | MeasuredDevices
         if measured:
-            from placement_gym.envs.online.measured import Machine
+            from placement_gym.envs.online.measured import MeasuredDevices
 
-            self.machine = Machine(self.plans, models if plans is None else None, pace)
-            self.plans = self.machine.plans
+            self.devices = MeasuredDevices(self.plans, models if plans is None else None, pace)
+            self.plans = self.devices.plans
+        else:
+            self.devices = SimulatedDevices(self.plans, pace)
         self.tables = self.plans.tables
         self.parts = list_parts(self.tables)
         self.rate, self.split, self.reward, self.deadline = rate, trace, reward, deadline
         self.requests, self.pace, self.observe_load = requests, pace, observe_load
+        self.measured = measured
         self.arrivals = None if trace in SPLITS else read_arrivals(trace, self.plans)
-        self.render_mode = render_mode
         self.observation_space: spaces.Space[Any] = make_space(self.tables, pace)
         self.action_space = spaces.Discrete(self.tables.allowed.shape[1])
-        self.info = dict(NO_REQUEST)
-        self.sim: Simulation | RealTime
+        self.trace: Trace
+        self.state: State
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -195,13 +193,9 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         number = (options or {}).get("trace")
         if number is None:
             number = int(self.np_random.integers(PER_SPLIT))
-        if self.machine is None:
-            self.sim = self.simulate([self.make_trace(number)])
-        else:
-            about = self.pace, self.observe_load, self.plans.mean_ms / self.rate
-            self.sim = self.machine.play(self.make_trace(number), *about)
-        self.info = dict(NO_REQUEST)
-        return self.sim.arrive()[0], dict(self.info)
+        self.trace, self.request = self.make_trace(number), 0
+        self.devices.begin(self.trace, self.plans.mean_ms / self.rate)
+        return self.observe(), dict(NO_REQUEST)
 
     def make_trace(self, number: int) -> Trace:
         """The trace of a number; that of a file has other programs drawn by it."""
@@ -213,20 +207,26 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         toggles_ms = draw_toggles(self.plans, float(arrivals_ms[-1]), rng)
         return Trace(arrivals_ms, models, toggles_ms)
 
-    def simulate(self, traces: Sequence[Trace]) -> Simulation:
-        """Begin traces with idle devices that hold nothing."""
-        about = self.pace, self.observe_load, self.plans.mean_ms / self.rate
-        return Simulation(self.plans, traces, *about)
-
     def close(self) -> None:
         """End what a measured environment has started."""
-        if self.machine is not None:
-            self.machine.close()
+        self.devices.close()
+
+    @property
+    def over(self) -> bool:
+        """True after the last request."""
+        return self.request == len(self.trace.models)
 
     @property
     def model(self) -> int:
         """Model of the request; after the last one, of that."""
-        return int(self.sim.models[0])
+        return int(self.trace.models[self.request - self.over])
+
+    def observe(self) -> Seen:
+        """Wait for the request to arrive; what is seen then."""
+        self.state = self.devices.look(self.request - self.over)
+        if not self.observe_load:
+            self.state.pace[:] = 1.0
+        return observe(self.tables, self.state, self.model)
 
     def action_masks(self) -> BoolArray:
         """(n_plans,) whether the model of the request has each plan."""
@@ -242,34 +242,28 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         if not self.action_space.contains(action):
             last = self.tables.allowed.shape[1] - 1
             raise UserError(f"an action is from 0 to {last}, not {action!r:.40}")
-        if self.sim.over:
+        if self.over:
             raise UserError("the trace is over: call reset")
         plan = int(action) if self.tables.allowed[self.model, action] else 0
-        queue_ms = float(self.sim.state.queue_ms.sum())
-        models, ms, loaded_bytes = self.sim.serve(np.array([plan]))
+        queue_ms = float(self.state.queue_ms.sum())
+        models, ms, loaded_bytes = self.devices.serve(self.request, plan)
+        self.request += 1
         failed = np.isnan(ms)
         slowdown = np.where(failed, FAILURE_SLOWDOWN, ms / self.tables.reference_ms[models])
         late = slowdown > self.deadline
         rewards = np.log(slowdown) if self.reward == "log_slowdown" else late
-        self.info = {
+        info = {
             "latency_ms": mean(ms[~failed]),
             "slowdown": mean(slowdown),
             "late": int(late.sum()),
             "queue_ms": queue_ms,
-            "loaded_bytes": float(loaded_bytes.sum()),
+            "loaded_bytes": loaded_bytes,
             "refused": bool(plan != action),
             "plan": plan,
             "finished": len(ms),
             "failed": int(failed.sum()),
         }
-        seen = self.sim.arrive()[0]
-        return seen, -float(rewards.sum()), False, self.sim.over, dict(self.info)
-
-    def render(self) -> str | None:
-        """The plans, and the last request."""
-        if self.render_mode is None:
-            return None
-        return f"{self.plans}\nlast request: {self.info}"
+        return self.observe(), -float(rewards.sum()), False, self.over, info
 
 
 def mean(values: FloatArray) -> float:

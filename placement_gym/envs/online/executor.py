@@ -1,15 +1,14 @@
-"""Plans at work: a thread for each device, which serves requests in the order of their arrival."""
+"""Plans at work: each device serves the stages of requests in the order of their arrival."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
-from queue import Queue
 from tempfile import TemporaryDirectory
-from threading import Lock, Thread
+from threading import Lock
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,7 +20,7 @@ from placement_gym.backends.pipeline.stage import StageError
 from placement_gym.backends.pipeline.stage_threads import Outputs, settle
 from placement_gym.base.errors import EngineError, UserError
 from placement_gym.envs.online.engine import Engine
-from placement_gym.envs.online.engine_process import Values, pack
+from placement_gym.envs.online.engine_process import Arrays
 from placement_gym.envs.online.kernel import HISTORY_WEIGHT, State, hold
 from placement_gym.envs.online.plans import PlanTable, ServingPlan
 from placement_gym.graph.extract import extract_spec
@@ -30,6 +29,7 @@ from placement_gym.graph.submodels import pipeline_stages
 from placement_gym.hardware.machine import register
 from placement_gym.models.loading import load
 from placement_gym.models.stateful import is_stateful
+from placement_gym.models.tensors import read_tensor
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -61,19 +61,27 @@ class Job:
         plan: Its parts.
         first: Number of its first stage.
         inputs: Of the model.
-        done: (n_stages,) outputs of each stage.
+        done: Future outputs of its stages.
         answer: Those of the model, and seconds since the request arrived.
-        released: (n_stages,) stages whose weights leave before each.
         arrived_s: When the request arrived.
     """
 
     plan: CutPlan
     first: int
-    inputs: list[Values]
-    done: list[Future[list[Values]]]
+    inputs: Arrays
+    done: list[Future[Arrays]] = field(default_factory=list)
     answer: Future[tuple[Outputs, float]] = field(default_factory=Future)
-    released: list[list[int]] = field(default_factory=list)
     arrived_s: float = field(default_factory=perf_counter)
+
+    def finish(self, _: Future[Arrays]) -> None:
+        """Answer after the last stage, with the first failure if there is one."""
+        try:
+            done = [stage.result() for stage in self.done]
+        except StageError as error:
+            settle(self.answer.set_exception, error)
+        else:
+            outputs = [done[giver][port] for giver, port in self.plan.outputs]
+            settle(self.answer.set_result, (outputs, perf_counter() - self.arrived_s))
 
 
 class PlanExecutor:
@@ -81,8 +89,8 @@ class PlanExecutor:
 
     Weights are loaded when a stage needs them, in place of those that were not used for longest
     where a device's limit is reached: loading is compiling. Each device's engine has a process of
-    its own: a stage that it crashes in is tried once more in a new one, and a stage that raises, or
-    crashes again, fails its request alone.
+    its own: a stage with which it crashes or hangs is tried once more in a new one, and a stage
+    that raises, or fails so again, fails its request alone.
 
     Args:
         plans: Made by solvers, so that each has a placement.
@@ -95,76 +103,63 @@ class PlanExecutor:
     """
 
     def __init__(
-        self,
-        plans: PlanTable,
-        models: Mapping[str, Any],
-        cores: Sequence[int] | None = None,
+        self, plans: PlanTable, models: Mapping[str, Any], cores: Sequence[int] | None = None
     ) -> None:
         import openvino as ov
 
         register(ov.Core(), plans.devices)  # raises what the engines' processes would
         loaded = [load(models.get(entry.name, entry.name)) for entry in plans.models]
-        self.plans, self.tables, self.folder = plans, plans.tables, TemporaryDirectory()
         self.readers = [InputReader(model) for model in loaded]
         self.cuts = [
             [cut(model, plan) for plan in own]
             for model, own in zip(loaded, plans.plans, strict=True)
         ]
-        self.lock = Lock()
-        self.engines = [
-            Engine(spec, cores[number] if cores else None)
-            for number, spec in enumerate(plans.devices)
-        ]
+        self.lock, self.folder = Lock(), TemporaryDirectory()
         self.took_ms: dict[int, list[float]] = {}
         """Time that loading and running a stage took, the last time."""
-        self.queued_ms: list[deque[float]] = [deque() for _ in plans.devices]
-        self.begun_s = np.zeros(len(plans.devices))
-        self.forget(0.0)
-        self.queues: list[Queue[tuple[Job, int] | None]] = [Queue() for _ in plans.devices]
-        self.threads = [
-            Thread(target=self.work, args=(device,), name=spec.name, daemon=True)
-            for device, spec in enumerate(plans.devices)
+        self.engines = [
+            Engine(spec, Path(self.folder.name, f"{number}.tensors"), cores and cores[number])
+            for number, spec in enumerate(plans.devices)
         ]
-        for thread in self.threads:
-            thread.start()
+        self.threads = [ThreadPoolExecutor(1, spec.name) for spec in plans.devices]
+        for thread, engine in zip(self.threads, self.engines, strict=True):
+            thread.submit(engine.start)
+        self.use(plans)
 
-    def forget(self, gap_ms: float) -> None:
-        """Release all weights, and expect requests of all models at this distance.
+    def use(self, plans: PlanTable, gap_ms: float = 0.0) -> None:
+        """Begin with no weights, and with requests of all models at a distance.
 
         Nothing may be queued.
-        """
-        self.release(range(len(self.tables.device)))
-        self.used, self.pace = np.full(len(self.tables.device), -1), np.ones(len(self.begun_s))
-        self.mix, self.gap_ms, self.last_s = np.array(self.plans.shares), gap_ms, 0.0
 
-    def release(self, stages: Sequence[int]) -> None:
-        """Drop weights of stages from their devices."""
-        for stage in stages:
-            self.engines[self.tables.device[stage]].released.append(stage)
+        Args:
+            plans: The same, perhaps with other times.
+            gap_ms: The expected distance; 0 takes the first one.
+        """
+        self.plans, self.tables = plans, plans.tables
+        n_devices = len(plans.devices)
+        self.queued_ms: list[deque[float]] = [deque() for _ in range(n_devices)]
+        self.begun_s, self.last_s = np.full(n_devices, np.inf), 0.0
+        self.state = State(
+            np.zeros(n_devices),
+            np.ones(n_devices),
+            np.full(len(self.tables.device), -1),
+            np.array(plans.shares),
+            np.array([gap_ms]),
+        )
 
     def look(self) -> State:
-        """The state, of one trace, as a request arrives; a look for each request."""
-        now_s = perf_counter()
+        """The devices as a request arrives; a look for each request."""
+        now_s, state = perf_counter(), self.state
         with self.lock:
             if self.last_s:
                 gap_ms = (now_s - self.last_s) * 1e3
-                self.gap_ms = (
-                    HISTORY_WEIGHT * (self.gap_ms or gap_ms) + (1.0 - HISTORY_WEIGHT) * gap_ms
-                )
+                old_ms = state.gap_ms[0] or gap_ms
+                state.gap_ms[0] = HISTORY_WEIGHT * old_ms + (1.0 - HISTORY_WEIGHT) * gap_ms
             self.last_s = now_s
-            begun = self.begun_s > 0
-            done_ms = np.where(begun, (now_s - self.begun_s) * 1e3 / self.pace, 0.0)
-            queue_ms = [
-                max(own[0] - done, 0.0) + sum(own) - own[0] if own else 0.0
-                for own, done in zip(self.queued_ms, done_ms, strict=True)
-            ]
-            return State(
-                np.array([queue_ms]),
-                self.pace[None].copy(),
-                self.used[None].copy(),
-                self.mix[None].copy(),
-                np.array([self.gap_ms]),
-            )
+            done_ms = np.maximum(now_s - self.begun_s, 0.0) * 1e3 / state.pace
+            for device, own in enumerate(self.queued_ms):
+                state.queue_ms[device] = sum(own) - min(done_ms[device], own[0]) if own else 0.0
+            return State(*(values.copy() for values in state))
 
     def submit(self, model: int, plan: int, inputs: Any) -> Future[tuple[Outputs, float]]:
         """Queue a request.
@@ -178,88 +173,74 @@ class PlanExecutor:
             The future outputs, and seconds from now until they were there. ``StageError`` is what
             a stage raised.
         """
-        tables, number = self.tables, model * self.tables.allowed.shape[1] + plan
+        tables, used, mix = self.tables, self.state.used, self.state.mix
+        number = model * tables.allowed.shape[1] + plan
         stages = range(tables.first[number], tables.first[number + 1])
-        values = [pack(tensor) for tensor in self.readers[model].read(inputs)]
-        job = Job(self.cuts[model][plan], stages.start, values, [Future() for _ in stages])
+        values = [read_tensor(tensor) for tensor in self.readers[model].read(inputs)]
+        job = Job(self.cuts[model][plan], stages.start, values)
         job.answer.set_running_or_notify_cancel()  # what is queued is not cancelled
         with self.lock:
-            self.mix *= HISTORY_WEIGHT
-            self.mix[model] += 1.0 - HISTORY_WEIGHT
+            mix *= HISTORY_WEIGHT
+            mix[model] += 1.0 - HISTORY_WEIGHT
             for stage in stages:
-                before, device = self.used >= 0, tables.device[stage]
-                absent = hold(tables, self.used, stage)
-                job.released.append(np.flatnonzero(before & (self.used < 0)).tolist())
-                self.queued_ms[device].append(
-                    tables.work_ms[stage] + absent * tables.load_ms[stage]
-                )
-                self.queues[device].put((job, stage))
+                device, absent = tables.device[stage], hold(tables, used, stage)
+                held = set(np.flatnonzero(used >= 0).tolist()) - ({stage} if absent else set())
+                planned_ms = tables.work_ms[stage] + absent * tables.load_ms[stage]
+                self.queued_ms[device].append(planned_ms)
+                job.done.append(self.threads[device].submit(self.serve, job, stage, held))
+        job.done[-1].add_done_callback(job.finish)
         return job.answer
 
-    def work(self, device: int) -> None:
-        """Serve one stage after another; runs in the device's thread."""
-        while (task := self.queues[device].get()) is not None:
-            job, stage = task
-            position, name = stage - job.first, self.plans.devices[device].name
-            wait(job.done[:position])
-            began_s = self.begun_s[device] = perf_counter()
-            try:
-                job.done[position].set_result(self.run(job, stage, position))
-            except Exception as error:
-                failure = StageError(f"stage {position} on {name}", error)
-                job.done[position].set_exception(failure)
+    def serve(self, job: Job, stage: int, held: set[int]) -> Arrays:
+        """Run a stage of a request in its device's thread; returns its outputs.
+
+        Raises:
+            StageError: It failed, or one before it.
+        """
+        position, device = stage - job.first, self.tables.device[stage]
+        wait(job.done[:position])
+        began_s = self.begun_s[device] = perf_counter()
+        try:
+            inputs = [
+                (job.inputs if giver == WHOLE_MODEL else job.done[giver].result())[port]
+                for giver, port in job.plan.sources[position]
+            ]
+            return self.run(stage, self.write(stage, job.plan.models[position]), held, inputs)
+        except Exception as error:
+            name = self.plans.devices[device].name
+            raise StageError(f"stage {position} on {name}", error) from error
+        finally:
             with self.lock:
                 planned_ms = self.queued_ms[device].popleft()
-                self.begun_s[device] = 0.0
+                self.begun_s[device], pace = np.inf, self.state.pace
                 ratio = (perf_counter() - began_s) * 1e3 / max(planned_ms, 1e-3)
-                pace = self.pace[device]
-                self.pace[device] = max(pace + LAST_STAGE_WEIGHT * (ratio - pace), 1.0)
-            if position + 1 == len(job.done):
-                finish(job)
+                last = pace[device] + LAST_STAGE_WEIGHT * (ratio - pace[device])
+                pace[device] = max(last, 1.0)
 
-    def run(self, job: Job, stage: int, position: int) -> list[Values]:
-        """Run a stage of a request; returns its outputs."""
-        inputs = [
-            (job.inputs if giver == WHOLE_MODEL else job.done[giver].result())[port]
-            for giver, port in job.plan.sources[position]
-        ]
-        self.release(job.released[position])
-        engine, model = self.engines[self.tables.device[stage]], job.plan.models[position]
-        outputs, *self.took_ms[stage] = engine.run(stage, self.write(stage, model), inputs)
+    def run(self, stage: int, model: Path, held: set[int], inputs: Arrays) -> Arrays:
+        """Run a stage, and keep how long that took."""
+        engine, work_ms = self.engines[self.tables.device[stage]], self.tables.work_ms[stage]
+        outputs, *self.took_ms[stage] = engine.run(stage, model, held, inputs, work_ms)
         return outputs
 
-    def write(self, stage: int, model: ov.Model) -> str:
+    def write(self, stage: int, model: ov.Model) -> Path:
         """The file of a stage's model, written once."""
         import openvino as ov
 
         file = Path(self.folder.name, f"{stage}.xml")
         if not file.exists():
             ov.serialize(model, file)
-        return str(file)
+        return file
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Wait for the requests that are queued, and end the threads."""
-        for queue in self.queues:
-            queue.put(None)
-        for thread in self.threads:
-            thread.join()
-        for engine in self.engines:
+        """Wait for the requests that are queued, and end the threads and processes."""
+        for thread, engine in zip(self.threads, self.engines, strict=True):
+            thread.shutdown()
             engine.close()
         self.folder.cleanup()
-
-
-def finish(job: Job) -> None:
-    """Answer a request whose stages are done, with the first failure if there is one."""
-    try:
-        done = [future.result() for future in job.done]
-    except StageError as error:
-        settle(job.answer.set_exception, error)
-    else:
-        outputs = [done[giver][port][2] for giver, port in job.plan.outputs]
-        settle(job.answer.set_result, (outputs, perf_counter() - job.arrived_s))
 
 
 def cut(model: ov.Model, plan: ServingPlan) -> CutPlan:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from placement_gym.base.arrays import FloatArray
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.base.json_file import JsonFile
 from placement_gym.envs.online.kernel import Tables
@@ -120,19 +121,21 @@ class PlanTable(JsonFile):
         lengths = np.zeros((len(self.models), max(map(len, self.plans))), dtype=np.int64)
         for model, plans in enumerate(self.plans):
             lengths[model, : len(plans)] = [len(plan.stages) for plan in plans]
-        stages = list(self.stages())
-        groups = MemoryGroups.of(self.devices, 0)
-        return Tables(
+        stages, groups = list(self.stages()), MemoryGroups.of(self.devices, 0)
+        tables = Tables(
             first=np.concatenate([[0], np.cumsum(lengths)]),
             allowed=lengths > 0,
             device=np.array([names.index(stage.device) for stage in stages], dtype=np.int64),
             work_ms=np.array([stage.ms for stage in stages]),
             load_ms=np.array([stage.load_ms for stage in stages]),
             held_bytes=np.array([float(stage.held_bytes) for stage in stages]),
+            log_work=np.empty(0),
             group=groups.of_device,
             limit_bytes=groups.limits_bytes,
             reference_ms=np.array([min(plan.ms for plan in plans) for plans in self.plans]),
         )
+        work_ms = sum_by_device(tables, tables.work_ms)
+        return tables._replace(log_work=np.log1p(work_ms / tables.reference_ms.mean()))
 
     def to_json(self) -> dict[str, Any]:
         """The contents of a file of plans."""
@@ -144,7 +147,7 @@ class PlanTable(JsonFile):
                 [
                     {
                         "label": plan.label,
-                        "stages": [vars(stage) for stage in plan.stages],
+                        "stages": [{**vars(stage)} for stage in plan.stages],
                         "placement": plan.placement and plan.placement.to_json(),
                     }
                     for plan in plans
@@ -175,3 +178,11 @@ class PlanTable(JsonFile):
                 for plans in fields.plans
             ),
         )
+
+
+def sum_by_device(tables: Tables, values: FloatArray) -> FloatArray:
+    """(n_models, n_plans, n_devices) sums of (n_stages,) values, as of work or of weights."""
+    sums = np.zeros((tables.allowed.size, len(tables.group)))
+    plan_of_stage = np.repeat(np.arange(len(sums)), np.diff(tables.first))
+    np.add.at(sums, (plan_of_stage, tables.device), values)
+    return sums.reshape(*tables.allowed.shape, -1)

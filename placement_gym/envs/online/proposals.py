@@ -28,9 +28,7 @@ LOAD_MS_PER_MB = 0.25
 """Time to bring weights to a device: 4 GB/s, as from files that the system keeps in memory."""
 
 
-def propose_plans(
-    models: Sequence[str], devices: DevicesArgument, costs: str | None = None
-) -> PlanTable:
+def propose_plans(models: Sequence[str], devices: DevicesArgument) -> PlanTable:
     """Let the solvers propose plans for each model.
 
     These are the devices alone; for each two of them the fastest split of which every device holds
@@ -40,7 +38,6 @@ def propose_plans(
     Args:
         models: Names or paths; ``"resnet:2"`` gets twice as many requests.
         devices: As for ``DevicePlacementSim-v0``; ``weight_share`` is of all models together.
-        costs: ``"analytic"`` or ``"profiled"``; None is the former.
 
     Raises:
         UserError: A model or device is unknown, or no plan of a model fits.
@@ -48,8 +45,8 @@ def propose_plans(
     if isinstance(models, str) or not models:
         raise UserError(f"models is a list of one or more names, not {models!r:.80}")
     names, rates = zip(*map(parse_rate, models), strict=True)
-    specs = resolve_devices(devices, "simulated" if costs != "profiled" else "measured")
-    twins = [build_simulated_problem(ModelSpec(name), specs, costs) for name in names]
+    specs = resolve_devices(devices, "simulated")
+    twins = [build_simulated_problem(ModelSpec(name), specs) for name in names]
     total = int(sum(twin.problem.total_bytes for twin in twins))
     limits = np.array([device.limit_bytes(total) for device in specs])
     plans = tuple(tuple(plan_model(twin, limits, total)) for twin in twins)

@@ -1,13 +1,14 @@
 """Rules that choose plans: what a learned policy has to beat.
 
 Each has SB3's ``predict``, so that ``evaluate_policy`` and every loop of SB3's models take it. All
-but ``Rollouts`` read observations alone.
+but rollouts read observations alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import islice, product
+from collections.abc import Callable
+from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,16 +17,15 @@ from numpy.typing import NDArray
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import unknown_name
 from placement_gym.envs.online.env import OnlineEnv
-from placement_gym.envs.online.kernel import State
-from placement_gym.envs.online.simulation import Simulation
-from placement_gym.envs.online.traces import Trace
+from placement_gym.envs.online.kernel import Trace, play
+from placement_gym.envs.online.plans import sum_by_device
 
-MAX_ASSIGNMENTS, BATCH_SIZE = 5000, 500
-"""Assignments of plans to models that are tried, at most, and those of one simulation: ours."""
+MAX_ASSIGNMENTS = 5000
+"""Assignments of plans to models that are tried, at most: ours."""
 N_TRACES, TRACE_REQUESTS = 8, 400
 """Traces of the split that they are tried on, and requests of each, at most: ours."""
 N_FUTURES, FUTURE_REQUESTS = 6, 20
-"""Futures of a rollout, and requests of each: ours, some milliseconds for a decision."""
+"""Futures of a rollout, and requests of each: ours, a millisecond for a decision."""
 
 
 class Rule:
@@ -58,135 +58,119 @@ def choose_shortest_completion(env: OnlineEnv) -> Rule:
 
 def choose_by_load(env: OnlineEnv) -> Rule:
     """The device that is fastest by its present load, queues aside, as OpenVINO's AUTO might."""
-    model_of, pace_of = env.parts["model"], env.parts["load"]
-    alone_ms = list_alone_ms(env)
+    model_of, load_of = env.parts["model"], env.parts["load"]
+    allowed, work_ms = env.tables.allowed, sum_by_device(env.tables, env.tables.work_ms)
+    alone = np.diff(env.tables.first).reshape(allowed.shape) == 1
+    # A model that no device may run alone has all of its plans to choose from.
+    chosen_from = alone | (allowed & ~alone.any(axis=1, keepdims=True))
 
     def choose(seen: FloatArray) -> IntArray:
-        own_ms = alone_ms[seen[:, model_of].argmax(axis=1)]
-        return (own_ms * (1.0 + seen[:, None, pace_of])).min(axis=2).argmin(axis=1)
+        models, paces = seen[:, model_of].argmax(axis=1), 1.0 + seen[:, None, load_of]
+        ms = (work_ms[models] * paces).sum(axis=2)
+        plans: IntArray = np.where(chosen_from[models], ms, np.inf).argmin(axis=1)
+        return plans
 
     return Rule(choose)
 
 
-def list_alone_ms(env: OnlineEnv) -> FloatArray:
-    """(n_models, n_plans, n_devices) latency of a device alone; infinite for other plans."""
-    alone_ms = np.full((*env.tables.allowed.shape, len(env.plans.devices)), np.inf)
-    names = [device.name for device in env.plans.devices]
-    for model, own in enumerate(env.plans.plans):
-        for number, plan in enumerate(own):
-            if len(plan.stages) == 1:
-                alone_ms[model, number, names.index(plan.stages[0].device)] = plan.ms
-        if np.isinf(alone_ms[model]).all():  # no device alone may run it
-            alone_ms[model, : len(own), 0] = [plan.ms for plan in own]
-    return alone_ms
-
-
-def keep_static(env: OnlineEnv) -> Rule:
-    """The best plan of each model whatever happens."""
-    return keep(env, list_assignments(env))
-
-
-def keep_resident(env: OnlineEnv) -> Rule:
-    """The best plan of each model of those whose weights fit the devices all at once."""
-    return keep(env, (assignment for assignment in list_assignments(env) if fits(env, assignment)))
-
-
-def list_assignments(env: OnlineEnv) -> Iterator[tuple[int, ...]]:
-    """Every choice of a plan for each model."""
-    return product(*(range(len(own)) for own in env.plans.plans))
-
-
-def fits(env: OnlineEnv, choice: tuple[int, ...]) -> bool:
-    """Return whether the devices hold the weights of a plan of each model at once."""
-    tables, group_bytes = env.tables, np.zeros(len(env.tables.limit_bytes))
-    for model, plan in enumerate(choice):
-        number = model * tables.allowed.shape[1] + plan
-        own = slice(tables.first[number], tables.first[number + 1])
-        np.add.at(group_bytes, tables.group[tables.device[own]], tables.held_bytes[own])
-    return bool((group_bytes <= tables.limit_bytes).all())
-
-
-def keep(env: OnlineEnv, assignments: Iterator[tuple[int, ...]]) -> Rule:
-    """The best of some assignments of plans to models, on the first traces of the split."""
-    full_traces = [env.make_trace(number) for number in range(N_TRACES)]
-    traces = [
-        Trace(t.arrivals_ms[:TRACE_REQUESTS], t.models[:TRACE_REQUESTS], t.toggles_ms)
-        for t in full_traces
-    ]
-    candidates = [*islice(assignments, MAX_ASSIGNMENTS)]
-    parts = [candidates[at : at + BATCH_SIZE] for at in range(0, len(candidates), BATCH_SIZE)]
-    totals = np.concatenate([try_static(env, traces, part) for part in parts])
-    best, model = np.array(candidates[totals.argmin()]), env.parts["model"]
-    return Rule(lambda seen: best[seen[:, model].argmax(axis=1)])
-
-
-def try_static(
-    env: OnlineEnv, traces: list[Trace], candidates: list[tuple[int, ...]]
-) -> FloatArray:
-    """(n_tried,) sums of log slow-downs of all traces, if each model always has its plan."""
-    sim, choices = (
-        env.simulate(traces * len(candidates)),
-        np.repeat(candidates, len(traces), axis=0),
-    )
-    total = play(env, sim, lambda: choices[np.arange(len(choices)), sim.models])
-    return total.reshape(len(candidates), len(traces)).sum(axis=1)
-
-
-def play(env: OnlineEnv, sim: Simulation, choose: Callable[[], IntArray]) -> FloatArray:
-    """(n_traces,) sums of log slow-downs until the traces are over."""
-    total: FloatArray = np.zeros(len(sim.models))
-    while not sim.over:
-        models, ms, _ = sim.serve(choose())
-        total += np.log(ms / env.tables.reference_ms[models])
-    return total
-
-
-class Rollouts(Rule):
-    """Chooses the plan that is best in futures drawn from the recent mix and rate.
-
-    Later requests of a future run by the shortest completion, and devices keep their pace.
+def keep_static(env: OnlineEnv, resident: bool = False) -> Rule:
+    """The best plan of each model whatever happens, on the first traces of the split.
 
     Args:
-        env: The environment that it plays, whose queues and weights it reads.
-        seed: Of the futures.
+        env: Says plans and traces.
+        resident: Try those alone whose weights the devices hold all at once, if there are any.
     """
-
-    def __init__(self, env: OnlineEnv, seed: int = 0) -> None:
-        super().__init__(self.search)
-        self.env, self.rng = env, np.random.default_rng(seed)
-
-    def search(self, _: FloatArray) -> IntArray:
-        """(1,) the plan for the environment's request."""
-        env, state = self.env, self.env.sim.state
-        plans, latency = np.flatnonzero(env.action_masks()), env.parts["latency"]
-        sim = env.simulate([self.draw(state) for _ in range(N_FUTURES)] * len(plans))
-        sim.free_ms[:], sim.state.used[:] = state.queue_ms * state.pace, state.used
-        chosen = np.repeat(plans, N_FUTURES)
-        total = play(
-            env, sim, lambda: sim.arrive()[:, latency].argmin(axis=1) if sim.request else chosen
-        )
-        return plans[[total.reshape(len(plans), N_FUTURES).sum(axis=1).argmin()]]
-
-    def draw(self, state: State) -> Trace:
-        """The request, and those that may follow it, at times from now on."""
-        gaps_ms, mix = self.rng.exponential(state.gap_ms[0], FUTURE_REQUESTS), state.mix[0]
-        models = self.rng.choice(len(mix), FUTURE_REQUESTS, p=mix / mix.sum())
-        models[0], gaps_ms[0] = self.env.model, 0.0
-        toggles_ms = np.where(state.pace[0] > 1.0, -1.0, np.inf)[:, None]
-        return Trace(np.cumsum(gaps_ms), models, toggles_ms)
+    candidates = list_assignments(env)
+    if resident:
+        held_bytes = sum_by_device(env.tables, env.tables.held_bytes)
+        of_models = held_bytes[np.arange(len(held_bytes)), candidates].sum(axis=1)
+        in_groups = np.zeros((len(candidates), len(env.tables.limit_bytes)))
+        np.add.at(in_groups.T, env.tables.group, of_models.T)
+        fit = (in_groups <= env.tables.limit_bytes).all(axis=1)
+        candidates = candidates[fit] if fit.any() else candidates
+    traces = [cut_off(env.make_trace(number)) for number in range(N_TRACES)]
+    totals = [
+        sum(play_anew(env, trace, plans[trace.models]) for trace in traces) for plans in candidates
+    ]
+    best, part = candidates[np.argmin(totals)], env.parts["model"]
+    return Rule(lambda seen: best[seen[:, part].argmax(axis=1)])
 
 
-RULES: dict[str, Callable[[OnlineEnv], Any]] = {
+def list_assignments(env: OnlineEnv) -> IntArray:
+    """(n_assignments, n_models) every choice of a plan for each model, or a sample of them."""
+    counts = tuple(map(len, env.plans.plans))
+    total, rng = prod(counts), np.random.default_rng(0)
+    numbers = (
+        np.arange(total) if total <= MAX_ASSIGNMENTS else rng.integers(total, size=MAX_ASSIGNMENTS)
+    )
+    return np.stack(np.unravel_index(numbers, counts), axis=1)
+
+
+def cut_off(trace: Trace) -> Trace:
+    """The first requests of a trace."""
+    arrivals_ms, models = trace.arrivals_ms[:TRACE_REQUESTS], trace.models[:TRACE_REQUESTS]
+    return trace._replace(arrivals_ms=arrivals_ms, models=models)
+
+
+def play_anew(env: OnlineEnv, trace: Trace, plans: IntArray) -> float:
+    """Sum of log slow-downs if idle devices that hold nothing run each request by a plan."""
+    free_ms, used = np.zeros(len(env.tables.group)), np.full(len(env.tables.device), -1)
+    return play(env.tables, trace, env.pace, free_ms, used, plans)
+
+
+def choose_by_rollouts(env: OnlineEnv) -> Rule:
+    """The plan that is best in futures drawn from the recent mix and rate.
+
+    Later requests of a future run by the shortest completion, and devices keep their pace. It reads
+    the queues and weights of the environment that it plays.
+    """
+    rng = np.random.default_rng(0)
+
+    def choose(_: FloatArray) -> IntArray:
+        state, plans = env.state, np.flatnonzero(env.action_masks())
+        futures, totals = [draw_future(env, rng) for _ in range(N_FUTURES)], []
+        for plan in plans:
+            chosen = np.full(FUTURE_REQUESTS, -1)
+            chosen[0] = plan
+            totals.append(
+                sum(
+                    play(
+                        env.tables,
+                        future,
+                        env.pace,
+                        state.queue_ms * state.pace,
+                        state.used.copy(),
+                        chosen,
+                    )
+                    for future in futures
+                )
+            )
+        return plans[[np.argmin(totals)]]
+
+    return Rule(choose)
+
+
+def draw_future(env: OnlineEnv, rng: np.random.Generator) -> Trace:
+    """The request, and those that may follow it, at times from now on."""
+    state = env.state
+    gaps_ms = rng.exponential(state.gap_ms[0], FUTURE_REQUESTS)
+    models = rng.choice(len(state.mix), FUTURE_REQUESTS, p=state.mix / state.mix.sum())
+    models[0], gaps_ms[0] = env.model, 0.0
+    toggles_ms = np.where(state.pace > 1.0, -1.0, np.inf)[:, None]
+    return Trace(np.cumsum(gaps_ms), models, toggles_ms)
+
+
+RULES: dict[str, Callable[[OnlineEnv], Rule]] = {
     "static": keep_static,
     "by-load": choose_by_load,
     "shortest-completion": choose_shortest_completion,
-    "rollouts": Rollouts,
-    "resident": keep_resident,
+    "rollouts": choose_by_rollouts,
+    "resident": partial(keep_static, resident=True),
 }
 """Name -> what makes the rule for an environment."""
 
 
-def make_rule(name: str, env: OnlineEnv) -> Any:
+def make_rule(name: str, env: OnlineEnv) -> Rule:
     """Make a rule for an environment; static ones are searched on traces of its split.
 
     Raises:

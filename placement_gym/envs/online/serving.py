@@ -15,7 +15,7 @@ from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs.online.choosers import make_chooser
 from placement_gym.envs.online.env import OnlineEnv
 from placement_gym.envs.online.executor import PlanExecutor
-from placement_gym.envs.online.observation import make_space, observe
+from placement_gym.envs.online.observation import observe
 from placement_gym.envs.online.plans import PlanTable
 from placement_gym.envs.online.rules import make_rule
 
@@ -50,14 +50,12 @@ class PlanServer:
         """
         if model not in self.numbers:
             raise unknown_name("a model", model, self.numbers)
-        number, executor = self.numbers[model], self.executor
+        number, tables = self.numbers[model], self.executor.tables
         with self.lock:  # requests arrive one after another
-            state = executor.look()
-            state = state._replace(pace=np.clip(state.pace, 1.0, self.pace))
-            seen = observe(executor.tables, state, np.array([number]))[0]
-            plan = int(self.choose(seen))
-            allowed = executor.tables.allowed[number, plan]
-            return executor.submit(number, plan if allowed else 0, inputs)
+            state = self.executor.look()
+            np.minimum(state.pace, self.pace, out=state.pace)
+            plan = int(self.choose(observe(tables, state, number)))
+            return self.executor.submit(number, plan if tables.allowed[number, plan] else 0, inputs)
 
     def __enter__(self) -> Self:
         return self
@@ -96,23 +94,16 @@ def serve_plans(
             be run.
         PlacementMismatchError: A plan was made for another model.
     """
-    table = plans if isinstance(plans, PlanTable) else PlanTable.load(plans)
+    env = OnlineEnv(plans=plans, pace=pace)
     if policy == "rollouts":
         raise UserError("rollouts need the simulation's state: name another rule, or a policy")
-    chooser = (
-        make_rule(policy, OnlineEnv(plans=table, pace=pace)) if isinstance(policy, str) else policy
-    )
-    check_policy(chooser, table, pace)
-    return PlanServer(PlanExecutor(table, models or {}), chooser, pace)
-
-
-def check_policy(policy: Any, plans: PlanTable, pace: float) -> None:
-    """Raise ``UserError`` if a policy was trained with other plans."""
-    space, expected = getattr(policy, "observation_space", None), make_space(plans.tables, pace)
+    chooser = make_rule(policy, env) if isinstance(policy, str) else policy
+    space, expected = getattr(chooser, "observation_space", None), env.observation_space
     if space is not None and space != expected:
         raise UserError(
             f"the policy was trained with other plans or another pace: it sees {space.shape[0]} "
-            f"numbers, these plans and pace {pace:g} give {expected.shape[0]} with other bounds. "
-            "Pass the plans of its environment, env.unwrapped.plans, or train it on these: "
+            f"numbers, these plans and pace {pace:g} give {env.parts['rate'].stop} with other "
+            "bounds. Pass the plans of its environment, env.unwrapped.plans, or train it on these: "
             "gym.make('DevicePlacementOnline-v0', plans=FILE)"
         )
+    return PlanServer(PlanExecutor(env.plans, models or {}), chooser, pace)

@@ -1,84 +1,64 @@
-"""Several traces that are played at once."""
+"""Devices that serve requests by plans in simulated time."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.envs.online.kernel import Requests, State, look, serve
-from placement_gym.envs.online.observation import Seen, observe
+from placement_gym.envs.online.kernel import HISTORY_WEIGHT, State, Trace, look, serve
 from placement_gym.envs.online.plans import PlanTable
-from placement_gym.envs.online.traces import Trace
 
 
-class Simulation:
-    """Plays traces with equally many requests, one request of each at a time.
+class SimulatedDevices:
+    """Plays one trace after another.
 
     Args:
         plans: The plans.
-        traces: What is played, on idle devices that hold nothing.
         pace: See ``OnlineEnv``.
-        observe_load: See ``OnlineEnv``.
-        gap_ms: Expected time between two requests.
     """
 
-    def __init__(
-        self,
-        plans: PlanTable,
-        traces: Sequence[Trace],
-        pace: float,
-        observe_load: bool,
-        gap_ms: float,
-    ) -> None:
-        self.tables, self.observe_load, self.request = plans.tables, observe_load, 0
-        longest = max(trace.toggles_ms.shape[1] for trace in traces)
-        toggles_ms = np.full((len(traces), len(plans.devices), longest), np.inf)
-        for own, trace in zip(toggles_ms, traces, strict=True):
-            own[:, : trace.toggles_ms.shape[1]] = trace.toggles_ms
-        self.requests = Requests(
-            np.stack([trace.arrivals_ms for trace in traces]),
-            np.stack([trace.models for trace in traces]),
-            toggles_ms,
-            pace,
-        )
-        n, n_devices = len(traces), len(plans.devices)
-        self.free_ms = np.zeros((n, n_devices))
+    def __init__(self, plans: PlanTable, pace: float) -> None:
+        self.plans, self.tables, self.pace = plans, plans.tables, pace
+
+    def begin(self, trace: Trace, gap_ms: float) -> None:
+        """Begin a trace with idle devices that hold nothing.
+
+        Args:
+            trace: The trace.
+            gap_ms: Expected time between two requests.
+        """
+        n_devices, n_stages = len(self.plans.devices), len(self.tables.device)
+        self.trace, self.free_ms = trace, np.zeros(n_devices)
         self.state = State(
-            np.zeros((n, n_devices)),
-            np.ones((n, n_devices)),
-            np.full((n, len(plans.tables.device)), -1),
-            np.tile(plans.shares, (n, 1)),
-            np.full(n, gap_ms),
+            np.zeros(n_devices),
+            np.ones(n_devices),
+            np.full(n_stages, -1),
+            np.array(self.plans.shares),
+            np.array([gap_ms]),
         )
 
-    @property
-    def over(self) -> bool:
-        """True after the last request."""
-        return self.request == self.requests.models.shape[1]
+    def look(self, request: int) -> State:
+        """The devices as a request arrives."""
+        look(self.trace, self.pace, self.free_ms, self.trace.arrivals_ms[request], self.state)
+        return self.state
 
-    @property
-    def models(self) -> IntArray:
-        """(n_traces,) model of each one's request; after the last one that of the last."""
-        models: IntArray = self.requests.models[:, self.request - self.over]
-        return models
-
-    def arrive(self) -> Seen:
-        """(n_traces, n_entries) what is seen as the request of each trace arrives."""
-        now = self.request - self.over
-        look(self.requests, self.free_ms, now, self.observe_load, self.state)
-        return observe(self.tables, self.state, self.models)
-
-    def serve(self, plans: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
-        """Run each trace's request by a plan of its model, and go on to the next.
+    def serve(self, request: int, plan: int) -> tuple[IntArray, FloatArray, float]:
+        """Run a request by a plan of its model.
 
         Returns:
-            (n_traces,) models, latencies in ms, and bytes that were loaded.
+            Of requests that are done, and were not before: (n_done,) models, and latencies in ms,
+            nan where one failed; and bytes that were loaded for this one.
         """
-        models = self.models
-        ms, loaded_bytes = np.empty(len(plans)), np.empty(len(plans))
-        devices = self.requests, self.free_ms, self.state
-        serve(self.tables, *devices, self.request, plans, ms, loaded_bytes)
-        self.request += 1
-        return models, ms, loaded_bytes
+        trace, mix, gap_ms = self.trace, self.state.mix, self.state.gap_ms
+        ms, loaded_bytes = serve(
+            self.tables, trace, self.pace, self.free_ms, self.state.used, request, plan
+        )
+        mix *= HISTORY_WEIGHT
+        mix[trace.models[request]] += 1.0 - HISTORY_WEIGHT
+        following = min(request + 1, len(trace.models) - 1)
+        last_ms = trace.arrivals_ms[following] - trace.arrivals_ms[request]
+        gap_ms[0] = HISTORY_WEIGHT * gap_ms[0] + (1.0 - HISTORY_WEIGHT) * last_ms
+        return trace.models[[request]], np.array([ms]), loaded_bytes
+
+    def close(self) -> None:
+        """Do nothing: nothing was started."""

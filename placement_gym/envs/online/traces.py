@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import UserError
+from placement_gym.envs.online.kernel import Trace
 from placement_gym.envs.online.plans import PlanTable
 
 SPLITS = {"train": 0, "validation": 1_000_000, "test": 2_000_000}
@@ -25,21 +25,6 @@ RATE_FACTORS = (0.6, 1.5)
 IDLE_LATENCIES, BUSY_LATENCIES = 90.0, 40.0
 """Mean times without and with another program on a device, in mean latencies of a
 request: ours, other programs have a device 3/10 of the time."""
-
-
-@dataclass(frozen=True, eq=False)
-class Trace:
-    """The requests of an episode.
-
-    Attributes:
-        arrivals_ms: (n_requests,) ascending.
-        models: (n_requests,) index of each one's model.
-        toggles_ms: (n_devices, n_toggles) see ``kernel.Requests``.
-    """
-
-    arrivals_ms: FloatArray
-    models: IntArray
-    toggles_ms: FloatArray
 
 
 def draw_trace(plans: PlanTable, rate: float, n_requests: int, seed: int) -> Trace:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
@@ -12,6 +13,8 @@ import pytest
 
 import placement_gym
 from placement_gym.base.errors import EngineError, UserError
+from placement_gym.base.processes.child import Child
+from placement_gym.envs.online import engine as engine_module
 from placement_gym.envs.online.env import OnlineEnv
 from placement_gym.envs.online.executor import PlanExecutor
 from placement_gym.envs.online.measured import BURN
@@ -46,7 +49,7 @@ def test_a_server_answers_in_order_and_names_its_models(plans: PlanTable) -> Non
         with pytest.raises(UserError, match="tiny"):
             server.submit("tini", inputs)
         assert all(len(answer.result(60)[0]) == 1 for answer in answers)
-        assert server.executor.look().queue_ms.tolist() == [[0.0, 0.0]]
+        assert server.executor.look().queue_ms.tolist() == [0.0, 0.0]
 
 
 def test_a_failing_stage_fails_its_request_alone(
@@ -76,7 +79,7 @@ def test_requests_outlive_engines_that_are_killed(plans: PlanTable) -> None:
         engine = executor.engines[executor.tables.device[0]]
         for _ in range(2):
             answers = [executor.submit(0, 0, inputs) for _ in range(8)]
-            engine.process.kill()
+            engine.child.process.kill()
             for answer in answers:
                 np.testing.assert_array_equal(answer.result(60)[0][0], expected)
     assert engine.ends == ["killed by SIGKILL"] * 2
@@ -90,16 +93,33 @@ def test_a_stage_that_always_crashes_its_engine_fails_alone(
         engine = executor.engines[executor.tables.device[0]]
         start = engine.start
 
-        def start_and_crash() -> None:
-            start()
-            engine.process.kill()
+        def start_and_crash() -> Child:
+            child = start()
+            child.process.kill()
+            return child
 
         monkeypatch.setattr(engine, "start", start_and_crash)
-        engine.process.kill()
         failure = executor.submit(0, 0, inputs).exception(60)
         monkeypatch.undo()
         assert "2 times: killed by SIGKILL" in str(failure)
         assert len(executor.submit(0, 0, inputs).result(60)[0]) == 1
+
+
+def test_requests_outlive_an_engine_that_hangs(
+    plans: PlanTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_module, "LEAST_S", 0.5)
+    inputs = sample_inputs(load("tiny"))
+    with PlanExecutor(plans, {}) as executor:
+        (expected,), _ = executor.submit(0, 0, inputs).result(60)
+        engine = executor.engines[executor.tables.device[0]]
+        assert engine.child is not None
+        engine.child.process.send_signal(signal.SIGSTOP)
+        answers = [executor.submit(0, 0, inputs) for _ in range(4)]
+        for answer in answers:
+            np.testing.assert_array_equal(answer.result(60)[0][0], expected)
+    assert engine.ends
+    assert all(end.startswith("a request took more than") for end in engine.ends)
 
 
 def test_a_measured_trace_accounts_for_every_request() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -17,12 +18,11 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.base.errors import UserError
 from placement_gym.envs.online.env import OnlineEnv
-from placement_gym.envs.online.kernel import find_end, find_work
+from placement_gym.envs.online.kernel import Trace, find_end, find_work
 from placement_gym.envs.online.plans import PlanStage, PlanTable, ServingPlan
 from placement_gym.envs.online.proposals import propose_plans
-from placement_gym.envs.online.rules import RULES, make_rule
-from placement_gym.envs.online.simulation import Simulation
-from placement_gym.envs.online.traces import Trace
+from placement_gym.envs.online.rules import RULES, make_rule, play_anew
+from placement_gym.envs.online.simulation import SimulatedDevices
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.spec import ModelSpec
 from placement_gym.models.union import Member
@@ -44,35 +44,38 @@ def table() -> PlanTable:
     return PlanTable((Member("a", 1), Member("b", 2)), devices, ((*a, split), b))
 
 
-def simulate(table: PlanTable, arrivals_ms: list[float], models: list[int]) -> Simulation:
-    trace = Trace(np.array(arrivals_ms), np.array(models), np.full((2, 1), np.inf))
-    return Simulation(table, [trace], 2.0, True, 10.0)
-
-
-def serve_all(sim: Simulation, plans: tuple[int, ...]) -> list[float]:
-    return [float(sim.serve(np.array([one]))[1][0]) for one in plans]
+def simulate(
+    table: PlanTable, arrivals_ms: list[float], models: list[int], plans: Sequence[int]
+) -> list[float]:
+    """Latencies of requests by plans."""
+    devices = SimulatedDevices(table, 2.0)
+    devices.begin(Trace(np.array(arrivals_ms), np.array(models), np.full((2, 1), np.inf)), 10.0)
+    return [float(devices.serve(*one)[1][0]) for one in enumerate(plans)]
 
 
 def test_requests_queue_and_weights_are_loaded_by_hand(table: PlanTable) -> None:
     # GPU: a loads 6 and runs 10; b waits until 16, loads 5, evicts a, runs 8; a loads again.
-    sim = simulate(table, [0.0, 1.0, 2.0], [0, 1, 0])
-    assert serve_all(sim, (1, 1, 1)) == pytest.approx([16.0, 28.0, 43.0])
+    ms = simulate(table, [0.0, 1.0, 2.0], [0, 1, 0], (1, 1, 1))
+    assert ms == pytest.approx([16.0, 28.0, 43.0])
 
 
 def test_a_split_waits_for_its_stages_in_turn(table: PlanTable) -> None:
-    sim = simulate(table, [0.0, 0.0], [1, 0])
     # CPU is busy for 5 + 16; the split's first stage ends at 3 + 6, its second one begins at 21.
-    assert serve_all(sim, (0, 2)) == pytest.approx([21.0, 21.0 + 3.0 + 5.0])
+    ms = simulate(table, [0.0, 0.0], [1, 0], (0, 2))
+    assert ms == pytest.approx([21.0, 21.0 + 3.0 + 5.0])
 
 
 def test_predictions_are_true_while_nothing_changes(table: PlanTable) -> None:
     for plans in product((0, 1), (0, 1), (0, 1, 2)):
-        sim = simulate(table, [0.0, 3.0, 4.0], [0, 1, 0])
-        serve_all(sim, plans[:2])
-        seen = sim.arrive()[0]
-        part = OnlineEnv(plans=table).parts["latency"]
-        (ms,) = serve_all(sim, plans[2:])
-        assert np.exp(seen[part][plans[2]]) == pytest.approx(ms / 10.0, rel=1e-5)
+        env = OnlineEnv(plans=table)
+        env.reset(seed=0)
+        quiet = np.full((2, 1), np.inf)
+        env.trace = Trace(np.array([0.0, 3.0, 4.0]), np.array([0, 1, 0]), quiet)
+        env.devices.begin(env.trace, 10.0)
+        env.step(plans[0])
+        seen, *_ = env.step(plans[1])
+        ms = env.step(plans[2])[4]["latency_ms"]
+        assert np.exp(seen[env.parts["latency"]][plans[2]]) == pytest.approx(ms / 10.0, rel=1e-5)
 
 
 def test_work_takes_longer_while_others_have_the_device() -> None:
@@ -146,7 +149,7 @@ def test_a_file_of_arrivals_is_played(table: PlanTable, tmp_path: Path) -> None:
     env.reset(seed=0)
     assert not env.step(1)[3]
     assert env.step(1)[3]
-    np.testing.assert_array_equal(env.sim.requests.arrivals_ms, [[0.0, 4.5]])
+    np.testing.assert_array_equal(env.trace.arrivals_ms, [0.0, 4.5])
     file.write_text("time_ms,model\n100,c\n")
     with pytest.raises(UserError, match=r"line 2: a line is time_ms,model with .* one of a, b"):
         OnlineEnv(plans=table, trace=str(file))
@@ -169,8 +172,7 @@ def find_clairvoyant(env: OnlineEnv, number: int) -> float:
     own = [np.flatnonzero(env.tables.allowed[model]) for model in trace.models]
     best = np.inf
     for plans in product(*own):
-        ms = np.array(serve_all(env.simulate([trace]), plans))
-        best = min(best, float(np.log(ms / env.tables.reference_ms[trace.models]).sum()))
+        best = min(best, play_anew(env, trace, np.array(plans)))
     return best
 
 
