@@ -47,11 +47,14 @@ POLICIES: dict[str, Any] = {
 }
 LEARNERS = [(name, algorithm) for name in NAMES[:-1] for algorithm in (REINFORCE, PPO)]
 LEARNERS.append(("post", Post))
-SLOW = [*product(("placeto", "hdp", "rnn"), (REINFORCE, PPO)), ("gdp", PPO)]
+SLOW = [*product(("placeto", "hdp", "rnn", "gdp"), (REINFORCE, PPO))]
 """Learners that need many steps."""
 QUICK_OR_SLOW = [
-    pytest.param(*one, marks=pytest.mark.slow if one in SLOW else ()) for one in LEARNERS
+    pytest.param(*one, marks=pytest.mark.slow if one in SLOW or one[1] is PPO else ())
+    for one in LEARNERS
 ]
+OF_A_POLICY = [pytest.param(*one, marks=pytest.mark.slow if one[1] is PPO else ()) for one in LEARNERS]
+"""Each policy under one algorithm, under the other in the slow tests."""
 FEW_STEPS = 300
 SMALL: dict[str, dict[str, Any]] = {
     "hsdag": {"hidden": 32},
@@ -163,7 +166,7 @@ def test_the_toys_optimum_is_reached_and_the_mean_reward_rises(
     assert reached >= optimal_speedup() * (1.0 - miss - 1e-6)
 
 
-@pytest.mark.parametrize(("name", "algorithm"), LEARNERS)
+@pytest.mark.parametrize(("name", "algorithm"), OF_A_POLICY)
 def test_every_parameter_gets_a_gradient(name: str, algorithm: type[BaseAlgorithm]) -> None:
     assert not trained_a_while(name, algorithm).silent
 
@@ -193,7 +196,7 @@ def test_saving_keeps_the_population_of_post(
     np.testing.assert_array_equal(fresh.actions, model.actions)
 
 
-@pytest.mark.parametrize(("name", "algorithm"), LEARNERS)
+@pytest.mark.parametrize(("name", "algorithm"), OF_A_POLICY)
 def test_saving_keeps_weights_and_predictions(
     name: str, algorithm: type[BaseAlgorithm], tmp_path: Path
 ) -> None:

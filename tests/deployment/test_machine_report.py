@@ -43,8 +43,12 @@ def test_report_is_one_file_without_paths_or_names(tmp_path: Path, quick_parts: 
 
 
 def test_the_command_says_which_part_failed(
-    tmp_path: Path, quick_parts: None, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    quick_parts: None,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(machine_report, "check", lambda *_, **__: {"confirmed": True})
     words = ["report-machine", str(tmp_path / "r.json"), "-d", "cpu-testbed", "-m", "tiny", "-q"]
     assert main(words) == 1
     printed = capsys.readouterr().out
