@@ -53,7 +53,9 @@ QUICK_OR_SLOW = [
     pytest.param(*one, marks=pytest.mark.slow if one in SLOW or one[1] is PPO else ())
     for one in LEARNERS
 ]
-OF_A_POLICY = [pytest.param(*one, marks=pytest.mark.slow if one[1] is PPO else ()) for one in LEARNERS]
+OF_A_POLICY = [
+    pytest.param(*one, marks=pytest.mark.slow if one[1] is PPO else ()) for one in LEARNERS
+]
 """Each policy under one algorithm, under the other in the slow tests."""
 FEW_STEPS = 300
 SMALL: dict[str, dict[str, Any]] = {
@@ -240,7 +242,7 @@ def test_one_policy_learns_on_models_of_different_sizes(name: str) -> None:
     envs = several("tiny", "resnet")
     settings = {"n_steps": 4, "device": "cpu", "seed": 0}
     model = REINFORCE(POLICIES[name], envs, policy_kwargs=SMALL[name], **settings)
-    model.learn(16)
+    model.learn(8)
     for row, action in enumerate(model.predict(envs.reset(), deterministic=True)[0]):
         assert envs.envs[row].action_space.contains(action)
 
@@ -268,7 +270,7 @@ def lacking() -> DevicePlacementEnv:
 def test_a_device_that_lacks_a_unit_never_gets_it(name: str) -> None:
     env = lacking()
     agent = load_agent(name)(env, seed=0, **agent_of(name)["kwargs"])
-    agent.learn(60)
+    agent.learn(20)
     for deterministic in (True, False, False, False):
         action, _ = agent.predict(env.reset()[0], deterministic=deterministic)
         assert not env.backend.infeasibility(action)
