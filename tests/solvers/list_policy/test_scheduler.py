@@ -58,7 +58,7 @@ def test_times_are_the_simulators_where_they_are_called_exact(schedule: str) -> 
     assert (exact > 3) == (schedule in ("list", "serial", "load"))
 
 
-@pytest.mark.parametrize("seed", range(20_000, 20_012))
+@pytest.mark.parametrize("seed", range(20_000, 20_005))
 def test_costs_of_the_best_schedules_are_the_simulators(seed: int) -> None:
     scheduler = StreamProblem(make_problem(seed), {}).scheduler
     rng = np.random.default_rng(0)
