@@ -12,5 +12,5 @@ from placement_gym.deployment import candidates
 
 @pytest.fixture(scope="session", autouse=True)
 def short_search() -> Iterator[None]:
-    with mock.patch.object(candidates, "N_PROPOSALS", 100):
+    with mock.patch.object(candidates, "N_PROPOSALS", 20):
         yield
