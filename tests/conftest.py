@@ -9,11 +9,12 @@ import gc
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cache, lru_cache, partial
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import openvino as ov
@@ -23,13 +24,14 @@ from hypothesis import settings
 from placement_gym import CostTable
 from placement_gym.backends.measured import assembly
 from placement_gym.backends.measured.assembly import build_measured_backend
+from placement_gym.backends.measured.inspection import Inspection
 from placement_gym.backends.measured.kept_profiles import keep, profile_path
 from placement_gym.base.processes.signal_stack import SignalStack
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units
-from placement_gym.hardware.devices import TESTBED
+from placement_gym.hardware.devices import TESTBED, DeviceSpec
 from placement_gym.models import load, loading
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.costs.analytic import analytic
@@ -132,15 +134,38 @@ def models_built_once() -> Iterator[None]:
         yield
 
 
+def is_built_in(spec: ModelSpec) -> bool:
+    return isinstance(spec.model, str) and bool(loading.match_built_in(spec.model))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def inspections() -> Iterator[Callable[..., Any]]:
+    """Built-in models are inspected once, as the process for it takes seconds to start.
+
+    Tests of that process clear the cache.
+    """
+    load_and_inspect = assembly.load_and_inspect
+    once = lru_cache(64)(load_and_inspect)
+
+    def inspect(
+        spec: ModelSpec, devices: Sequence[DeviceSpec], timeout_s: float, exclusive: bool = True
+    ) -> tuple[ov.Model, Inspection]:
+        if not is_built_in(spec):
+            return load_and_inspect(spec, devices, timeout_s, exclusive)
+        return spec.load(), once(spec, tuple(devices), timeout_s, exclusive)[1]
+
+    with mock.patch.object(assembly, "load_and_inspect", inspect):
+        yield once
+
+
 @pytest.fixture(scope="session", autouse=True)
 def units_grouped_once() -> Iterator[None]:
-    """Units of built-in models are made once; the fused ones anew, as a process inspects those."""
+    """Units of built-in models are made once; the fused ones anew, from what is inspected once."""
     group_model = assembly.group_model
     once = lru_cache(32)(group_model)
 
     def group(spec: ModelSpec) -> Units:
-        built_in = isinstance(spec.model, str) and loading.match_built_in(spec.model)
-        return once(spec) if built_in and not spec.fused else group_model(spec)
+        return once(spec) if is_built_in(spec) and not spec.fused else group_model(spec)
 
     with mock.patch.object(assembly, "group_model", group):
         yield

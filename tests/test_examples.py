@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-QUICK = ("01_first_steps",)
 FOLDER = Path(__file__).parent.parent / "examples"
 EXAMPLES = sorted(FOLDER.glob("*.py"))
 NOTEBOOK = FOLDER / "10_leader_board.ipynb"
@@ -36,14 +35,14 @@ def test_examples_are_numbered_without_a_gap() -> None:
 
 
 @pytest.mark.parametrize(
-    "path",
+    ("path", "words"),
     [
-        pytest.param(path, id=path.stem, marks=() if path.stem in QUICK else pytest.mark.slow)
-        for path in EXAMPLES
+        *(pytest.param(path, (), id=path.stem, marks=pytest.mark.slow) for path in EXAMPLES),
+        pytest.param(EXAMPLES[0], ("--env", "DevicePlacementSim-v0"), id="the first, simulated"),
     ],
 )
-def test_the_example_runs(path: Path, tmp_path: Path) -> None:
-    command = [sys.executable, str(path), "--smoke"]
+def test_the_example_runs(path: Path, words: tuple[str, ...], tmp_path: Path) -> None:
+    command = [sys.executable, str(path), "--smoke", *words]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert re.search(PRINTED[path.stem], done.stdout), done.stdout

@@ -68,9 +68,9 @@ def make(algorithm: type[Any], policy: type[Any], **options: Any) -> Any:
 
 
 def train(model: Any) -> bool:
-    """Train for two rollouts or more; returns whether weights have changed."""
+    """Train for a rollout, Post for five; returns whether weights have changed."""
     before = weights(model)
-    model.learn(50 if isinstance(model, Post) else 16)
+    model.learn(50 if isinstance(model, Post) else 8)
     assert torch.isfinite(weights(model)).all()
     return not torch.equal(weights(model), before)
 

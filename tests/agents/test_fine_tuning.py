@@ -38,7 +38,13 @@ def deepcopy_weights(model: Any) -> dict[str, torch.Tensor]:
     return untrained
 
 
-@pytest.mark.parametrize("name", ["logits-groups", "hsdag", "rnn", "gdp", "post", "placeto"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("logits-groups", "hsdag", "post", "placeto"),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("rnn", "gdp")),
+    ],
+)
 def test_an_agent_of_make_goes_on_where_steps_are_dear(name: str) -> None:
     env = dear_env()
     model = agents.make(name, make_twin(env), 0, **SMALL.get(name, {}))
@@ -58,7 +64,11 @@ def test_an_agent_of_make_goes_on_where_steps_are_dear(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("algorithm", "policy"),
-    [(REINFORCE, LogitsPolicy), (REINFORCE, "MultiInputPolicy"), (PPO, HSDAGPolicy)],
+    [
+        (REINFORCE, LogitsPolicy),
+        (REINFORCE, "MultiInputPolicy"),
+        pytest.param(PPO, HSDAGPolicy, marks=pytest.mark.slow),
+    ],
 )
 def test_an_algorithm_goes_on_where_steps_are_dear(algorithm: Any, policy: Any) -> None:
     env = dear_env()

@@ -60,7 +60,7 @@ def learner(
 
 @pytest.mark.parametrize(
     "algorithm",
-    [PPO, REINFORCE, *(pytest.param(kind, marks=pytest.mark.slow) for kind in (A2C, MaskablePPO))],
+    [REINFORCE, *(pytest.param(kind, marks=pytest.mark.slow) for kind in (PPO, A2C, MaskablePPO))],
 )
 def test_rough_costs_lead_near_the_toys_optimum(algorithm: type[BaseAlgorithm]) -> None:
     model = learner(algorithm)

@@ -32,6 +32,8 @@ LEARNERS: dict[str, tuple[type[Any], dict[str, Any]]] = {
     "post": (Post, {}),
     "gdp": (BaseAlgorithm, {"policy": {"hidden": 16, "layers": 1}}),
 }
+SLOW = ("rnn", "hdp", "gdp")
+"""Their class is one of the others, and ``test_learners.py`` saves their policies."""
 
 
 def plain(env_id: str = SIMULATED, **kwargs: Any) -> gym.Env[Any, Any]:
@@ -47,7 +49,10 @@ def load(model: Any, path: Path, **kwargs: Any) -> Any:
     return type(model).load(path, **kwargs)
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in LEARNERS],
+)
 def test_a_loaded_model_predicts_and_goes_on_in_a_plain_environment(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

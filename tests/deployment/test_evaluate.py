@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+from functools import partial
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from rich.console import Console
@@ -25,6 +27,8 @@ def test_the_environment_is_closed_when_measuring_fails(monkeypatch: pytest.Monk
     closed: list[DevicePlacementEnv] = []
     monkeypatch.setattr(DevicePlacementEnv, "close", lambda env: closed.append(env))
     monkeypatch.setattr(Finals, "choose", fail)
+    in_this_process = partial(gym.make, isolate=False)
+    monkeypatch.setattr(evaluate.gym, "make", in_this_process)
     with pytest.raises(RuntimeError, match="caught fire"):
         evaluate.evaluate_placement("tiny", placement("tiny", CHESSBOARD))
     assert len(closed) == 1

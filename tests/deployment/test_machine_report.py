@@ -27,6 +27,7 @@ def quick_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     for part in ("profile", "fidelity", "plan"):
         monkeypatch.setattr(machine_report, part, lambda *_, **__: {"file": "a/b", "ms": 1.0})
     monkeypatch.setattr(machine_report, "plan", fail)
+    monkeypatch.setattr(machine_report, "check", lambda *_, **__: {"confirmed": True})
 
 
 def test_report_is_one_file_without_paths_or_names(tmp_path: Path, quick_parts: None) -> None:
@@ -35,7 +36,7 @@ def test_report_is_one_file_without_paths_or_names(tmp_path: Path, quick_parts: 
     text = file.read_text()
     report = json.loads(text)
     assert report["devices"][0]["properties"]["FULL_DEVICE_NAME"]
-    assert report["check tiny"]["devices"][0]["confirmed"]
+    assert report["check tiny"]["confirmed"]
     assert report["fidelity"] == {"ms": 1.0}
     assert report["plan"]["error"].startswith("HIDDEN has no")
     for name in (str(tmp_path), str(Path.home()), str(Path.cwd()), "DEVICE_UUID"):
@@ -59,7 +60,6 @@ def test_a_part_that_takes_too_long_is_stopped_and_said(
         with progress_bar(40, "measurements", quiet=True, description="profiling"):
             time.sleep(60.0)
 
-    monkeypatch.setattr(machine_report, "check", lambda *_, **__: {"confirmed": True})
     monkeypatch.setattr(machine_report, "profile", never_end)
     report = report_machine(tmp_path / "r.json", "cpu-testbed", ["a", "b"], quiet=True, budget_s=4)
     assert report["wall_s"] < 20.0
@@ -74,7 +74,6 @@ def test_an_interrupt_leaves_the_parts_that_ended(
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(machine_report, "check", lambda *_, **__: {"confirmed": True})
     monkeypatch.setattr(machine_report, "plan", interrupt)
     with pytest.raises(KeyboardInterrupt, match=r"r\.json has check tiny$"):
         report_machine(tmp_path / "r.json", "cpu-testbed", ["tiny"], quiet=True)

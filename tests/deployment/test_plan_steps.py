@@ -4,47 +4,50 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cliff import CliffEngine, heavy_problem
 
+from placement_gym import DeviceSpec
 from placement_gym.backends.measured import kept_profiles
 from placement_gym.backends.measured.isolated import IsolatedBackend
 from placement_gym.backends.protocol import Measurement
 from placement_gym.base.arrays import IntArray
+from placement_gym.deployment import plan as plans
 from placement_gym.deployment.plan import plan
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.placement import Placement
 
+DEVICES = (DeviceSpec("CPU"), DeviceSpec("GPU"))
+
+
+def interrupt(*_: Any, **__: Any) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CliffEngine:
+    """Measures for the plans of a test, which keeps its own profiles."""
+    engine = CliffEngine(heavy_problem(DEVICES))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(plans, "build_backend_to_split", lambda *_, **__: (engine, []))
+    return engine
+
 
 @pytest.mark.parametrize("interrupted_in", ["measure_profile", "remeasure"])
 def test_an_interrupted_plan_says_what_is_kept_and_how_to_go_on(
-    interrupted_in: str,
-    tiny_profile: CostTable,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    interrupted_in: str, engine: CliffEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
-
-    closed: list[IsolatedBackend] = []
-    monkeypatch.setattr(IsolatedBackend, "close", lambda backend: closed.append(backend))
-    monkeypatch.setattr(IsolatedBackend, "remeasure", interrupt)
-    monkeypatch.setattr(kept_profiles, "measure_profile", interrupt)
-    if interrupted_in == "measure_profile":
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    closed: list[CliffEngine] = []
+    monkeypatch.setattr(CliffEngine, "close", lambda engine: closed.append(engine))
+    owner = kept_profiles if interrupted_in == "measure_profile" else CliffEngine
+    monkeypatch.setattr(owner, interrupted_in, interrupt)
     out = tmp_path / "out"
     with pytest.raises(KeyboardInterrupt) as interrupted:
-        plan(
-            "tiny",
-            "cpu-testbed",
-            granularity="colocated",
-            out=out,
-            quiet=True,
-            export=out / "deployed",
-        )
+        plan("tiny", DEVICES, out=out, quiet=True, export=out / "deployed")
     assert not out.exists()
     said = str(interrupted.value)
     if interrupted_in == "remeasure":
@@ -52,56 +55,51 @@ def test_an_interrupted_plan_says_what_is_kept_and_how_to_go_on(
         assert "without --refresh uses it" in said
     else:
         assert "nothing is kept: the same command starts again" in said
-    assert len(closed) == (2 if interrupted_in == "measure_profile" else 1)
+    assert len(closed) == 2  # what profiled, and what planned
 
 
-def stop_confirmation(monkeypatch: pytest.MonkeyPatch) -> str:
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
-
+def test_a_plan_that_is_stopped_after_its_race_is_saved_and_says_so(
+    engine: CliffEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("placement_gym.deployment.selection.confirm", interrupt)
-    return r"plan-tiny\.json is the plan of one race"
+    out = tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt, match=r"plan-heavy\.json is the plan of one race"):
+        plan("tiny", DEVICES, out=out, export=out / "deployed", quiet=True)
+    report = json.loads((out / "plan-heavy-report.json").read_text())
+    assert any(row["measured_ms"] for row in report["rows"])
+    assert any("was not measured again" in note for note in report["notes"])
+    assert Placement.load(out / "plan-heavy.json").model == "heavy"
+    assert not (out / "deployed").exists()
 
 
-def stop_first_round(monkeypatch: pytest.MonkeyPatch) -> str:
+def test_a_plan_that_is_stopped_in_its_race_is_that_of_the_rounds_before(
+    tiny_profile: CostTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     remeasure = IsolatedBackend.remeasure
 
     def stop(backend: IsolatedBackend, assignments: Sequence[IntArray]) -> list[Measurement]:
         note = backend.on_rounds
 
-        def interrupt(done: int, measured: Sequence[Measurement]) -> None:
+        def stop_after(done: int, measured: Sequence[Measurement]) -> None:
             assert note is not None
             note(done, measured)
             raise KeyboardInterrupt
 
-        backend.on_rounds = interrupt
+        backend.on_rounds = stop_after
         return remeasure(backend, assignments)
 
     monkeypatch.setattr(IsolatedBackend, "remeasure", stop)
-    return r"plan-tiny\.json is the plan of 1 of at most \d rounds"
-
-
-@pytest.mark.parametrize("stop", [stop_confirmation, stop_first_round])
-def test_a_plan_that_is_stopped_in_or_after_its_race_is_saved(
-    stop: Callable[[pytest.MonkeyPatch], str],
-    tiny_profile: CostTable,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    out, expected = tmp_path / "out", stop(monkeypatch)
-    with pytest.raises(KeyboardInterrupt, match=expected):
-        plan("tiny", "cpu-testbed", granularity="colocated", out=out, export=out / "deployed")
-    report = json.loads((out / "plan-tiny-report.json").read_text())
+    with pytest.raises(KeyboardInterrupt, match=r"plan-tiny\.json is the plan of 1 of at most \d"):
+        plan("tiny", "cpu-testbed", granularity="colocated", out=tmp_path)
+    report = json.loads((tmp_path / "plan-tiny-report.json").read_text())
     assert any(row["measured_ms"] for row in report["rows"])
-    assert any("was not measured again" in note for note in report["notes"])
-    assert Placement.load(out / "plan-tiny.json").model == "tiny"
-    assert not (out / "deployed").exists()
+    assert Placement.load(tmp_path / "plan-tiny.json").model == "tiny"
 
 
 def test_the_steps_of_a_plan_are_said_with_their_seconds(
-    tiny_profile: CostTable, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    engine: CliffEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plan("tiny", "cpu-testbed", granularity="colocated", out=tmp_path)
+    plan("tiny", DEVICES, out=tmp_path)
     (said,) = (line for line in capsys.readouterr().err.splitlines() if " steps: " in line)
     assert re.search(r"4 steps: .*rounds of measurements of all candidates \(about \d+ s\)", said)
     assert re.search(r"the best split again \(about \d+ s\)", said)

@@ -65,6 +65,7 @@ def test_exceptions_bad_latencies_and_wrong_outputs_differ(faults: Path) -> None
     backend.close()
 
 
+@pytest.mark.slow
 def test_two_crashes_make_a_placement_infeasible_for_good(
     faults: Path,
 ) -> None:

@@ -54,8 +54,9 @@ def pid_of(backend: IsolatedBackend) -> int:
 
 
 def test_environment_is_made_without_the_engine_in_this_process(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, inspections: Any
 ) -> None:
+    inspections.cache_clear()
     here = make(granularity="fused").problem
     for method in ("query_model", "compile_model"):
         monkeypatch.setattr(ov.Core, method, lambda *_, **__: pytest.fail("it ran here"))
@@ -67,8 +68,9 @@ def test_environment_is_made_without_the_engine_in_this_process(
 
 
 def test_simulated_one_waits_for_nobody_who_measures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inspections: Any
 ) -> None:
+    inspections.cache_clear()
     monkeypatch.setenv("PLACEMENT_GYM_LOCK", str(tmp_path))  # a folder, that nobody can lock
     monkeypatch.setattr(ov.Core, "compile_model", lambda *_, **__: pytest.fail("it ran here"))
     env = gym.make("DevicePlacementSim-v0", model="tiny", granularity="fused")

@@ -140,7 +140,8 @@ def test_outputs_that_are_all_zero_are_warned_of() -> None:
     values = ops.parameter((1, 8), np.float32, name="values")
     branches = ops.relu(ops.negative(values)), ops.relu(ops.subtract(values, np.float32(2.0)))
     model = ov.Model([ops.result(ops.add(*branches))], [values], "zero")
-    env = gym.make("DevicePlacement-v0", model=model, devices="cpu-testbed", **QUICK)
+    options = {"devices": "cpu-testbed", "isolate": False, **QUICK}
+    env = gym.make("DevicePlacement-v0", model=model, **options)
     with pytest.warns(UserWarning, match=r"all zero.*compare its outputs"):
         env.reset()
 

@@ -69,13 +69,13 @@ def simulate(case: Case, by_level: bool) -> tuple[float, list[float], list[float
 @pytest.mark.parametrize("by_level", [True, False])
 def test_schedules_are_exactly_the_oracles(by_level: bool) -> None:
     fused = 0
-    for case in cases(200):
+    for case in cases(80):
         oracle = JointOracle(Oracle(case.units, case.costs, case.semantics), case.parts, by_level)
         found = simulate(case, by_level)
         assert found == oracle.schedule(case.choices), case
         alone = case._replace(choices=case.choices._replace(fused=0 * case.choices.fused))
         fused += simulate(alone, by_level)[0] != found[0]
-    assert fused > 25
+    assert fused > 10
 
 
 def one_device(graph: OpGraph, fused: list[int], on: list[int] | None = None) -> Case:

@@ -37,7 +37,7 @@ def kernel_and_oracle(case: Case) -> tuple[Simulator, Oracle]:
 @pytest.mark.parametrize("contention", CHOICES["contention"])
 @pytest.mark.parametrize("schedule", ["event", "list"])
 def test_event_and_list_schedules_are_exactly_the_oracles(schedule: str, contention: str) -> None:
-    for case in cases(100, schedule, contention):
+    for case in cases(40, schedule, contention):
         kernel, oracle = kernel_and_oracle(case)
         latency, start, finish = kernel.schedule(case.placement)
         expected = oracle.schedule(case.placement.tolist())
@@ -47,7 +47,7 @@ def test_event_and_list_schedules_are_exactly_the_oracles(schedule: str, content
 
 @pytest.mark.parametrize(("schedule", "rel"), [("load", 0.0), ("serial", 1e-12)])
 def test_loads_and_serial_latencies_are_the_oracles(schedule: str, rel: float) -> None:
-    for case in cases(120, schedule):
+    for case in cases(40, schedule):
         kernel, oracle = kernel_and_oracle(case)
         expected = oracle.latency_ms(case.placement.tolist())
         assert kernel.latency_ms(case.placement) == pytest.approx(expected, rel=rel, abs=0.0), case
@@ -72,7 +72,7 @@ def test_forty_devices_are_more_than_bits_of_32_or_channels_of_8(semantics: Sema
 
 
 def test_schedules_of_calls_are_the_oracles() -> None:
-    for case in cases(100, "calls"):
+    for case in cases(40, "calls"):
         kernel, oracle = kernel_and_oracle(case)
         latency, start, finish = oracle.schedule(case.placement.tolist())
         found = kernel.schedule(case.placement)
@@ -94,7 +94,7 @@ def test_a_batch_is_bitwise_its_single_placements(schedule: str) -> None:
 
 
 def test_submodels_are_counted_as_the_graph_is_cut() -> None:
-    for size, rng in generators(100):
+    for size, rng in generators(50):
         graph, n_devices = draw_typed_graph(rng, 4 * size), int(rng.integers(1, 5))
         units = draw_units(rng, graph)
         placement = rng.integers(0, n_devices, len(units), dtype=np.uint8)
@@ -108,7 +108,7 @@ def test_submodels_are_counted_as_the_graph_is_cut() -> None:
 
 def test_stages_of_unions_are_counted_as_these_are_cut() -> None:
     members = Member("a"), Member("b", 2), Member("c", 3)
-    for size, rng in generators(100):
+    for size, rng in generators(50):
         graph = draw_typed_graph(rng, 6 * size)
         n_devices = int(rng.choice([1, 2, 3, 4, MAX_DEVICES]))
         joined = graph.edge_index, input_owners(graph, np.arange(len(graph)))

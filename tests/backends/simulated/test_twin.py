@@ -143,17 +143,17 @@ def test_noise_follows_the_seed_of_reset() -> None:
 
 
 def test_noise_multiplies_the_latency_and_is_stated_in_the_info() -> None:
-    env, exact = made(noise=0.1, horizon=2000), made()
+    env, exact = made(noise=0.1, horizon=500), made()
     action = draws(env, 1)[0]
     start = env.reset(seed=0)[1]
     assert (start["noise"], start["latency_ms"]) == (0.0, exact.reset()[1]["latency_ms"])
-    infos = [env.step(action)[4] for _ in range(2000)]
+    infos = [env.step(action)[4] for _ in range(500)]
     ratios = np.log([info["latency_ms"] for info in infos]) - np.log(
         exact.step(action)[4]["latency_ms"]
     )
     assert ratios.std() == pytest.approx(0.1, rel=0.1)
-    assert abs(ratios.mean()) < 0.01
-    assert [info["noise"] for info in infos] == pytest.approx([1.96 * 0.1] * 2000)
+    assert abs(ratios.mean()) < 0.02
+    assert [info["noise"] for info in infos] == pytest.approx([1.96 * 0.1] * 500)
     assert infos[0]["speedup"] == infos[0]["reference_ms"] / infos[0]["latency_ms"]
 
 

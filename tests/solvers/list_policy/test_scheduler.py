@@ -58,7 +58,7 @@ def test_times_are_the_simulators_where_they_are_called_exact(schedule: str) -> 
     assert (exact > 3) == (schedule in ("list", "serial", "load"))
 
 
-@pytest.mark.parametrize("seed", range(20_000, 20_012))
+@pytest.mark.parametrize("seed", range(20_000, 20_005))
 def test_costs_of_the_best_schedules_are_the_simulators(seed: int) -> None:
     scheduler = StreamProblem(make_problem(seed), {}).scheduler
     rng = np.random.default_rng(0)
@@ -157,10 +157,10 @@ def test_several_models_are_placed_by_load() -> None:
     assert costs_ms[0] < 0.9 * single
 
 
-def test_a_graph_of_80_000_operators_is_scheduled() -> None:
+def test_a_graph_of_20_000_operators_is_scheduled() -> None:
     scheduler = scheduler_of(
-        model="synthetic-layered-80000", devices="cpu+2dgpu", schedule="list", granularity="op"
+        model="synthetic-layered-20000", devices="cpu+2dgpu", schedule="list", granularity="op"
     )
     places, costs_ms = scheduler.find_best(NEUTRAL, np.random.default_rng(0))
-    assert places.shape[1] > 70_000
+    assert places.shape[1] > 17_000
     assert costs_ms[0] < scheduler.simulator.latency_ms(np.zeros_like(places[0]))
