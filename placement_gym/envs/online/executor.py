@@ -119,7 +119,9 @@ class PlanExecutor:
         self.took_ms: dict[int, list[float]] = {}
         """Time that loading and running a stage took, the last time."""
         self.engines = [
-            Engine(spec, Path(self.folder.name, f"{number}.tensors"), cores and cores[number])
+            Engine(
+                spec, Path(self.folder.name, f"{number}.tensors"), cores[number] if cores else None
+            )
             for number, spec in enumerate(plans.devices)
         ]
         self.threads = [ThreadPoolExecutor(1, spec.name) for spec in plans.devices]
