@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -118,7 +119,9 @@ class PlanExecutor:
         self.took_ms: dict[int, list[float]] = {}
         """Time that loading and running a stage took, the last time."""
         self.engines = [
-            Engine(spec, Path(self.folder.name, f"{number}.tensors"), cores and cores[number])
+            Engine(
+                spec, Path(self.folder.name, f"{number}.tensors"), cores[number] if cores else None
+            )
             for number, spec in enumerate(plans.devices)
         ]
         self.threads = [ThreadPoolExecutor(1, spec.name) for spec in plans.devices]
@@ -159,7 +162,7 @@ class PlanExecutor:
             done_ms = np.maximum(now_s - self.begun_s, 0.0) * 1e3 / state.pace
             for device, own in enumerate(self.queued_ms):
                 state.queue_ms[device] = sum(own) - min(done_ms[device], own[0]) if own else 0.0
-            return State(*(values.copy() for values in state))
+            return deepcopy(state)
 
     def submit(self, model: int, plan: int, inputs: Any) -> Future[tuple[Outputs, float]]:
         """Queue a request.
