@@ -171,6 +171,7 @@ def test_a_process_that_dies_between_measurements_is_replaced(shared: IsolatedBa
     assert not shared.session.failures
 
 
+@pytest.mark.slow  # test_copies.py measures one, too
 def test_a_model_in_memory_travels_as_it_is() -> None:
     model = known_model("tiny").clone()
     model.set_friendly_name("../../of mine")
