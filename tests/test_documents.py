@@ -18,7 +18,7 @@ import yaml
 import placement_gym
 from placement_gym import solvers
 from placement_gym.bench.study.spec import STUDIES
-from placement_gym.cli.main import make_parser
+from placement_gym.cli.main import main, make_parser
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("agents", "docs", "placement_gym")
@@ -183,6 +183,16 @@ def commands(path: Path) -> list[str]:
     lines = joined.replace("&&", "\n").splitlines()
     words = [shlex.split(line, comments=True) for line in lines]
     return [shlex.join(line[1:]) for line in words if line and line[0].endswith("placement-gym")]
+
+
+def test_the_comparison_of_the_readme_is_what_it_prints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (command,) = (one for one in commands(README) if "annealing,min-cut" in one)
+    main([*shlex.split(command), "--out", str(tmp_path), "-q"])
+    printed = capsys.readouterr().out
+    lines = [line.rstrip() for line in printed.splitlines()]
+    assert not [line for line in blocks(README, "text")[0].splitlines() if line not in lines]
 
 
 def test_documented_commands_can_be_typed() -> None:

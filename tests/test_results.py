@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -126,7 +127,7 @@ def test_rows_of_this_release_lack_no_column(pages: ModuleType) -> None:
 def test_a_row_of_a_benchmark_has_all_columns_and_replays(
     figures: ModuleType, tmp_path: Path
 ) -> None:
-    common: Any = sys.modules["common"]
+    common: Any = import_module("common")
 
     def run(arm: str) -> dict[str, Any]:
         env, agent = common.make_env("tiny", devices="cpu+igpu"), AgentSpec(arm)
