@@ -77,16 +77,19 @@ def print_table(lines: Iterable[Row], title: str = "") -> None:
 def print_groups(
     rows: Iterable[Row], keys: Sequence[str], columns: Mapping[str, Describe], title: str = ""
 ) -> None:
-    """Print a line for each group of rows with equal values of some keys: these, and columns."""
-    groups = group_by(rows, *keys)
-    print_table(
-        (
-            dict(zip(keys, values, strict=True))
-            | {name: describe(mine) for name, describe in columns.items()}
-            for values, mine in groups.items()
-        ),
-        title,
-    )
+    """Print the lines of ``describe_groups``."""
+    print_table(describe_groups(rows, keys, columns), title)
+
+
+def describe_groups(
+    rows: Iterable[Row], keys: Sequence[str], columns: Mapping[str, Describe]
+) -> list[Row]:
+    """A line for each group of rows with equal values of some keys: these, and columns."""
+    return [
+        dict(zip(keys, values, strict=True))
+        | {name: describe(mine) for name, describe in columns.items()}
+        for values, mine in group_by(rows, *keys).items()
+    ]
 
 
 def group_by(rows: Iterable[Row], *keys: str) -> dict[tuple[Any, ...], list[Row]]:

@@ -13,6 +13,7 @@ import shlex
 from collections.abc import Callable
 
 import numpy as np
+import stream_tables
 import wins
 from common import group_by, make_parser, read_rows
 from result_pages import RESULTS, ROOT, describe_origin, describe_rows
@@ -70,6 +71,13 @@ def compare_models() -> str:
     return frame(wins.make_table(lines, "ms", *study.models))
 
 
+def show_stream(table: str, file: str) -> str:
+    """A table of ``stream_tables.TABLES`` of a file of rows."""
+    lines = stream_tables.TABLES[table](read_rows(RESULTS / file))
+    cells = [[str(cell).replace("+-", "±") for cell in line.values()] for line in lines]
+    return frame(wins.make_table(cells, *lines[0]))
+
+
 def frame(table: str) -> str:
     """A table with the empty lines that Markdown needs around it."""
     return f"\n\n{table}\n\n"
@@ -79,6 +87,7 @@ FIGURES: dict[str, Callable[..., str]] = {
     "rows": describe_rows,
     "origin": describe_origin,
     "paper": compare_models,
+    "stream": show_stream,
     "wins": lambda folder="": frame(wins.make_short_table(folder)),
 }
 

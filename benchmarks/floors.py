@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
@@ -45,6 +44,7 @@ from common import (
 from floor_tables import write_tables
 from rich.progress import track
 
+from placement_gym.base.arguments import MAX_INTEGER
 from placement_gym.base.processes.serving import exit_with_parent
 from placement_gym.bench.run.agents import UNCHANGED, AgentSpec
 from placement_gym.bench.run.rows import cut_torn_line, lock_folder
@@ -251,7 +251,7 @@ def warm_up(placer: Placer, small: tuple[Path, ...], devices: str, repair: bool)
 def plan_evaluations(job: Job) -> int:
     """The budget that a search is given; of a planned one in seconds, by its speed in a trial."""
     if job.placer.kind != PLANNED:
-        return sys.maxsize
+        return MAX_INTEGER
     if job.evaluations:
         return job.evaluations[0]
     env = job.make_env()

@@ -208,16 +208,16 @@ PAGES: dict[str, Page] = {
             "stream-trained-rows.jsonl.gz",
             "stream-trainings-rows.jsonl",
             "stream-published-rows.jsonl.gz",
-            "stream-shuffled-rows.jsonl.gz",
         ),
         (
-            f"{PY}stream.py --rows {{out}}/stream-rows.jsonl --problems 100",
+            f"{PY}stream.py --rows {{out}}/stream-rows.jsonl --problems 1000",
             f"{PY}stream_trainings.py --folder {{out}}/policies",
-            f"{PY}stream.py --rows {{out}}/stream-trained-rows.jsonl --problems 100"
+            f"{PY}stream_trainings.py --folder {{out}}/policies --arms 'PPO short' --seeds 5",
+            f"{PY}stream.py --rows {{out}}/stream-trained-rows.jsonl --problems 1000"
             " --policies {out}/policies",
             f"{PY}stream.py --rows {{out}}/stream-published-rows.jsonl --data {{data}}",
         ),
-        version="0.2.0",
+        ("python benchmarks/figures.py",),
     ),
     "online.md": Page(
         1.5,

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from common import Meter, search
-from stream_tables import BLIND, SEARCH, TIMES_MS
+from stream_tables import BLIND, SEARCH, TIMES_MS, WRONG
 from stream_trainings import Draw, load_policies
 
 from placement_gym.base.arrays import FloatArray, IntArray
@@ -65,7 +65,7 @@ def list_arms(env: StreamEnv) -> dict[str, Arm]:
         "neutral weights": partial(run_lists, draw_neutral, (1,)),
         "random weights": partial(run_lists, None, SAMPLES),
         "list-policy, one": partial(run_lists, one, (1,)),
-        "list-policy, one, other statistics": partial(run_lists, one, (1,), others=env),
+        WRONG: partial(run_lists, one, (1,), others=env),
         "list-policy, many": partial(run_lists, many, SAMPLES),
         "annealing": run_annealing,
         SEARCH: partial(run_search, True),

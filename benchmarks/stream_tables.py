@@ -10,7 +10,7 @@ A score is the best latency of all arms over an arm's, 0 where it has no answer,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,11 @@ from common import (
     Describe,
     Row,
     columns_of,
+    describe_groups,
     describe_mean,
     group_by,
     make_parser,
-    print_groups,
+    print_table,
     read_rows,
 )
 from scipy import stats
@@ -33,6 +34,8 @@ from placement_gym.graph.families.stream import UNSEEN
 TIMES_MS = (1, 3, 10, 30, 100, 300, 1000)
 """When the best answer of an arm is looked at."""
 SEARCH, BLIND = "search", "search without learned starts"
+WRONG = "list-policy, one, other statistics"
+"""Arm that shows what statistics are worth, and is no way to place a graph."""
 LATENCY, SECONDS = 1, 2
 """Columns of an answer, after its label."""
 
@@ -42,31 +45,44 @@ def main() -> None:
     parser.add_argument("rows", type=Path, help="rows of stream.py")
     rows = read_rows(parser.parse_args().rows)
     if "model" in rows[0]:
-        print_published(rows)
+        print_table(list_published(rows))
         return
     if SEARCH in rows[0]["arms"]:
-        print_times(rows)
-    print_answers(rows)
+        print_table(list_times(rows))
+        print_table(list_gains(rows), "by learned starts")
+        print_table(list_answers(rows))
+    else:
+        print_table(list_trainings(rows))
 
 
-def print_times(rows: Sequence[Row]) -> None:
-    """Print the score of each arm after some CPU time, and what learned starts add to a search."""
-    runs = [
+def score_times(rows: Sequence[Row]) -> list[Row]:
+    """The score of each arm on each problem after each of ``TIMES_MS``."""
+    return [
         {
             "problem": row["problem"],
             "arm": arm,
             "after": f"{time_ms} ms",
-            "score": find_best_ms(row) / reached_ms(answers, time_ms),
+            "score": best_ms / reached_ms(answers, time_ms),
         }
-        for row in rows
+        for row, best_ms in zip(rows, map(find_best_ms, rows), strict=True)
         for arm, answers in row["arms"].items()
         for time_ms in TIMES_MS
     ]
-    print_groups(runs, ["arm"], columns_of(runs, "after", partial(describe, "score")))
-    by_arm = group_by(runs, "arm")
+
+
+def list_times(rows: Sequence[Row]) -> list[Row]:
+    """Mean score of each arm after some CPU time."""
+    runs = score_times(rows)
+    columns = columns_of(runs, "after", partial(describe, "score"))
+    return describe_groups([run for run in runs if run["arm"] != WRONG], ["arm"], columns)
+
+
+def list_gains(rows: Sequence[Row]) -> list[Row]:
+    """What learned starts add to the score of a search."""
+    by_arm = group_by(score_times(rows), "arm")
     pairs = zip(by_arm[SEARCH,], by_arm[BLIND,], strict=True)
     gains = [one | {"gain": one["score"] - other["score"]} for one, other in pairs]
-    print_groups(gains, ["after"], {"gain": partial(describe, "gain")}, "by learned starts")
+    return describe_groups(gains, ["after"], {"gain": partial(describe, "gain")})
 
 
 def reached_ms(answers: Sequence[Sequence[Any]], time_ms: float) -> float:
@@ -81,22 +97,27 @@ def find_best_ms(row: Row) -> float:
     return float(min(answer[LATENCY] for answers in row["arms"].values() for answer in answers))
 
 
-def print_answers(rows: Sequence[Row]) -> None:
-    """Print the score of each answer of each arm, in all and on problems of some kinds."""
-    runs = [
+def score_answers(rows: Sequence[Row]) -> list[Row]:
+    """The score of each answer of each arm but searches on each problem."""
+    return [
         row
         | {
-            "arm": f"{arm}, {label}",
-            "score": find_best_ms(row) / ms,
+            "arm": arm,
+            "answers": label,
+            "score": best_ms / ms,
             "of_heft": row["arms"]["HEFT"][0][LATENCY] / ms,
             "cpu_s": cpu_s,
         }
-        for row in rows
+        for row, best_ms in zip(rows, map(find_best_ms, rows), strict=True)
         for arm, answers in row["arms"].items()
         for label, ms, cpu_s in answers
+        if not label.endswith("ms")
     ]
+
+
+def list_answers(rows: Sequence[Row]) -> list[Row]:
+    """Score and speed of each answer of each arm but searches, in all and on some problems."""
     columns: dict[str, Describe] = {
-        "problems": len,
         "score": partial(describe, "score"),
         "x HEFT": partial(describe, "of_heft"),
         "geometric": describe_geometric,
@@ -106,11 +127,42 @@ def print_answers(rows: Sequence[Row]) -> None:
         "limited": lambda mine: describe("score", [run for run in mine if run["limited"]]),
         "CPU ms": lambda mine: f"{1e3 * np.mean([run['cpu_s'] for run in mine]):.1f}",
     }
-    print_groups(runs, ["arm"], columns)
+    return describe_groups(score_answers(rows), ["arm", "answers"], columns)
 
 
-def print_published(rows: Sequence[Row]) -> None:
-    """Print the mean score of each arm by the number of schedules."""
+def list_trainings(rows: Sequence[Row]) -> list[Row]:
+    """As ``list_answers``, of trainings: means over their seeds, which end the names of arms."""
+    runs = [run | split_seed(run["arm"]) for run in score_answers(rows)]
+    columns: dict[str, Describe] = {
+        "seeds": lambda mine: len(group_by(mine, "seed")),
+        "score": partial(describe_of_problems, "score"),
+        "x HEFT, each seed": lambda mine: ", ".join(
+            f"{np.mean([run['of_heft'] for run in of_seed]):.2f}"
+            for of_seed in group_by(mine, "seed").values()
+        ),
+        "geometric": lambda mine: f"{geometric_mean([run['of_heft'] for run in mine]):.3f}",
+    }
+    return describe_groups(runs, ["arm", "answers"], columns)
+
+
+def split_seed(arm: str) -> Row:
+    """The arm and the seed of its training, 0 of one that is not trained."""
+    name, _, seed = arm.rpartition("-")
+    return {"arm": name, "seed": seed} if seed.isdigit() else {"arm": arm, "seed": "0"}
+
+
+def describe_of_problems(key: str, runs: Sequence[Row]) -> str:
+    """As ``describe``, of the means of each problem."""
+    problems = group_by(runs, "problem").values()
+    return describe_mean([float(np.mean([run[key] for run in mine])) for mine in problems])
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    return float(np.exp(np.mean(np.log(values))))
+
+
+def list_published(rows: Sequence[Row]) -> list[Row]:
+    """Mean score of each arm by the number of schedules."""
     runs: list[Row] = []
     for mine in group_by(rows, "model", "devices").values():
         best_ms = min(map(find_best_ms, mine))
@@ -120,7 +172,8 @@ def print_published(rows: Sequence[Row]) -> None:
             for arm, answers in row["arms"].items()
             for label, ms, _ in answers
         ]
-    print_groups(runs, ["arm"], columns_of(runs, "schedules", partial(describe, "score")))
+    columns = columns_of(runs, "schedules", partial(describe, "score"))
+    return describe_groups(runs, ["arm"], columns)
 
 
 def describe(key: str, runs: Sequence[Row]) -> str:
@@ -136,6 +189,14 @@ def describe_geometric(runs: Sequence[Row]) -> str:
     half = stats.t.ppf(0.975, len(logs) - 1) * logs.std(ddof=1) / np.sqrt(len(logs))
     return f"{np.exp(logs.mean()):.3f} x/ {np.exp(half):.3f}"
 
+
+TABLES: dict[str, Callable[[Sequence[Row]], list[Row]]] = {
+    "times": list_times,
+    "gains": list_gains,
+    "answers": list_answers,
+    "trainings": list_trainings,
+    "published": list_published,
+}
 
 if __name__ == "__main__":
     main()

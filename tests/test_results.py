@@ -24,8 +24,8 @@ ELSEWHERE = {"measured-limits-rows.jsonl", "measured-limits-50-rows.jsonl"}
 """Rows of ``docs/how_to/twin.md``."""
 WRITTEN = {"paper/report.md", "board/board.md", "releases.md"}
 """Pages that a command writes, with version or commit in it."""
-OWN = {"stream.md", "online.md"}
-"""Pages that state the origin of their rows in their text."""
+OWN = {"online.md"}
+"""Page that states the origin of its rows in its text."""
 MIXED = {"hsdag.md", "learning.md", "releases.md"}
 """Pages whose rows are of several versions, as their first line says."""
 OF_SB3 = {"ppo"}

@@ -23,7 +23,7 @@ from placement_gym.envs.episode import read_start, warn_finished
 from placement_gym.envs.info import make_info
 from placement_gym.envs.observation import Observation, Observer
 from placement_gym.envs.options import EnvOptions
-from placement_gym.envs.render import Painter, render_text
+from placement_gym.envs.render import RENDER_MODES, Painter
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.decisions import LEVELS, PLACEMENT_ALONE, ActionLayout
 from placement_gym.problem.placement import Placement
@@ -199,10 +199,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         ValueError: An argument is out of range; the message says what is possible.
     """
 
-    metadata = {  # noqa: RUF012  as gym.Env declares it
-        "render_modes": ["ansi", "human", "rgb_array"],
-        "render_fps": 1,
-    }
+    metadata = {"render_modes": RENDER_MODES, "render_fps": 1}  # noqa: RUF012  as gym.Env has it
 
     @flat_keywords(options=EnvOptions)
     def __init__(
@@ -485,13 +482,9 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     def render(self) -> str | UInt8 | None:
         """The current placement as text (``"ansi"``, printed by ``"human"``) or as a picture."""
-        if self.render_mode == "rgb_array":
-            return self.painter.render_rgb(self.problem, self.assignment, self.last_measurement)
-        description = render_text(self.problem, self.assignment, self.last_measurement)
-        if self.render_mode == "ansi":
-            return description
-        print(description)
-        return None
+        return self.painter.render(
+            self.render_mode, self.problem, self.assignment, self.last_measurement
+        )
 
     def close(self) -> None:
         """Close the backend."""

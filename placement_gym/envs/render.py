@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from placement_gym.view.figures.film import Film
 
 LINE_LETTERS = 72
+RENDER_MODES = ["ansi", "human", "rgb_array"]
 LETTERS = ascii_uppercase + ascii_lowercase + digits
 """Letters of devices; after the last they begin again."""
 
@@ -49,13 +50,25 @@ def make_title(problem: Problem, measurement: Measurement) -> str:
 
 
 class Painter:
-    """Draws placements as pixels; of a problem that it has drawn before, only what changes."""
+    """Shows placements; of a problem that it has drawn before, it draws only what changes."""
 
     def __init__(self) -> None:
         self.film: Film | None = None
 
     def __getstate__(self) -> dict[str, None]:
         return {"film": None}  # figures are laid out again where they are needed
+
+    def render(
+        self, mode: str | None, problem: Problem, assignment: IntArray, measurement: Measurement
+    ) -> str | UInt8 | None:
+        """Return text (``"ansi"``) or pixels (``"rgb_array"``), or print the text."""
+        if mode == "rgb_array":
+            return self.render_rgb(problem, assignment, measurement)
+        description = render_text(problem, assignment, measurement)
+        if mode == "ansi":
+            return description
+        print(description)
+        return None
 
     def render_rgb(self, problem: Problem, assignment: IntArray, measurement: Measurement) -> UInt8:
         """(height, width, 3) picture of the graph, coloured by device."""

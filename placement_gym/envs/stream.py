@@ -11,7 +11,9 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike
 
 from placement_gym.base.arguments import check_integer, flat_keywords
+from placement_gym.base.arrays import UInt8
 from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.envs.render import RENDER_MODES, Painter
 from placement_gym.envs.stream_problem import MakeProblem, StreamProblem, find_problem
 from placement_gym.envs.weights_action import make_weights_space, read_weights
 from placement_gym.graph.families.problems import SEEDS
@@ -31,6 +33,8 @@ WEIGHTS, UNITS = "weights", "units"
 STATISTICS, GRAPH = "statistics", "graph"
 PROBLEM = "problem"
 """The one option of ``reset``."""
+FRAME = (1100, 750)
+"""Width and height of a picture."""
 
 
 class StreamEnv(gym.Env[Any, Any]):
@@ -128,12 +132,13 @@ class StreamEnv(gym.Env[Any, Any]):
         make_problem: A function that makes the problem of a seed, a
             ``graph.families.problems.SampledProblem``, which takes the place of ``families``,
             ``devices`` and ``schedule``; graphs must keep to ``sizes``.
+        render_mode: None, ``"ansi"``, ``"human"`` or ``"rgb_array"``.
 
     Raises:
         UserError: An argument is unknown or out of range; the message says what is possible.
     """
 
-    metadata = {"render_modes": []}  # noqa: RUF012  as gym.Env declares it
+    metadata = {"render_modes": RENDER_MODES, "render_fps": 1}  # noqa: RUF012  as gym.Env has it
 
     @flat_keywords()
     def __init__(
@@ -148,11 +153,15 @@ class StreamEnv(gym.Env[Any, Any]):
         observation: str = STATISTICS,
         episodes: int = 1,
         make_problem: MakeProblem | None = None,
+        render_mode: str | None = None,
     ) -> None:
         check_name("split", split, tuple(SEEDS))
         check_name("action", action, (WEIGHTS, UNITS))
         check_name("observation", observation, (STATISTICS, GRAPH))
         check_integer("episodes", episodes, 1)
+        if render_mode is not None:
+            check_name("render_mode", render_mode, RENDER_MODES)
+        self.render_mode, self.painter = render_mode, Painter()
         seeds = SEEDS[split]
         if n_problems is not None:
             check_integer("n_problems", n_problems, 1, len(seeds))
@@ -185,6 +194,7 @@ class StreamEnv(gym.Env[Any, Any]):
     def take(self, seed: int) -> None:
         """Make the problem of a seed the current one."""
         self.problem_seed, self.current = seed, self.find_problem(seed)
+        self.place: Any = self.current.host
 
     def find_problem(self, seed: int) -> StreamProblem:
         """The problem of a seed, with its scheduler, statistics and floor."""
@@ -214,6 +224,7 @@ class StreamEnv(gym.Env[Any, Any]):
             self.left = self.episodes
         self.left -= 1
         problem = self.current
+        self.place = problem.host
         return self.observe(problem.host, 0), self.describe(problem.floor_ms, True)
 
     def step(self, action: ArrayLike) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -232,7 +243,9 @@ class StreamEnv(gym.Env[Any, Any]):
 
     def finish(self, place: Any, cost: float) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """End the episode with (n_units,) devices and their cost in ms."""
-        problem = self.current
+        problem, self.place = self.current, place
+        if self.render_mode == "human":
+            self.render()
         feasible, latency_ms = bool(np.isfinite(cost)), problem.latency_ms(cost)
         reward = float(np.log(problem.floor_ms / latency_ms))
         return self.observe(place, 1), reward, True, False, self.describe(latency_ms, feasible)
@@ -253,6 +266,18 @@ class StreamEnv(gym.Env[Any, Any]):
             "feasible": feasible,
             "problem": self.problem_seed,
         }
+
+    def render(self) -> str | UInt8 | None:
+        """The last placement, or the host's, as text or as a picture of ``FRAME`` pixels."""
+        problem, place = self.current, self.place.astype(np.int64)
+        measurement = problem.backend.evaluate(place)
+        shown = self.painter.render(self.render_mode, problem.problem, place, measurement)
+        if not isinstance(shown, np.ndarray):
+            return shown
+        from PIL import Image, ImageOps
+
+        # a video's frames have one size, whatever the graph
+        return np.asarray(ImageOps.pad(Image.fromarray(shown), FRAME, color="white"))
 
     def action_masks(self) -> Any:
         """(sum of choices,) bool, what each unit may be placed on (sb3-contrib's form)."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from placement_gym.backends.protocol import PENALTY
+from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.base.arrays import IntArray, UInt8
 from placement_gym.envs.observation import Observer
@@ -83,6 +84,12 @@ class StreamProblem:
     def latency_ms(self, cost: float) -> float:
         """The latency of an info: finite, ten floors where nothing fits."""
         return cost if np.isfinite(cost) else PENALTY * self.floor_ms
+
+    @cached_property
+    def backend(self) -> SimulatedBackend:
+        """What evaluates a placement whole, for what an environment shows."""
+        simulator = self.simulator
+        return SimulatedBackend(self.problem, simulator.costs, simulator.semantics)
 
     @cached_property
     def observer(self) -> Observer:

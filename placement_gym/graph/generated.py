@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -90,6 +91,7 @@ def name_graph(family: str, n: int, seed: int) -> str:
     return f"{PREFIX}{family}-{n}-seed{seed}"
 
 
+@lru_cache(1)  # who draws a graph by its size asks for it again
 def build_family(name: str) -> OpGraph:
     """Build the graph of a name, the same on every call; it has about the stated size.
 

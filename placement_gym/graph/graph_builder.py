@@ -6,6 +6,7 @@ Each operator is what a device runs as one primitive.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -48,7 +49,7 @@ class GraphBuilder:
         """
         self.types.append(kind)
         self.shapes.append(shape)
-        self.flops.append(float(np.prod(shape)) if flops is None else flops)
+        self.flops.append(float(prod(shape)) if flops is None else flops)
         self.weight_bytes.append(BYTES_OF_F32 * weights)
         self.edges += [(source, len(self) - 1) for source in inputs]
         return len(self) - 1
@@ -66,7 +67,7 @@ class GraphBuilder:
 
     def product(self, a: int, b: int, shape: tuple[int, ...], depth: int) -> int:
         """Multiply two tensors; ``depth`` is the length of the dimension that is summed."""
-        return self.add("MatMul", shape, (a, b), 2.0 * float(np.prod(shape)) * depth)
+        return self.add("MatMul", shape, (a, b), 2.0 * float(prod(shape)) * depth)
 
     def convolution(self, x: int, channels: int, kernel: int, stride: int = 1) -> int:
         """Convolve (1, c, h, w), with the activation that follows."""
@@ -90,7 +91,7 @@ class GraphBuilder:
             tuple(self.shapes),
             np.array(self.weight_bytes, dtype=np.int64),
             np.array(self.flops),
-            np.array([BYTES_OF_F32 * int(np.prod(shape)) for shape in self.shapes]),
+            np.array([BYTES_OF_F32 * prod(shape) for shape in self.shapes]),
         )
 
 

@@ -7,6 +7,7 @@ co-location merges few of them and a graph has about as many units as operators.
 from __future__ import annotations
 
 import re
+from math import prod
 
 import numpy as np
 
@@ -134,7 +135,7 @@ def stacked_bert(name: str, n: int) -> OpGraph:
     between = np.array([(end, len(block) + start) for end in ends for start in starts]).T
     inside = (block.edge_index[:, None, :] + shift).reshape(2, -1)
     joints = (between[:, None, :] + shift[:-1]).reshape(2, -1)
-    size_bytes = np.array([4 * int(np.prod(shape)) for shape in block.shapes])
+    size_bytes = np.array([4 * prod(shape) for shape in block.shapes])
     return op_graph(
         name,
         np.concatenate([inside, joints], axis=1),

@@ -25,6 +25,8 @@ def merge_submodels(problem: Problem, simulator: Simulator, assignment: IntArray
         simulator: What a placement costs.
         assignment: (n_units,) devices.
     """
+    if problem.max_submodels is None:
+        return assignment  # counting takes longer than all else that a search does for an answer
     free = replace(problem, max_submodels=None)
     n = problem.count_submodels(assignment)
     while problem.too_many(n):

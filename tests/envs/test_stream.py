@@ -40,6 +40,23 @@ def test_both_checkers_pass(action: str, observation: str) -> None:
     assert observation == "graph" or not caught
 
 
+def test_every_problem_is_shown_by_text_and_by_pictures_of_one_size() -> None:
+    pictures = []
+    for mode in ("ansi", "rgb_array"):
+        env = gym.make(ENV_ID, **SMALL, render_mode=mode)
+        for problem in (0, 1):
+            _, begun = env.reset(options={"problem": problem})
+            shown = [env.render()]
+            env.step(np.zeros(N_WEIGHTS, np.float32))
+            shown.append(env.render())
+            if mode == "ansi":
+                assert f"{begun['reference_ms']:.3f} ms, 1.00 x" in str(shown[0])
+                assert "1.00 x" not in str(shown[1])
+            pictures += shown if mode == "rgb_array" else []
+    assert {picture.shape for picture in pictures} == {(750, 1100, 3)}
+    assert len({picture.tobytes() for picture in pictures}) == 4
+
+
 def test_a_seed_is_a_problem_of_its_split() -> None:
     for split in ("train", "validation", "test"):
         env = StreamEnv(split, n_problems=5, sizes=(50, 100))

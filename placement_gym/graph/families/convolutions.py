@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from placement_gym.graph.graph_builder import GraphBuilder
@@ -116,7 +118,7 @@ def pool(b: GraphBuilder, x: int) -> int:
 def classify(b: GraphBuilder, x: int) -> None:
     """The mean over the image, and a score for each class."""
     channels = b.shapes[x][1]
-    b.matmul(b.add("ReduceMean", (1, 1, channels), (x,), float(np.prod(b.shapes[x]))), CLASSES)
+    b.matmul(b.add("ReduceMean", (1, 1, channels), (x,), float(prod(b.shapes[x]))), CLASSES)
 
 
 def dilated(name: str, n: int, rng: np.random.Generator) -> OpGraph:

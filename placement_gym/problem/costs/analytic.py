@@ -93,8 +93,9 @@ def time_parts(graph: OpGraph, device: DeviceSpec) -> tuple[BoolArray, FloatArra
     included.
     """
     line = roofline(device)
-    type_precisions = zip(graph.types, precisions(graph, device), strict=True)
-    rate = np.array([line.rate(kind, precision) for kind, precision in type_precisions])
+    work = list(zip(graph.types, precisions(graph, device), strict=True))
+    rates = {kind: line.rate(*kind) for kind in set(work)}
+    rate = np.array([rates[kind] for kind in work])
     outputs = np.array([prod(shape) for shape in graph.shapes], dtype=np.float64)
     # Small outputs leave cores of a GPU idle: the rate grows with the elements until all are busy.
     utilisation = (
