@@ -119,9 +119,8 @@ PAGES: dict[str, Page] = {
     ),
     "learned.md": Page(
         0.2,
-        (),
+        ("learned-rows.jsonl",),
         (f"{PY}learned.py --data {{data}} --rows {{out}}/learned-rows.jsonl",),
-        version="0.2.0",
     ),
     "foreign.md": Page(
         1.0,
