@@ -115,14 +115,12 @@ PAGES: dict[str, Page] = {
         0.1,
         ("pipelines-rows.jsonl",),
         (f"{PY}pipelines.py --data {{data}} --rows {{out}}/pipelines-rows.jsonl",),
-        version="0.2.0",
         note="the publication's program is run by hand",
     ),
     "learned.md": Page(
         0.2,
         ("learned-rows.jsonl",),
         (f"{PY}learned.py --data {{data}} --rows {{out}}/learned-rows.jsonl",),
-        version="0.2.0",
     ),
     "foreign.md": Page(
         1.0,
@@ -236,7 +234,7 @@ PAGES: dict[str, Page] = {
 def find_origins(page: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Find the versions, and the commits, that made the rows of a page."""
     about, versions, commits = PAGES[page], set[str](), set[str]()
-    for file in (file for file in about.rows if (RESULTS / file).exists()):
+    for file in about.rows:
         for row in read_columns(RESULTS / file):
             versions.add(row.get("version") or about.version)
             commits.add((row.get("commit") or "")[:8])

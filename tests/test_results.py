@@ -118,7 +118,7 @@ def test_every_file_of_rows_is_read_and_its_schema_said(file: Path) -> None:
 
 
 def test_rows_of_this_release_lack_no_column(pages: ModuleType) -> None:
-    for page in pages.PAGES.keys() - OWN - MIXED:
+    for page in pages.PAGES.keys() - {"stream.md", "online.md"}:  # a row of these has several arms
         for file in pages.PAGES[page].rows:
             rows = [row for row in read_columns(RESULTS / file) if row.get("version") == VERSION]
             assert not [row for row in rows if find_missing(row)], file
