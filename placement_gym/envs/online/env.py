@@ -126,12 +126,13 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         measured: Whether plans run on this machine's devices, in real time. Times of stages are
             measured at ``make``, unless ``plans`` states them. Other programs are one for each
             device, which takes its core.
+        render_mode: None or ``"ansi"``: the plans, and the last request.
 
     Raises:
         UserError: An argument is not valid, or no plan of a model fits the devices.
     """
 
-    metadata = {"render_modes": []}  # noqa: RUF012  as gym.Env declares it
+    metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  as gym.Env has it
 
     @flat_keywords()
     def __init__(
@@ -147,6 +148,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         observe_load: bool = True,
         plans: str | PlanTable | None = None,
         measured: bool = False,
+        render_mode: str | None = None,
     ) -> None:
         check_positive("rate", rate)
         if trace not in SPLITS and not trace.endswith(".csv"):
@@ -162,6 +164,8 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
             )
         check_flag("observe_load", observe_load)
         check_flag("measured", measured)
+        if render_mode not in (None, "ansi"):
+            raise unknown_name("render_mode", render_mode, ["ansi"])
         if plans is None:
             self.plans = propose_plans(models, devices)
         else:
@@ -178,7 +182,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         self.parts = list_parts(self.tables)
         self.rate, self.split, self.reward, self.deadline = rate, trace, reward, deadline
         self.requests, self.pace, self.observe_load = requests, pace, observe_load
-        self.measured = measured
+        self.measured, self.render_mode, self.info = measured, render_mode, dict(NO_REQUEST)
         self.arrivals = None if trace in SPLITS else read_arrivals(trace, self.plans)
         self.observation_space: spaces.Space[Any] = make_space(self.tables, pace)
         self.action_space = spaces.Discrete(self.tables.allowed.shape[1])
@@ -195,7 +199,8 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
             number = int(self.np_random.integers(PER_SPLIT))
         self.trace, self.request = self.make_trace(number), 0
         self.devices.begin(self.trace, self.plans.mean_ms / self.rate)
-        return self.observe(), dict(NO_REQUEST)
+        self.info = dict(NO_REQUEST)
+        return self.observe(), dict(self.info)
 
     def make_trace(self, number: int) -> Trace:
         """The trace of a number; that of a file has other programs drawn by it."""
@@ -252,7 +257,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         slowdown = np.where(failed, FAILURE_SLOWDOWN, ms / self.tables.reference_ms[models])
         late = slowdown > self.deadline
         rewards = np.log(slowdown) if self.reward == "log_slowdown" else late
-        info = {
+        self.info = {
             "latency_ms": mean(ms[~failed]),
             "slowdown": mean(slowdown),
             "late": int(late.sum()),
@@ -263,7 +268,11 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
             "finished": len(ms),
             "failed": int(failed.sum()),
         }
-        return self.observe(), -float(rewards.sum()), False, self.over, info
+        return self.observe(), -float(rewards.sum()), False, self.over, dict(self.info)
+
+    def render(self) -> str | None:
+        """The plans, and the last request."""
+        return f"{self.plans}\nlast request: {self.info}" if self.render_mode else None
 
 
 def mean(values: FloatArray) -> float:

@@ -53,6 +53,19 @@ def simulate(
     return [float(devices.serve(*one)[1][0]) for one in enumerate(plans)]
 
 
+def test_text_shows_the_plans_and_the_last_request() -> None:
+    env = gym.make(
+        "DevicePlacementOnline-v0", models=["tiny"], devices="cpu+dgpu", render_mode="ansi"
+    )
+    env.reset(seed=0)
+    _, _, _, _, info = env.step(0)
+    shown = str(env.render())
+    assert "tiny" in shown
+    assert f"'finished': {info['finished']}" in shown
+    with pytest.raises(UserError, match="render_mode 'human'"):
+        OnlineEnv(models=["tiny"], render_mode="human")
+
+
 def test_requests_queue_and_weights_are_loaded_by_hand(table: PlanTable) -> None:
     # GPU: a loads 6 and runs 10; b waits until 16, loads 5, evicts a, runs 8; a loads again.
     ms = simulate(table, [0.0, 1.0, 2.0], [0, 1, 0], (1, 1, 1))
