@@ -62,7 +62,7 @@ def test_text_shows_the_plans_and_the_last_request() -> None:
     shown = str(env.render())
     assert "tiny" in shown
     assert f"'finished': {info['finished']}" in shown
-    with pytest.raises(UserError, match="render_mode 'human'"):
+    with pytest.raises(UserError, match="render_mode must be one of ansi"):
         OnlineEnv(models=["tiny"], render_mode="human")
 
 
