@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import networkx as nx
 import numpy as np
 import pytest
 
@@ -23,6 +24,7 @@ from placement_gym.solvers.list_policy.statistics import (
     LARGEST,
     N_STATISTICS,
     STATISTICS,
+    add_up_times,
     compute_statistics,
 )
 
@@ -44,6 +46,21 @@ def test_statistics_say_what_a_problem_is() -> None:
     assert found["serial"] == found["throughput"] == 0.0
     chain = compute_statistics(view_of(model="synthetic-series-parallel-100", devices=["CPU"]))
     assert dict(zip(STATISTICS, chain.tolist(), strict=True))["serial"] == 1.0
+
+
+@pytest.mark.parametrize("model", ["family-branching-60-seed3", "synthetic-layered-80"])
+def test_sums_and_the_longest_path_are_those_of_networkx(model: str) -> None:
+    view = view_of(model=model, devices="cpu+2dgpu", schedule="list")
+    best, hosted, transfer, longest = add_up_times(view)
+    assert best == pytest.approx(view.unit_ms.min(axis=1).sum())
+    assert hosted == pytest.approx(view.unit_ms[:, view.host].sum())
+    assert transfer == pytest.approx(view.transfer_ms.sum())
+    graph = nx.DiGraph()
+    for i, ms in enumerate(view.ms.min(axis=1)):
+        readings = slice(int(view.first[i]), int(view.first[i + 1]))
+        graph.add_edges_from(((int(maker), i) for maker in view.maker[readings]), ms=ms)
+        graph.add_edge("source", i, ms=ms)
+    assert longest == pytest.approx(nx.dag_longest_path_length(graph, weight="ms"))
 
 
 def test_statistics_do_not_depend_on_the_unit_of_time() -> None:
