@@ -22,8 +22,13 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from common import make_parser, print_table
+from common import (
+    make_parser,
+)
 from result_pages import PAGES, RESULTS, ROOT, Page, describe_origin, find_origins
+from summaries import (
+    print_table,
+)
 
 from placement_gym.version import VERSION
 

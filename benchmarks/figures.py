@@ -17,8 +17,14 @@ from pathlib import Path
 import numpy as np
 import stream_tables
 import wins
-from common import group_by, make_parser, read_rows
+from common import (
+    make_parser,
+    read_rows,
+)
 from result_pages import PAGES, RESULTS, ROOT, describe_origin, describe_rows
+from summaries import (
+    group_by,
+)
 
 from placement_gym.bench.study.spec import Study
 

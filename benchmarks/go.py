@@ -30,17 +30,19 @@ from common import (
     Meter,
     Row,
     append_row,
-    columns_of,
     combine,
     describe_env,
-    describe_mean,
     describe_run,
     make_env,
     make_parser,
-    print_groups,
     read_rows,
     run_missing,
     search,
+)
+from summaries import (
+    columns_of,
+    describe_mean,
+    print_groups,
 )
 
 from placement_gym.bench.run.agents import AgentSpec

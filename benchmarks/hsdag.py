@@ -23,14 +23,16 @@ import torch
 from common import (
     Row,
     combine,
-    group_by,
     make_env,
     make_parser,
-    print_table,
     read_rows,
     run_missing,
 )
 from learning import DRAWN, POINTS, SINGLE_UNITS, SMALL, learn_in
+from summaries import (
+    group_by,
+    print_table,
+)
 
 from agents.hsdag.presets import PAPER_FEATURES
 from placement_gym.bench.run.agents import AgentSpec

@@ -26,17 +26,19 @@ from common import (
     Row,
     combine,
     describe_env,
-    describe_mean,
     describe_run,
-    group_by,
     make_env,
     make_parser,
-    print_table,
     read_rows,
     run_missing,
 )
 from scipy import stats
 from stable_baselines3 import PPO
+from summaries import (
+    describe_mean,
+    group_by,
+    print_table,
+)
 
 from placement_gym.base.arrays import FloatArray
 from placement_gym.bench.run.agents import AgentSpec

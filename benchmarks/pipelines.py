@@ -20,9 +20,11 @@ from common import (
     load_pipeline,
     make_env,
     make_parser,
-    print_table,
     run_apart,
     run_missing,
+)
+from summaries import (
+    print_table,
 )
 
 from placement_gym.bench.run.agents import AgentSpec

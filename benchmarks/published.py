@@ -27,18 +27,11 @@ import numpy as np
 import torch
 from common import (
     Meter,
-    ProblemName,
     Row,
-    Scores,
-    average,
     best_known_ms,
-    compare_scores,
     describe_env,
     describe_run,
-    find_interval,
-    group_by,
     make_parser,
-    print_table,
     read_rows,
     run_missing,
     search,
@@ -50,6 +43,15 @@ from published_problems import (
     convert_graphs,
     find_tight_problems,
     make_problem_env,
+)
+from summaries import (
+    ProblemName,
+    Scores,
+    average,
+    compare_scores,
+    find_interval,
+    group_by,
+    print_table,
 )
 
 from placement_gym.bench.run.agents import AgentSpec

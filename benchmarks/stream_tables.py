@@ -17,17 +17,19 @@ from typing import Any
 
 import numpy as np
 from common import (
-    Describe,
     Row,
+    make_parser,
+    read_rows,
+)
+from scipy import stats
+from summaries import (
+    Describe,
     columns_of,
     describe_groups,
     describe_mean,
     group_by,
-    make_parser,
     print_table,
-    read_rows,
 )
-from scipy import stats
 
 from placement_gym.graph.families.stream import UNSEEN
 

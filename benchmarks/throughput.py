@@ -17,13 +17,15 @@ from time import perf_counter
 
 from common import (
     Row,
-    columns_of,
     combine,
     describe_run,
     load_pipeline,
     make_parser,
-    print_groups,
     run_missing,
+)
+from summaries import (
+    columns_of,
+    print_groups,
 )
 
 from placement_gym.base.arrays import IntArray

@@ -24,12 +24,14 @@ from common import (
     Row,
     append_row,
     describe_placement,
-    group_by,
     make_parser,
-    print_table,
     read_rows,
 )
 from pipeline_arms import BEST, PAIR, Arms, measure
+from summaries import (
+    group_by,
+    print_table,
+)
 from thread_overlap import sample_overlap
 
 from placement_gym.backends.measured.assembly import build_measured_backend

@@ -27,20 +27,22 @@ import numpy as np
 import torch
 from common import (
     GPUS,
-    Describe,
     Row,
-    Scores,
-    compare_scores,
     describe_env,
-    describe_mean,
     describe_run,
-    group_by,
     make_env,
     make_parser,
-    print_groups,
-    print_table,
     read_rows,
     run_missing,
+)
+from summaries import (
+    Describe,
+    Scores,
+    compare_scores,
+    describe_mean,
+    group_by,
+    print_groups,
+    print_table,
 )
 
 import agents

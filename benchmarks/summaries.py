@@ -1,0 +1,125 @@
+"""Tables of rows, means and their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from common import Row
+from rich.box import MARKDOWN
+from rich.console import Console
+from rich.table import Table
+from scipy import stats
+
+from placement_gym.base.arrays import FloatArray
+
+ProblemName = tuple[str, str]
+"""Model and devices."""
+Describe = Callable[[list[Row]], object]
+"""Text or number for the rows of a group."""
+Scores = dict[tuple[str, str, int], float]
+"""Score of each run by problem, two strings, and seed."""
+N_RESAMPLES = 2000
+
+
+def print_table(lines: Iterable[Row], title: str = "") -> None:
+    """Print a table in Markdown, whose columns are the keys of the first line."""
+    table = Table(title=title, box=MARKDOWN)
+    for number, line in enumerate(lines):
+        for name in () if number else line:
+            table.add_column(name)
+        table.add_row(*map(str, line.values()))
+    Console(width=400).print(table)
+
+
+def print_groups(
+    rows: Iterable[Row], keys: Sequence[str], columns: Mapping[str, Describe], title: str = ""
+) -> None:
+    """Print the lines of ``describe_groups``."""
+    print_table(describe_groups(rows, keys, columns), title)
+
+
+def describe_groups(
+    rows: Iterable[Row], keys: Sequence[str], columns: Mapping[str, Describe]
+) -> list[Row]:
+    """A line for each group of rows with equal values of some keys: these, and columns."""
+    return [
+        dict(zip(keys, values, strict=True))
+        | {name: describe(mine) for name, describe in columns.items()}
+        for values, mine in group_by(rows, *keys).items()
+    ]
+
+
+def group_by(rows: Iterable[Row], *keys: str) -> dict[tuple[Any, ...], list[Row]]:
+    """Rows by their values of some keys, in the order in which these are first met."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[key] for key in keys), []).append(row)
+    return groups
+
+
+def columns_of(rows: Iterable[Row], key: str, describe: Describe) -> dict[str, Describe]:
+    """A column for each value of a key: what ``describe`` says of the rows that have it, if any."""
+
+    def describe_those(value: object, group: list[Row]) -> object:
+        mine = [row for row in group if row[key] == value]
+        return describe(mine) if mine else ""
+
+    return {str(value): partial(describe_those, value) for (value,) in group_by(rows, key)}
+
+
+def describe_mean(values: Sequence[float]) -> str:
+    """Mean and half-width of its 95 % interval, by Student's t."""
+    n = len(values)
+    if n < 2:
+        return f"{np.mean(values):.3f}" if n else ""
+    half = stats.t.ppf(0.975, n - 1) * np.std(values, ddof=1) / np.sqrt(n)
+    return f"{np.mean(values):.3f} +- {half:.3f}"
+
+
+def compare_scores(
+    scores: Scores, others: Scores, of: str, problems: Sequence[ProblemName]
+) -> dict[str, str]:
+    """Cells of mean score, and of differences in points to runs of the same problem and seed.
+
+    Of the two intervals of 95 % the first is of these runs; for the second problems are drawn, too,
+    and then their runs.
+    """
+    cells = {"score": f"{average(scores, problems):.3f}", f"above {of} (95 %)": "-"}
+    cells["problems drawn, too"] = "-"
+    shared = sorted(set(scores) & set(others))
+    if len(shared) > 1 and scores is not others:
+        points = 100.0 * np.array([scores[key] - others[key] for key in shared])
+        parts = [points[[k[:2] == one for k in shared]] for one in sorted({k[:2] for k in shared})]
+        low, high = find_interval(points)
+        least, most = find_interval_over_problems(parts)
+        cells[f"above {of} (95 %)"] = f"{points.mean():+.1f} ({low:+.1f}, {high:+.1f})"
+        cells["problems drawn, too"] = f"({least:+.1f}, {most:+.1f})"
+    return cells
+
+
+def average(scores: Scores, problems: Sequence[ProblemName]) -> float:
+    """Mean over problems of the means over their seeds."""
+    each = [[value for key, value in scores.items() if key[:2] == one] for one in problems]
+    return float(np.mean([np.mean(part) for part in each]))
+
+
+def find_interval(values: FloatArray) -> tuple[float, float]:
+    """A 95 % interval of the mean, by bootstrap."""
+    if np.ptp(values) == 0.0:
+        return float(values[0]), float(values[0])
+    drawn = stats.bootstrap((values,), np.mean, method="percentile", n_resamples=N_RESAMPLES, rng=0)
+    return float(drawn.confidence_interval.low), float(drawn.confidence_interval.high)
+
+
+def find_interval_over_problems(parts: list[FloatArray]) -> tuple[float, float]:
+    """A 95 % interval of the mean over problems, by bootstrap of problems and of their runs."""
+    rng = np.random.default_rng(0)
+    means = [
+        np.mean([rng.choice(parts[i], len(parts[i])).mean() for i in chosen])
+        for chosen in rng.integers(len(parts), size=(N_RESAMPLES, len(parts)))
+    ]
+    low, high = np.quantile(means, (0.025, 0.975))
+    return float(low), float(high)
