@@ -1,4 +1,4 @@
-"""SB3's algorithms with the settings by which they are compared under load."""
+"""What is trained to choose plans: SB3's algorithms, and behaviour cloning, with their settings."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+import torch
 from stable_baselines3 import A2C, DQN, PPO
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from placement_gym.base.errors import UserError
 from placement_gym.envs.online.env import OnlineEnv
+from placement_gym.envs.online.rules import make_rule
 
 N_ENVS = 128
 """Environments of a training: on validation traces 32 of them, with longer rollouts, gain less."""
@@ -32,6 +35,14 @@ PPO_SETTINGS: dict[str, Any] = {
 }
 
 
+CLONE_SHARE = {"clone": 1.0, "clone-ppo": 0.2}
+"""Share of a training's requests in which a policy learns what ``TEACHER`` would choose."""
+TEACHER = "lookahead"
+"""The rule that is cloned: rollouts are better, and take 40 times as long."""
+CLONE_EPOCHS, CLONE_BATCH, CLONE_RATE = 15, 512, 1e-3
+"""Epochs, batch and learning rate of cloning: ours."""
+
+
 def make_recurrent_ppo(**kwargs: Any) -> BaseAlgorithm:
     """``RecurrentPPO`` of sb3-contrib, an extra."""
     try:
@@ -45,8 +56,11 @@ def make_recurrent_ppo(**kwargs: Any) -> BaseAlgorithm:
     return model
 
 
+make_ppo = partial(PPO, "MlpPolicy", **PPO_SETTINGS)
 LEARNERS: dict[str, Callable[..., BaseAlgorithm]] = {
-    "ppo": partial(PPO, "MlpPolicy", **PPO_SETTINGS),
+    "ppo": make_ppo,
+    "clone": make_ppo,
+    "clone-ppo": partial(make_ppo, learning_rate=2e-4),
     "a2c": partial(A2C, "MlpPolicy", n_steps=8, gamma=0.99, gae_lambda=0.95, ent_coef=0.002),
     "dqn": partial(
         DQN,
@@ -87,5 +101,34 @@ def train(name: str, seed: int, budget: int, **kwargs: Any) -> BaseAlgorithm:
     n_envs = min(N_ENVS, budget // MIN_REQUESTS)
     envs = DummyVecEnv([partial(OnlineEnv, rate=RATE, **kwargs)] * n_envs)
     model = LEARNERS[name](env=envs, seed=seed, device="cpu")
+    n_cloned = int(CLONE_SHARE.get(name, 0.0) * budget)
+    if n_cloned:
+        clone(model, OnlineEnv(rate=RATE, **kwargs), seed, n_cloned)
     rollout = n_envs * getattr(model, "n_steps", 1)
-    return model.learn(budget // rollout * rollout)
+    return model.learn((budget - n_cloned) // rollout * rollout)
+
+
+def clone(model: BaseAlgorithm, env: OnlineEnv, seed: int, n_requests: int) -> None:
+    """Fit a policy to the choices of ``TEACHER``, by their cross-entropy.
+
+    Args:
+        model: Has a policy with ``evaluate_actions``.
+        env: The teacher plays its traces.
+        seed: Of the traces.
+        n_requests: That it plays.
+    """
+    rule, (seen, _), steps = make_rule(TEACHER, env), env.reset(seed=seed), []
+    while len(steps) < n_requests:
+        plan, _ = rule.predict(seen)
+        steps.append((seen, plan))
+        seen, _, _, over, _ = env.step(plan)
+        if over:
+            seen, _ = env.reset()
+    observations, plans = (torch.as_tensor(np.array(part)) for part in zip(*steps, strict=True))
+    optimizer = torch.optim.Adam(model.policy.parameters(), CLONE_RATE)
+    for _ in range(CLONE_EPOCHS):
+        for batch in torch.randperm(n_requests).split(CLONE_BATCH):
+            _, log_prob, _ = model.policy.evaluate_actions(observations[batch], plans[batch])
+            optimizer.zero_grad()
+            (-log_prob.mean()).backward()
+            optimizer.step()

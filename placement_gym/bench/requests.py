@@ -36,10 +36,10 @@ from placement_gym.bench.study.spec import Study
 from placement_gym.bench.study.task import Task, describe_devices
 from placement_gym.envs.online.choosers import make_chooser
 from placement_gym.envs.online.env import OnlineEnv
-from placement_gym.envs.online.rules import RULES, make_rule
+from placement_gym.envs.online.rules import BY_STATE, RULES, make_rule
 
 ROWS = "requests.jsonl"
-N_TRACES, N_MEASURED = 50, 3
+N_TRACES, N_MEASURED = 50, 10
 """Traces that every policy plays, simulated and in real time: ours."""
 FLOOR = "shortest-completion"
 """The rule that others are compared with."""
@@ -231,11 +231,9 @@ def run(task: Task, env: OnlineEnv, folder: Path) -> Row:
     simulated = {**task.env_kwargs, "plans": env.plans, "measured": False}
     began_s = process_time()
     if task.agent in RULES:
-        # Rollouts read the environment that they play; static rules are chosen on other traces.
-        own = task.agent == "rollouts"
-        policy: Any = make_rule(
-            task.agent, env if own else OnlineEnv(**simulated | {"trace": "validation"})
-        )
+        # Static rules are chosen on other traces.
+        other = OnlineEnv(**simulated | {"trace": "validation"})
+        policy: Any = make_rule(task.agent, env if task.agent in BY_STATE else other)
     else:
         of_training = {key: simulated[key] for key in simulated if key not in ("rate", "trace")}
         train = load_bundled("agents.requests:train")

@@ -81,8 +81,9 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
     | `model` | models | 1 for the model of the request |
     | `latency` | plans | log(latency) by each plan if nothing changes; 10 for no plan |
     | `loading` | plans | log(1 + time to load weights) for each plan |
+    | `displaced` | plans | log(1 + time to load what a plan displaces), by the models' mix |
     | `work` | plans x devices | log(1 + work of each plan on each device) |
-    | `resident` | stages | 1 where a stage's weights are loaded, of all plans of all models |
+    | `resident` | stages | of all plans: 0 without its weights, 1 at its last use, then less |
     | `mix` | models | shares of recent requests |
     | `rate` | 1 | log(requests in a mean latency, recently) |
 

@@ -160,6 +160,49 @@ def predict(tables: Tables, state: State, model: int, plan: int) -> tuple[float,
 
 
 @njit(cache=True, nogil=True)
+def displace(tables: Tables, state: State, model: int, plan: int) -> float:
+    """Time to load again what a plan displaces, by the recent shares of its models, in ms."""
+    used, n_plans, load_ms = state.used.copy(), tables.allowed.shape[1], 0.0
+    number = model * n_plans + plan
+    for stage in range(tables.first[number], tables.first[number + 1]):
+        hold(tables, used, stage)
+    for other, share in enumerate(state.mix):
+        for stage in range(tables.first[other * n_plans], tables.first[(other + 1) * n_plans]):
+            if state.used[stage] >= 0 and used[stage] < 0:
+                load_ms += share * tables.load_ms[stage]
+    return load_ms
+
+
+@njit(cache=True, nogil=True)
+def look_ahead(tables: Tables, state: State, model: int, plan: int) -> float:
+    """Sum of the log slow-downs of a request by a plan and of the mean next one.
+
+    That comes after the recent time between two, is for a model by the recent mix, and runs by the
+    plan by which it ends first. Every device keeps its pace.
+    """
+    # The devices as the next request arrives.
+    queue_ms, used, at_ms = state.queue_ms.copy(), state.used.copy(), 0.0
+    number = model * tables.allowed.shape[1] + plan
+    for stage in range(tables.first[number], tables.first[number + 1]):
+        device, work_ms = tables.device[stage], tables.work_ms[stage]
+        if hold(tables, used, stage):
+            work_ms += tables.load_ms[stage]
+        pace = state.pace[device]
+        at_ms = max(at_ms, queue_ms[device] * pace) + work_ms * pace
+        queue_ms[device] = at_ms / pace
+    queue_ms = np.maximum(queue_ms - state.gap_ms[0] / state.pace, 0.0)
+    after = State(queue_ms, state.pace, used, state.mix, state.gap_ms)
+    # The mean of what its models take then.
+    total, _ = predict(tables, state, model, plan)
+    for other, share in enumerate(state.mix / state.mix.sum()):
+        least = MAX_LOG
+        for following in np.flatnonzero(tables.allowed[other]):
+            least = min(least, predict(tables, after, other, following)[0])
+        total += share * least
+    return total
+
+
+@njit(cache=True, nogil=True)
 def look(trace: Trace, pace: float, free_ms: FloatArray, now_ms: float, state: State) -> None:
     """Fill in the queue and the pace of every device at a moment."""
     for device in range(len(free_ms)):

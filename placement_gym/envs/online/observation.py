@@ -7,10 +7,12 @@ from gymnasium import spaces
 from numba import njit
 from numpy.typing import NDArray
 
-from placement_gym.envs.online.kernel import MAX_LOG, State, Tables, predict
+from placement_gym.envs.online.kernel import MAX_LOG, State, Tables, displace, predict
 
 MIN_HIGH = 0.01
 """Smallest upper bound: ours, as a space of one value gives a warning."""
+HALF_USES = 10.0
+"""Uses of other stages after which a resident one counts half: ours."""
 Seen = NDArray[np.float32]
 
 
@@ -23,6 +25,7 @@ def list_parts(tables: Tables) -> dict[str, slice]:
         "model": n_models,
         "latency": n_plans,
         "loading": n_plans,
+        "displaced": n_plans,
         "work": n_plans * n_devices,
         "resident": len(tables.device),
         "mix": n_models,
@@ -42,7 +45,7 @@ def make_space(tables: Tables, pace: float) -> spaces.Box:
     parts = list_parts(tables)
     low, high = np.zeros((2, parts["rate"].stop), np.float32)
     high[:] = 1.0
-    for name in ("queue", "latency", "loading", "rate"):
+    for name in ("queue", "latency", "loading", "displaced", "rate"):
         high[parts[name]] = MAX_LOG
     low[parts["rate"]], high[parts["load"]] = -MAX_LOG, max(pace - 1.0, MIN_HIGH)
     high[parts["work"]] = np.maximum(tables.log_work.max(axis=0).ravel(), MIN_HIGH)
@@ -54,7 +57,7 @@ def observe(tables: Tables, state: State, model: int) -> Seen:
     """(n_entries,) observation as a request arrives: the parts of ``list_parts``, in its order."""
     n_models, n_plans, n_devices = tables.log_work.shape
     n_stages, unit_ms = len(tables.device), tables.reference_ms.mean()
-    n_entries = n_devices * (2 + n_plans) + 2 * (n_models + n_plans) + n_stages + 1
+    n_entries = n_devices * (2 + n_plans) + 2 * n_models + 3 * n_plans + n_stages + 1
     seen = np.zeros(n_entries, np.float32)
     # Devices and the request.
     for device in range(n_devices):
@@ -63,16 +66,20 @@ def observe(tables: Tables, state: State, model: int) -> Seen:
     at = 2 * n_devices
     seen[at + model] = 1.0
     at += n_models
-    # What its plans take, and load.
+    # What its plans take, load and displace.
     for plan in range(n_plans):
         seen[at + plan] = MAX_LOG
         if tables.allowed[model, plan]:
             seen[at + plan], seen[at + n_plans + plan] = predict(tables, state, model, plan)
-    at += 2 * n_plans
+            load_ms = displace(tables, state, model, plan)
+            seen[at + 2 * n_plans + plan] = min(np.log1p(load_ms / unit_ms), MAX_LOG)
+    at += 3 * n_plans
     seen[at : at + n_plans * n_devices] = tables.log_work[model].ravel()
     at += n_plans * n_devices
     # Weights, and recent requests.
-    seen[at : at + n_stages] = state.used >= 0
+    latest = state.used.max()
+    for stage in np.flatnonzero(state.used >= 0):
+        seen[at + stage] = HALF_USES / (HALF_USES + latest - state.used[stage])
     at += n_stages
     seen[at : at + n_models] = state.mix
     rate = np.log(max(unit_ms / max(state.gap_ms[0], 1e-9), 1e-9))

@@ -1,7 +1,7 @@
 """Rules that choose plans: what a learned policy has to beat.
 
 Each has SB3's ``predict``, so that ``evaluate_policy`` and every loop of SB3's models take it. All
-but rollouts read observations alone.
+but those of ``BY_STATE`` read observations alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import unknown_name
 from placement_gym.envs.online.env import OnlineEnv
-from placement_gym.envs.online.kernel import Trace, play
+from placement_gym.envs.online.kernel import Trace, look_ahead, play
 from placement_gym.envs.online.plans import sum_by_device
 
 MAX_ASSIGNMENTS = 5000
@@ -118,11 +118,21 @@ def play_anew(env: OnlineEnv, trace: Trace, plans: IntArray) -> float:
     return play(env.tables, trace, env.pace, free_ms, used, plans)
 
 
+def choose_by_look_ahead(env: OnlineEnv) -> Rule:
+    """The plan that is best for the request and the mean next one; see ``look_ahead``."""
+
+    def choose(_: FloatArray) -> IntArray:
+        plans = np.flatnonzero(env.action_masks())
+        totals = [look_ahead(env.tables, env.state, env.model, plan) for plan in plans]
+        return plans[[np.argmin(totals)]]
+
+    return Rule(choose)
+
+
 def choose_by_rollouts(env: OnlineEnv) -> Rule:
     """The plan that is best in futures drawn from the recent mix and rate.
 
-    Later requests of a future run by the shortest completion, and devices keep their pace. It reads
-    the queues and weights of the environment that it plays.
+    Later requests of a future run by the shortest completion, and devices keep their pace.
     """
     rng = np.random.default_rng(0)
 
@@ -164,10 +174,13 @@ RULES: dict[str, Callable[[OnlineEnv], Rule]] = {
     "static": keep_static,
     "by-load": choose_by_load,
     "shortest-completion": choose_shortest_completion,
+    "lookahead": choose_by_look_ahead,
     "rollouts": choose_by_rollouts,
     "resident": partial(keep_static, resident=True),
 }
 """Name -> what makes the rule for an environment."""
+BY_STATE = ("lookahead", "rollouts")
+"""Rules that read the state of the environment that they were made for, and play it alone."""
 
 
 def make_rule(name: str, env: OnlineEnv) -> Rule:

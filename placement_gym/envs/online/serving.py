@@ -17,7 +17,7 @@ from placement_gym.envs.online.env import OnlineEnv
 from placement_gym.envs.online.executor import PlanExecutor
 from placement_gym.envs.online.observation import observe
 from placement_gym.envs.online.plans import PlanTable
-from placement_gym.envs.online.rules import make_rule
+from placement_gym.envs.online.rules import BY_STATE, make_rule
 
 
 class PlanServer:
@@ -95,8 +95,8 @@ def serve_plans(
         PlacementMismatchError: A plan was made for another model.
     """
     env = OnlineEnv(plans=plans, pace=pace)
-    if policy == "rollouts":
-        raise UserError("rollouts need the simulation's state: name another rule, or a policy")
+    if isinstance(policy, str) and policy in BY_STATE:
+        raise UserError(f"{policy} needs the simulation's state: name another rule, or a policy")
     chooser = make_rule(policy, env) if isinstance(policy, str) else policy
     space, expected = getattr(chooser, "observation_space", None), env.observation_space
     if space is not None and space != expected:
