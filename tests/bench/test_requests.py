@@ -3,12 +3,15 @@ from __future__ import annotations
 import json
 import re
 from inspect import signature
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import placement_gym
+from agents.requests import LEARNERS, TEACHER, train
 from placement_gym.base.errors import UserError
 from placement_gym.bench import requests
 from placement_gym.bench.compare import compare
@@ -16,8 +19,9 @@ from placement_gym.bench.report.comparison import comparison_table
 from placement_gym.bench.study.runner import describe_study, run_study, summarize_study
 from placement_gym.bench.study.spec import Study
 from placement_gym.cli.main import main
+from placement_gym.envs.online.env import OnlineEnv
 from placement_gym.envs.online.plans import PlanStage, PlanTable, ServingPlan
-from placement_gym.envs.online.rules import RULES
+from placement_gym.envs.online.rules import RULES, make_rule
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.union import Member
 
@@ -43,9 +47,9 @@ def make_study(plans: str, *agents: str, **fields: Any) -> Study:
 
 
 def test_policies_play_the_same_traces_and_are_kept(plans: str, tmp_path: Path) -> None:
-    study = make_study(plans, *RULES, "ppo", "a2c", "dqn", "recurrent-ppo", seeds=1)
+    study = make_study(plans, *RULES, *LEARNERS, seeds=1)
     rows = run_study(study, tmp_path, quiet=True)
-    assert [row["agent"] for row in rows] == [*RULES, "ppo", "a2c", "dqn", "recurrent-ppo"]
+    assert [row["agent"] for row in rows] == [*RULES, *LEARNERS]
     assert all(len(row["log_slowdown"]) == 2 and row["commit"] and row["processor"] for row in rows)
     by_load, shortest = rows[1], rows[2]
     assert shortest["log_slowdown"] < by_load["log_slowdown"]
@@ -71,11 +75,27 @@ def test_the_command_and_a_study_share_their_rows(
     assert len((tmp_path / "out" / requests.ROWS).read_text().splitlines()) == 2
 
 
-def test_a_training_never_uses_more_than_its_budget(plans: str) -> None:
-    from agents.requests import train
-
+@pytest.mark.parametrize("name", ["ppo", "clone", "clone-ppo"])
+def test_a_training_never_uses_more_than_its_budget(
+    name: str, plans: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step, steps = OnlineEnv.step, count()
+    monkeypatch.setattr(OnlineEnv, "step", lambda *args: (next(steps), step(*args))[1])
     for budget in (16, 100, 1000):
-        assert train("ppo", 0, budget, plans=plans, requests=20).num_timesteps <= budget
+        steps = count()
+        train(name, 0, budget, plans=plans, requests=20)
+        assert next(steps) <= budget
+
+
+def test_a_clone_chooses_as_its_teacher(plans: str) -> None:
+    env = OnlineEnv(plans=plans, trace="validation", rate=0.6)
+    teacher, clone = make_rule(TEACHER, env), train("clone", 0, 3000, plans=plans)
+    (seen, _), over, same = env.reset(options={"trace": 0}), False, []
+    while not over:
+        plan, _ = teacher.predict(seen)
+        same.append(plan == clone.predict(seen, deterministic=True)[0])
+        seen, _, _, over, _ = env.step(plan)
+    assert np.mean(same) > 0.8
 
 
 @pytest.mark.parametrize(

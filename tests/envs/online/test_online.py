@@ -18,7 +18,7 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.base.errors import UserError
 from placement_gym.envs.online.env import OnlineEnv
-from placement_gym.envs.online.kernel import Trace, find_end, find_work
+from placement_gym.envs.online.kernel import Trace, find_end, find_work, look_ahead, play
 from placement_gym.envs.online.plans import PlanStage, PlanTable, ServingPlan
 from placement_gym.envs.online.proposals import propose_plans
 from placement_gym.envs.online.rules import RULES, make_rule, play_anew
@@ -89,6 +89,50 @@ def test_predictions_are_true_while_nothing_changes(table: PlanTable) -> None:
         seen, *_ = env.step(plans[1])
         ms = env.step(plans[2])[4]["latency_ms"]
         assert np.exp(seen[env.parts["latency"]][plans[2]]) == pytest.approx(ms / 10.0, rel=1e-5)
+
+
+def test_weights_that_a_plan_displaces_are_seen(table: PlanTable) -> None:
+    # The GPU holds a's weights, 60 of 100; it has to drop them for b's, not for the split's.
+    env = OnlineEnv(plans=table)
+    env.reset(seed=0)
+    env.trace = Trace(np.array([0.0, 3.0, 4.0]), np.array([0, 1, 0]), np.full((2, 1), np.inf))
+    env.devices.begin(env.trace, 10.0)
+    first, *_ = env.step(1)
+    second, *_ = env.step(1)
+    mean_ms, share = table.tables.reference_ms.mean(), env.parts["mix"].start
+    dropped = np.log1p(first[share] * 6.0 / mean_ms)
+    assert first[env.parts["displaced"]] == pytest.approx([0.0, dropped, 0.0])
+    dropped = np.log1p(second[share + 1] * 5.0 / mean_ms)
+    assert second[env.parts["displaced"]] == pytest.approx([0.0, dropped, 0.0])
+    # Stages are a's on the CPU and on the GPU, the split's two, and b's.
+    assert first[env.parts["resident"]].tolist() == [0, 1, 0, 0, 0, 0]
+    assert second[env.parts["resident"]].tolist() == [0, 0, 0, 0, 0, 1]
+    third, *_ = env.step(0)
+    assert third[env.parts["resident"]] == pytest.approx([1, 0, 0, 0, 0, 10 / 11])
+
+
+def test_looking_ahead_is_the_mean_of_two_requests_that_are_played(table: PlanTable) -> None:
+    env = OnlineEnv(plans=table, rate=1.5, trace="validation")
+    env.action_space.seed(0)
+    env.reset(options={"trace": 0})
+    for _ in range(50):
+        env.step(env.action_space.sample())
+        state, gap_ms = env.state, env.state.gap_ms[0]
+        toggles_ms = np.where(state.pace > 1.0, -1.0, np.inf)[:, None]
+        for plan in np.flatnonzero(env.action_masks()):
+            totals = [
+                play(
+                    env.tables,
+                    Trace(np.array([0.0, gap_ms]), np.array([env.model, following]), toggles_ms),
+                    env.pace,
+                    state.queue_ms * state.pace,
+                    state.used.copy(),
+                    np.array([plan, -1]),
+                )
+                for following in range(2)
+            ]
+            mean = np.average(totals, weights=state.mix)
+            assert look_ahead(env.tables, state, env.model, plan) == pytest.approx(mean)
 
 
 def test_work_takes_longer_while_others_have_the_device() -> None:
