@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import floor
 from pathlib import Path
 
 import numpy as np
+import online_tables
 import stream_tables
 import wins
 from common import (
+    Row,
     make_parser,
     read_rows,
 )
@@ -105,9 +108,11 @@ def list_pages() -> str:
     return frame(wins.make_table(lines, "page", "rows of"))
 
 
-def show_stream(table: str, file: str) -> str:
-    """A table of ``stream_tables.TABLES`` of a file of rows."""
-    lines = stream_tables.TABLES[table](read_rows(RESULTS / file))
+def show_table(
+    tables: Mapping[str, Callable[[Sequence[Row]], list[Row]]], table: str, file: str
+) -> str:
+    """One of some tables, of a file of rows."""
+    lines = tables[table](read_rows(RESULTS / file))
     cells = [[str(cell).replace("+-", "±") for cell in line.values()] for line in lines]
     return frame(wins.make_table(cells, *lines[0]))
 
@@ -124,7 +129,8 @@ FIGURES: dict[str, Callable[..., str]] = {
     "pages": list_pages,
     "bounds": summarize_bounds,
     "proven": count_proven,
-    "stream": show_stream,
+    "stream": partial(show_table, stream_tables.TABLES),
+    "online": partial(show_table, online_tables.TABLES),
     "wins": lambda folder="": frame(wins.make_short_table(folder)),
 }
 

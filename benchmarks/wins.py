@@ -16,7 +16,9 @@ from result_pages import PAGES, RESULTS, describe_origin
 
 from agents import AGENTS
 from agents.about import ABOUT, LEARNED
+from agents.requests import LEARNERS
 from placement_gym.base.arrays import FloatArray
+from placement_gym.envs.online.rules import RULES
 
 Run = tuple[str, str, int, float | None]
 """Arm, problem, seed, and latency in ms; None if nothing was found in time."""
@@ -25,9 +27,8 @@ Scores = dict[str, list[float]]
 PAGE = RESULTS / "wins.md"
 HEADER = ("problems, and what a run may use", "best", "level with it", "best learned", "from")
 N_RESAMPLES = 2000
-POLICIES = ("list-policy", "a2c", "dqn", "ppo", "recurrent-ppo")
+POLICIES = ("list-policy", *LEARNERS)
 """Learned arms that are trained policies and not, or not only, agents by name."""
-RULES = ("static", "resident", "by-load", "shortest-completion", "rollouts")
 GENERATED = ("synthetic-", "stacked-")
 """Graphs of ``floors`` that are in a table of their own."""
 LISTS = ("random weights", "HEFT", "random blocks")
@@ -159,7 +160,8 @@ QUESTIONS = (
     Question("largest load of pipelines", "algorithms.md", "algorithms-rows.jsonl", of_loads,
              at_home=True),
     *(Question(f"requests under load, rate {rate}", "online.md", "online/requests.jsonl",
-               partial(of_requests, rate), RULES, at_home=rate == 1.0) for rate in (0.6, 1.0, 1.4)),
+               partial(of_requests, rate), tuple(RULES), at_home=rate == 1.0)
+      for rate in (0.6, 1.0, 1.4)),
 )  # fmt: skip
 
 

@@ -1,0 +1,128 @@
+"""Print the tables of rows of ``placement-gym compare --env DevicePlacementOnline-v0``.
+
+    python benchmarks/online_tables.py docs/results/online/requests.jsonl
+
+A gain is how much less the mean log slow-down is than that of the shortest completion on the same
+traces, with its 95 % interval over traces, of the mean of all trainings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from common import (
+    Row,
+    make_parser,
+    read_rows,
+)
+from summaries import (
+    group_by,
+    print_table,
+)
+
+from placement_gym.bench.requests import FLOOR, describe_gain
+
+NAMES = {
+    "static": "best static plan",
+    "resident": "resident partition",
+    "by-load": "fastest device by load",
+    "shortest-completion": "shortest completion",
+    "lookahead": "look-ahead",
+    "clone": "clone of look-ahead",
+    "ppo": "PPO",
+    "clone-ppo": "PPO from the clone",
+    "a2c": "A2C",
+    "dqn": "DQN",
+    "recurrent-ppo": "RecurrentPPO",
+}
+"""Agent -> its name on the page."""
+MODELS = "resnet,inception,vit,mobilenet"
+
+
+def main() -> None:
+    parser = make_parser(__doc__)
+    parser.add_argument("rows", type=Path, help="requests.jsonl")
+    rows = read_rows(parser.parse_args().rows)
+    for title, make_table in TABLES.items():
+        print_table(make_table(rows), title)
+
+
+def list_rates(rows: Sequence[Row]) -> list[Row]:
+    """A line for each rate and policy."""
+    own = [
+        row | {"rate": row["env_kwargs"]["rate"], "sees": row["env_kwargs"].get("observe_load", 1)}
+        for row in rows
+        if row["model"] == MODELS
+    ]
+    floors, lines = {row["rate"]: row for row in own if row["agent"] == FLOOR}, []
+    for (rate, sees, agent), runs in group_by(own, "rate", "sees", "agent").items():
+        lines.append(
+            {
+                "rate": f"{rate:g}",
+                "policy": NAMES.get(agent, agent) + (not sees) * ", other programs hidden",
+                "log slow-down": mean_of(runs, "log_slowdown", 3),
+                **list_gains(floors[rate], runs),
+                "slow-down": mean_of(runs, "slowdown", 1),
+                "beyond 4 times": mean_of(runs, "late", 3),
+                "MB loaded a request": mean_of(runs, "loaded_mb", 1),
+            }
+        )
+    return sorted(lines, key=lambda line: (float(line["rate"]), float(line["log slow-down"])))
+
+
+def list_measured(rows: Sequence[Row]) -> list[Row]:
+    """A line for each policy that was measured, beside the same one simulated."""
+    own = [
+        row | {"measured": row["env_kwargs"].get("measured", False)}
+        for row in rows
+        if row["model"] != MODELS
+    ]
+    (floor,) = (row for row in own if row["measured"] and row["agent"] == FLOOR)
+    lines = []
+    for (agent,), runs in group_by(own, "agent").items():
+        both = [group for _, group in sorted(group_by(runs, "measured").items())]
+        n = len(both[1][0]["log_slowdown"])  # traces that were measured
+        groups = [[cut(row, n) for row in group] for group in both]
+        logs = [mean_of(group, "log_slowdown", 3) for group in groups]
+        means = [mean_of(group, "slowdown", 2) for group in groups]
+        lines.append(
+            {
+                "policy": NAMES.get(agent, agent),
+                "log slow-down, simulated": logs[0],
+                "measured": logs[1],
+                "gain, measured (95 %)": list_gains(floor, groups[1])["gain (95 %)"],
+                "slow-down, simulated": means[0],
+                "slow-down, measured": means[1],
+            }
+        )
+    return sorted(lines, key=lambda line: float(line["measured"]))
+
+
+def cut(row: Row, n_traces: int) -> Row:
+    """A row with its first traces alone."""
+    return row | {name: row[name][:n_traces] for name in ("log_slowdown", "slowdown")}
+
+
+def mean_of(runs: Sequence[Row], field: str, digits: int) -> str:
+    """Mean of a field over runs and traces."""
+    return f"{np.mean([run[field] for run in runs]):.{digits}f}"
+
+
+def list_gains(floor: Row, runs: list[Row]) -> Row:
+    """Cells of the gain: with its interval, and of each training where there are several."""
+    cells = describe_gain(floor, runs)
+    each = cells.get("each run", "") if len(runs) > 1 else ""
+    return {"gain (95 %)": cells.get("gain (95 %)", ""), "each training": each}
+
+
+TABLES: dict[str, Callable[[Sequence[Row]], list[Row]]] = {
+    "rates": list_rates,
+    "measured": list_measured,
+}
+"""Name -> what makes the table of rows."""
+
+
+if __name__ == "__main__":
+    main()
