@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import networkx as nx
 import numpy as np
 
 from placement_gym.base.arrays import BoolArray, IntArray
@@ -144,6 +143,8 @@ def separating_colours(graph: OpGraph, devices: IntArray, submodels: IntArray) -
         return np.tril(same, -1).sum(axis=1).astype(np.int64)
     source, target = np.concatenate([graph.edge_index, input_owners(graph, submodels)], axis=1)
     touching = (devices[source] == devices[target]) & (submodels[source] != submodels[target])
+    import networkx as nx  # a fifth of the imports of a process that measures
+
     neighbours = nx.Graph(submodels[np.stack([source[touching], target[touching]])].T.tolist())
     colours = np.zeros(int(submodels.max()) + 1, dtype=np.int64)
     for submodel, colour in nx.greedy_color(neighbours, lambda nodes, _: sorted(nodes)).items():

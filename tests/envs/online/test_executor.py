@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +30,21 @@ def plans() -> PlanTable:
     return propose_plans(["tiny"], "cpu-testbed-pair")
 
 
-def test_every_plan_computes_what_the_model_does(plans: PlanTable) -> None:
+@pytest.fixture(scope="module")
+def executor(plans: PlanTable) -> Iterator[PlanExecutor]:
+    with PlanExecutor(plans, {}) as executor:
+        yield executor
+
+
+def test_every_plan_computes_what_the_model_does(plans: PlanTable, executor: PlanExecutor) -> None:
     model = load("tiny")
     inputs = sample_inputs(model)
     exact = {"INFERENCE_PRECISION_HINT": "f32"}
     expected = ov.Core().compile_model(model, "CPU", exact)(inputs).to_tuple()
-    with PlanExecutor(plans, {}) as executor:
-        for number in range(len(plans.plans[0])):
-            outputs, seconds = executor.submit(0, number, inputs).result(60)
-            np.testing.assert_allclose(outputs[0], expected[0], rtol=1e-4, atol=1e-5)
-            assert seconds > 0
+    for number in range(len(plans.plans[0])):
+        outputs, seconds = executor.submit(0, number, inputs).result(60)
+        np.testing.assert_allclose(outputs[0], expected[0], rtol=1e-4, atol=1e-5)
+        assert seconds > 0
     assert any(len(plan.stages) > 1 for plan in plans.plans[0])
 
 
@@ -53,73 +59,72 @@ def test_a_server_answers_in_order_and_names_its_models(plans: PlanTable) -> Non
 
 
 def test_a_failing_stage_fails_its_request_alone(
-    plans: PlanTable, monkeypatch: pytest.MonkeyPatch
+    executor: PlanExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inputs = sample_inputs(load("tiny"))
-    with PlanExecutor(plans, {}) as executor:
-        run, left = executor.run, [2]
+    run, left = executor.run, [2]
 
-        def fail_twice(*task: Any) -> Any:
-            if left[0]:
-                left[0] -= 1
-                raise RuntimeError("device lost")
-            return run(*task)
+    def fail_twice(*task: Any) -> Any:
+        if left[0]:
+            left[0] -= 1
+            raise RuntimeError("device lost")
+        return run(*task)
 
-        monkeypatch.setattr(executor, "run", fail_twice)
-        answers = [executor.submit(0, plan, inputs) for plan in (0, 1, 2, 0)]
-        errors = [answer.exception(60) for answer in answers]
+    monkeypatch.setattr(executor, "run", fail_twice)
+    answers = [executor.submit(0, plan, inputs) for plan in (0, 1, 2, 0)]
+    errors = [answer.exception(60) for answer in answers]
     assert [isinstance(error, EngineError) for error in errors].count(True) == 2
     assert all("device lost" in str(error) for error in errors if error is not None)
 
 
-def test_requests_outlive_engines_that_are_killed(plans: PlanTable) -> None:
+def test_requests_outlive_engines_that_are_killed(executor: PlanExecutor) -> None:
     inputs = sample_inputs(load("tiny"))
-    with PlanExecutor(plans, {}) as executor:
-        (expected,), _ = executor.submit(0, 0, inputs).result(60)
-        engine = executor.engines[executor.tables.device[0]]
-        for _ in range(2):
-            answers = [executor.submit(0, 0, inputs) for _ in range(8)]
-            engine.child.process.kill()
-            for answer in answers:
-                np.testing.assert_array_equal(answer.result(60)[0][0], expected)
-    assert engine.ends == ["killed by SIGKILL"] * 2
+    (expected,), _ = executor.submit(0, 0, inputs).result(60)
+    engine = executor.engines[executor.tables.device[0]]
+    before = len(engine.ends)
+    for _ in range(2):
+        answers = [executor.submit(0, 0, inputs) for _ in range(8)]
+        engine.child.process.kill()
+        for answer in answers:
+            np.testing.assert_array_equal(answer.result(60)[0][0], expected)
+    assert engine.ends[before:] == ["killed by SIGKILL"] * 2
 
 
 def test_a_stage_that_always_crashes_its_engine_fails_alone(
-    plans: PlanTable, monkeypatch: pytest.MonkeyPatch
+    executor: PlanExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inputs = sample_inputs(load("tiny"))
-    with PlanExecutor(plans, {}) as executor:
-        engine = executor.engines[executor.tables.device[0]]
-        start = engine.start
+    engine = executor.engines[executor.tables.device[0]]
+    start = engine.start
 
-        def start_and_crash() -> Child:
-            child = start()
-            child.process.kill()
-            return child
+    def start_and_crash() -> Child:
+        child = start()
+        child.process.kill()
+        return child
 
-        monkeypatch.setattr(engine, "start", start_and_crash)
-        failure = executor.submit(0, 0, inputs).exception(60)
-        monkeypatch.undo()
-        assert "2 times: killed by SIGKILL" in str(failure)
-        assert len(executor.submit(0, 0, inputs).result(60)[0]) == 1
+    monkeypatch.setattr(engine, "start", start_and_crash)
+    engine.child.process.kill()
+    failure = executor.submit(0, 0, inputs).exception(60)
+    monkeypatch.undo()
+    assert "2 times: killed by SIGKILL" in str(failure)
+    assert len(executor.submit(0, 0, inputs).result(60)[0]) == 1
 
 
 def test_requests_outlive_an_engine_that_hangs(
-    plans: PlanTable, monkeypatch: pytest.MonkeyPatch
+    executor: PlanExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine_module, "LEAST_S", 0.5)
     inputs = sample_inputs(load("tiny"))
-    with PlanExecutor(plans, {}) as executor:
-        (expected,), _ = executor.submit(0, 0, inputs).result(60)
-        engine = executor.engines[executor.tables.device[0]]
-        assert engine.child is not None
-        engine.child.process.send_signal(signal.SIGSTOP)
-        answers = [executor.submit(0, 0, inputs) for _ in range(4)]
-        for answer in answers:
-            np.testing.assert_array_equal(answer.result(60)[0][0], expected)
-    assert engine.ends
-    assert all(end.startswith("a request took more than") for end in engine.ends)
+    (expected,), _ = executor.submit(0, 0, inputs).result(60)
+    engine = executor.engines[executor.tables.device[0]]
+    assert engine.child is not None
+    before = len(engine.ends)
+    engine.child.process.send_signal(signal.SIGSTOP)
+    answers = [executor.submit(0, 0, inputs) for _ in range(4)]
+    for answer in answers:
+        np.testing.assert_array_equal(answer.result(60)[0][0], expected)
+    assert engine.ends[before:]
+    assert all(end.startswith("a request took more than") for end in engine.ends[before:])
 
 
 def test_a_measured_trace_accounts_for_every_request() -> None:
