@@ -25,14 +25,11 @@ from pathlib import Path
 from common import (
     make_parser,
 )
-from result_pages import PAGES, RESULTS, ROOT, Page, describe_origin, find_origins
+from result_pages import PAGES, RESULTS, ROOT, Page, describe_origin, is_made
 from summaries import (
     print_table,
 )
 
-from placement_gym.version import VERSION
-
-RELEASE = VERSION.partition(".dev")[0]
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": partial(gzip.compress, mtime=0),
     ".xz": lzma.compress,
@@ -77,11 +74,6 @@ def choose(names: str) -> list[str]:
     if unknown := set(wanted) - set(known):
         sys.exit(f"no page {', '.join(unknown)}: choose of {', '.join(known)}")
     return [page for page in pages if name(page) in wanted and not is_made(page)]
-
-
-def is_made(page: str) -> bool:
-    """Return whether all rows of a page are of this version, or of its development."""
-    return all(version.partition(".dev")[0] == RELEASE for version in find_origins(page)[0])
 
 
 def make(page: str, options: argparse.Namespace) -> None:

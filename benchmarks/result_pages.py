@@ -10,9 +10,11 @@ from pathlib import Path
 from agents import REPLACED
 from placement_gym.base.texts import join_words
 from placement_gym.bench.run.row_columns import read_columns
+from placement_gym.version import VERSION
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs" / "results"
+RELEASE = VERSION.partition(".dev")[0]
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,12 @@ IN_0_2 = ("cross-entropy", "list-sampling", "multilevel", "neighbourhood", "sequ
 """Agents that version 0.2.0 removed; the other former ones were removed in 0.3.0."""
 PY = "python benchmarks/"
 GYM = "placement-gym "
+UNDER_LOAD = f"{GYM}compare --env DevicePlacementOnline-v0 --out {{out}}/online"
+ONLINE = (f"{UNDER_LOAD} -m resnet,inception,vit,mobilenet -d docs/results/online/devices.json"
+          " --budget 200704")  # fmt: skip
+IN_REAL_TIME = (f"{UNDER_LOAD} -m mobilenet,cnn:2,tiny -d cpu-testbed-pair --set rate=0.6"
+                " --budget 100352 --agents static,resident,by-load,shortest-completion,lookahead,"
+                "rollouts,ppo,clone-ppo")  # fmt: skip
 PAGES: dict[str, Page] = {
     "paper/report.md": Page(
         0.5,
@@ -220,11 +228,20 @@ PAGES: dict[str, Page] = {
     "online.md": Page(
         1.5,
         ("online/requests.jsonl",),
-        tuple(f"{GYM}compare --env DevicePlacementOnline-v0 -m resnet,inception,vit,mobilenet"
-              f" -d {{results}}/online/devices.json --out {{out}}/online --set rate={rate}"
-              " --seeds 5 --budget 200704 --agents static,resident,by-load,shortest-completion,ppo"
+        (
+            *(f"{ONLINE} --set rate={rate} --seeds 5 --agents static,resident,by-load,"
+              "shortest-completion,lookahead,rollouts,ppo,clone-ppo"
               for rate in (0.6, 0.8, 1.0, 1.4)),
-        version="0.2.0",
+            f"{ONLINE} --set rate=0.8 --seeds 5 --agents clone,a2c",
+            f"{ONLINE} --set rate=0.8 --set observe_load=false --seeds 3 --agents ppo,clone-ppo",
+            f"{ONLINE} --set rate=0.8 --seeds 3 --agents recurrent-ppo",
+            f"{ONLINE} --set rate=0.8 --seeds 5 --agents dqn --budget 200064",
+            f"{IN_REAL_TIME} --set measured=true",
+            "cp $(ls -t {out}/online/plans-*.json | head -n 1) {results}/online/plans-pair.json",
+            f"{IN_REAL_TIME} --set plans=docs/results/online/plans-pair.json",
+        ),
+        ("python benchmarks/figures.py",),
+        note="it is measured, too, and wants an idle machine",
     ),
 }  # fmt: skip
 """Page -> its rows and commands, those that take least first."""
@@ -249,10 +266,17 @@ def describe_origin(page: str) -> str:
     return f"version{plural} {join_words(versions)}, {made}{'' if commits else ' recorded'}"
 
 
+def is_made(page: str) -> bool:
+    """Return whether all rows of a page are of this version, or of its development."""
+    return all(version.partition(".dev")[0] == RELEASE for version in find_origins(page)[0])
+
+
 def describe_rows(page: str) -> str:
     """The first line of a page: the origin of its rows, and which names are not today's."""
     removed, names = find_removed(page), PAGES[page].names
     text = describe_origin(page)
+    if not is_made(page):
+        text += f"; to make them again takes about {PAGES[page].hours:g} hours of a core"
     if removed:
         listed = [
             f"`{name}` (removed in {'0.2.0' if name in IN_0_2 else '0.3.0'}, in favour of "
