@@ -29,6 +29,8 @@ from summaries import (
     group_by,
 )
 
+from placement_gym.bench.report.known_latencies import find_recorded
+from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.study.spec import Study
 
 FIGURE = re.compile(r"(<!-- figure: (.+?) -->)(.*?)(<!-- end -->)", re.DOTALL)
@@ -84,6 +86,22 @@ def compare_models() -> str:
     return frame(wins.make_table(lines, "ms", *study.models))
 
 
+def compare_simulators() -> str:
+    """Mean scores of the study ``mismatch``, where placements were found and elsewhere."""
+    rows, study = read_rows(RESULTS / "mismatch-rows.jsonl.xz"), Study.load("mismatch")
+    results = StudyResults(rows, find_recorded(rows), study.role_of)
+    means = [results.only(results.counted(role)).means for role in ("test", "validation")]
+    lines = [
+        [
+            f"`{agent}`",
+            *(f"{mean[agent, field]:.3f}" for mean in means for field in ("latency_ms", "scored_ms")),
+        ]
+        for agent in results.only(results.counted("test")).ranking
+    ]
+    columns = ("test, mean", "elsewhere", "validation, mean", "elsewhere")
+    return frame(wins.make_table(lines, "agent", *columns))
+
+
 def summarize_bounds() -> str:
     """How close the bounds of the largest load are."""
     rows = read_rows(RESULTS / "throughput-rows.jsonl.gz")
@@ -127,6 +145,7 @@ FIGURES: dict[str, Callable[..., str]] = {
     "origin": describe_origin,
     "paper": compare_models,
     "pages": list_pages,
+    "mismatch": compare_simulators,
     "bounds": summarize_bounds,
     "proven": count_proven,
     "stream": partial(show_table, stream_tables.TABLES),

@@ -49,13 +49,18 @@ def main() -> None:
         print_table(make_table(rows), title)
 
 
-def list_rates(rows: Sequence[Row]) -> list[Row]:
-    """A line for each rate and policy."""
-    own = [
+def read_simulated(rows: Sequence[Row]) -> list[Row]:
+    """The rows of the four models, with what tells their tables' lines apart."""
+    return [
         row | {"rate": row["env_kwargs"]["rate"], "sees": row["env_kwargs"].get("observe_load", 1)}
         for row in rows
         if row["model"] == MODELS
     ]
+
+
+def list_rates(rows: Sequence[Row]) -> list[Row]:
+    """A line for each rate and policy."""
+    own = read_simulated(rows)
     floors, lines = {row["rate"]: row for row in own if row["agent"] == FLOOR}, []
     for (rate, sees, agent), runs in group_by(own, "rate", "sees", "agent").items():
         lines.append(
@@ -70,6 +75,22 @@ def list_rates(rows: Sequence[Row]) -> list[Row]:
             }
         )
     return sorted(lines, key=lambda line: (float(line["rate"]), float(line["log slow-down"])))
+
+
+def list_rivals(rows: Sequence[Row]) -> list[Row]:
+    """A line for each rate: what learned policies gain over the rules that look ahead."""
+    runs = group_by([row for row in read_simulated(rows) if row["sees"]], "rate", "agent")
+    return [
+        {"rate": f"{rate:g}"}
+        | {
+            f"{NAMES[agent]} over {NAMES.get(rival, rival)}": list_gains(
+                runs[rate, rival][0], runs[rate, agent]
+            )["gain (95 %)"]
+            for rival in ("lookahead", "rollouts")
+            for agent in ("ppo", "clone-ppo")
+        }
+        for rate in sorted({rate for rate, _ in runs})
+    ]
 
 
 def list_measured(rows: Sequence[Row]) -> list[Row]:
@@ -119,6 +140,7 @@ def list_gains(floor: Row, runs: list[Row]) -> Row:
 
 TABLES: dict[str, Callable[[Sequence[Row]], list[Row]]] = {
     "rates": list_rates,
+    "rivals": list_rivals,
     "measured": list_measured,
 }
 """Name -> what makes the table of rows."""
