@@ -90,14 +90,12 @@ def compare_simulators() -> str:
     """Mean scores of the study ``mismatch``, where placements were found and elsewhere."""
     rows, study = read_rows(RESULTS / "mismatch-rows.jsonl.xz"), Study.load("mismatch")
     results = StudyResults(rows, find_recorded(rows), study.role_of)
-    means = [results.only(results.counted(role)).means for role in ("test", "validation")]
+    test, validation = (results.only(results.counted(role)) for role in ("test", "validation"))
     lines = [
-        [
-            f"`{agent}`",
-            *(f"{mean[agent, field]:.3f}" for mean in means for field in ("latency_ms", "scored_ms")),
-        ]
-        for agent in results.only(results.counted("test")).ranking
-    ]
+        [f"`{agent}`", *(f"{of.means[agent, field]:.3f}" for of in (test, validation)
+                         for field in ("latency_ms", "scored_ms"))]
+        for agent in test.ranking
+    ]  # fmt: skip
     columns = ("test, mean", "elsewhere", "validation, mean", "elsewhere")
     return frame(wins.make_table(lines, "agent", *columns))
 

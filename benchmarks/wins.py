@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from common import Row, make_parser, read_rows
-from result_pages import PAGES, RESULTS, describe_origin
+from result_pages import RESULTS, describe_origin, find_names
 
 from agents import AGENTS
 from agents.about import ABOUT, LEARNED
@@ -129,7 +129,7 @@ class Question:
             best[problem] = min(best.get(problem, np.inf), ms or np.inf)
         scores: dict[str, Scores] = {}
         for arm, problem, _, ms in runs:
-            mine = scores.setdefault(PAGES[self.page].names.get(arm, arm), {})
+            mine = scores.setdefault(find_names(self.page).get(arm, arm), {})
             mine.setdefault(problem, []).append(best[problem] / ms if ms else 0.0)
         return {arm: mine for arm, mine in scores.items() if mine.keys() == best.keys()}
 
