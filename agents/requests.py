@@ -15,6 +15,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from placement_gym.base.errors import UserError
 from placement_gym.envs.online.env import OnlineEnv
+from placement_gym.envs.online.observation import Seen
 from placement_gym.envs.online.rules import make_rule
 
 N_ENVS = 128
@@ -103,32 +104,34 @@ def train(name: str, seed: int, budget: int, **kwargs: Any) -> BaseAlgorithm:
     model = LEARNERS[name](env=envs, seed=seed, device="cpu")
     n_cloned = int(CLONE_SHARE.get(name, 0.0) * budget)
     if n_cloned:
-        clone(model, OnlineEnv(rate=RATE, **kwargs), seed, n_cloned)
+        clone(model.policy, OnlineEnv(rate=RATE, **kwargs), seed, n_cloned)
     rollout = n_envs * getattr(model, "n_steps", 1)
     return model.learn((budget - n_cloned) // rollout * rollout)
 
 
-def clone(model: BaseAlgorithm, env: OnlineEnv, seed: int, n_requests: int) -> None:
+def clone(policy: Any, env: OnlineEnv, seed: int, n_requests: int) -> None:
     """Fit a policy to the choices of ``TEACHER``, by their cross-entropy.
 
     Args:
-        model: Has a policy with ``evaluate_actions``.
+        policy: An ``ActorCriticPolicy`` of SB3.
         env: The teacher plays its traces.
         seed: Of the traces.
         n_requests: That it plays.
     """
-    rule, (seen, _), steps = make_rule(TEACHER, env), env.reset(seed=seed), []
+    rule, (seen, _) = make_rule(TEACHER, env), env.reset(seed=seed)
+    steps: list[tuple[Seen, int]] = []
     while len(steps) < n_requests:
-        plan, _ = rule.predict(seen)
+        plan = int(rule.predict(seen)[0])
         steps.append((seen, plan))
         seen, _, _, over, _ = env.step(plan)
         if over:
             seen, _ = env.reset()
     observations, plans = (torch.as_tensor(np.array(part)) for part in zip(*steps, strict=True))
-    optimizer = torch.optim.Adam(model.policy.parameters(), CLONE_RATE)
+    optimizer = torch.optim.Adam(policy.parameters(), CLONE_RATE)
     for _ in range(CLONE_EPOCHS):
-        for batch in torch.randperm(n_requests).split(CLONE_BATCH):
-            _, log_prob, _ = model.policy.evaluate_actions(observations[batch], plans[batch])
+        for batch in torch.split(torch.randperm(n_requests), CLONE_BATCH):
+            _, log_prob, _ = policy.evaluate_actions(observations[batch], plans[batch])
             optimizer.zero_grad()
-            (-log_prob.mean()).backward()
+            loss = -log_prob.mean()
+            loss.backward()
             optimizer.step()

@@ -92,7 +92,7 @@ def test_a_clone_chooses_as_its_teacher(plans: str) -> None:
     teacher, clone = make_rule(TEACHER, env), train("clone", 0, 3000, plans=plans)
     (seen, _), over, same = env.reset(options={"trace": 0}), False, []
     while not over:
-        plan, _ = teacher.predict(seen)
+        plan = int(teacher.predict(seen)[0])
         same.append(plan == clone.predict(seen, deterministic=True)[0])
         seen, _, _, over, _ = env.step(plan)
     assert np.mean(same) > 0.8

@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import unknown_name
 from placement_gym.envs.online.env import OnlineEnv
-from placement_gym.envs.online.kernel import Trace, look_ahead, play
+from placement_gym.envs.online.kernel import State, Tables, Trace, look_ahead, play
 from placement_gym.envs.online.plans import sum_by_device
 
+Decide = Callable[[State, int], int]
+"""From the devices as a request arrives, and its model, to its plan."""
 MAX_ASSIGNMENTS = 5000
 """Assignments of plans to models that are tried, at most: ours."""
 N_TRACES, TRACE_REQUESTS = 8, 400
@@ -118,69 +120,69 @@ def play_anew(env: OnlineEnv, trace: Trace, plans: IntArray) -> float:
     return play(env.tables, trace, env.pace, free_ms, used, plans)
 
 
-def choose_by_look_ahead(env: OnlineEnv) -> Rule:
+def decide_by_state(name: str, env: OnlineEnv) -> Rule:
+    """A rule of ``BY_STATE``, for requests of the environment alone that it is made for."""
+    decide = BY_STATE[name](env.tables, env.pace)
+    return Rule(lambda _: np.array([decide(env.state, env.model)]))
+
+
+def look_ahead_with(tables: Tables, pace: float) -> Decide:
     """The plan that is best for the request and the mean next one; see ``look_ahead``."""
 
-    def choose(_: FloatArray) -> IntArray:
-        plans = np.flatnonzero(env.action_masks())
-        totals = [look_ahead(env.tables, env.state, env.model, plan) for plan in plans]
-        return plans[[np.argmin(totals)]]
+    def decide(state: State, model: int) -> int:
+        plans = np.flatnonzero(tables.allowed[model])
+        return int(plans[np.argmin([look_ahead(tables, state, model, plan) for plan in plans])])
 
-    return Rule(choose)
+    return decide
 
 
-def choose_by_rollouts(env: OnlineEnv) -> Rule:
+def roll_out_with(tables: Tables, pace: float) -> Decide:
     """The plan that is best in futures drawn from the recent mix and rate.
 
     Later requests of a future run by the shortest completion, and devices keep their pace.
     """
     rng = np.random.default_rng(0)
 
-    def choose(_: FloatArray) -> IntArray:
-        state, plans = env.state, np.flatnonzero(env.action_masks())
-        futures, totals = [draw_future(env, rng) for _ in range(N_FUTURES)], []
+    def decide(state: State, model: int) -> int:
+        futures = [draw_future(state, model, rng) for _ in range(N_FUTURES)]
+        plans, totals = np.flatnonzero(tables.allowed[model]), []
         for plan in plans:
             chosen = np.full(FUTURE_REQUESTS, -1)
             chosen[0] = plan
+            free_ms = state.queue_ms * state.pace
             totals.append(
                 sum(
-                    play(
-                        env.tables,
-                        future,
-                        env.pace,
-                        state.queue_ms * state.pace,
-                        state.used.copy(),
-                        chosen,
-                    )
+                    play(tables, future, pace, free_ms.copy(), state.used.copy(), chosen)
                     for future in futures
                 )
             )
-        return plans[[np.argmin(totals)]]
+        return int(plans[np.argmin(totals)])
 
-    return Rule(choose)
+    return decide
 
 
-def draw_future(env: OnlineEnv, rng: np.random.Generator) -> Trace:
-    """The request, and those that may follow it, at times from now on."""
-    state = env.state
+def draw_future(state: State, model: int, rng: np.random.Generator) -> Trace:
+    """A request for a model, and those that may follow it, at times from now on."""
     gaps_ms = rng.exponential(state.gap_ms[0], FUTURE_REQUESTS)
     models = rng.choice(len(state.mix), FUTURE_REQUESTS, p=state.mix / state.mix.sum())
-    models[0], gaps_ms[0] = env.model, 0.0
+    models[0], gaps_ms[0] = model, 0.0
     toggles_ms = np.where(state.pace > 1.0, -1.0, np.inf)[:, None]
     return Trace(np.cumsum(gaps_ms), models, toggles_ms)
 
 
+BY_STATE: dict[str, Callable[[Tables, float], Decide]] = {
+    "lookahead": look_ahead_with,
+    "rollouts": roll_out_with,
+}
+"""Name -> what makes the function that decides by plans and the pace of devices."""
 RULES: dict[str, Callable[[OnlineEnv], Rule]] = {
     "static": keep_static,
     "by-load": choose_by_load,
     "shortest-completion": choose_shortest_completion,
-    "lookahead": choose_by_look_ahead,
-    "rollouts": choose_by_rollouts,
+    **{name: partial(decide_by_state, name) for name in BY_STATE},
     "resident": partial(keep_static, resident=True),
 }
 """Name -> what makes the rule for an environment."""
-BY_STATE = ("lookahead", "rollouts")
-"""Rules that read the state of the environment that they were made for, and play it alone."""
 
 
 def make_rule(name: str, env: OnlineEnv) -> Rule:

@@ -15,9 +15,10 @@ from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs.online.choosers import make_chooser
 from placement_gym.envs.online.env import OnlineEnv
 from placement_gym.envs.online.executor import PlanExecutor
+from placement_gym.envs.online.kernel import State
 from placement_gym.envs.online.observation import observe
 from placement_gym.envs.online.plans import PlanTable
-from placement_gym.envs.online.rules import BY_STATE, make_rule
+from placement_gym.envs.online.rules import BY_STATE, Decide, make_rule
 
 
 class PlanServer:
@@ -25,12 +26,12 @@ class PlanServer:
 
     Args:
         executor: Runs the plans.
-        policy: Has SB3's ``predict``.
-        pace: Largest pace of a device that the policy can see.
+        decide: Chooses plans.
+        pace: Largest pace of a device that it can see.
     """
 
-    def __init__(self, executor: PlanExecutor, policy: Any, pace: float) -> None:
-        self.executor, self.choose, self.pace = executor, make_chooser(policy), pace
+    def __init__(self, executor: PlanExecutor, decide: Decide, pace: float) -> None:
+        self.executor, self.decide, self.pace = executor, decide, pace
         self.lock = Lock()
         self.numbers = {model.name: i for i, model in enumerate(executor.plans.models)}
 
@@ -54,7 +55,7 @@ class PlanServer:
         with self.lock:  # requests arrive one after another
             state = self.executor.look()
             np.minimum(state.pace, self.pace, out=state.pace)
-            plan = int(self.choose(observe(tables, state, number)))
+            plan = self.decide(state, number)
             return self.executor.submit(number, plan if tables.allowed[number, plan] else 0, inputs)
 
     def __enter__(self) -> Self:
@@ -84,8 +85,7 @@ def serve_plans(
         plans: Those that the policy was trained with, ``env.unwrapped.plans``, or their file. Their
             times should be this machine's: ``measured=True`` takes them.
         policy: A model of SB3 that was trained on ``DevicePlacementOnline-v0``, or the name of a
-            rule that reads observations: ``"shortest-completion"``, ``"by-load"``, ``"static"`` or
-            ``"resident"``.
+            rule, as in ``"lookahead"``.
         models: Model or path by name, for what is not built in.
         pace: That of the environment in which the policy was trained.
 
@@ -95,15 +95,31 @@ def serve_plans(
         PlacementMismatchError: A plan was made for another model.
     """
     env = OnlineEnv(plans=plans, pace=pace)
+    decide = make_decide(policy, env)
+    return PlanServer(PlanExecutor(env.plans, models or {}), decide, pace)
+
+
+def make_decide(policy: Any, env: OnlineEnv) -> Decide:
+    """Make the function by which a policy decides; see ``serve_plans``.
+
+    Args:
+        policy: Of SB3, or the name of a rule.
+        env: Has the plans, and the pace.
+    """
     if isinstance(policy, str) and policy in BY_STATE:
-        raise UserError(f"{policy} needs the simulation's state: name another rule, or a policy")
+        return BY_STATE[policy](env.tables, env.pace)
     chooser = make_rule(policy, env) if isinstance(policy, str) else policy
     space, expected = getattr(chooser, "observation_space", None), env.observation_space
     if space is not None and space != expected:
         raise UserError(
             f"the policy was trained with other plans or another pace: it sees {space.shape[0]} "
-            f"numbers, these plans and pace {pace:g} give {env.parts['rate'].stop} with other "
+            f"numbers, these plans and pace {env.pace:g} give {env.parts['rate'].stop} with other "
             "bounds. Pass the plans of its environment, env.unwrapped.plans, or train it on these: "
             "gym.make('DevicePlacementOnline-v0', plans=FILE)"
         )
-    return PlanServer(PlanExecutor(env.plans, models or {}), chooser, pace)
+    choose = make_chooser(chooser)
+
+    def decide(state: State, model: int) -> int:
+        return int(choose(observe(env.tables, state, model)))
+
+    return decide

@@ -50,7 +50,7 @@ def test_every_plan_computes_what_the_model_does(plans: PlanTable, executor: Pla
 
 def test_a_server_answers_in_order_and_names_its_models(plans: PlanTable) -> None:
     inputs = sample_inputs(load("tiny"))
-    with placement_gym.serve_plans(plans, "shortest-completion") as server:
+    with placement_gym.serve_plans(plans, "lookahead") as server:
         answers = [server.submit("tiny", inputs) for _ in range(6)]
         with pytest.raises(UserError, match="tiny"):
             server.submit("tini", inputs)

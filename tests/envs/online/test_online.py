@@ -22,6 +22,7 @@ from placement_gym.envs.online.kernel import Trace, find_end, find_work, look_ah
 from placement_gym.envs.online.plans import PlanStage, PlanTable, ServingPlan
 from placement_gym.envs.online.proposals import propose_plans
 from placement_gym.envs.online.rules import RULES, make_rule, play_anew
+from placement_gym.envs.online.serving import make_decide
 from placement_gym.envs.online.simulation import SimulatedDevices
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.spec import ModelSpec
@@ -244,6 +245,17 @@ def test_no_rule_beats_the_clairvoyant(table: PlanTable, name: str) -> None:
             seen, reward, *_ = env.step(int(action))
             total -= reward
         assert total >= find_clairvoyant(env, number) - 1e-9
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_server_decides_as_the_rule_does(table: PlanTable, name: str) -> None:
+    env = OnlineEnv(plans=table, requests=40, rate=1.2)
+    rule, decide = make_rule(name, env), make_decide(name, env)
+    seen, _ = env.reset(seed=0)
+    for _ in range(40):
+        plan = int(rule.predict(seen)[0])
+        assert decide(env.state, env.model) == plan
+        seen, *_ = env.step(plan)
 
 
 def test_the_resident_rule_never_loads_twice(table: PlanTable) -> None:
