@@ -332,6 +332,14 @@ def test_site_code_is_copied_unclipped_and_pictures_turn_dark(tmp_path: Path) ->
         page.goto((tmp_path / "results/board/board.html").as_uri())
         wider = "all => all.filter(one => one.scrollWidth > one.clientWidth).length"
         assert page.eval_on_selector_all(".table-wrapper", wider) == 0
+        page.goto((tmp_path / "results/stream.html").as_uri())
+        assert "±\N{NO-BREAK SPACE}" in page.locator("td").all_inner_texts()[1]
+        page.set_viewport_size({"width": 400, "height": 800})
+        page.goto((tmp_path / "how_to/quantised.html").as_uri())
+        outside = "all => all.filter(one => one.getBoundingClientRect().right > 400).length"
+        assert page.eval_on_selector_all(":not(td) > p code", outside) == 0
+        one_line = "one => getComputedStyle(one).whiteSpace"
+        assert page.eval_on_selector(".highlight-console pre", one_line) == "pre"
         page.goto((tmp_path / "index.html").as_uri())
         assert page.locator("button.copybtn").count() == 3
 
