@@ -35,9 +35,11 @@ class PlacementGymWarning(UserWarning):
 def raise_interrupt(error: BaseException) -> None:
     """Raise ``KeyboardInterrupt`` if that is what an error is: Ctrl-C in compiled code.
 
-    Numba's functions return with the interrupt pending, which Python reports as a ``SystemError``.
+    Numba's functions return with the interrupt pending, which Python reports as a ``SystemError``;
+    a compiled module that is being loaded, as OpenVINO's, ends with an ``ImportError``.
     """
-    if isinstance(error, SystemError) and isinstance(error.__cause__, KeyboardInterrupt):
+    of_compiled_code = isinstance(error, (SystemError, ImportError))
+    if of_compiled_code and isinstance(error.__cause__, KeyboardInterrupt):
         raise KeyboardInterrupt from None
 
 

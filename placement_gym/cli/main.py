@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         status: int = options.run(options)
         sys.stdout.flush()
-    except SystemError as error:
+    except (SystemError, ImportError) as error:
         raise_interrupt(error)
         raise
     return status

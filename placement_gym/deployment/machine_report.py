@@ -171,7 +171,7 @@ def run_part(part: Part, limit_s: float, report: Document) -> Document:
             return document
         except (UserError, EngineError) as error:
             return {"error": str(error)}
-        except (KeyboardInterrupt, SystemError) as error:
+        except (KeyboardInterrupt, SystemError, ImportError) as error:
             if not limit.passed:
                 raise_interrupt(error)
                 raise
