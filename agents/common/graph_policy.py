@@ -194,7 +194,7 @@ class GraphPolicy:
         }
 
 
-with suppress(ImportError):  # an extra; its check is by class, and ours take its masks
+with suppress(ModuleNotFoundError):  # an extra; its check is by class, and ours take its masks
     from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 
     MaskableActorCriticPolicy.register(GraphPolicy)

@@ -103,7 +103,7 @@ def check_ids(ids: Iterable[str]) -> None:
     try:
         from minari import list_local_datasets
         from minari.dataset.minari_dataset import parse_dataset_id
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise UserError('Minari is not installed: pip install "minari[hdf5]"') from error
     datasets = list_local_datasets()
     for dataset_id in ids:

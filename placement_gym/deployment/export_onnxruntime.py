@@ -98,7 +98,7 @@ def import_onnx() -> Any:
     """
     try:
         import onnx
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise UserError(
             "install the package onnx, which writes the file: pip install "
             "'placement-gym[onnxruntime]'"

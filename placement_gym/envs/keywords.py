@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
-from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.errors import UserError, raise_interrupt, unknown_name
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.measured_env import MeasuredEnv, measured_per_unit
 from placement_gym.envs.per_unit import PerUnitEnv
@@ -96,7 +96,8 @@ def find_creator(spec: EnvSpec) -> Callable[..., Any] | None:
     try:
         entry_point = spec.entry_point
         return load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
-    except (ImportError, AttributeError, gym.error.Error):
+    except (ImportError, AttributeError, gym.error.Error) as error:
+        raise_interrupt(error)
         return None
 
 

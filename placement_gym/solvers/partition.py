@@ -40,7 +40,7 @@ def metis_partition(problem: Problem, costs: CostTable) -> IntArray:
     """
     try:
         import pymetis
-    except ImportError:
+    except ModuleNotFoundError:
         raise UserError("metis needs pymetis: pip install pymetis (the extra metis)") from None
 
     tasks = Tasks.of_units(problem.units, costs)

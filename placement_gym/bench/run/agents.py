@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from placement_gym.base.arguments import check_flag
-from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.errors import UserError, raise_interrupt, unknown_name
 from placement_gym.base.files import IMPORT_ROOT
 from placement_gym.base.schemas.reading import check
 from placement_gym.base.schemas.studies import AgentFields
@@ -261,6 +261,7 @@ def import_attribute(target: str) -> Any:
     try:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
+        raise_interrupt(error)
         # A package of the same name elsewhere is the usual reason, and invisible in Python's
         # message.
         origin = describe_origin(module.partition(".")[0])

@@ -62,7 +62,7 @@ class Ray:
     ) -> None:
         try:
             import ray
-        except ImportError as error:
+        except ModuleNotFoundError as error:
             raise UserError('Ray is not installed: pip install "placement-gym[ray]"') from error
         self.ray, self.owns_cluster = ray, not ray.is_initialized()
         self.timeout_s = timeout_s
