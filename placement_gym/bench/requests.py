@@ -6,7 +6,7 @@ Functions that ``by_environment`` finds have the parameters of those of placemen
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -175,9 +175,7 @@ def run_study(  # noqa: D417  the others are those of ``bench.study.runner``
             first, *rest = own
             models = first.model.split(",")
             with closing(OnlineEnv(models, first.devices, **first.env_kwargs)) as env:
-                for task in (first, *rest):
-                    show_step(f"{task.agent} with seed {task.seed}")
-                    row = run(task, env, folder)
+                for row in run([first, *rest], env, folder):
                     append_line(folder / ROWS, json.dumps(row).encode())
                     progress.advance(progress.task_ids[0])
         rows = read_rows(folder / ROWS)
@@ -226,8 +224,28 @@ def read_rows(path: Path) -> dict[str, Row]:
     return {row["key"]: row | {"error": "", "problem": describe_problem(row)} for row in rows}
 
 
-def run(task: Task, env: OnlineEnv, folder: Path) -> Row:
-    """Make or train a policy, and play the traces."""
+def run(tasks: Sequence[Task], env: OnlineEnv, folder: Path) -> Iterator[Row]:
+    """Make or train policies, and play the traces; yields rows as they are done.
+
+    In real time policies take turns at each trace, as a machine's speed changes.
+    """
+    for batch in [tasks] if env.measured else [[task] for task in tasks]:
+        policies, rows = zip(*[make_policy(task, env, folder) for task in batch], strict=True)
+        played = []
+        for number in range(N_MEASURED if env.measured else N_TRACES):
+            for task, policy in zip(batch, policies, strict=True):
+                show_step(f"{task.agent} with seed {task.seed}, trace {number}")
+                played.append(play_trace(env, policy, number))
+        for place, row in enumerate(rows):
+            *traces, decision_ms = np.transpose(played[place :: len(rows)])
+            means = np.round(traces, 5).tolist()
+            values = dict(zip(MEANS, means, strict=True))
+            yield to_plain(row | values | {"decision_ms": round(float(decision_ms.mean()), 4)})
+
+
+def make_policy(task: Task, env: OnlineEnv, folder: Path) -> tuple[Any, Row]:
+    """The policy of a task, and its row without what it plays."""
+    show_step(f"{task.agent} with seed {task.seed}")
     simulated = {**task.env_kwargs, "plans": env.plans, "measured": False}
     began_s = process_time()
     if task.agent in RULES:
@@ -244,26 +262,28 @@ def run(task: Task, env: OnlineEnv, folder: Path) -> Row:
     name = f"plans-{sha256(plans.encode()).hexdigest()[:8]}.json"
     env.plans.save(folder / name)
     about = {"versions": versions(), "host": host(), "time": time.isoformat("T", "seconds")}
-    values = {"key": task.key, **vars(task), **origin(), **about, "train_s": train_s, "plans": name}
-    row: Row = to_plain(values | play(env, policy))
-    return row
+    return policy, {
+        "key": task.key,
+        **vars(task),
+        **origin(),
+        **about,
+        "train_s": train_s,
+        "plans": name,
+    }
 
 
-def play(env: OnlineEnv, policy: Any) -> Row:
-    """(n_traces,) means over the requests of each trace; and the time that a decision takes."""
-    traces, decisions_s, n = [], 0.0, 0
-    for number in range(N_MEASURED if env.measured else N_TRACES):
-        (seen, _), over, steps = env.reset(options={"trace": number}), False, []
-        choose = make_chooser(policy)  # without a state of the trace before
-        while not over:
-            began_s = process_time()
-            plan = int(choose(seen))
-            decisions_s, n, before = decisions_s + process_time() - began_s, n + 1, seen
-            seen, reward, _, over, info = env.step(plan)
-            steps.append(list_values(env, before, plan, reward, info))
-        traces.append(np.sum(steps, axis=0) / len(steps))
-    means = np.round(np.transpose(traces), 5).tolist()
-    return dict(zip(MEANS, means, strict=True)) | {"decision_ms": round(1e3 * decisions_s / n, 4)}
+def play_trace(env: OnlineEnv, policy: Any, number: int) -> list[float]:
+    """``MEANS`` over the requests of a trace, and the processor time of a decision in ms."""
+    (seen, _), over, steps = env.reset(options={"trace": number}), False, []
+    choose, decisions_s = make_chooser(policy), 0.0  # without a state of the trace before
+    while not over:
+        began_s = process_time()
+        plan = int(choose(seen))
+        decisions_s, before = decisions_s + process_time() - began_s, seen
+        seen, reward, _, over, info = env.step(plan)
+        steps.append(list_values(env, before, plan, reward, info))
+    means = np.sum(steps, axis=0) / len(steps)
+    return [*means, 1e3 * decisions_s / len(steps)]
 
 
 def list_values(env: OnlineEnv, seen: Any, plan: int, reward: float, info: Row) -> list[float]:
