@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 from common import (
     Row,
@@ -44,9 +45,36 @@ MODELS = "resnet,inception,vit,mobilenet"
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("rows", type=Path, help="requests.jsonl")
-    rows = read_rows(parser.parse_args().rows)
+    parser.add_argument("--picture", type=Path, help="file to draw the gains into")
+    options = parser.parse_args()
+    rows = read_rows(options.rows)
     for title, make_table in TABLES.items():
         print_table(make_table(rows), title)
+    if options.picture:
+        draw_gains(rows, options.picture)
+
+
+def draw_gains(rows: Sequence[Row], path: Path) -> None:
+    """Draw the gain over the shortest completion of each policy that was played at all rates."""
+    runs = group_by([row for row in read_simulated(rows) if row["sees"]], "agent", "rate")
+    rates = sorted({rate for _, rate in runs})
+    figure, axes = plt.subplots(figsize=(7.2, 4.0), layout="constrained")
+    for agent, name in {**NAMES, "rollouts": "rollouts"}.items():
+        if agent == FLOOR or any((agent, rate) not in runs for rate in rates):
+            continue
+        if agent in ("by-load", "static"):  # far below, and the same as the partition
+            continue
+        gains = []
+        for rate in rates:
+            own = np.mean([row["log_slowdown"] for row in runs[agent, rate]], axis=0)
+            gains.append(np.array(runs[FLOOR, rate][0]["log_slowdown"]) - own)
+        half = [1.96 * gain.std(ddof=1) / len(gain) ** 0.5 for gain in gains]
+        style = "-o" if "ppo" in agent or agent == "clone" else "--s"
+        axes.errorbar(rates, np.mean(gains, axis=1), half, fmt=style, capsize=3, label=name)
+    axes.axhline(0.0, color="grey", linewidth=1)
+    axes.set(xlabel="rate", ylabel="log slow-down below the shortest completion's", xticks=rates)
+    axes.legend(frameon=False)
+    figure.savefig(path, dpi=150)
 
 
 def read_simulated(rows: Sequence[Row]) -> list[Row]:
@@ -71,7 +99,7 @@ def list_rates(rows: Sequence[Row]) -> list[Row]:
                 **list_gains(floors[rate], runs),
                 "slow-down": mean_of(runs, "slowdown", 1),
                 "beyond 4 times": mean_of(runs, "late", 3),
-                "MB loaded a request": mean_of(runs, "loaded_mb", 1),
+                "MB a request": mean_of(runs, "loaded_mb", 1),
             }
         )
     return sorted(lines, key=lambda line: (float(line["rate"]), float(line["log slow-down"])))
@@ -132,10 +160,13 @@ def mean_of(runs: Sequence[Row], field: str, digits: int) -> str:
 
 
 def list_gains(floor: Row, runs: list[Row]) -> Row:
-    """Cells of the gain: with its interval, and of each training where there are several."""
+    """Cells of the gain: with its interval, and from the least to the most of several trainings."""
     cells = describe_gain(floor, runs)
-    each = cells.get("each run", "") if len(runs) > 1 else ""
-    return {"gain (95 %)": cells.get("gain (95 %)", ""), "each training": each}
+    each = sorted(cells.get("each run", "").split(", "), key=lambda gain: float(gain or 0))
+    return {
+        "gain (95 %)": cells.get("gain (95 %)", ""),
+        "trainings": f"{each[0]} to {each[-1]}" if len(runs) > 1 else "",
+    }
 
 
 TABLES: dict[str, Callable[[Sequence[Row]], list[Row]]] = {
