@@ -61,6 +61,25 @@ def test_policies_play_the_same_traces_and_are_kept(plans: str, tmp_path: Path) 
         assert PlanTable.load(tmp_path / row["plans"]) == PlanTable.load(plans)
 
 
+def test_policies_take_turns_at_each_trace_in_real_time(
+    plans: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = requests.list_tasks(make_study(plans, "by-load", "shortest-completion"))
+    env, play_trace = OnlineEnv(["a"], **tasks[0].env_kwargs), requests.play_trace
+    alone = [row["log_slowdown"] for row in requests.run(tasks, env, tmp_path)]
+    numbers: list[int] = []
+
+    def play(env: OnlineEnv, policy: Any, number: int) -> list[float]:
+        numbers.append(number)
+        return play_trace(env, policy, number)
+
+    monkeypatch.setattr(requests, "N_MEASURED", 2)
+    monkeypatch.setattr(requests, "play_trace", play)
+    env.measured = True
+    assert [row["log_slowdown"] for row in requests.run(tasks, env, tmp_path)] == alone
+    assert numbers == [0, 0, 1, 1]
+
+
 def test_the_command_and_a_study_share_their_rows(
     plans: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
