@@ -34,13 +34,11 @@ PPO_SETTINGS: dict[str, Any] = {
     "learning_rate": 5e-4,
     "ent_coef": 0.002,
 }
-
-
 CLONE_SHARE = {"clone": 1.0, "clone-ppo": 0.2}
 """Share of a training's requests in which a policy learns what ``TEACHER`` would choose."""
 TEACHER = "lookahead"
-"""The rule that is cloned: rollouts are better, and take 40 times as long."""
-CLONE_EPOCHS, CLONE_BATCH, CLONE_RATE = 15, 512, 1e-3
+"""The rule that is cloned: rollouts are better, and take more than ten times as long."""
+CLONE_EPOCHS, CLONE_BATCH, CLONE_LEARNING_RATE = 15, 512, 1e-3
 """Epochs, batch and learning rate of cloning: ours."""
 
 
@@ -127,7 +125,7 @@ def clone(policy: Any, env: OnlineEnv, seed: int, n_requests: int) -> None:
         if over:
             seen, _ = env.reset()
     observations, plans = (torch.as_tensor(np.array(part)) for part in zip(*steps, strict=True))
-    optimizer = torch.optim.Adam(policy.parameters(), CLONE_RATE)
+    optimizer = torch.optim.Adam(policy.parameters(), CLONE_LEARNING_RATE)
     for _ in range(CLONE_EPOCHS):
         for batch in torch.split(torch.randperm(n_requests), CLONE_BATCH):
             _, log_prob, _ = policy.evaluate_actions(observations[batch], plans[batch])

@@ -22,13 +22,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from common import (
-    make_parser,
-)
+from common import make_parser
 from result_pages import PAGES, RESULTS, ROOT, Page, describe_origin, is_made
-from summaries import (
-    print_table,
-)
+from summaries import print_table
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": partial(gzip.compress, mtime=0),

@@ -19,15 +19,9 @@ import numpy as np
 import online_tables
 import stream_tables
 import wins
-from common import (
-    Row,
-    make_parser,
-    read_rows,
-)
+from common import Row, make_parser, read_rows
 from result_pages import PAGES, RESULTS, ROOT, describe_origin, describe_rows
-from summaries import (
-    group_by,
-)
+from summaries import group_by
 
 from placement_gym.bench.report.known_latencies import find_recorded
 from placement_gym.bench.report.scores import StudyResults

@@ -9,14 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import (
-    Row,
-)
-from summaries import (
-    columns_of,
-    group_by,
-    print_groups,
-)
+from common import Row
+from summaries import columns_of, group_by, print_groups
 
 UNITS = {"evaluations": 0, "cpu_seconds": 1}
 """Units of budgets, and their places in the points of curves."""

@@ -39,11 +39,7 @@ from common import (
     run_missing,
     search,
 )
-from summaries import (
-    columns_of,
-    describe_mean,
-    print_groups,
-)
+from summaries import columns_of, describe_mean, print_groups
 
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend

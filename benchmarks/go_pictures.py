@@ -10,17 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import (
-    Row,
-    make_parser,
-    read_rows,
-)
+from common import Row, make_parser, read_rows
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
-from summaries import (
-    group_by,
-)
+from summaries import group_by
 
 from placement_gym.view.figures.style import COLOURS, save
 

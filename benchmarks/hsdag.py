@@ -20,19 +20,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import (
-    Row,
-    combine,
-    make_env,
-    make_parser,
-    read_rows,
-    run_missing,
-)
+from common import Row, combine, make_env, make_parser, read_rows, run_missing
 from learning import DRAWN, POINTS, SINGLE_UNITS, SMALL, learn_in
-from summaries import (
-    group_by,
-    print_table,
-)
+from summaries import group_by, print_table
 
 from agents.hsdag.presets import PAPER_FEATURES
 from placement_gym.bench.run.agents import AgentSpec

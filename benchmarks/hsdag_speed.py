@@ -12,14 +12,8 @@ from time import process_time
 from typing import Any
 
 import torch
-from common import (
-    BERT_12,
-    make_env,
-    make_parser,
-)
-from summaries import (
-    print_table,
-)
+from common import BERT_12, make_env, make_parser
+from summaries import print_table
 
 from agents.common.reinforce import REINFORCE
 from agents.hsdag.agent import make

@@ -31,9 +31,7 @@ from common import (
     run_apart,
     run_missing,
 )
-from summaries import (
-    print_table,
-)
+from summaries import print_table
 
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.envs.env import DevicePlacementEnv

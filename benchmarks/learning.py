@@ -34,11 +34,7 @@ from common import (
 )
 from scipy import stats
 from stable_baselines3 import PPO
-from summaries import (
-    describe_mean,
-    group_by,
-    print_table,
-)
+from summaries import describe_mean, group_by, print_table
 
 from placement_gym.base.arrays import FloatArray
 from placement_gym.bench.run.agents import AgentSpec

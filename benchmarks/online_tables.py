@@ -13,15 +13,8 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-from common import (
-    Row,
-    make_parser,
-    read_rows,
-)
-from summaries import (
-    group_by,
-    print_table,
-)
+from common import Row, make_parser, read_rows
+from summaries import group_by, print_table
 
 from placement_gym.bench.requests import FLOOR, describe_gain
 
@@ -31,6 +24,7 @@ NAMES = {
     "by-load": "fastest device by load",
     "shortest-completion": "shortest completion",
     "lookahead": "look-ahead",
+    "rollouts": "rollouts",
     "clone": "clone of look-ahead",
     "ppo": "PPO",
     "clone-ppo": "PPO from the clone",
@@ -39,6 +33,8 @@ NAMES = {
     "recurrent-ppo": "RecurrentPPO",
 }
 """Agent -> its name on the page."""
+RULES_DRAWN, LEARNERS_DRAWN = ("resident", "lookahead", "rollouts"), ("clone", "ppo", "clone-ppo")
+"""Of those that play at all rates; choosing by load alone is far below."""
 MODELS = "resnet,inception,vit,mobilenet"
 
 
@@ -55,22 +51,18 @@ def main() -> None:
 
 
 def draw_gains(rows: Sequence[Row], path: Path) -> None:
-    """Draw the gain over the shortest completion of each policy that was played at all rates."""
+    """Draw what policies gain over the shortest completion, by the rate."""
     runs = group_by([row for row in read_simulated(rows) if row["sees"]], "agent", "rate")
     rates = sorted({rate for _, rate in runs})
     figure, axes = plt.subplots(figsize=(7.2, 4.0), layout="constrained")
-    for agent, name in {**NAMES, "rollouts": "rollouts"}.items():
-        if agent == FLOOR or any((agent, rate) not in runs for rate in rates):
-            continue
-        if agent in ("by-load", "static"):  # far below, and the same as the partition
-            continue
+    for agent in (*RULES_DRAWN, *LEARNERS_DRAWN):
         gains = []
         for rate in rates:
             own = np.mean([row["log_slowdown"] for row in runs[agent, rate]], axis=0)
             gains.append(np.array(runs[FLOOR, rate][0]["log_slowdown"]) - own)
         half = [1.96 * gain.std(ddof=1) / len(gain) ** 0.5 for gain in gains]
-        style = "-o" if "ppo" in agent or agent == "clone" else "--s"
-        axes.errorbar(rates, np.mean(gains, axis=1), half, fmt=style, capsize=3, label=name)
+        style = "-o" if agent in LEARNERS_DRAWN else "--s"
+        axes.errorbar(rates, np.mean(gains, axis=1), half, fmt=style, capsize=3, label=NAMES[agent])
     axes.axhline(0.0, color="grey", linewidth=1)
     axes.set(xlabel="rate", ylabel="log slow-down below the shortest completion's", xticks=rates)
     axes.legend(frameon=False)
@@ -94,7 +86,7 @@ def list_rates(rows: Sequence[Row]) -> list[Row]:
         lines.append(
             {
                 "rate": f"{rate:g}",
-                "policy": NAMES.get(agent, agent) + (not sees) * ", other programs hidden",
+                "policy": NAMES[agent] + (not sees) * ", other programs hidden",
                 "log slow-down": mean_of(runs, "log_slowdown", 3),
                 **list_gains(floors[rate], runs),
                 "slow-down": mean_of(runs, "slowdown", 1),
@@ -111,7 +103,7 @@ def list_rivals(rows: Sequence[Row]) -> list[Row]:
     return [
         {"rate": f"{rate:g}"}
         | {
-            f"{NAMES[agent]} over {NAMES.get(rival, rival)}": list_gains(
+            f"{NAMES[agent]} over {NAMES[rival]}": list_gains(
                 runs[rate, rival][0], runs[rate, agent]
             )["gain (95 %)"]
             for rival in ("lookahead", "rollouts")
@@ -138,7 +130,7 @@ def list_measured(rows: Sequence[Row]) -> list[Row]:
         means = [mean_of(group, "slowdown", 2) for group in groups]
         lines.append(
             {
-                "policy": NAMES.get(agent, agent),
+                "policy": NAMES[agent],
                 "log slow-down, simulated": logs[0],
                 "measured": logs[1],
                 "gain, measured (95 %)": list_gains(floor, groups[1])["gain (95 %)"],

@@ -14,18 +14,8 @@ import resource
 from pathlib import Path
 from time import perf_counter, process_time
 
-from common import (
-    Row,
-    describe_run,
-    load_pipeline,
-    make_env,
-    make_parser,
-    run_apart,
-    run_missing,
-)
-from summaries import (
-    print_table,
-)
+from common import Row, describe_run, load_pipeline, make_env, make_parser, run_apart, run_missing
+from summaries import print_table
 
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend

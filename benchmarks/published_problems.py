@@ -7,15 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from common import (
-    BY_RANK,
-    Row,
-    make_env,
-)
+from common import BY_RANK, Row, make_env
 from floors import DEVICES
-from summaries import (
-    ProblemName,
-)
+from summaries import ProblemName
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.envs.env import DevicePlacementEnv

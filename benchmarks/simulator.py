@@ -21,13 +21,8 @@ import gymnasium as gym
 import numpy as np
 import openvino as ov
 import openvino.opset13 as ops
-from common import (
-    make_env,
-    make_parser,
-)
-from summaries import (
-    print_table,
-)
+from common import make_env, make_parser
+from summaries import print_table
 
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend

@@ -26,19 +26,10 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import torch
-from common import (
-    BY_RANK,
-    Row,
-    combine,
-    make_env,
-    make_parser,
-    run_missing,
-)
+from common import BY_RANK, Row, combine, make_env, make_parser, run_missing
 from floors import find_models
 from stream_arms import Arm, list_arms, list_trained, run_lists
-from summaries import (
-    print_table,
-)
+from summaries import print_table
 
 from placement_gym.bench.run.provenance import git_commit
 from placement_gym.envs.stream import StreamEnv

@@ -16,20 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import (
-    Row,
-    make_parser,
-    read_rows,
-)
+from common import Row, make_parser, read_rows
 from scipy import stats
-from summaries import (
-    Describe,
-    columns_of,
-    describe_groups,
-    describe_mean,
-    group_by,
-    print_table,
-)
+from summaries import Describe, columns_of, describe_groups, describe_mean, group_by, print_table
 
 from placement_gym.graph.families.stream import UNSEEN
 

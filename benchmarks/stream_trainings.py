@@ -21,21 +21,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import (
-    Row,
-    combine,
-    make_parser,
-    read_rows,
-    run_missing,
-)
+from common import Row, combine, make_parser, read_rows, run_missing
 from numpy.typing import NDArray
 from stable_baselines3 import PPO, SAC, TD3
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.noise import NormalActionNoise
-from summaries import (
-    print_groups,
-)
+from summaries import print_groups
 
 from agents.list_policy import BestOfK
 from placement_gym.base.arrays import FloatArray

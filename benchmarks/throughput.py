@@ -15,18 +15,8 @@ from math import floor
 from pathlib import Path
 from time import perf_counter
 
-from common import (
-    Row,
-    combine,
-    describe_run,
-    load_pipeline,
-    make_parser,
-    run_missing,
-)
-from summaries import (
-    columns_of,
-    print_groups,
-)
+from common import Row, combine, describe_run, load_pipeline, make_parser, run_missing
+from summaries import columns_of, print_groups
 
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError

@@ -20,18 +20,9 @@ from time import process_time
 from typing import Any
 
 import numpy as np
-from common import (
-    Row,
-    append_row,
-    describe_placement,
-    make_parser,
-    read_rows,
-)
+from common import Row, append_row, describe_placement, make_parser, read_rows
 from pipeline_arms import BEST, PAIR, Arms, measure
-from summaries import (
-    group_by,
-    print_table,
-)
+from summaries import group_by, print_table
 from thread_overlap import sample_overlap
 
 from placement_gym.backends.measured.assembly import build_measured_backend

@@ -137,14 +137,14 @@ def separating_colours(graph: OpGraph, devices: IntArray, submodels: IntArray) -
         Parameter connects them. With states all submodels of a device differ, because HETERO
         sometimes cuts submodels of one name once more, and may then part a state.
     """
+    import networkx as nx  # an eighth of what a process that measures would import
+
     if graph.states:
         on_device = submodel_devices(graph, devices, submodels)
         same = on_device[:, None] == on_device[None, :]
         return np.tril(same, -1).sum(axis=1).astype(np.int64)
     source, target = np.concatenate([graph.edge_index, input_owners(graph, submodels)], axis=1)
     touching = (devices[source] == devices[target]) & (submodels[source] != submodels[target])
-    import networkx as nx  # a fifth of the imports of a process that measures
-
     neighbours = nx.Graph(submodels[np.stack([source[touching], target[touching]])].T.tolist())
     colours = np.zeros(int(submodels.max()) + 1, dtype=np.int64)
     for submodel, colour in nx.greedy_color(neighbours, lambda nodes, _: sorted(nodes)).items():
