@@ -73,7 +73,8 @@ def measure_rates(options: argparse.Namespace) -> list[Row]:
     alone_ms, load_ms = predict(problem, costs, split)
     arms = Arms(backend, split)
     whole_ms, stages_ms = arms.processor_ms()
-    asked = {"model": options.model, "scenario": options.scenario, "devices": PAIR}
+    devices = [spec.to_json() for spec in PAIR]
+    asked = {"model": options.model, "scenario": options.scenario, "devices": devices}
     facts = origin() | {
         "agent": "dp",
         "kwargs": {},
