@@ -15,6 +15,7 @@ from functools import partial
 from math import floor
 from pathlib import Path
 
+import measured_tables
 import numpy as np
 import online_tables
 import stream_tables
@@ -141,6 +142,7 @@ FIGURES: dict[str, Callable[..., str]] = {
     "bounds": summarize_bounds,
     "proven": count_proven,
     "stream": partial(show_table, stream_tables.TABLES),
+    "measured": partial(show_table, measured_tables.TABLES),
     "online": partial(show_table, online_tables.TABLES),
     "wins": lambda folder="": frame(wins.make_short_table(folder)),
 }

@@ -115,7 +115,7 @@ PAGES: dict[str, Page] = {
             f"{PY}throughput_measured.py rates --model gpt --scenario chat-16-8"
             " --rows {out}/throughput-measured-rows.jsonl",
         ),
-        version="0.2.0",
+        (f"{PY}figures.py",),
         note="it is measured, and wants an idle machine",
     ),
     "pipelines.md": Page(

@@ -1,13 +1,12 @@
 """Requests a second: a plan of two stages on two one-thread CPU devices against one device.
 
     python benchmarks/throughput_measured.py rates --model resnet --rows rows.jsonl
-    python benchmarks/throughput_measured.py tables --rows throughput-measured-rows.jsonl
     python benchmarks/throughput_measured.py overlap --model resnet --results 8
 
-``rates`` measures a plan by processor time and by the clock, and adds its rows to the file;
-``tables`` prints rows. ``overlap`` asks whether stages of different requests overlap: it samples
-the threads that want a core as requests run. What else the machine does slows them but hardly
-changes how many there are, unlike rates.
+``rates`` measures a plan by processor time and by the clock, and adds its rows to the file, whose
+tables ``measured_tables.py`` prints. ``overlap`` asks whether stages of different requests overlap:
+it samples the threads that want a core as requests run. What else the machine does slows them but
+hardly changes how many there are, unlike rates.
 """
 
 from __future__ import annotations
@@ -20,9 +19,8 @@ from time import process_time
 from typing import Any
 
 import numpy as np
-from common import Row, append_row, describe_placement, make_parser, read_rows
+from common import Row, append_row, describe_placement, make_parser
 from pipeline_arms import BEST, PAIR, Arms, measure
-from summaries import group_by, print_table
 from thread_overlap import sample_overlap
 
 from placement_gym.backends.measured.assembly import build_measured_backend
@@ -36,24 +34,22 @@ from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline, find_largest_load_ms
 
+N_COMPILATIONS = 3
+"""Of each arm."""
+
 
 def main() -> None:
     parser = make_parser(__doc__)
-    parser.add_argument("command", choices=("rates", "tables", "overlap"))
-    parser.add_argument("--rows", type=Path, help="file of rows, .jsonl")
+    parser.add_argument("command", choices=("rates", "overlap"))
+    parser.add_argument("--rows", type=Path, default=Path("rows.jsonl"), help="%(default)s")
     parser.add_argument("--model", default="resnet")
     parser.add_argument("--scenario", help="of a model with state, as in chat-16-8")
-    parser.add_argument("--compilations", type=int, default=3, help="0: processor times alone")
     parser.add_argument("--results", type=int, default=12, help="of each arm of overlap")
     options = parser.parse_args()
-    if options.command == "tables":
-        show(read_rows(options.rows))
-    elif options.command == "overlap":
+    if options.command == "overlap":
         sample_overlap(options.model, options.results)
     else:
-        rows = measure_rates(options)
-        show(rows)
-        for row in rows if options.rows else ():
+        for row in measure_rates(options):
             append_row(options.rows, row)
 
 
@@ -93,9 +89,7 @@ def measure_rates(options: argparse.Namespace) -> list[Row]:
         "processor_alone_ms": whole_ms,
         "processor_stages_ms": stages_ms,
     }
-    rows = [facts]
-    if options.compilations:
-        rows = summarize(*measure(arms, options.compilations), facts)
+    rows = summarize(*measure(arms, N_COMPILATIONS), facts)
     return [row | {"cpu_s": round(process_time(), 1)} for row in rows]
 
 
@@ -138,41 +132,6 @@ def noise(reference: FloatArray, candidate: FloatArray) -> float:
     drawn = np.random.default_rng(0).choice(ratios, (2000, len(ratios)))
     low, high = np.percentile(np.median(drawn, axis=1), [2.5, 97.5])
     return float(high - low) / 2
-
-
-def show(rows: Sequence[Row]) -> None:
-    """Print what is predicted and measured of each plan, and the rates of its arms."""
-    described = [row | {"facts": describe_plan(row)} for row in rows]
-    for (facts,), mine in group_by(described, "facts").items():
-        print(facts)
-        print_table(
-            {
-                "arm": row["arm"],
-                "a second": f"{row['requests_per_s']:.2f}",
-                "cores": f"{row['cores']:.2f}",
-                "x one thread": f"{row['ratio_to_one_thread']:.2f}",
-                "+-": f"{row['noise_to_one_thread']:.2f}",
-                "x two streams": f"{row['ratio_to_two_streams']:.2f} +- {row['noise']:.2f}",
-            }
-            for row in mine
-            if "arm" in row
-        )
-
-
-def describe_plan(row: Row) -> str:
-    """Predicted gains of a plan, and what processor time says; earlier rows lack some of it."""
-    alone_ms, plan_ms = row["predicted_alone_ms"], row["predicted_plan_ms"]
-    text = f"{row['model']}: predicted ratio {alone_ms / plan_ms:.2f}"
-    if "stage_ms" in row:
-        costs = ", ".join(f"{ms:.2f}" for ms in row["stage_ms"])
-        text += f", {row['predicted_without_stages']:.2f} without the stages' costs, {costs} ms"
-    if "processor_stages_ms" in row:
-        alone_ms, stages = row["processor_alone_ms"], row["processor_stages_ms"]
-        each = " + ".join(f"{ms:.2f}" for ms in stages)
-        text += (
-            f"; by processor time {alone_ms:.2f} ms, stages {each}, {alone_ms / max(stages):.2f}"
-        )
-    return text
 
 
 if __name__ == "__main__":
