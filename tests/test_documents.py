@@ -20,6 +20,9 @@ from placement_gym import solvers
 from placement_gym.bench.study.spec import STUDIES
 from placement_gym.cli.main import main, make_parser
 
+pytestmark = pytest.mark.filterwarnings("error:.*this episode has ended")
+"""A reader who copies the code sees no warning."""
+
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("agents", "docs", "placement_gym")
 GENERATED = {ROOT / "docs" / name for name in ("agents", "environments", "project")}
@@ -190,9 +193,16 @@ def test_the_comparison_of_the_readme_is_what_it_prints(
 ) -> None:
     (command,) = (one for one in commands(README) if "annealing,min-cut" in one)
     main([*shlex.split(command), "--out", str(tmp_path), "-q"])
-    printed = capsys.readouterr().out
-    lines = [line.rstrip() for line in printed.splitlines()]
-    assert not [line for line in blocks(README, "text")[0].splitlines() if line not in lines]
+    # Words are compared: rich before version 14.3 draws the last column wider.
+    printed = set(map(squeeze, capsys.readouterr().out.splitlines()))
+    assert not [
+        line for line in blocks(README, "text")[0].splitlines() if squeeze(line) not in printed
+    ]
+
+
+def squeeze(line: str) -> str:
+    """The line with a single space between words, and of a rule a single character."""
+    return re.sub(r"─+", "─", " ".join(line.split()))
 
 
 def test_documented_commands_can_be_typed() -> None:

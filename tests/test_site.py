@@ -33,6 +33,9 @@ from placement_gym.envs.stream import StreamEnv
 from placement_gym.hardware.devices import PRESETS
 from placement_gym.workloads.conversation import Conversation
 
+pytestmark = pytest.mark.filterwarnings("error:.*this episode has ended")
+"""A reader who copies the code sees no warning."""
+
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 SAVED = ROOT / "tests" / "data" / "saved"
@@ -51,6 +54,7 @@ QUICK = {
     "index",
     "environments/DevicePlacementSim-v0",
     "tutorial/first_placement",
+    "how_to/check_a_device",
     "how_to/devices",
     "how_to/reward",
     "explanation/hetero",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import warnings
@@ -103,8 +104,12 @@ def progress_bar(
     lines = not (quiet or is_on_terminal())
     # A bar without steps says nothing once it is done.
     options = {"console": console, "disable": quiet or lines, "transient": total is None}
+    # The time left follows from all steps: the last half minute, rich's choice, may hold only two
+    # that ended at once.
+    options["speed_estimate_period"] = math.inf
     with ProgressWithHeader(*columns, above=above, **options) as progress:
         progress.add_task(description, total=total, count=0, waiting="")
+        begin(progress)
         task = progress.tasks[0]
         token = SHOWN.set(task)
         try:
@@ -113,6 +118,13 @@ def progress_bar(
                 yield progress
         finally:
             SHOWN.reset(token)
+
+
+def begin(progress: Progress, n_done: int = 0) -> None:
+    """Begin the bar's task, of which steps may be done: the time left follows from later ones."""
+    (task,) = progress.task_ids
+    progress.reset(task, completed=n_done)
+    progress.advance(task, 0)
 
 
 def show_waiting(text: str) -> None:

@@ -26,7 +26,7 @@ from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.base.files import make_output_folder
 from placement_gym.base.fitted_table import Column, FittedTable, FittedText
 from placement_gym.base.plain import to_plain
-from placement_gym.base.progress import progress_bar, show_step
+from placement_gym.base.progress import begin, progress_bar, show_step
 from placement_gym.bench.compare import DEFAULT_ENV, Effort
 from placement_gym.bench.run.agents import load_bundled
 from placement_gym.bench.run.provenance import host, origin, versions
@@ -168,7 +168,7 @@ def run_study(  # noqa: D417  the others are those of ``bench.study.runner``
     with lock_folder(folder), progress_bar(len(tasks), "runs", quiet) as progress:
         cut_torn_line(folder / ROWS)
         rows = read_rows(folder / ROWS)
-        progress.advance(progress.task_ids[0], sum(task.key in rows for task in tasks))
+        begin(progress, sum(task.key in rows for task in tasks))
         # The tasks of the same devices share an environment, whose plans may be measured.
         missing = [task for task in tasks if task.key not in rows]
         for _, own in groupby(missing, attrgetter("problem")):

@@ -77,6 +77,8 @@ def check_table(document: Mapping[str, Any], shown: int | None = MAX_OPERATORS) 
     end = f"{document['n_operators']} operators checked in {document['wall_s']:.0f} s."
     if document["file"]:
         end += f" Plan without what fails: --constraints {document['file']}"
+    elif all(row["confirmed"] for row in document["devices"]):
+        end += " Nothing has to be kept off a device."
     return Group(*map(FittedText, texts), *([table] if faults else []), FittedText(end, "dim"))
 
 

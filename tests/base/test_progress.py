@@ -7,7 +7,7 @@ from time import sleep
 import pytest
 
 from placement_gym.base import progress
-from placement_gym.base.progress import progress_bar, show_waiting
+from placement_gym.base.progress import begin, progress_bar, show_waiting
 
 
 def run(quiet: bool) -> None:
@@ -25,6 +25,16 @@ def test_without_a_terminal_there_is_a_line_now_and_then(
     run(quiet=False)
     line = capsys.readouterr().err.splitlines()[-1]
     assert line.startswith("profiling: 3 of 40 measurements, 12 evaluations, 0:00:0")
+
+
+def test_steps_that_end_at_once_do_not_hasten_the_time_left() -> None:
+    with progress_bar(16, "runs", quiet=True) as bar:
+        begin(bar, 10)
+        for later in (bar.get_time() + 100.0, bar.get_time() + 200.0):
+            bar.get_time = lambda later=later: later
+            bar.advance(bar.task_ids[0])
+            bar.advance(bar.task_ids[0])
+        assert 100.0 <= bar.tasks[0].time_remaining <= 102.0
 
 
 def test_what_is_quick_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -169,6 +169,8 @@ def test_the_command_prints_one_document_and_passes(
     assert row["error"] <= row["tolerance"]
     assert document["file"] is None
     assert not list(tmp_path.iterdir())
+    assert main([*words, "--quiet"]) == 0
+    assert capsys.readouterr().out.endswith(" Nothing has to be kept off a device.\n")
 
 
 class RecordingCore(ov.Core):

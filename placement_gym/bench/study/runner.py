@@ -13,7 +13,7 @@ from rich.progress import Task as ProgressTask
 from rich.text import Text
 
 from placement_gym.base.files import make_output_folder
-from placement_gym.base.progress import progress_bar
+from placement_gym.base.progress import begin, progress_bar
 from placement_gym.base.texts import join_words, make_printable
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.by_environment import by_environment
@@ -122,7 +122,7 @@ def run_tasks(
         progress_bar(len(tasks), "runs", quiet, f"of {total} evaluations", above=above) as progress,
     ):
         bar = progress.tasks[0]
-        progress.update(bar.id, completed=n_done)
+        begin(progress, n_done)
         executor.on_evaluation = partial(count_evaluation, bar)
         try:
             for task, row in run_all(missing, executor):
