@@ -15,10 +15,12 @@ from functools import partial
 from math import floor
 from pathlib import Path
 
+import algorithms
 import measured_tables
 import numpy as np
 import online_tables
 import stream_tables
+import throughput
 import wins
 from common import Row, make_parser, read_rows
 from result_pages import PAGES, RESULTS, ROOT, describe_origin, describe_rows
@@ -142,6 +144,8 @@ FIGURES: dict[str, Callable[..., str]] = {
     "bounds": summarize_bounds,
     "proven": count_proven,
     "stream": partial(show_table, stream_tables.TABLES),
+    "algorithms": partial(show_table, algorithms.TABLES),
+    "throughput": partial(show_table, throughput.TABLES),
     "measured": partial(show_table, measured_tables.TABLES),
     "online": partial(show_table, online_tables.TABLES),
     "wins": lambda folder="": frame(wins.make_short_table(folder)),

@@ -93,7 +93,7 @@ PAGES: dict[str, Page] = {
         note="it compares versions, so that its rows are of several",
     ),
     "algorithms.md": Page(
-        0.8,
+        0.3,
         ("algorithms-rows.jsonl",),
         (f"{PY}algorithms.py --data {{data}} --rows {{out}}/algorithms-rows.jsonl"
             " --time-limit 15",),
