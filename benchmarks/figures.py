@@ -16,6 +16,7 @@ from math import floor
 from pathlib import Path
 
 import algorithms
+import floor_tables
 import hsdag_tables
 import measured_tables
 import numpy as np
@@ -148,6 +149,7 @@ FIGURES: dict[str, Callable[..., str]] = {
     "hsdag": partial(show_table, hsdag_tables.TABLES),
     "algorithms": partial(show_table, algorithms.TABLES),
     "throughput": partial(show_table, throughput.TABLES),
+    "floors": partial(show_table, floor_tables.TABLES),
     "measured": partial(show_table, measured_tables.TABLES),
     "online": partial(show_table, online_tables.TABLES),
     "wins": lambda folder="": frame(wins.make_short_table(folder)),
