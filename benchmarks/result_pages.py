@@ -220,6 +220,7 @@ PAGES: dict[str, Page] = {
         ),
         (f"{PY}go_pictures.py --rows {{out}} --out {{results}}/go",),
         version="0.2.0",
+        names=BEFORE,
     ),
     "stream.md": Page(
         1.0,
