@@ -27,6 +27,7 @@ class Page:
         commands: They make what is missing of the rows. ``{out}`` is a folder for them, ``{data}``
             one of copies of dnn-partitioning and pipedream, ``{results}`` is ``docs/results``.
         after: Commands that make the page, or print its tables, from the new rows.
+        kept: Files of rows that are not made again, whose version the page says beside them.
         version: Of rows that do not state theirs.
         names: Arm of these rows -> what it is called today.
         note: Why a page cannot be made by commands alone.
@@ -36,6 +37,7 @@ class Page:
     rows: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
     version: str = ""
     names: dict[str, str] = field(default_factory=dict)
     note: str = ""
@@ -152,6 +154,7 @@ PAGES: dict[str, Page] = {
             " --arms 'HSDAG, rl without grouping;graph-groups;logits-multiscale;annealing'",
         ),
         (f"{PY}figures.py",),
+        kept=("hsdag-tried-rows.jsonl.gz",),
         note="what was tried on the way to 0.3.0, and ablations of 0.2.0, are not run again",
     ),
     "learning.md": Page(
