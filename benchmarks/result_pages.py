@@ -56,6 +56,8 @@ IN_REAL_TIME = (f"{UNDER_LOAD} -m mobilenet,cnn:2,tiny -d cpu-testbed-pair --set
                 " --budget 100352 --agents static,resident,by-load,shortest-completion,lookahead,"
                 "rollouts,ppo,clone-ppo")  # fmt: skip
 WORKLOADS = "--data {data}/dnn-partitioning {data}/pipedream --devices 1cpu+2acc@0.3,1cpu+4acc@0.2"
+PUBLISHED = (f"{PY}published.py run --data {{data}}/dnn-partitioning"
+             " --rows {out}/published-rows.jsonl --problems test")  # fmt: skip
 PAGES: dict[str, Page] = {
     "paper/report.md": Page(
         0.5,
@@ -158,7 +160,7 @@ PAGES: dict[str, Page] = {
         note="what was tried on the way to 0.3.0, and ablations of 0.2.0, are not run again",
     ),
     "learning.md": Page(
-        4.0,
+        2.5,
         ("learning-rows.jsonl.gz",),
         (f"{PY}learning.py --data {{data}}/dnn-partitioning --rows {{out}}/learning-rows.jsonl",),
         (
@@ -191,27 +193,27 @@ PAGES: dict[str, Page] = {
         names=BEFORE,
     ),
     "published.md": Page(
-        12.0,
+        2.5,
         (
             "published-rows.jsonl.gz",
             "published/runs.jsonl.gz",
             "published/placeto-transfer-rows.jsonl",
         ),
         (
-            f"{PY}published.py run --data {{data}}/dnn-partitioning"
-            " --rows {out}/published-rows.jsonl --problems test --budget 500 --seeds 5",
+            f"{PUBLISHED} --budget 500 --seeds 3",
+            f"{PUBLISHED} --budget '3 s' --seeds 3 --arms 'heft;random-blocks;hill-climb;search;"
+            "rnn;hdp;post;placeto;doppler;gdp;hsdag;graph-groups'",
             f"{PY}transfer.py placeto --families recurrent --trainings 3 --folder {{out}}"
             " --rows {out}/placeto-transfer-rows.jsonl",
+            "python examples/08_published.py --data {data}/dnn-partitioning --budget 200"
+            " --workers 1 --out {out}/published",
         ),
-        (
-            f"{PY}published.py tables --rows {{out}}/published-rows.jsonl --problems test"
-            " --budget 500 --against hill-climb",
-        ),
+        (f"{PY}published_tables.py {{out}}/published-rows.jsonl",),
         version="0.2.0",
         names=BEFORE,
     ),
     "go.md": Page(
-        9.0,
+        18.0,
         ("go-scale-rows.jsonl", "go-planted-rows.jsonl", "go-joint-rows.jsonl",
          "go-transfer-rows.jsonl"),
         (
