@@ -164,7 +164,7 @@ PAGES: dict[str, Page] = {
         ("learning-rows.jsonl.gz",),
         (f"{PY}learning.py --data {{data}}/dnn-partitioning --rows {{out}}/learning-rows.jsonl",),
         (
-            f"{PY}learning.py --rows {{out}}/learning-rows.jsonl"
+            f"{PY}learning_tables.py {{out}}/learning-rows.jsonl"
             " --picture {results}/learning.png",
         ),
     ),
