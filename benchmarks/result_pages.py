@@ -213,7 +213,7 @@ PAGES: dict[str, Page] = {
         names=BEFORE,
     ),
     "go.md": Page(
-        18.0,
+        3.0,
         ("go-scale-rows.jsonl", "go-planted-rows.jsonl", "go-joint-rows.jsonl",
          "go-transfer-rows.jsonl"),
         (
