@@ -94,9 +94,10 @@ def describe_load(rows: list[Row]) -> str:
 
 
 TABLES: dict[str, Callable[[Sequence[Row]], list[Row]]] = {
-    "bound / best, rounded down": partial(list_values, describe_ratio),
-    "best largest load, ms": partial(list_values, describe_load),
+    "bounds": partial(list_values, describe_ratio),
+    "loads": partial(list_values, describe_load),
 }
+"""Name -> a table: bound / best, rounded down, and the best largest load in ms."""
 
 
 if __name__ == "__main__":
