@@ -11,14 +11,14 @@ placements that do not fit.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from math import floor
 from pathlib import Path
 from time import process_time
 
 from common import Row, combine, describe_run, load_pipeline, make_parser, run_missing
-from summaries import columns_of, print_groups
+from summaries import columns_of, describe_groups, print_table
 
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
@@ -54,10 +54,8 @@ def main() -> None:
         if job["input"].startswith("latency") == (job["arm"] in LATENCY)
     ]
     rows = run_missing(options.rows, jobs, run)
-    for title, arms in TABLES.items():
-        chosen = [row for arm in arms for row in rows if row["arm"] == arm]
-        chosen.sort(key=lambda row: row["input"])
-        print_groups(chosen, ("input",), columns_of(chosen, "arm", describe), title)
+    for title, make_table in TABLES.items():
+        print_table(make_table(rows), title)
 
 
 Arm = Callable[[Problem, CostTable, float], Solution | IntArray | None]
@@ -114,7 +112,18 @@ LATENCY: dict[str, Arm] = {"greedy-fill": place(greedy_fill)}
 ARMS = THROUGHPUT | LATENCY
 SPECS = {"max-load, contiguous": AgentSpec("max-load", {"contiguous": True})}
 """Arms that are called otherwise than their agents."""
-TABLES = {"largest load, ms (bound)": THROUGHPUT, "latency, ms": LATENCY}
+
+
+def list_values(arms: Iterable[str], rows: Sequence[Row]) -> list[Row]:
+    """What each arm finds for each input, ms."""
+    chosen = [
+        row | {"input": row["input"].partition("/")[2]}
+        for arm in arms
+        for row in rows
+        if row["arm"] == arm
+    ]
+    chosen.sort(key=lambda row: row["input"])
+    return describe_groups(chosen, ("input",), columns_of(chosen, "arm", describe))
 
 
 def describe(rows: list[Row]) -> str:
@@ -126,6 +135,13 @@ def describe(rows: list[Row]) -> str:
     if "bound_ms" in row:
         text += " *" if row["proven"] else f" ({floor(row['bound_ms'] * 100) / 100:.6g})"
     return text
+
+
+TABLES: dict[str, Callable[[Sequence[Row]], list[Row]]] = {
+    "load": partial(list_values, THROUGHPUT),
+    "latency": partial(list_values, LATENCY),
+}
+"""Objective -> a table in ms: in brackets a bound, * is a proven optimum."""
 
 
 if __name__ == "__main__":

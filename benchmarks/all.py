@@ -35,7 +35,7 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--run", default="", help="pages, as in paper,mismatch, or all")
-    parser.add_argument("--data", type=Path, help="a copy of dnn-partitioning")
+    parser.add_argument("--data", type=Path, help="folder of copies of dnn-partitioning, pipedream")
     parser.add_argument("--out", type=Path, default=Path("results/all"), help="%(default)s")
     options = parser.parse_args()
     if not options.run:
@@ -78,7 +78,7 @@ def make(page: str, options: argparse.Namespace) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     commands = [*about.commands, *about.after]
     if options.data is None and any("{data}" in command for command in commands):
-        sys.exit(f"{page} needs --data, a copy of dnn-partitioning")
+        sys.exit(f"{page} needs --data, a folder of copies of dnn-partitioning and pipedream")
     print(f"{page}: about {about.hours:g} hours; tables and messages are in {printed}", flush=True)
     with printed.open("a") as file:
         for command in about.commands:
@@ -94,7 +94,8 @@ def run(command: str, options: argparse.Namespace, output: int) -> None:
     Raises:
         CalledProcessError: It failed; rows until then are kept.
     """
-    filled = command.format(out=options.out.resolve(), data=options.data, results=RESULTS)
+    folders = {"out": options.out.resolve(), "data": options.data, "results": RESULTS}
+    filled = command.format(**folders)
     print(f"  {filled}", flush=True)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     subprocess.run(filled, shell=True, check=True, cwd=ROOT, stdout=output, stderr=output,

@@ -15,10 +15,14 @@ from functools import partial
 from math import floor
 from pathlib import Path
 
+import algorithms
+import floor_tables
+import hsdag_tables
 import measured_tables
 import numpy as np
 import online_tables
 import stream_tables
+import throughput
 import wins
 from common import Row, make_parser, read_rows
 from result_pages import PAGES, RESULTS, ROOT, describe_origin, describe_rows
@@ -120,10 +124,10 @@ def list_pages() -> str:
 
 
 def show_table(
-    tables: Mapping[str, Callable[[Sequence[Row]], list[Row]]], table: str, file: str
+    tables: Mapping[str, Callable[[Sequence[Row]], list[Row]]], table: str, *files: str
 ) -> str:
-    """One of some tables, of a file of rows."""
-    lines = tables[table](read_rows(RESULTS / file))
+    """One of some tables, of files of rows."""
+    lines = tables[table]([row for file in files for row in read_rows(RESULTS / file)])
     cells = [[str(cell).replace("+-", "±") for cell in line.values()] for line in lines]
     return frame(wins.make_table(cells, *lines[0]))
 
@@ -142,6 +146,10 @@ FIGURES: dict[str, Callable[..., str]] = {
     "bounds": summarize_bounds,
     "proven": count_proven,
     "stream": partial(show_table, stream_tables.TABLES),
+    "hsdag": partial(show_table, hsdag_tables.TABLES),
+    "algorithms": partial(show_table, algorithms.TABLES),
+    "throughput": partial(show_table, throughput.TABLES),
+    "floors": partial(show_table, floor_tables.TABLES),
     "measured": partial(show_table, measured_tables.TABLES),
     "online": partial(show_table, online_tables.TABLES),
     "wins": lambda folder="": frame(wins.make_short_table(folder)),

@@ -88,6 +88,7 @@ PLACERS = (
     Placer("heft"),
     Placer("m-etf"),
     Placer("search"),
+    Placer("graph-groups", kind=PLANNED),
     Placer("hsdag", kind=PLANNED),
 )
 

@@ -1,17 +1,15 @@
 """Learning curves of learned agents on problems that chose no setting.
 
     python benchmarks/learning.py --data DIR --rows rows.jsonl          # runs what has no row yet
-    python benchmarks/learning.py --rows docs/results/learning-rows.jsonl.gz --tables
-    python benchmarks/learning.py --rows docs/results/learning-rows.jsonl.gz --picture learning.png
 
 DIR holds the inputs of dnn-partitioning; without it the six problems with little memory are left
-out. All begin with random placements, and are compared with annealing that does.
+out. All begin with random placements, and are compared with annealing that does:
+``learning_tables.py`` prints tables of the rows, and draws them.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -29,12 +27,10 @@ from common import (
     describe_run,
     make_env,
     make_parser,
-    read_rows,
     run_missing,
 )
-from scipy import stats
+from learning_tables import FLOOR
 from stable_baselines3 import PPO
-from summaries import describe_mean, group_by, print_table
 
 from placement_gym.base.arrays import FloatArray
 from placement_gym.bench.run.agents import AgentSpec
@@ -52,20 +48,14 @@ LIMITED = (
     "OperatorGraphs/bert_l-12_inference",
 )
 """With four accelerators that hold a fifth of the weights each."""
-POINTS = (100, 500, 2000, 10_000)
-DRAWN = 2000
-"""Budget of the runs whose curves, greedy placements and seconds are shown."""
+POINTS = (100, 500, 2000)
+"""Placements after which rows have the best and the mean."""
 RECENT = 100
 """Placements that a mean is of."""
-FLOOR = "annealing"
 SINGLE_UNITS = "hsdag, single units"
 """HSDAG's encoder and placer alone: what grouping costs."""
 GROUPED_POST = "post, grouped"
 """Post's updates on runs of units and drawn groups, which are ours."""
-N_COLOURS = 10
-"""After which curves are dashed, as colours come again."""
-PUBLISHED = ("rnn", "gdp", "hdp", "placeto")
-"""Published systems whose curves are not drawn."""
 
 
 def make_ppo(env: DevicePlacementEnv, seed: int) -> PPO:
@@ -79,7 +69,7 @@ ARMS: dict[str, AgentSpec] = {
         for name in ("logits", "logits-multiscale", "logits-groups", "graph-groups", "hsdag")
     },
     SINGLE_UNITS: AgentSpec("hsdag", {"policy": {"depth": 0}}),
-    **{name: AgentSpec(name) for name in ("post", *PUBLISHED)},
+    **{name: AgentSpec(name) for name in ("post", "rnn", "gdp", "hdp", "placeto")},
     GROUPED_POST: AgentSpec("post", {"policy": {"runs": True, "groups": 30}}),
     "graph-groups, redrawn": AgentSpec(
         "graph-groups", {"redraw": 100, "envs": {"num_envs": 5}, "n_steps": 4}
@@ -95,20 +85,13 @@ ARMS: dict[str, AgentSpec] = {
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--data", type=Path, help="inputs of dnn-partitioning")
-    parser.add_argument("--rows", type=Path, required=True, help="rows, added to and read")
+    parser.add_argument("--rows", type=Path, required=True, help="file of rows, .jsonl")
     parser.add_argument("--agents", default=";".join(ARMS), help="arms, separated by ;")
     parser.add_argument("--budget", type=int, default=2000, help="placements (%(default)s)")
     parser.add_argument("--seeds", type=int, default=5, help="runs of each (%(default)s)")
-    parser.add_argument("--tables", action="store_true", help="print tables of the rows alone")
-    parser.add_argument("--picture", type=Path, help="draw the rows' curves instead")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    if options.picture:
-        draw(read_rows(options.rows), options.picture)
-    elif options.tables:
-        print_tables(read_rows(options.rows))
-    else:
-        print_tables(run_missing(options.rows, list_jobs(options), partial(learn, options.data)))
+    run_missing(options.rows, list_jobs(options), partial(learn, options.data))
 
 
 def list_jobs(options: argparse.Namespace) -> list[Row]:
@@ -184,92 +167,6 @@ def learn_in(env: DevicePlacementEnv, agent: AgentSpec, seed: int, budget: int) 
 def mean_before(latencies: FloatArray, n: int) -> float:
     """The mean of the last placements up to some number."""
     return float(np.nanmean(latencies[max(n - RECENT, 0) : n]))
-
-
-def select_reaching(rows: Sequence[Row], n: str) -> list[Row]:
-    """The rows of the smallest budget that has some number of placements: budgets set schedules."""
-    having = [row for row in rows if n in row["best_ms"]]
-    least = min((row["budget"] for row in having), default=0)
-    return [row for row in having if row["budget"] == least]
-
-
-def print_tables(rows: Sequence[Row]) -> None:
-    """Print what each agent reached on each problem, and how it compares with annealing."""
-    points = [str(n) for n in POINTS if any(str(n) in row["best_ms"] for row in rows)]
-    lines = []
-    for (problem, agent), mine in group_by(rows, "problem", "arm").items():
-        line: Row = {"problem": problem.removesuffix("_inference"), "agent": agent}
-        for n in points:
-            having = select_reaching(mine, n)
-            best, mean = (
-                np.mean([row[key][n] for row in having]) if having else np.nan
-                for key in ("best_ms", "mean_ms")
-            )
-            line[f"best / mean at {n}"] = f"{best:.4g} / {mean:.4g}" if having else ""
-        alike = select_reaching(mine, str(DRAWN))
-        known = [row["greedy_ms"] for row in alike if row["greedy_ms"]]
-        line["greedy"] = f"{np.mean(known):.4g}" if known else ""
-        line["infeasible"] = sum(row["infeasible"] for row in mine)
-        line["CPU s"] = f"{np.mean([row['cpu_s'] for row in alike]):.1f}" if alike else ""
-        lines.append(line)
-    print_table(lines, "ms, means over seeds")
-    print_table(
-        compare_with_floor(rows, points), "best, % above that of annealing from random starts"
-    )
-
-
-def compare_with_floor(rows: Sequence[Row], points: Sequence[str]) -> list[Row]:
-    """For each agent the mean over problems of how far its best is above annealing's, in %.
-
-    Intervals of 95 % are over problems.
-    """
-
-    def best(agent: str, problem: str, n: str) -> float:
-        mine = [row for row in rows if (row["arm"], row["problem"]) == (agent, problem)]
-        found = [row["best_ms"][n] for row in select_reaching(mine, n)]
-        return float(np.mean(found)) if found else np.nan
-
-    lines = []
-    for (agent,) in group_by(rows, "arm"):
-        problems = [key for (key,) in group_by([r for r in rows if r["arm"] == agent], "problem")]
-        line: Row = {"agent": agent, "problems": len(problems)}
-        for n in points:
-            ratios = [100 * (best(agent, one, n) / best(FLOOR, one, n) - 1) for one in problems]
-            line[f"at {n}"] = describe_mean([ratio for ratio in ratios if np.isfinite(ratio)])
-        lines.append(line)
-    return lines
-
-
-def draw(rows: Sequence[Row], path: Path) -> None:
-    """Draw a panel for each problem: mean sampled latency over the least that any run found."""
-    from matplotlib import pyplot
-    from matplotlib.ticker import LogLocator, NullLocator
-
-    rows = [row for row in rows if row["budget"] == DRAWN]
-    problems = group_by(rows, "problem")
-    figure, panels = pyplot.subplots(3, 3, figsize=(11, 9), sharex=True, layout="constrained")
-    names = [agent for (agent,) in group_by(rows, "arm") if agent not in PUBLISHED]
-    for (problem,), panel in zip(problems, panels.flat, strict=False):
-        mine = problems[problem,]
-        least = min(min(row["best_ms"].values()) for row in mine)
-        for number, agent in enumerate(names):
-            curves = [dict(row["curve"]) for row in mine if row["arm"] == agent]
-            if curves:
-                at = sorted(set.intersection(*map(set, curves)))
-                mean = [stats.gmean([curve[n] for curve in curves]) / least for n in at]
-                dashes = "--" if number >= N_COLOURS else "-"
-                panel.plot(at, mean, dashes, color=f"C{number}", label=agent, lw=1.5)
-        panel.set_title(f"{problem.removesuffix('_inference')}, {mine[0]['units']} units", size=9)
-        panel.set(xscale="log", yscale="log")
-        panel.yaxis.set_major_locator(LogLocator(subs=(1.0, 1.2, 1.5, 2.0, 3.0, 5.0)))
-        panel.yaxis.set_major_formatter("{x:.3g}")
-        panel.yaxis.set_minor_locator(NullLocator())
-    for panel in panels[-1]:
-        panel.set_xlabel("placements")
-    lines = {line.get_label(): line for panel in panels.flat for line in panel.get_lines()}
-    figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=4)
-    figure.supylabel("mean of the last 100 placements / the best of all runs")
-    figure.savefig(path, dpi=110)
 
 
 if __name__ == "__main__":

@@ -25,8 +25,9 @@ class Page:
         hours: Of one core, for all rows: measured where a page or its rows say so, else estimated.
         rows: Its files, relative to ``docs/results``.
         commands: They make what is missing of the rows. ``{out}`` is a folder for them, ``{data}``
-            a copy of dnn-partitioning, ``{results}`` is ``docs/results``.
+            one of copies of dnn-partitioning and pipedream, ``{results}`` is ``docs/results``.
         after: Commands that make the page, or print its tables, from the new rows.
+        kept: Files of rows that are not made again, whose version the page says beside them.
         version: Of rows that do not state theirs.
         names: Arm of these rows -> what it is called today.
         note: Why a page cannot be made by commands alone.
@@ -36,6 +37,7 @@ class Page:
     rows: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
     version: str = ""
     names: dict[str, str] = field(default_factory=dict)
     note: str = ""
@@ -53,6 +55,9 @@ ONLINE = (f"{UNDER_LOAD} -m resnet,inception,vit,mobilenet -d docs/results/onlin
 IN_REAL_TIME = (f"{UNDER_LOAD} -m mobilenet,cnn:2,tiny -d cpu-testbed-pair --set rate=0.6"
                 " --budget 100352 --agents static,resident,by-load,shortest-completion,lookahead,"
                 "rollouts,ppo,clone-ppo")  # fmt: skip
+WORKLOADS = "--data {data}/dnn-partitioning {data}/pipedream --devices 1cpu+2acc@0.3,1cpu+4acc@0.2"
+PUBLISHED = (f"{PY}published.py run --data {{data}}/dnn-partitioning"
+             " --rows {out}/published-rows.jsonl --problems test")  # fmt: skip
 PAGES: dict[str, Page] = {
     "paper/report.md": Page(
         0.5,
@@ -93,16 +98,16 @@ PAGES: dict[str, Page] = {
         note="it compares versions, so that its rows are of several",
     ),
     "algorithms.md": Page(
-        0.8,
+        0.3,
         ("algorithms-rows.jsonl",),
-        (f"{PY}algorithms.py --data {{data}} --rows {{out}}/algorithms-rows.jsonl"
+        (f"{PY}algorithms.py --data {{data}}/dnn-partitioning --rows {{out}}/algorithms-rows.jsonl"
             " --time-limit 15",),
         version="0.2.0",
     ),
     "throughput.md": Page(
         0.9,
         ("throughput-rows.jsonl.gz",),
-        (f"{PY}throughput.py --data {{data}} --rows {{out}}/throughput-rows.jsonl"
+        (f"{PY}throughput.py --data {{data}}/dnn-partitioning --rows {{out}}/throughput-rows.jsonl"
             " --time-limit 60",),
         version="0.2.0",
     ),
@@ -121,13 +126,13 @@ PAGES: dict[str, Page] = {
     "pipelines.md": Page(
         0.1,
         ("pipelines-rows.jsonl",),
-        (f"{PY}pipelines.py --data {{data}} --rows {{out}}/pipelines-rows.jsonl",),
+        (f"{PY}pipelines.py --data {{data}}/dnn-partitioning --rows {{out}}/pipelines-rows.jsonl",),
         note="the publication's program is run by hand",
     ),
     "learned.md": Page(
         0.2,
         ("learned-rows.jsonl",),
-        (f"{PY}learned.py --data {{data}} --rows {{out}}/learned-rows.jsonl",),
+        (f"{PY}learned.py --data {{data}}/dnn-partitioning --rows {{out}}/learned-rows.jsonl",),
     ),
     "foreign.md": Page(
         1.0,
@@ -137,63 +142,78 @@ PAGES: dict[str, Page] = {
         note="its rows are its list",
     ),
     "hsdag.md": Page(
-        2.0,
-        ("hsdag-rows.jsonl.gz", "hsdag-parts-rows.jsonl", "hsdag-tried-rows.jsonl.gz"),
+        1.0,
+        ("hsdag-rows.jsonl.gz", "hsdag-folded-rows.jsonl", "hsdag-parts-rows.jsonl"),
         (
-            f"{PY}hsdag.py run --rows {{out}}/hsdag-rows.jsonl",
+            f"{PY}learning.py --rows {{out}}/hsdag-folded-rows.jsonl"
+            " --agents 'hsdag;hsdag, single units;hsdag paper;hsdag code'",
             f"{PY}hsdag.py parts --rows {{out}}/hsdag-parts-rows.jsonl --budget 500",
+            f"{PY}hsdag.py run --rows {{out}}/hsdag-rows.jsonl --arms 'HSDAG;HSDAG, code;HSDAG, rl;"
+            "HSDAG, rl without grouping;graph-groups;logits-multiscale;annealing;Placeto'",
+            f"{PY}hsdag.py run --rows {{out}}/hsdag-rows.jsonl --arms RNN-based --seeds 1"
+            " --budget 200",
+            f"{PY}hsdag.py run --rows {{out}}/hsdag-rows.jsonl --granularity op --seeds 3"
+            " --arms 'HSDAG, rl without grouping;graph-groups;logits-multiscale;annealing'",
         ),
-        (f"{PY}hsdag.py tables --rows {{out}}/hsdag-rows.jsonl",),
-        note="what was tried on the way to this version is not run again",
+        (f"{PY}figures.py",),
+        kept=("hsdag-tried-rows.jsonl.gz",),
+        note="what was tried on the way to 0.3.0, and ablations of 0.2.0, are not run again",
     ),
     "learning.md": Page(
-        4.0,
+        2.5,
         ("learning-rows.jsonl.gz",),
-        (f"{PY}learning.py --data {{data}} --rows {{out}}/learning-rows.jsonl",),
+        (f"{PY}learning.py --data {{data}}/dnn-partitioning --rows {{out}}/learning-rows.jsonl",),
         (
-            f"{PY}learning.py --rows {{out}}/learning-rows.jsonl"
+            f"{PY}learning_tables.py {{out}}/learning-rows.jsonl"
             " --picture {results}/learning.png",
         ),
     ),
     "floors/floors.md": Page(
-        5.0,
+        2.0,
         ("floors/floors.jsonl.xz",),
         tuple(
-            f"{PY}floors.py --data {{data}} --out {{out}}"
-            f" --devices 1cpu+2acc@0.3,1cpu+4acc@0.2 {options}"
+            f"{PY}floors.py --out {{out}} {options}"
             for options in (
-                "--repair no --agents search --evaluations 1,20,100,500",
-                "--repair no --agents search --evaluations '' --seconds 0.03,0.1,0.3,1,3,10",
-                "--repair yes --seeds 1 --agents hill-climb,annealing,genetic,random-blocks,heft"
-                " --evaluations 100,500 --seconds 0.1,1,10",
-                "--repair yes --agents hsdag,graph-groups --evaluations 100,500",
+                *(f"{WORKLOADS} {options}"
+                  for options in (
+                      "--repair no --agents search --seeds 3 --evaluations 1,20,100,500",
+                      "--repair no --agents search --seeds 3 --evaluations ''"
+                      " --seconds 0.03,0.1,0.3,1,3,10",
+                      "--repair yes --agents hill-climb,annealing,genetic,random-blocks,heft"
+                      " --seeds 1 --evaluations 100,500 --seconds 0.1,1,10",
+                      "--repair yes --agents hsdag,graph-groups --seeds 3 --evaluations 100,500",
+                  )),
+                "--generated synthetic-layered-20000,synthetic-layered-80000,stacked-bert-80000"
+                " --devices 1cpu+2acc@0.3 --repair no --agents heft,search --seeds 2"
+                " --evaluations '' --seconds 3,10,30",
             )
         ),
+        (f"{PY}floors.py --rows {{results}}/floors/floors.jsonl.xz --out {{out}}",),
         version="0.2.0",
         names=BEFORE,
     ),
     "published.md": Page(
-        12.0,
+        2.5,
         (
             "published-rows.jsonl.gz",
             "published/runs.jsonl.gz",
             "published/placeto-transfer-rows.jsonl",
         ),
         (
-            f"{PY}published.py run --data {{data}} --rows {{out}}/published-rows.jsonl"
-            " --problems test --budget 500 --seeds 5",
+            f"{PUBLISHED} --budget 500 --seeds 3",
+            f"{PUBLISHED} --budget '3 s' --seeds 3 --arms 'heft;random-blocks;hill-climb;search;"
+            "rnn;hdp;post;placeto;doppler;gdp;hsdag;graph-groups'",
             f"{PY}transfer.py placeto --families recurrent --trainings 3 --folder {{out}}"
             " --rows {out}/placeto-transfer-rows.jsonl",
+            "python examples/08_published.py --data {data}/dnn-partitioning --budget 200"
+            " --workers 1 --out {out}/published",
         ),
-        (
-            f"{PY}published.py tables --rows {{out}}/published-rows.jsonl --problems test"
-            " --budget 500 --against hill-climb",
-        ),
+        (f"{PY}published_tables.py {{out}}/published-rows.jsonl",),
         version="0.2.0",
         names=BEFORE,
     ),
     "go.md": Page(
-        9.0,
+        3.0,
         ("go-scale-rows.jsonl", "go-planted-rows.jsonl", "go-joint-rows.jsonl",
          "go-transfer-rows.jsonl"),
         (
@@ -205,6 +225,7 @@ PAGES: dict[str, Page] = {
         ),
         (f"{PY}go_pictures.py --rows {{out}} --out {{results}}/go",),
         version="0.2.0",
+        names=BEFORE,
     ),
     "stream.md": Page(
         1.0,
@@ -220,7 +241,8 @@ PAGES: dict[str, Page] = {
             f"{PY}stream_trainings.py --folder {{out}}/policies --arms 'PPO short' --seeds 5",
             f"{PY}stream.py --rows {{out}}/stream-trained-rows.jsonl --problems 1000"
             " --policies {out}/policies",
-            f"{PY}stream.py --rows {{out}}/stream-published-rows.jsonl --data {{data}}",
+            f"{PY}stream.py --rows {{out}}/stream-published-rows.jsonl"
+            " --data {data}/dnn-partitioning",
         ),
         ("python benchmarks/figures.py",),
     ),

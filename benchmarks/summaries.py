@@ -70,13 +70,13 @@ def columns_of(rows: Iterable[Row], key: str, describe: Describe) -> dict[str, D
     return {str(value): partial(describe_those, value) for (value,) in group_by(rows, key)}
 
 
-def describe_mean(values: Sequence[float]) -> str:
+def describe_mean(values: Sequence[float], digits: int = 3) -> str:
     """Mean and half-width of its 95 % interval, by Student's t."""
     n = len(values)
     if n < 2:
-        return f"{np.mean(values):.3f}" if n else ""
+        return f"{np.mean(values):.{digits}f}" if n else ""
     half = stats.t.ppf(0.975, n - 1) * np.std(values, ddof=1) / np.sqrt(n)
-    return f"{np.mean(values):.3f} +- {half:.3f}"
+    return f"{np.mean(values):.{digits}f} +- {half:.{digits}f}"
 
 
 def compare_scores(

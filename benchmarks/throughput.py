@@ -11,12 +11,14 @@ below the others. A second call does what the file of rows lacks.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import floor
 from pathlib import Path
 from time import perf_counter
 
 from common import Row, combine, describe_run, load_pipeline, make_parser, run_missing
-from summaries import columns_of, print_groups
+from summaries import Describe, columns_of, describe_groups, print_table
 
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
@@ -48,9 +50,8 @@ def main() -> None:
 
     jobs = combine(input=files, devices=(2, 4, 6, 8, 12, 16))
     rows = run_missing(options.rows, jobs, compare)
-    for title, describe in TABLES.items():
-        by_size = sorted(rows, key=lambda row: row["devices"])
-        print_groups(rows, ("input",), columns_of(by_size, "devices", describe), title)
+    for title, make_table in TABLES.items():
+        print_table(make_table(rows), title)
 
 
 def find_bound(path: Path, count: int, time_limit_s: float) -> Row:
@@ -78,6 +79,12 @@ def solve_few(problem: Problem, costs: CostTable) -> list[IntArray]:
         return []
 
 
+def list_values(describe: Describe, rows: Sequence[Row]) -> list[Row]:
+    """What each number of devices has for each input."""
+    by_size = sorted(rows, key=lambda row: row["devices"])
+    return describe_groups(rows, ("input",), columns_of(by_size, "devices", describe))
+
+
 def describe_ratio(rows: list[Row]) -> str:
     return f"{floor(1e-6 + 1e3 * rows[0]['bound_ms'] / rows[0]['best_ms']) / 1e3:.3f}"
 
@@ -86,7 +93,11 @@ def describe_load(rows: list[Row]) -> str:
     return f"{rows[0]['best_ms']:.6g}"
 
 
-TABLES = {"bound / best, rounded down": describe_ratio, "best largest load, ms": describe_load}
+TABLES: dict[str, Callable[[Sequence[Row]], list[Row]]] = {
+    "bounds": partial(list_values, describe_ratio),
+    "loads": partial(list_values, describe_load),
+}
+"""Name -> a table: bound / best, rounded down, and the best largest load in ms."""
 
 
 if __name__ == "__main__":

@@ -44,9 +44,12 @@ N_PROPOSALS = 20
 CELLS, FEW_CELLS = 16, 6
 """Intervals of the grid of prefixes and windows, and those of graphs with more than ``MANY_UNITS``:
 ours, as each candidate is priced and may be repaired."""
-PROGRAM_GAP, PROGRAM_NODES, PROGRAM_S = 0.01, 1, 10.0
+PROGRAM_GAP, PROGRAM_NODES, PROGRAM_S = 0.01, 1, 60.0
 """Limits of the serial program: ours. The gap and the nodes stop it at the same point on every
-machine; the seconds are for huge graphs."""
+machine; the seconds, which would not, are for slow ones alone."""
+MANY_VARIABLES = 10_000
+"""Units times pairs of devices above which the program is left out: ours. Below, its root takes up
+to 8 s of a core on published workloads; above, 17 to 48, and searches end no better with it."""
 
 
 def propose_starts(env: gym.Env[Any, Any], start: str = HEURISTICS) -> IntArray | None:
@@ -79,8 +82,9 @@ def propose_heuristics(env: DevicePlacementEnv, with_program: bool = True) -> In
     """(k, n_units) distinct placements, repaired if the environment repairs.
 
     These are list schedules, the best prefix and window by the sum of times and transfers, every
-    single device, and, if ``with_program``, the serial program's placement at the root of its tree,
-    which takes up to a few seconds. Nothing is evaluated, but a measured environment is profiled.
+    single device, and, if ``with_program`` and on graphs that are not large, the serial program's
+    placement at the root of its tree, which takes up to ten seconds. Nothing is evaluated, but a
+    measured environment is profiled.
     """
     names, placements = zip(*list_heuristics(env, with_program), strict=True)
     assignments = np.stack(placements)
@@ -105,7 +109,7 @@ def list_heuristics(env: DevicePlacementEnv, with_program: bool) -> Iterator[Nam
         if len(candidates):
             feasible = env.repair_placements(candidates) if env.repair else candidates
             yield name, feasible[prices.total_ms(feasible).argmin()]
-    if is_small and with_program:
+    if with_program and problem.n_units * len(problem.devices) ** 2 <= MANY_VARIABLES:
         yield from solve_serial_program(problem, costs)
     for name, assignment in propose_single_devices(problem):
         yield name, problem.where_supported(assignment)

@@ -108,5 +108,15 @@ def test_quick_starts_leave_the_program_out() -> None:
     assert propose_starts(env, "random") is None
 
 
+@pytest.mark.parametrize(("most", "solved"), [(37 * 9, True), (37 * 9 - 1, False)])
+def test_large_programs_are_left_out(
+    most: int, solved: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agents.search.starts.MANY_VARIABLES", most)
+    env = environment()
+    propose_heuristics(env)
+    assert ("milp" in env.starts.values()) == solved
+
+
 def test_one_device_has_one_start() -> None:
     assert propose_heuristics(environment(devices=["CPU"])).tolist() == [[0] * 37]
