@@ -184,7 +184,6 @@ def list_arms(granularity: str, rows: Sequence[Row]) -> list[Row]:
                 having = [row for row in mine if n in row["best_ms"]]
                 pair = [f"{np.mean([row[k][n] for row in having]):.4g}" for k in KEYS if having]
                 line[f"best / mean at {n}"] = " / ".join(pair)
-            line["greedy"] = f"{np.mean([row['greedy_ms'] for row in mine]):.4g}"
             line["CPU s"] = f"{np.mean([row['cpu_s'] for row in mine]):.1f}"
             lines.append(line | {"runs": len(mine)})
     return lines

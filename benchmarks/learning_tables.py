@@ -93,8 +93,6 @@ def list_latencies(rows: Sequence[Row]) -> list[Row]:
         for n in MARKS:
             best, mean = (np.mean([row[key][n] for row in mine]) for key in ("best_ms", "mean_ms"))
             line[f"best / mean at {int(n):,}"] = f"{best:.4g} / {mean:.4g}"
-        known = [row["greedy_ms"] for row in mine if row["greedy_ms"]]
-        line["greedy"] = f"{np.mean(known):.4g}" if known else ""
         line["CPU s"] = f"{np.mean([row['cpu_s'] for row in mine]):.1f}"
         lines.append(line | {"runs": len(mine)})
     return lines

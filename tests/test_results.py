@@ -35,7 +35,7 @@ ELSEWHERE = {"measured-limits-rows.jsonl", "measured-limits-50-rows.jsonl"}
 """Rows of ``docs/how_to/twin.md``."""
 WRITTEN = {"paper/report.md", "board/board.md", "releases.md"}
 """Pages that a command writes, with version or commit in it."""
-MIXED = {"hsdag.md", "learning.md", "releases.md"}
+MIXED = {"learning.md", "releases.md"}
 """Pages whose rows are of several versions, as their first line says."""
 OF_SB3 = {"ppo"}
 """Arms of tables that are SB3's own, with its own policy."""
