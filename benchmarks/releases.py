@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import lzma
 import os
 import tempfile
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "results"
-ROWS, PAGE = FOLDER / "releases.jsonl", FOLDER / "releases.md"
+ROWS, PAGE = FOLDER / "releases.jsonl.xz", FOLDER / "releases.md"
 DATA = ROOT / "tests" / "data" / "dnn-partitioning"
 INPUTS = (
     "LayerGraphs/bert24_inference",
@@ -32,6 +33,9 @@ INPUTS = (
 )
 AGENTS = ("heft", "hill-climb", "annealing", "genetic", "search")
 SEEDS, BUDGET = 10, 100
+KEPT = ("processor", "agent", "kwargs", "env", "env_kwargs", "seed", "budget", "curve", "placement",
+        "cpu_s", "latency_ms", "error")  # fmt: skip
+"""Columns of rows beside version, commit and model."""
 ABOUT = f"""# Releases
 
 How far the placements of each release are above the best known latency, in percent: the mean of
@@ -44,7 +48,7 @@ runs found no placement that fits, and its row has no mean. Learned agents are n
 their runs take minutes; [published agents](published.md) has them.
 
 `PYTHONPATH=CHECKOUT python benchmarks/releases.py --run COMMIT` adds a release, where CHECKOUT is
-its source; without `--run` the command writes this page from all [rows](releases.jsonl).
+its source; without `--run` the command writes this page from all [rows](releases.jsonl.xz).
 """
 
 
@@ -69,7 +73,7 @@ def run_release(commit: str) -> None:
     for model in INPUTS:
         said = {"version": version, "commit": commit, "model": model}
         rows += [said | shorten(row) for row in run_study(describe_study(model, names, SEEDS))]
-    ROWS.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ROWS.write_bytes(lzma.compress("".join(json.dumps(row) + "\n" for row in rows).encode()))
 
 
 def run_study(study: dict[str, Any]) -> list[dict[str, Any]]:
@@ -103,11 +107,14 @@ def load_command() -> Any:
 
 
 def shorten(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: row[key] for key in ("agent", "seed", "latency_ms", "error")}
+    """The columns that rows of every page share, as far as the release has them, and results."""
+    return {key: row[key] for key in KEPT if key in row}
 
 
 def read_rows() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in ROWS.read_text().splitlines()] if ROWS.exists() else []
+    if not ROWS.exists():
+        return []
+    return [json.loads(line) for line in lzma.decompress(ROWS.read_bytes()).splitlines()]
 
 
 def read_best_known() -> dict[str, float]:

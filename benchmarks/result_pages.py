@@ -92,7 +92,7 @@ PAGES: dict[str, Page] = {
     ),
     "releases.md": Page(
         0.3,
-        ("releases.jsonl",),
+        ("releases.jsonl.xz",),
         (f"PYTHONPATH=. {PY}releases.py --run $(git rev-parse HEAD)",),
         (f"{PY}releases.py",),
         note="it compares versions, so that its rows are of several",
