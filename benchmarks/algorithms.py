@@ -18,7 +18,7 @@ from pathlib import Path
 from time import process_time
 
 from common import Row, combine, describe_run, load_pipeline, make_parser, run_missing
-from summaries import columns_of, describe_groups, print_table
+from summaries import Tables, columns_of, describe_groups, print_tables
 
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
@@ -54,8 +54,7 @@ def main() -> None:
         if job["input"].startswith("latency") == (job["arm"] in LATENCY)
     ]
     rows = run_missing(options.rows, jobs, run)
-    for title, make_table in TABLES.items():
-        print_table(make_table(rows), title)
+    print_tables(TABLES, rows)
 
 
 Arm = Callable[[Problem, CostTable, float], Solution | IntArray | None]
@@ -137,7 +136,7 @@ def describe(rows: list[Row]) -> str:
     return text
 
 
-TABLES: dict[str, Callable[[Sequence[Row]], list[Row]]] = {
+TABLES: Tables = {
     "load": partial(list_values, THROUGHPUT),
     "latency": partial(list_values, LATENCY),
 }

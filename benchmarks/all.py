@@ -94,8 +94,7 @@ def run(command: str, options: argparse.Namespace, output: int) -> None:
     Raises:
         CalledProcessError: It failed; rows until then are kept.
     """
-    folders = {"out": options.out.resolve(), "data": options.data, "results": RESULTS}
-    filled = command.format(**folders)
+    filled = command.format(out=options.out.resolve(), data=options.data, results=RESULTS)
     print(f"  {filled}", flush=True)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     subprocess.run(filled, shell=True, check=True, cwd=ROOT, stdout=output, stderr=output,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
 from math import floor
 from pathlib import Path
@@ -24,9 +24,9 @@ import online_tables
 import stream_tables
 import throughput
 import wins
-from common import Row, make_parser, read_rows
+from common import make_parser, read_rows
 from result_pages import PAGES, RESULTS, ROOT, describe_origin, describe_rows
-from summaries import group_by
+from summaries import Tables, group_by
 
 from placement_gym.bench.report.known_latencies import find_recorded
 from placement_gym.bench.report.scores import StudyResults
@@ -123,9 +123,7 @@ def list_pages() -> str:
     return frame(wins.make_table(lines, "page", "rows of"))
 
 
-def show_table(
-    tables: Mapping[str, Callable[[Sequence[Row]], list[Row]]], table: str, *files: str
-) -> str:
+def show_table(tables: Tables, table: str, *files: str) -> str:
     """One of some tables, of files of rows."""
     lines = tables[table]([row for file in files for row in read_rows(RESULTS / file)])
     cells = [[str(cell).replace("+-", "±") for cell in line.values()] for line in lines]

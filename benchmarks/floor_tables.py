@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from common import Row
-from summaries import columns_of, describe_groups, group_by, print_groups
+from summaries import Tables, columns_of, describe_groups, group_by, print_groups
 
 UNITS = {"evaluations": 0, "cpu_seconds": 1}
 """Units of budgets, and their places in the points of curves."""
@@ -172,7 +172,7 @@ def describe(rows: Sequence[Row]) -> str:
     )
 
 
-TABLES: dict[str, Callable[[Sequence[Row]], list[Row]]] = {
+TABLES: Tables = {
     **{unit: partial(list_scores, unit) for unit in UNITS},
     "problems": list_problems,
     "large": list_large,

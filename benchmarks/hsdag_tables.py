@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from common import Row, make_parser, read_rows
-from summaries import group_by, print_table
+from summaries import Tables, group_by, print_tables
 
 from placement_gym.bench.study.spec import Study
 
@@ -48,8 +48,7 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("rows", type=Path, nargs="+")
     rows = [row for file in parser.parse_args().rows for row in read_rows(file)]
-    for title, make_table in TABLES.items():
-        print_table(make_table(rows), title)
+    print_tables(TABLES, rows)
 
 
 def shorten(model: str) -> str:
@@ -201,7 +200,7 @@ def list_parts(rows: Sequence[Row]) -> list[Row]:
     return lines
 
 
-TABLES: dict[str, Callable[[Sequence[Row]], list[Row]]] = {
+TABLES: Tables = {
     "numbers": list_numbers,
     "gains": list_gains,
     "claims": list_claims,

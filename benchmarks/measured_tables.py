@@ -7,12 +7,12 @@ Rates are medians of compilations and windows; ± is half of the 95 % interval o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 from common import Row, make_parser, read_rows
-from summaries import group_by, print_table
+from summaries import Tables, group_by, print_tables
 
 PIPELINE = "Pipeline, 3 in flight"
 """The arm by which predictions are judged."""
@@ -22,8 +22,7 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("rows", type=Path, help="throughput-measured-rows.jsonl")
     rows = read_rows(parser.parse_args().rows)
-    for title, make_table in TABLES.items():
-        print_table(make_table(rows), title)
+    print_tables(TABLES, rows)
 
 
 def list_rates(model: str, rows: Sequence[Row]) -> list[Row]:
@@ -68,7 +67,7 @@ def compare_predictions(rows: Sequence[Row]) -> list[Row]:
     return lines
 
 
-TABLES: dict[str, Callable[[Sequence[Row]], list[Row]]] = {
+TABLES: Tables = {
     "resnet": partial(list_rates, "resnet"),
     "gpt": partial(list_rates, "gpt"),
     "stages": compare_predictions,

@@ -8,13 +8,13 @@ traces, with its 95 % interval over traces, of the mean of all trainings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 from common import Row, make_parser, read_rows
-from summaries import group_by, print_table
+from summaries import Tables, group_by, print_tables
 
 from placement_gym.bench.requests import FLOOR, describe_gain
 
@@ -44,8 +44,7 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, help="file to draw the gains into")
     options = parser.parse_args()
     rows = read_rows(options.rows)
-    for title, make_table in TABLES.items():
-        print_table(make_table(rows), title)
+    print_tables(TABLES, rows)
     if options.picture:
         draw_gains(rows, options.picture)
 
@@ -161,7 +160,7 @@ def list_gains(floor: Row, runs: list[Row]) -> Row:
     }
 
 
-TABLES: dict[str, Callable[[Sequence[Row]], list[Row]]] = {
+TABLES: Tables = {
     "rates": list_rates,
     "rivals": list_rivals,
     "measured": list_measured,

@@ -8,7 +8,7 @@ the same problem and seed, with bootstrap intervals.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,11 +19,12 @@ from published_problems import PROBLEMS
 from summaries import (
     ProblemName,
     Scores,
+    Tables,
     average,
     compare_scores,
     find_interval,
     group_by,
-    print_table,
+    print_tables,
 )
 
 FLOOR = "hill-climb"
@@ -36,8 +37,7 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("rows", type=Path)
     rows = read_rows(parser.parse_args().rows)
-    for title, make_table in TABLES.items():
-        print_table(make_table(rows), title)
+    print_tables(TABLES, rows)
 
 
 def list_arms(role: str, budget: int | str, rows: Sequence[Row]) -> list[Row]:
@@ -141,7 +141,7 @@ def describe_samples(pairs: Sequence[Pair], one: str, other: str) -> Row:
     return dict(zip(columns, (*medians, over, better, len(pairs)), strict=True))
 
 
-TABLES: dict[str, Callable[[Sequence[Row]], list[Row]]] = {
+TABLES: Tables = {
     "evaluations": partial(list_arms, "test", 500),
     "seconds": partial(list_arms, "test", "3 s"),
     "samples": partial(compare_samples, "test", 500),

@@ -10,7 +10,7 @@ A score is the best latency of all arms over an arm's, 0 where it has no answer,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,15 @@ from typing import Any
 import numpy as np
 from common import Row, make_parser, read_rows
 from scipy import stats
-from summaries import Describe, columns_of, describe_groups, describe_mean, group_by, print_table
+from summaries import (
+    Describe,
+    Tables,
+    columns_of,
+    describe_groups,
+    describe_mean,
+    group_by,
+    print_table,
+)
 
 from placement_gym.graph.families.stream import UNSEEN
 
@@ -181,7 +189,7 @@ def describe_geometric(runs: Sequence[Row]) -> str:
     return f"{np.exp(logs.mean()):.3f} x/ {np.exp(half):.3f}"
 
 
-TABLES: dict[str, Callable[[Sequence[Row]], list[Row]]] = {
+TABLES: Tables = {
     "times": list_times,
     "gains": list_gains,
     "answers": list_answers,

@@ -19,6 +19,8 @@ ProblemName = tuple[str, str]
 """Model and devices."""
 Describe = Callable[[list[Row]], object]
 """Text or number for the rows of a group."""
+Tables = Mapping[str, Callable[[Sequence[Row]], list[Row]]]
+"""Name -> a table of rows, as its lines."""
 Scores = dict[tuple[str, str, int], float]
 """Score of each run by problem, two strings, and seed."""
 N_RESAMPLES = 2000
@@ -32,6 +34,12 @@ def print_table(lines: Iterable[Row], title: str = "") -> None:
             table.add_column(name)
         table.add_row(*map(str, line.values()))
     Console(width=400).print(table)
+
+
+def print_tables(tables: Tables, rows: Sequence[Row]) -> None:
+    """Print every table of some rows."""
+    for name, make_table in tables.items():
+        print_table(make_table(rows), name)
 
 
 def print_groups(

@@ -11,14 +11,14 @@ below the others. A second call does what the file of rows lacks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from math import floor
 from pathlib import Path
 from time import perf_counter
 
 from common import Row, combine, describe_run, load_pipeline, make_parser, run_missing
-from summaries import Describe, columns_of, describe_groups, print_table
+from summaries import Describe, Tables, columns_of, describe_groups, print_tables
 
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
@@ -50,8 +50,7 @@ def main() -> None:
 
     jobs = combine(input=files, devices=(2, 4, 6, 8, 12, 16))
     rows = run_missing(options.rows, jobs, compare)
-    for title, make_table in TABLES.items():
-        print_table(make_table(rows), title)
+    print_tables(TABLES, rows)
 
 
 def find_bound(path: Path, count: int, time_limit_s: float) -> Row:
@@ -93,7 +92,7 @@ def describe_load(rows: list[Row]) -> str:
     return f"{rows[0]['best_ms']:.6g}"
 
 
-TABLES: dict[str, Callable[[Sequence[Row]], list[Row]]] = {
+TABLES: Tables = {
     "bounds": partial(list_values, describe_ratio),
     "loads": partial(list_values, describe_load),
 }
