@@ -3,7 +3,7 @@
     python benchmarks/learning_tables.py rows.jsonl
     python benchmarks/learning_tables.py rows.jsonl --picture learning.png
 
-Rows are of one budget, 2,000 placements; means are over seeds where nothing else is said.
+Rows are of one budget, 2,000 placements, and some are of annealing; means are over seeds where nothing else is said.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ def list_steps(rows: Sequence[Row]) -> list[Row]:
         {"% above annealing at 500 / 2,000": problem.removesuffix("_inference")}
         | {
             f"`{agent}`": " / ".join(
-                f"{measure_distance(best, agent, problem, n):.1f}" for n in MARKS[1:]
+                f"{measure_distance(best, agent, problem, n):.1f}"
+                for n in MARKS[1:]
+                if (agent, problem) in best
             )
             for agent in STEPS
         }
