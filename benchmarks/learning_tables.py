@@ -3,7 +3,8 @@
     python benchmarks/learning_tables.py rows.jsonl
     python benchmarks/learning_tables.py rows.jsonl --picture learning.png
 
-Rows are of one budget, 2,000 placements, and some are of annealing; means are over seeds where nothing else is said.
+Rows are of one budget, 2,000 placements, and some are of annealing; means are over seeds where
+nothing else is said.
 """
 
 from __future__ import annotations
