@@ -17,12 +17,16 @@ from pathlib import Path
 
 import algorithms
 import floor_tables
+import go
 import hsdag_tables
+import learning_tables
 import measured_tables
 import numpy as np
 import online_tables
+import published_tables
 import stream_tables
 import throughput
+import transfer
 import wins
 from common import make_parser, read_rows
 from result_pages import PAGES, RESULTS, ROOT, describe_origin, describe_rows
@@ -110,6 +114,16 @@ def summarize_bounds() -> str:
     )
 
 
+def compare_on_each() -> str:
+    """How far ``search`` is behind others on single problems, at equal budgets."""
+    rows = read_rows(RESULTS / "floors" / "floors.jsonl.xz")
+    evaluations, seconds = (floor_tables.find_lead(unit, rows) for unit in floor_tables.UNITS)
+    return (
+        f"On a single problem another agent is at most {evaluations:.2f} % ahead of it at the same "
+        f"number of evaluations, and {seconds:.1f} % at the same seconds."
+    )
+
+
 def count_proven() -> str:
     """How many optima of the largest load programs prove."""
     rows = read_rows(RESULTS / "algorithms-rows.jsonl")
@@ -147,7 +161,12 @@ FIGURES: dict[str, Callable[..., str]] = {
     "hsdag": partial(show_table, hsdag_tables.TABLES),
     "algorithms": partial(show_table, algorithms.TABLES),
     "throughput": partial(show_table, throughput.TABLES),
+    "leads": compare_on_each,
     "floors": partial(show_table, floor_tables.TABLES),
+    "learning": partial(show_table, learning_tables.TABLES),
+    "published": partial(show_table, published_tables.TABLES),
+    "go": partial(show_table, go.TABLES),
+    "transfer": partial(show_table, transfer.TABLES),
     "measured": partial(show_table, measured_tables.TABLES),
     "online": partial(show_table, online_tables.TABLES),
     "wins": lambda folder="": frame(wins.make_short_table(folder)),

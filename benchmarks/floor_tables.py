@@ -136,6 +136,16 @@ def list_problems(rows: Sequence[Row]) -> list[Row]:
     return table
 
 
+def find_lead(unit: str, rows: Sequence[Row]) -> float:
+    """How far ``search`` is behind another agent at the same budget where it is furthest, in %."""
+    lines = [line for line in summarize_all(rows) if line["unit"] == unit]
+    leads = []
+    for mine in group_by(lines, "model", "devices", "budget").values():
+        ms = {line["agent"]: line["latency_ms"] for line in mine}
+        leads += [ms[SEARCH] / other - 1.0 for other in ms.values() if SEARCH in ms]
+    return 100.0 * max(leads)
+
+
 def list_large(rows: Sequence[Row]) -> list[Row]:
     """Medians on generated graphs, ms."""
     lines = [line for line in summarize_all(rows) if line["model"].startswith(GENERATED)]

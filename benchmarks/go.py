@@ -4,7 +4,7 @@
     python benchmarks/go.py planted --rows docs/results/go-planted-rows.jsonl --slots 8,32,128
     python benchmarks/go.py joint --rows docs/results/go-joint-rows.jsonl
 
-A second call does what the file of rows lacks; ``--tables`` only prints the table of its rows.
+A second call does what the file of rows lacks, and prints the table of all of them.
 Arms of ``scale`` run in processes of their own; their seconds are of the CPU, over all threads.
 ``python benchmarks/transfer.py go`` trains across problems, ``go_pictures.py`` draws the rows.
 """
@@ -16,7 +16,7 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -39,7 +39,15 @@ from common import (
     run_missing,
     search,
 )
-from summaries import columns_of, describe_mean, print_groups
+from summaries import (
+    Describe,
+    Tables,
+    columns_of,
+    describe_groups,
+    describe_mean,
+    group_by,
+    print_table,
+)
 
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend
@@ -66,7 +74,6 @@ MALLOC = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**34)}
 a quarter of the CPU seconds is spent on pages that are taken again."""
 TRAINED: dict[str, dict[str, Any]] = {
     "gdp": {"n_epochs": 1, "policy": {"recompute": False}},
-    "gdp, recomputed": {"n_epochs": 1},
     "gdp, gcn": {"n_epochs": 1},
 }
 """Options of the agent; one step on each rollout."""
@@ -84,18 +91,38 @@ def run_scale(options: argparse.Namespace) -> None:
         return
     known = read_rows(options.rows)
     done = {row["arm"] for row in known if row["last"] and row["seed"] == options.seed}
-    for arm in [] if options.tables else options.arms.split(";"):
+    for arm in options.arms.split(";"):
         if arm not in done:
             command = [sys.executable, __file__, *sys.argv[1:], "--arm", arm]
             subprocess.run(command, check=True, env=os.environ | MALLOC)
-    rows = read_rows(options.rows)
-    ends = {
-        "end": lambda mine: f"{mine[-1]['latency_ms']:.1f}",
-        "evaluations": lambda mine: mine[-1]["evaluations"],
-        "CPU s": lambda mine: f"{mine[-1]['cpu_s']:.0f}",
-        "GiB": lambda mine: f"{mine[-1]['peak_gib']:.1f}",
+    print_table(list_scale(read_rows(options.rows)))
+
+
+def list_scale(rows: Sequence[Row]) -> list[Row]:
+    """Latencies of each arm in ms after so many evaluations and at its end, over seeds."""
+    columns: dict[str, Describe] = {
+        **{f"{n:,} evaluations": partial(describe_marks, n) for n in MARKS},
+        "end, ms": partial(describe_ends, "latency_ms"),
+        "evaluations": partial(describe_ends, "evaluations"),
+        "CPU s": partial(describe_ends, "cpu_s"),
+        "peak memory, GiB": partial(describe_ends, "peak_gib"),
+        "seeds": lambda mine: len(group_by(mine, "seed")),
     }
-    print_groups(rows, ("arm", "seed"), {f"at {n}": partial(latency_at, n) for n in MARKS} | ends)
+    lines = describe_groups(rows, ("arm",), columns)
+    return sorted(lines, key=lambda line: ARMS.index(line["arm"]))
+
+
+def describe_marks(mark: int, rows: list[Row]) -> str:
+    """The best latency in ms after that many evaluations, of arms that have so many."""
+    return describe_mean([row["latency_ms"] for row in rows if row["evaluations"] == mark], 0)
+
+
+def describe_ends(column: str, rows: list[Row]) -> str:
+    """The least and the greatest value over seeds in the last rows of the runs."""
+    values = [row[column] for row in rows if row["last"]]
+    digits = 1 if max(values) < 10 and column != "evaluations" else 0
+    least, most = (f"{value:,.{digits}f}" for value in (min(values), max(values)))
+    return least if least == most else f"{least} to {most}"
 
 
 def scale_rows(options: argparse.Namespace) -> Iterator[Row]:
@@ -166,11 +193,6 @@ def follow(
             yield meter.n, reference_ms / meter.curve[-1][2], over
 
 
-def latency_at(mark: int, rows: list[Row]) -> str:
-    """The best latency in ms after that many evaluations."""
-    return next((f"{row['latency_ms']:.1f}" for row in rows if row["evaluations"] == mark), "")
-
-
 PLACERS = {
     "heft": AgentSpec("heft"),
     "search": AgentSpec("search"),
@@ -189,9 +211,14 @@ def run_planted(options: argparse.Namespace) -> None:
     sizes = product(options.slots.split(","), (2, 3), range(options.seeds))
     models = [f"planted-{devices}x{slots}-seed{seed}" for slots, devices, seed in sizes]
     jobs = combine(model=models, arm=options.arms.split(";"), budget=[300])
-    rows = run_missing(options.rows, () if options.tables else jobs, place_planted)
+    print_table(list_planted(run_missing(options.rows, jobs, place_planted)))
+
+
+def list_planted(rows: Sequence[Row]) -> list[Row]:
+    """How often each agent found the optimum, and how far it was away, by size."""
     rows = [row | {"graph": row["model"].rpartition("-")[0]} for row in rows]
-    print_groups(rows, ("graph", "budget"), columns_of(rows, "arm", describe_ratios))
+    columns = columns_of(rows, "arm", describe_ratios)
+    return describe_groups(rows, ("graph", "operators"), columns)
 
 
 def place_planted(model: str, arm: str, budget: int) -> Row:
@@ -214,7 +241,7 @@ def describe_ratios(rows: list[Row]) -> str:
     """Number of optima, and the mean distance to them."""
     ratios = [row["ratio"] for row in rows]
     found = sum(ratio < FOUND for ratio in ratios)
-    return f"{found}/{len(ratios)}, +{100 * (np.mean(ratios) - 1):.1f} %"
+    return f"{found}/{len(ratios)}, {100 * (np.mean(ratios) - 1):.1f} %"
 
 
 DECIDERS = {
@@ -237,10 +264,14 @@ def run_joint(options: argparse.Namespace) -> None:
         arm=options.arms.split(";"),
         budget=[400],
     )
-    rows = run_missing(options.rows, () if options.tables else jobs, decide)
+    print_table(list_joint(run_missing(options.rows, jobs, decide)))
+
+
+def list_joint(rows: Sequence[Row]) -> list[Row]:
+    """Latencies in ms with each set of decisions, and what more of them gain."""
     columns = columns_of(rows, "decisions", describe_latencies)
-    ends = {"gain, %": describe_gain, "CPU s": describe_seconds}
-    print_groups(rows, ("model", "arm"), columns | ends)
+    ends: dict[str, Describe] = {"gain, %": describe_gain, "CPU s of all three": describe_seconds}
+    return describe_groups(rows, ("model", "arm"), columns | ends)
 
 
 def decide(model: str, decisions: str, arm: str, seed: int, budget: int) -> Row:
@@ -261,6 +292,7 @@ def decide(model: str, decisions: str, arm: str, seed: int, budget: int) -> Row:
 
 
 def describe_latencies(rows: list[Row]) -> str:
+    """The mean over seeds."""
     return describe_mean([row["latency_ms"] for row in rows])
 
 
@@ -268,11 +300,16 @@ def describe_gain(rows: list[Row]) -> str:
     """Percent that all decisions gain over the placement alone, seed by seed."""
     ms = {(row["decisions"], row["seed"]): row["latency_ms"] for row in rows}
     seeds = [seed for decisions, seed in ms if decisions == ALONE and (ALL, seed) in ms]
-    return describe_mean([100.0 * (1.0 - ms[ALL, seed] / ms[ALONE, seed]) for seed in seeds])
+    return describe_mean([100.0 * (1.0 - ms[ALL, seed] / ms[ALONE, seed]) for seed in seeds], 1)
 
 
 def describe_seconds(rows: list[Row]) -> str:
+    """The mean of all three."""
     return f"{np.mean([row['cpu_s'] for row in rows if row['decisions'] == ALL]):.1f}"
+
+
+TABLES: Tables = {"scale": list_scale, "planted": list_planted, "joint": list_joint}
+"""Name -> the table on the page."""
 
 
 def main() -> None:
@@ -285,7 +322,6 @@ def main() -> None:
         command = commands.add_parser(name)
         command.set_defaults(run=run)
         command.add_argument("--rows", type=Path, required=True, help="file of results")
-        command.add_argument("--tables", action="store_true", help="run nothing")
         command.add_argument("--arms", default=";".join(arms), help="%(default)s")
         return command
 

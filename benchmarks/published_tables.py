@@ -2,8 +2,8 @@
 
     python benchmarks/published_tables.py docs/results/published-rows.jsonl.gz
 
-A score is the best latency known over the latency of a run; differences to an arm are over runs of
-the same problem and seed, with bootstrap intervals.
+A score is the best latency known over the best of a run; differences to hill climbing are over runs
+of the same problem and seed, with bootstrap intervals.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from common import Row, make_parser, read_rows
-from published_problems import PROBLEMS
 from summaries import (
     ProblemName,
     Scores,
@@ -40,92 +39,70 @@ def main() -> None:
     print_tables(TABLES, rows)
 
 
-def list_arms(role: str, budget: int | str, rows: Sequence[Row]) -> list[Row]:
-    """The arms that ran on all problems of a role with a budget, best first."""
-    problems = PROBLEMS[role]
+def list_arms(budget: int | str, rows: Sequence[Row]) -> list[Row]:
+    """The arms that ran with a budget, best first."""
     best = find_best(rows)
-    here = [
-        row
-        for row in rows
-        if (row["model"], row["devices"]) in problems and row["budget"] == budget
-    ]
-    runs = {arm: mine for (arm,), mine in group_by(here, "arm").items()}
-    scores = {arm: score_runs(mine, best) for arm, mine in runs.items()}
-    complete = [arm for arm in runs if {key[:2] for key in scores[arm]} == set(problems)]
+    runs = group_by((row for row in rows if row["budget"] == budget), "arm")
+    scores = {arm: score_runs(mine, best) for (arm,), mine in runs.items()}
+    problems = sorted(best)
     return [
         {
             "arm": arm,
-            **compare_scores(scores[arm], scores.get(FLOOR, {}), FLOOR, problems),
-            **rate_predictions(runs[arm], best),
-            "CPU s": f"{np.mean([row['cpu_s'] for row in runs[arm]]):.1f}",
-            "runs": len(runs[arm]),
+            **compare_scores(scores[arm], scores[FLOOR], FLOOR, problems),
+            "CPU s": f"{np.mean([row['cpu_s'] for row in runs[arm,]]):.1f}",
+            "evaluations": f"{np.median([row['evaluations'] for row in runs[arm,]]):,.0f}",
         }
-        for arm in sorted(complete, key=lambda arm: -average(scores[arm], problems))
+        for arm in sorted(scores, key=lambda arm: -average(scores[arm], problems))
     ]
 
 
-def find_best(rows: list[Row]) -> dict[ProblemName, float]:
+def find_best(rows: Sequence[Row]) -> dict[ProblemName, float]:
     """The least latency known of each problem, in ms."""
-    best: dict[ProblemName, float] = {}
-    for row in rows:
-        problem = (row["model"], row["devices"])
-        known = row["best_known_ms"] or np.inf
-        best[problem] = min(best.get(problem, np.inf), row["ms"], known)
-    return best
+    return {
+        (problem, ""): min(min(row["latency_ms"], row["best_known_ms"] or np.inf) for row in mine)
+        for (problem,), mine in group_by(rows, "problem").items()
+    }
 
 
 def score_runs(rows: list[Row], best: dict[ProblemName, float]) -> Scores:
-    """Score of each run by model, devices and seed."""
+    """Score of each run by problem and seed."""
     return {
-        (row["model"], row["devices"], row["seed"]): best[row["model"], row["devices"]] / row["ms"]
+        (row["problem"], "", row["seed"]): best[row["problem"], ""] / row["latency_ms"]
         for row in rows
     }
-
-
-def rate_predictions(rows: list[Row], best: dict[ProblemName, float]) -> dict[str, str]:
-    """Mean score of the predictions, 0 for infeasible ones, and how many of them were feasible.
-
-    Runs by time make none.
-    """
-    if any(isinstance(row["budget"], str) for row in rows):
-        return {"greedy": "-", "feasible": "-"}
-    feasible = sum(row["greedy_ms"] is not None for row in rows)
-    each = [best[row["model"], row["devices"]] / (row["greedy_ms"] or np.inf) for row in rows]
-    return {"greedy": f"{np.mean(each):.3f}", "feasible": f"{feasible} of {len(rows)}"}
 
 
 class Pair(NamedTuple):
-    """Evaluations of two runs until the worse of their bests, and the difference of these, ms."""
+    """Evaluations of two runs until the worse of their bests, and whether the first's is better."""
 
     first: int
     second: int
-    behind_ms: float
+    better: bool
 
 
-def compare_samples(role: str, budget: int, rows: Sequence[Row]) -> list[Row]:
+def compare_samples(budget: int, rows: Sequence[Row]) -> list[Row]:
     """How many evaluations two arms need to reach the worse of their bests."""
     curves = {
-        (row["model"], row["devices"], row["seed"], row["arm"]): row["curve"]
+        (row["problem"], row["seed"], row["arm"]): row["curve"]
         for row in rows
-        if row["budget"] == budget and row["curve"] and row["arm"] in PAIR
+        if row["budget"] == budget and row["arm"] in PAIR
     }
     pairs: dict[str, list[Pair]] = {}
-    for *run, arm in curves:
-        both = [curves.get((*run, one)) for one in PAIR]
-        if arm == PAIR[0] and all(both) and tuple(run[:2]) in PROBLEMS[role]:
-            name = run[0].removeprefix("family-").partition("-seed")[0]
-            pairs.setdefault(name, []).append(count_samples(*both))
+    for problem, seed, arm in curves:
+        if arm == PAIR[0]:
+            both = (curves[problem, seed, one] for one in PAIR)
+            pairs.setdefault(problem.partition("-seed")[0], []).append(count_samples(*both))
     pairs["all"] = [pair for mine in pairs.values() for pair in mine]
     return [{"problem": name, **describe_samples(mine, *PAIR)} for name, mine in pairs.items()]
 
 
 def count_samples(first: list[Any], second: list[Any]) -> Pair:
-    """Compare two curves of evaluations and best latencies."""
-    goal = max(first[-1][1], second[-1][1])
+    """Compare two curves of evaluations, seconds and best speed-ups."""
+    goal = min(first[-1][2], second[-1][2])
     one, other = (
-        next(point[0] for point in curve if point[1] <= goal) for curve in (first, second)
+        next(point[0] for point in curve if point[2] >= goal) for curve in (first, second)
     )
-    return Pair(one, other, first[-1][1] - second[-1][1])
+    return Pair(one, other, first[-1][2] > second[-1][2])
 
 
 def describe_samples(pairs: Sequence[Pair], one: str, other: str) -> Row:
@@ -137,14 +114,14 @@ def describe_samples(pairs: Sequence[Pair], one: str, other: str) -> Row:
     low, high = np.exp(find_interval(ratio))
     medians = (f"{np.median([pair[arm] for pair in pairs]):.0f}" for arm in (0, 1))
     over = f"{np.exp(ratio.mean()):.2f} ({low:.2f}, {high:.2f})"
-    better = sum(pair.behind_ms < 0.0 for pair in pairs)
+    better = sum(pair.better for pair in pairs)
     return dict(zip(columns, (*medians, over, better, len(pairs)), strict=True))
 
 
 TABLES: Tables = {
-    "evaluations": partial(list_arms, "test", 500),
-    "seconds": partial(list_arms, "test", "3 s"),
-    "samples": partial(compare_samples, "test", 500),
+    "evaluations": partial(list_arms, 500),
+    "seconds": partial(list_arms, "3 s"),
+    "samples": partial(compare_samples, 500),
 }
 """Name -> the table on the page."""
 

@@ -188,9 +188,7 @@ PAGES: dict[str, Page] = {
                 " --evaluations '' --seconds 3,10,30",
             )
         ),
-        (f"{PY}floors.py --rows {{results}}/floors/floors.jsonl.xz --out {{out}}",),
-        version="0.2.0",
-        names=BEFORE,
+        (f"{PY}figures.py",),
     ),
     "published.md": Page(
         2.5,

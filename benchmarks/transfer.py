@@ -8,14 +8,14 @@ GO is trained across families and places others, those of ``--families`` or thos
 tests; Placeto is trained within each of ``--families``. Both are trained from several seeds, and
 place at once (zero-shot), after fine-tuning, and by training from scratch at equal evaluations,
 compared with searches. All placements are repaired. FOLDER keeps the weights. A second call does
-what the file of rows lacks; ``--tables`` only prints the tables of its rows.
+what the file of rows lacks, and prints the tables of all of them.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice, product
@@ -32,16 +32,17 @@ from common import (
     describe_run,
     make_env,
     make_parser,
-    read_rows,
     run_missing,
 )
 from summaries import (
     Describe,
     Scores,
+    Tables,
+    average,
     compare_scores,
+    describe_groups,
     describe_mean,
     group_by,
-    print_groups,
     print_table,
 )
 
@@ -85,7 +86,6 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("agent", choices=("go", "placeto"))
     parser.add_argument("--rows", type=Path, required=True, help="file of rows")
-    parser.add_argument("--tables", action="store_true", help="run nothing")
     parser.add_argument("--folder", type=Path, default=Path(), help="of weights (%(default)s)")
     parser.add_argument("--families", default="", help="comma-separated")
     parser.add_argument("--trainings", type=int, default=5, help="seeds (%(default)s)")
@@ -94,12 +94,10 @@ def main() -> None:
     torch.set_num_threads(1)
     options.folder.mkdir(parents=True, exist_ok=True)
     if options.agent == "go":
-        rows = read_rows(options.rows) if options.tables else run_go(options)
-        print_go(leave_out_trivial(rows))
+        print_table(list_go(run_go(options)))
     else:
-        rows = read_rows(options.rows) if options.tables else run_placeto(options)
-        for (family,), mine in group_by(rows, "family").items():
-            print_placeto(family, mine)
+        for (family,), mine in group_by(run_placeto(options), "family").items():
+            print_table(list_placeto(mine), family)
 
 
 def place(env: DevicePlacementEnv, arm: Arm, seed: int, budget: int, agent: AgentSpec) -> Row:
@@ -199,14 +197,14 @@ def sample_go(env: DevicePlacementEnv, seed: int, weights: Path, n: int) -> None
     env.evaluate_batch(np.vstack(placements))
 
 
-def leave_out_trivial(rows: list[Row]) -> list[Row]:
+def leave_out_trivial(rows: Sequence[Row]) -> list[Row]:
     """Rows of problems that no device alone nearly solves, each with the best latency of all."""
     best = find_best(rows, lambda row: (row["problem"], row["family"]))
     rows = [row | {"best_ms": best[row["problem"], row["family"]]} for row in rows]
     return [row for row in rows if row["single_ms"] > TRIVIAL * row["best_ms"]]
 
 
-def find_best(rows: list[Row], name: Callable[[Row], Any]) -> dict[Any, float]:
+def find_best(rows: Sequence[Row], name: Callable[[Row], Any]) -> dict[Any, float]:
     """Problem -> the lowest latency of any arm, in ms."""
     best: dict[Any, float] = {}
     for row in rows:
@@ -215,29 +213,19 @@ def find_best(rows: list[Row], name: Callable[[Row], Any]) -> dict[Any, float]:
     return best
 
 
-def print_go(rows: list[Row]) -> None:
+def list_go(rows: Sequence[Row]) -> list[Row]:
     """Scores of the first and of the best placement, and how soon the best one is nearly reached.
 
-    Intervals are over seeds.
+    Intervals are over seeds; problems that a device alone nearly solves are left out.
     """
     columns: dict[str, Describe] = {
         "first": lambda mine: describe_mean(list(mean_by_seed(mine, 0))),
-        "score": lambda mine: describe_mean(list(mean_by_seed(mine, -1))),
+        f"at {GO_BUDGET}": lambda mine: describe_mean(list(mean_by_seed(mine, -1))),
         **{f"within {100 * near:.0f} %": partial(describe_reached, near) for near in NEAR},
         "CPU s": lambda mine: f"{np.median([row['cpu_s'] for row in mine]):.1f}",
     }
-    print_groups([row for row in rows if row["curve"]], ("arm",), columns)
-    runs = {(row["arm"], row["problem"], row["family"], row["seed"]): row for row in rows}
-    found = [
-        soon(runs[f"go, {TUNED}", *key], row["curve"][-1][1])
-        for (arm, *key), row in runs.items()
-        if arm == f"go, {SCRATCH}"
-    ]
-    reached = [n for n in found if n is not None]
-    print(
-        f"fine-tuning reaches the end of training from scratch in {len(reached)} of {len(found)} "
-        f"runs, then after {np.median(reached):.0f} evaluations (median)"
-    )
+    shown = [row for row in leave_out_trivial(rows) if row["curve"]]
+    return describe_groups(shown, ("arm",), columns)
 
 
 def mean_by_seed(rows: list[Row], at: int) -> Iterator[float]:
@@ -319,8 +307,8 @@ def tune(env: DevicePlacementEnv, seed: int, weights: Path | None) -> Any:
     return make_placeto(PerUnitEnv(env, start="best"), seed, policy=PLACETO, weights=weights)
 
 
-def print_placeto(family: str, rows: list[Row]) -> None:
-    """Print scores over the best latency of the rows, and differences to training from scratch."""
+def list_placeto(rows: Sequence[Row]) -> list[Row]:
+    """Scores over the best latency of the rows, and differences to training from scratch."""
     best = find_best(rows, lambda row: row["model"])
     runs = {arm: mine for (arm,), mine in group_by(rows, "arm").items()}
     scores: dict[str, Scores] = {
@@ -333,15 +321,19 @@ def print_placeto(family: str, rows: list[Row]) -> None:
         for arm, mine in runs.items()
     }
     problems, scratch = [(model, "") for model in best], scores.get(SCRATCH, {})
-    print_table(
+    return [
         {
-            family: arm,
+            "arm": arm,
             **compare_scores(scores[arm], scratch, SCRATCH, problems),
             "evaluations": max(row["evaluations"] for row in mine),
             "runs": len(mine),
         }
-        for arm, mine in runs.items()
-    )
+        for arm, mine in sorted(runs.items(), key=lambda one: -average(scores[one[0]], problems))
+    ]
+
+
+TABLES: Tables = {"go": list_go, "placeto": list_placeto}
+"""Name -> the table on a page."""
 
 
 if __name__ == "__main__":
