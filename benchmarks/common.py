@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
+from functools import cache
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
@@ -66,6 +67,12 @@ def read_rows(path: Path) -> list[Row]:
     with OPENERS.get(path.suffix, open)(path, "rt") as file:
         rows = map(json.loads, file)
         return [{"arm": row.get("label") or row.get("agent")} | row for row in rows]
+
+
+@cache
+def load_rows(path: Path) -> tuple[Row, ...]:
+    """The rows of a file that is complete, which is read once."""
+    return tuple(read_rows(path))
 
 
 def append_row(path: Path, row: Row) -> None:

@@ -28,7 +28,7 @@ import stream_tables
 import throughput
 import transfer
 import wins
-from common import make_parser, read_rows
+from common import load_rows, make_parser
 from result_pages import PAGES, RESULTS, ROOT, describe_origin, describe_rows
 from summaries import Tables, group_by
 
@@ -76,7 +76,7 @@ def compute(call: str) -> str:
 
 def compare_models() -> str:
     """Median latencies of the study ``paper``, ms."""
-    rows = read_rows(RESULTS / "paper" / "results.jsonl.xz")
+    rows = load_rows(RESULTS / "paper" / "results.jsonl.xz")
     study = Study.load("paper")
     runs = group_by(rows, "label", "model")
     lines = [
@@ -91,7 +91,7 @@ def compare_models() -> str:
 
 def compare_simulators() -> str:
     """Mean scores of the study ``mismatch``, where placements were found and elsewhere."""
-    rows, study = read_rows(RESULTS / "mismatch-rows.jsonl.xz"), Study.load("mismatch")
+    rows, study = [*load_rows(RESULTS / "mismatch-rows.jsonl.xz")], Study.load("mismatch")
     results = StudyResults(rows, find_recorded(rows), study.role_of)
     test, validation = (results.only(results.counted(role)) for role in ("test", "validation"))
     lines = [
@@ -105,7 +105,7 @@ def compare_simulators() -> str:
 
 def summarize_bounds() -> str:
     """How close the bounds of the largest load are."""
-    rows = read_rows(RESULTS / "throughput-rows.jsonl.gz")
+    rows = load_rows(RESULTS / "throughput-rows.jsonl.gz")
     ratios = np.array([row["bound_ms"] / row["best_ms"] for row in rows])
     mean, least = np.exp(np.log(ratios).mean()), floor(1e3 * ratios.min()) / 1e3
     return (
@@ -116,7 +116,7 @@ def summarize_bounds() -> str:
 
 def compare_on_each() -> str:
     """How far ``search`` is behind others on single problems, at equal budgets."""
-    rows = read_rows(RESULTS / "floors" / "floors.jsonl.xz")
+    rows = load_rows(RESULTS / "floors" / "floors.jsonl.xz")
     evaluations, seconds = (floor_tables.find_lead(unit, rows) for unit in floor_tables.UNITS)
     return (
         f"On a single problem another agent is at most {evaluations:.2f} % ahead of it at the same "
@@ -126,7 +126,7 @@ def compare_on_each() -> str:
 
 def count_proven() -> str:
     """How many optima of the largest load programs prove."""
-    rows = read_rows(RESULTS / "algorithms-rows.jsonl")
+    rows = load_rows(RESULTS / "algorithms-rows.jsonl")
     proven = [row["proven"] for row in rows if row["arm"].startswith("max-load")]
     return f"{sum(proven)} optima of {len(proven)}"
 
@@ -139,7 +139,7 @@ def list_pages() -> str:
 
 def show_table(tables: Tables, table: str, *files: str) -> str:
     """One of some tables, of files of rows."""
-    lines = tables[table]([row for file in files for row in read_rows(RESULTS / file)])
+    lines = tables[table]([row for file in files for row in load_rows(RESULTS / file)])
     cells = [[str(cell).replace("+-", "±") for cell in line.values()] for line in lines]
     return frame(wins.make_table(cells, *lines[0]))
 

@@ -11,7 +11,7 @@ from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
-from common import Row, make_parser, read_rows
+from common import Row, load_rows, make_parser
 from result_pages import RESULTS, describe_origin, find_names
 
 from agents import AGENTS
@@ -116,20 +116,20 @@ class Question:
     asked: str
     page: str
     rows: str
-    read: Callable[[list[Row]], Iterator[Run]]
+    read: Callable[[Sequence[Row]], Iterator[Run]]
     arms: tuple[str, ...] = ()
     at_home: bool = False
 
     def score(self) -> dict[str, Scores]:
         """The scores of each arm that has runs on all problems."""
-        rows = read_rows(RESULTS / self.rows)
+        rows, names = load_rows(RESULTS / self.rows), find_names(self.page)
         runs = [run for run in self.read(rows) if self.counts(run[0])]
         best: dict[str, float] = {}
         for _, problem, _, ms in runs:
             best[problem] = min(best.get(problem, np.inf), ms or np.inf)
         scores: dict[str, Scores] = {}
         for arm, problem, _, ms in runs:
-            mine = scores.setdefault(find_names(self.page).get(arm, arm), {})
+            mine = scores.setdefault(names.get(arm, arm), {})
             mine.setdefault(problem, []).append(best[problem] / ms if ms else 0.0)
         return {arm: mine for arm, mine in scores.items() if mine.keys() == best.keys()}
 
