@@ -8,6 +8,7 @@ of its own. No line of a paragraph may begin with the first of these: Markdown t
 
 from __future__ import annotations
 
+import csv
 import re
 import shlex
 from collections.abc import Callable
@@ -144,6 +145,13 @@ def show_table(tables: Tables, table: str, *files: str) -> str:
     return frame(wins.make_table(cells, *lines[0]))
 
 
+def show_numbers(table: str) -> str:
+    """A table of published numbers and ours."""
+    with (RESULTS / "published" / "published.csv").open(newline="") as file:
+        lines = published_tables.LINES[table]([*csv.DictReader(file)])
+    return frame(wins.make_table([[*line.values()] for line in lines], *lines[0]))
+
+
 def frame(table: str) -> str:
     """A table with the empty lines that Markdown needs around it."""
     return f"\n\n{table}\n\n"
@@ -164,6 +172,7 @@ FIGURES: dict[str, Callable[..., str]] = {
     "leads": compare_on_each,
     "floors": partial(show_table, floor_tables.TABLES),
     "learning": partial(show_table, learning_tables.TABLES),
+    "numbers": show_numbers,
     "published": partial(show_table, published_tables.TABLES),
     "go": partial(show_table, go.TABLES),
     "transfer": partial(show_table, transfer.TABLES),

@@ -21,8 +21,7 @@ from placement_gym.view.figures.style import COLOURS, save
 SCALE_NAMES = {
     "gdp": "GO",
     "gdp, gcn": "two graph convolutions",
-    "annealing, seconds": "annealing",
-    "multilevel": "multilevel",
+    "annealing": "annealing",
     "search": "search",
 }
 LEVELS = {"single-device": "fastest single device", "heft": "HEFT", "loads": "lower bound"}
@@ -33,12 +32,11 @@ PLANTED_NAMES = {
     "random-blocks": "random blocks",
     "heft": "HEFT",
     "hsdag": "HSDAG",
-    "sequential": "sequential placer",
+    "graph-groups": "graph-groups",
     "annealing": "annealing",
-    "multilevel": "multilevel",
     "search": "search",
 }
-"""Names in the pictures; rows of ``sequential`` and ``multilevel`` are from before ``search``."""
+"""Names in the pictures."""
 LEAST = 0.1
 """Per cent that stands for the optimum on a logarithmic axis."""
 ON_THE_RIGHT: dict[str, Any] = {

@@ -28,6 +28,7 @@ from summaries import (
 
 FLOOR = "hill-climb"
 """What arms are compared with."""
+OF_HSDAG = "Duan 2024"
 PAIR = ("placeto, paper", "rnn, paper")
 """Whose evaluations until the same latency are compared."""
 
@@ -118,12 +119,47 @@ def describe_samples(pairs: Sequence[Pair], one: str, other: str) -> Row:
     return dict(zip(columns, (*medians, over, better, len(pairs)), strict=True))
 
 
+def list_numbers(lines: Sequence[Row]) -> list[Row]:
+    """Latencies that HSDAG's authors published and ours, of the lines of ``08_published.py``."""
+    shown = [line for line in lines if line["paper"] == OF_HSDAG and line["unit"] == "ms"]
+    table = []
+    for (what,), mine in group_by(shown, "what").items():
+        row: Row = {"ms": what}
+        for line in mine:
+            row |= {f"{line['model']}, published": line["published"]}
+            row |= {f"{line['model']}, ours": shorten(line["ours"])}
+        table.append(row)
+    return table
+
+
+def list_claims(lines: Sequence[Row]) -> list[Row]:
+    """What the other papers claim in words, and ours, likewise."""
+    return [
+        {
+            "paper": line["paper"],
+            "claim": line["what"],
+            "graphs": line["model"],
+            "published": f"{line['published']} {line['unit']}",
+            "ours": f"{shorten(line['ours'])} {line['unit']}",
+        }
+        for line in lines
+        if line["paper"] != OF_HSDAG
+    ]
+
+
+def shorten(number: str) -> str:
+    """Six digits of a number, if there is one."""
+    return f"{float(number):.6g}" if number else ""
+
+
 TABLES: Tables = {
     "evaluations": partial(list_arms, 500),
     "seconds": partial(list_arms, "3 s"),
     "samples": partial(compare_samples, 500),
 }
 """Name -> the table on the page."""
+LINES: Tables = {"numbers": list_numbers, "claims": list_claims}
+"""The same, of the lines of ``published.csv``."""
 
 
 if __name__ == "__main__":

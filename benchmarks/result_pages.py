@@ -56,8 +56,7 @@ IN_REAL_TIME = (f"{UNDER_LOAD} -m mobilenet,cnn:2,tiny -d cpu-testbed-pair --set
                 " --budget 100352 --agents static,resident,by-load,shortest-completion,lookahead,"
                 "rollouts,ppo,clone-ppo")  # fmt: skip
 WORKLOADS = "--data {data}/dnn-partitioning {data}/pipedream --devices 1cpu+2acc@0.3,1cpu+4acc@0.2"
-PUBLISHED = (f"{PY}published.py run --data {{data}}/dnn-partitioning"
-             " --rows {out}/published-rows.jsonl --problems test")  # fmt: skip
+PUBLISHED = f"{PY}published.py --rows {{out}}/published-rows.jsonl"
 PAGES: dict[str, Page] = {
     "paper/report.md": Page(
         0.5,
@@ -191,39 +190,46 @@ PAGES: dict[str, Page] = {
         (f"{PY}figures.py",),
     ),
     "published.md": Page(
-        2.5,
+        2.0,
         (
             "published-rows.jsonl.gz",
             "published/runs.jsonl.gz",
             "published/placeto-transfer-rows.jsonl",
         ),
         (
-            f"{PUBLISHED} --budget 500 --seeds 3",
-            f"{PUBLISHED} --budget '3 s' --seeds 3 --arms 'heft;random-blocks;hill-climb;search;"
-            "rnn;hdp;post;placeto;doppler;gdp;hsdag;graph-groups'",
+            f"{PUBLISHED} --budget 500",
+            f"{PUBLISHED} --budget '3 s' --arms 'heft;random-blocks;hill-climb;hill-climb, quick;"
+            "search;rnn;hdp;post;placeto;doppler;gdp;hsdag;graph-groups'",
             f"{PY}transfer.py placeto --families recurrent --trainings 3 --folder {{out}}"
             " --rows {out}/placeto-transfer-rows.jsonl",
             "python examples/08_published.py --data {data}/dnn-partitioning --budget 200"
             " --workers 1 --out {out}/published",
+            "find {out}/published -name results.jsonl | sort | xargs cat > {out}/runs.jsonl",
         ),
-        (f"{PY}published_tables.py {{out}}/published-rows.jsonl",),
-        version="0.2.0",
-        names=BEFORE,
+        (
+            "cp {out}/published/published.csv {out}/published/published.png {results}/published",
+            f"{PY}figures.py",
+        ),
+        kept=("measured-limits-50-rows.jsonl",),
+        note="what was measured under limits is not run again",
     ),
     "go.md": Page(
-        3.0,
+        1.5,
         ("go-scale-rows.jsonl", "go-planted-rows.jsonl", "go-joint-rows.jsonl",
          "go-transfer-rows.jsonl"),
         (
             *(f"{PY}go.py {name} --rows {{out}}/go-{name}-rows.jsonl"
               for name in ("planted", "joint", "scale")),
+            *(f"{PY}go.py scale --rows {{out}}/go-scale-rows.jsonl --arms 'search;gdp, gcn'"
+              f" --seed {seed}" for seed in (1, 2)),
             f"{PY}transfer.py go --folder {{out}} --rows {{out}}/go-transfer-rows.jsonl",
             f"{PY}transfer.py go --folder {{out}} --rows {{out}}/go-transfer-rows.jsonl"
             " --families translation,dilated,dense --problems 6",
         ),
-        (f"{PY}go_pictures.py --rows {{out}} --out {{results}}/go",),
-        version="0.2.0",
-        names=BEFORE,
+        (
+            f"{PY}go_pictures.py --rows {{results}} --out {{results}}/go",
+            f"{PY}figures.py",
+        ),
     ),
     "stream.md": Page(
         1.0,

@@ -31,8 +31,6 @@ FILES = sorted(file for file in RESULTS.rglob("*.jsonl*"))
 OF_STUDIES_FILES = [
     file for file in FILES if any(row.keys() >= OF_STUDIES for row in read_columns(file))
 ]
-ELSEWHERE = {"measured-limits-rows.jsonl", "measured-limits-50-rows.jsonl"}
-"""Rows of ``docs/how_to/twin.md``."""
 WRITTEN = {"paper/report.md", "board/board.md", "releases.md"}
 """Pages that a command writes, with version or commit in it."""
 MIXED = {"learning.md", "releases.md"}
@@ -85,7 +83,7 @@ def test_rows_of_a_page_are_of_one_version(pages: ModuleType) -> None:
 
 def test_every_file_of_rows_belongs_to_a_page(pages: ModuleType) -> None:
     listed = {file for about in pages.PAGES.values() for file in about.rows + about.kept}
-    assert {str(file.relative_to(RESULTS)) for file in FILES} == listed | ELSEWHERE
+    assert {str(file.relative_to(RESULTS)) for file in FILES} == listed
 
 
 def test_tables_of_agents_name_those_that_can_be_made(pages: ModuleType) -> None:

@@ -236,7 +236,8 @@ def lock_folder(folder: Path) -> Iterator[None]:
         lock.acquire(timeout=0)
     except Timeout:
         raise UserError(
-            f"another process is writing into {folder}: wait for it, or choose another folder"
+            f"another process is writing into {folder}: wait for it, or choose another folder, as "
+            "with --out"
         ) from None
     try:
         yield
