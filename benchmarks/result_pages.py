@@ -56,6 +56,7 @@ IN_REAL_TIME = (f"{UNDER_LOAD} -m mobilenet,cnn:2,tiny -d cpu-testbed-pair --set
                 " --budget 100352 --agents static,resident,by-load,shortest-completion,lookahead,"
                 "rollouts,ppo,clone-ppo")  # fmt: skip
 WORKLOADS = "--data {data}/dnn-partitioning {data}/pipedream --devices 1cpu+2acc@0.3,1cpu+4acc@0.2"
+LEARNING = f"{PY}learning.py --data {{data}}/dnn-partitioning --rows {{out}}/learning-rows.jsonl"
 PUBLISHED = f"{PY}published.py --rows {{out}}/published-rows.jsonl"
 PAGES: dict[str, Page] = {
     "paper/report.md": Page(
@@ -159,12 +160,17 @@ PAGES: dict[str, Page] = {
         note="what was tried on the way to 0.3.0, and ablations of 0.2.0, are not run again",
     ),
     "learning.md": Page(
-        2.5,
+        2.0,
         ("learning-rows.jsonl.gz",),
-        (f"{PY}learning.py --data {{data}}/dnn-partitioning --rows {{out}}/learning-rows.jsonl",),
+        (
+            f"{LEARNING} --agents 'annealing;logits;logits-multiscale;logits-groups;graph-groups;"
+            "graph-groups, redrawn;hsdag;hsdag, single units;post;post, grouped'",
+            f"{LEARNING} --seeds 1 --agents 'hsdag paper;rnn;hdp;gdp;placeto;ppo'",
+        ),
         (
             f"{PY}learning_tables.py {{out}}/learning-rows.jsonl"
             " --picture {results}/learning.png",
+            f"{PY}figures.py",
         ),
     ),
     "floors/floors.md": Page(

@@ -64,6 +64,13 @@ def test_figures_in_documents_follow_from_their_rows(figures: ModuleType) -> Non
     assert figures.wins.write_page() == figures.wins.PAGE.read_text(), remedy
 
 
+def test_sentences_say_what_rows_say(figures: ModuleType) -> None:
+    claims: Any = import_module("claims")
+    for claim in claims.CLAIMS:
+        text = " ".join((RESULTS / claim.page).read_text().split())
+        assert claim.say() in text, claim.page
+
+
 def test_no_line_of_a_paragraph_begins_with_a_comment(figures: ModuleType) -> None:
     for document in figures.DOCUMENTS:
         begins = re.findall(r"^<!-- figure: .*", document.read_text(), re.MULTILINE)

@@ -1,0 +1,100 @@
+"""Sentences of pages whose numbers follow from rows. ``tests/test_results.py`` compares them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import floor_tables
+import go
+import numpy as np
+import online_tables
+import stream_tables
+from common import Row, load_rows
+from result_pages import RESULTS
+from summaries import Tables, group_by
+
+
+MODELS = ("resnet", "bert-8", "inception")
+"""In the order in which the page has them."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Words of a page with places for numbers, and what computes these."""
+
+    page: str
+    text: str
+    compute: Callable[[], Sequence[object]]
+
+    def say(self) -> str:
+        """The words with the numbers of the rows."""
+        return self.text.format(*self.compute())
+
+
+def read(*files: str) -> list[Row]:
+    """The rows of some files."""
+    return [row for file in files for row in load_rows(RESULTS / file)]
+
+
+def find_cells(
+    tables: Tables, table: str, file: str, column: str, *lines: Sequence[str]
+) -> Iterator[str]:
+    """The cells of a column in those lines of a table that have such cells."""
+    made = tables[table](read(file))
+    for wanted in lines:
+        found = [line for line in made if set(wanted) <= {str(cell) for cell in line.values()}]
+        assert len(found) == 1, f"{len(found)} lines of {file} have {wanted}"
+        yield str(found[0][column])
+
+
+def list_gains(policy: str) -> list[str]:
+    """Gains of a policy over the shortest completion at each rate, as in .086."""
+    lines = ((rate, policy) for rate in ("0.6", "0.8", "1", "1.4"))
+    cells = find_cells(
+        online_tables.TABLES, "rates", "online/requests.jsonl", "gain (95 %)", *lines
+    )
+    return [cell.split()[0].removeprefix("+").removeprefix("0") for cell in cells]
+
+
+def measure_optima(placements: str) -> list[float]:
+    """How far HSDAG's steps are above the proven optimum on folded graphs, in %."""
+    optima = {row["problem"]: row["optimum_ms"] for row in read("hsdag-parts-rows.jsonl")}
+    runs = group_by(read("hsdag-folded-rows.jsonl"), "arm", "problem")
+    best = {model: [row["best_ms"][placements] for row in runs["hsdag", model]] for model in optima}
+    return [100.0 * (np.mean(best[model]) / optima[model] - 1.0) for model in MODELS]
+
+
+def time_programs() -> tuple[float, float]:
+    """Seconds until searches have the serial program's placement: their median and most."""
+    rows = read("floors/floors.jsonl.xz")
+    waits = [
+        row["curve"][0][1]
+        for row in rows
+        if row["arm"] in ("hill-climb", "annealing", "genetic")
+        and row["curve"]
+        and not row["model"].startswith(floor_tables.GENERATED)
+    ]
+    return float(np.median(waits)), max(waits)
+
+
+def count_optima(low: int, high: int, *arms: str) -> list[int]:
+    """How many planted optima arms find on graphs of so many operators."""
+    rows = [row for row in read("go-planted-rows.jsonl") if low < row["operators"] <= high]
+    return [sum(row["arm"] == arm and row["ratio"] < go.FOUND for row in rows) for arm in arms]
+
+
+CLAIMS = (
+    Claim("online.md", "shortest completion by {}, {}, {} and {} at rates of .6, .8, 1 and 1.4",
+          lambda: list_gains("PPO from the clone")),
+    Claim("online.md", "PPO from random weights by {}, {}, {} and {}", lambda: list_gains("PPO")),
+    Claim("online.md", "Looking ahead gains {}, {}, {} and {}", lambda: list_gains("look-ahead")),
+    Claim("hsdag.md", "After 500 they are {:.1f}, {:.1f} and {:.1f} % above it",
+          lambda: measure_optima("500")),
+    Claim("floors/floors.md", "which takes {:.0f} seconds (median) and up to {:.0f}",
+          time_programs),
+    Claim("go.md", "`search` finds all {}, annealing {}, GO from heuristics {}, HEFT {}",
+          lambda: count_optima(0, 96, "search", "annealing", "gdp, heuristics", "heft")),
+    Claim("go.md", "From 256 operators on `search` finds {} of {}, the others none",
+          lambda: (*count_optima(96, 9999, "search"), 20)),
+)  # fmt: skip
