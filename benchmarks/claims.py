@@ -80,7 +80,7 @@ def time_programs() -> tuple[float, float]:
 
 def count_optima(low: int, high: int, *arms: str) -> list[int]:
     """How many planted optima arms find on graphs of so many operators."""
-    rows = [row for row in read("go-planted-rows.jsonl") if low < row["operators"] <= high]
+    rows = [row for row in read("go-planted-rows.jsonl.xz") if low < row["operators"] <= high]
     return [sum(row["arm"] == arm and row["ratio"] < go.FOUND for row in rows) for arm in arms]
 
 

@@ -1,8 +1,8 @@
 """GO on 80,000 operators, on planted optima and with joint decisions, compared with baselines.
 
-    python benchmarks/go.py scale --rows docs/results/go-scale-rows.jsonl --arms "gdp;gdp, gcn"
-    python benchmarks/go.py planted --rows docs/results/go-planted-rows.jsonl --slots 8,32,128
-    python benchmarks/go.py joint --rows docs/results/go-joint-rows.jsonl
+    python benchmarks/go.py scale --rows scale.jsonl --arms "gdp;gdp, gcn"
+    python benchmarks/go.py planted --rows planted.jsonl --slots 8,32,128
+    python benchmarks/go.py joint --rows joint.jsonl
 
 A second call does what the file of rows lacks, and prints the table of all of them.
 Arms of ``scale`` run in processes of their own; their seconds are of the CPU, over all threads.

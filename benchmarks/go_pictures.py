@@ -54,7 +54,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder for the pictures")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    scale, planted = (read_rows(options.rows / f"go-{n}-rows.jsonl") for n in ("scale", "planted"))
+    scale = read_rows(options.rows / "go-scale-rows.jsonl")
+    planted = read_rows(options.rows / "go-planted-rows.jsonl.xz")
     save(draw_scale(scale), options.out / "scale.png")
     save(draw_planted(planted), options.out / "planted.png")
 
@@ -76,7 +77,7 @@ def draw_scale(rows: list[Row]) -> Figure:
     axes.set(xscale="log", yscale="log", xlabel="CPU seconds", ylabel="latency, ms")
     write_numbers(axes, "yaxis", (300, 500, 1000, 2000, 4000))
     write_numbers(axes, "xaxis", (5, 10, 30, 100, 300, 1000))
-    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0.0, 0.07))
+    axes.legend(frameon=False, loc="upper right", bbox_to_anchor=(1.0, 0.93))
     return figure
 
 

@@ -221,8 +221,8 @@ PAGES: dict[str, Page] = {
     ),
     "go.md": Page(
         1.5,
-        ("go-scale-rows.jsonl", "go-planted-rows.jsonl", "go-joint-rows.jsonl",
-         "go-transfer-rows.jsonl"),
+        ("go-scale-rows.jsonl", "go-planted-rows.jsonl.xz", "go-joint-rows.jsonl",
+         "go-transfer-rows.jsonl.xz"),
         (
             *(f"{PY}go.py {name} --rows {{out}}/go-{name}-rows.jsonl"
               for name in ("planted", "joint", "scale")),

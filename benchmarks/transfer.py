@@ -1,8 +1,7 @@
-r"""Policies that are trained on other graphs, and then place held-out ones.
+"""Policies that are trained on other graphs, and then place held-out ones.
 
-    python benchmarks/transfer.py go --folder FOLDER --rows docs/results/go-transfer-rows.jsonl
-    python benchmarks/transfer.py placeto --folder FOLDER \
-        --rows docs/results/published/placeto-transfer-rows.jsonl
+    python benchmarks/transfer.py go --folder FOLDER --rows go.jsonl
+    python benchmarks/transfer.py placeto --folder FOLDER --rows placeto.jsonl
 
 GO is trained across families and places others, those of ``--families`` or those that are kept for
 tests; Placeto is trained within each of ``--families``. Both are trained from several seeds, and
