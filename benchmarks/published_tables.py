@@ -127,7 +127,7 @@ def list_numbers(lines: Sequence[Row]) -> list[Row]:
         row: Row = {"ms": what}
         for line in mine:
             row |= {f"{line['model']}, published": line["published"]}
-            row |= {f"{line['model']}, ours": shorten(line["ours"])}
+            row |= {f"{line['model']}, ours": shorten(line["ours"], 4)}
         table.append(row)
     return table
 
@@ -140,16 +140,16 @@ def list_claims(lines: Sequence[Row]) -> list[Row]:
             "claim": line["what"],
             "graphs": line["model"],
             "published": f"{line['published']} {line['unit']}",
-            "ours": f"{shorten(line['ours'])} {line['unit']}",
+            "ours": f"{shorten(line['ours'], 6)} {line['unit']}",
         }
         for line in lines
         if line["paper"] != OF_HSDAG
     ]
 
 
-def shorten(number: str) -> str:
-    """Six digits of a number, if there is one."""
-    return f"{float(number):.6g}" if number else ""
+def shorten(number: str, digits: int) -> str:
+    """A number with so many digits, if there is one."""
+    return f"{float(number):.{digits}g}" if number else ""
 
 
 TABLES: Tables = {
