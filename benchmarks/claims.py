@@ -10,11 +10,9 @@ import go
 import learning_tables
 import numpy as np
 import online_tables
-import stream_tables
 from common import Row, load_rows
 from result_pages import RESULTS
 from summaries import Tables, group_by
-
 
 MODELS = ("resnet", "bert-8", "inception")
 """In the order in which the page has them."""

@@ -79,7 +79,7 @@ def list_steps(rows: Sequence[Row]) -> list[Row]:
         {"% above annealing at 500 / 2,000": problem.removesuffix("_inference")}
         | {
             f"`{agent}`": " / ".join(
-                f"{measure_distance(best, agent, problem, n):.1f}"
+                f"{round(measure_distance(best, agent, problem, n), 1) + 0.0:.1f}"
                 for n in MARKS[1:]
                 if (agent, problem) in best
             )

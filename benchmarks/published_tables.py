@@ -29,6 +29,7 @@ from summaries import (
 FLOOR, QUICK = "hill-climb", "hill-climb, quick"
 """What arms are compared with, at equal evaluations and at equal seconds."""
 OF_HSDAG = "Duan 2024"
+"""First author and year of HSDAG's paper, as lines have them."""
 PAIR = ("placeto, paper", "rnn, paper")
 """Whose evaluations until the same latency are compared."""
 

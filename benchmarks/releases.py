@@ -72,7 +72,8 @@ def run_release(commit: str) -> None:
     rows = [row for row in read_rows() if row["version"] != version]
     for model in INPUTS:
         said = {"version": version, "commit": commit, "model": model}
-        rows += [said | shorten(row) for row in run_study(describe_study(model, names, SEEDS))]
+        study = describe_study(model, names, SEEDS)
+        rows += [said | shorten(row, study["models"][0]) for row in run_study(study)]
     ROWS.write_bytes(lzma.compress("".join(json.dumps(row) + "\n" for row in rows).encode()))
 
 
@@ -106,9 +107,13 @@ def load_command() -> Any:
         return import_module("placement_gym.cli").main
 
 
-def shorten(row: dict[str, Any]) -> dict[str, Any]:
-    """The columns that rows of every page share, as far as the release has them, and results."""
-    return {key: row[key] for key in KEPT if key in row}
+def shorten(row: dict[str, Any], model: str) -> dict[str, Any]:
+    """The columns that rows of every page share, as far as the release has them, and results.
+
+    The model is named as the study names it, not by its path on this machine.
+    """
+    kept = {key: row[key] for key in KEPT if key in row}
+    return kept | {"env_kwargs": row.get("env_kwargs", {}) | {"model": model}}
 
 
 def read_rows() -> list[dict[str, Any]]:

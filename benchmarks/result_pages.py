@@ -165,7 +165,7 @@ PAGES: dict[str, Page] = {
         (
             f"{LEARNING} --agents 'annealing;logits;logits-multiscale;logits-groups;graph-groups;"
             "graph-groups, redrawn;hsdag;hsdag, single units;post;post, grouped'",
-            f"{LEARNING} --seeds 1 --agents 'hsdag paper;rnn;hdp;gdp;placeto;ppo'",
+            f"{LEARNING} --seeds 1 --agents 'hsdag paper'",
         ),
         (
             f"{PY}learning_tables.py {{out}}/learning-rows.jsonl"
@@ -208,9 +208,12 @@ PAGES: dict[str, Page] = {
             "search;rnn;hdp;post;placeto;doppler;gdp;hsdag;graph-groups'",
             f"{PY}transfer.py placeto --families recurrent --trainings 3 --folder {{out}}"
             " --rows {out}/placeto-transfer-rows.jsonl",
-            "python examples/08_published.py --data {data}/dnn-partitioning --budget 200"
-            " --workers 1 --out {out}/published",
-            "find {out}/published -name results.jsonl | sort | xargs cat > {out}/runs.jsonl",
+            "DNN_PARTITIONING={data}/dnn-partitioning python examples/08_published.py --budget 200"
+            " --data '${{DNN_PARTITIONING}}' --workers 1 --out {out}/published",
+            "for study in $(find {out}/published -name study.yaml); do folder=$(dirname $study);"
+            " DNN_PARTITIONING={data}/dnn-partitioning "
+            f"{GYM}bench publish $study --out $folder --to $folder; done",
+            "find {out}/published -name results.jsonl.xz | sort | xargs xz -dc > {out}/runs.jsonl",
         ),
         (
             "cp {out}/published/published.csv {out}/published/published.png {results}/published",
