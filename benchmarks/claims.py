@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import floor_tables
@@ -12,7 +12,7 @@ import numpy as np
 import online_tables
 from common import Row, load_rows
 from result_pages import RESULTS
-from summaries import Tables, group_by
+from summaries import group_by
 
 MODELS = ("resnet", "bert-8", "inception")
 """In the order in which the page has them."""
@@ -31,28 +31,15 @@ class Claim:
         return self.text.format(*self.compute())
 
 
-def read(*files: str) -> list[Row]:
-    """The rows of some files."""
-    return [row for file in files for row in load_rows(RESULTS / file)]
-
-
-def find_cells(
-    tables: Tables, table: str, file: str, column: str, *lines: Sequence[str]
-) -> Iterator[str]:
-    """The cells of a column in those lines of a table that have such cells."""
-    made = tables[table](read(file))
-    for wanted in lines:
-        found = [line for line in made if set(wanted) <= {str(cell) for cell in line.values()}]
-        assert len(found) == 1, f"{len(found)} lines of {file} have {wanted}"
-        yield str(found[0][column])
+def read(file: str) -> tuple[Row, ...]:
+    """The rows of a file."""
+    return load_rows(RESULTS / file)
 
 
 def list_gains(policy: str) -> list[str]:
     """Gains of a policy over the shortest completion at each rate, as in .086."""
-    lines = ((rate, policy) for rate in ("0.6", "0.8", "1", "1.4"))
-    cells = find_cells(
-        online_tables.TABLES, "rates", "online/requests.jsonl", "gain (95 %)", *lines
-    )
+    lines = online_tables.TABLES["rates"](read("online/requests.jsonl"))
+    cells = [str(line["gain (95 %)"]) for line in lines if line["policy"] == policy]
     return [cell.split()[0].removeprefix("+").removeprefix("0") for cell in cells]
 
 

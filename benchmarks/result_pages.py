@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -29,7 +29,6 @@ class Page:
         after: Commands that make the page, or print its tables, from the new rows.
         kept: Files of rows that are not made again, whose version the page says beside them.
         version: Of rows that do not state theirs.
-        names: Arm of these rows -> what it is called today.
         note: Why a page cannot be made by commands alone.
     """
 
@@ -39,12 +38,9 @@ class Page:
     after: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     version: str = ""
-    names: dict[str, str] = field(default_factory=dict)
     note: str = ""
 
 
-BEFORE = {"hsdag": "graph-groups"}
-"""Until 0.2.0 the default of ``hsdag`` was what ``graph-groups`` is."""
 IN_0_2 = ("cross-entropy", "list-sampling", "multilevel", "neighbourhood", "sequential")
 """Agents that version 0.2.0 removed; the other former ones were removed in 0.3.0."""
 PY = "python benchmarks/"
@@ -309,15 +305,9 @@ def is_made(page: str) -> bool:
     return all(version.partition(".dev")[0] == RELEASE for version in find_origins(page)[0])
 
 
-def find_names(page: str) -> dict[str, str]:
-    """Arms of the rows of a page that are called otherwise today -> what."""
-    return {} if is_made(page) else PAGES[page].names
-
-
 def describe_rows(page: str) -> str:
-    """The first line of a page: the origin of its rows, and which names are not today's."""
-    removed, names = find_removed(page), find_names(page)
-    text = describe_origin(page)
+    """The first line of a page: the origin of its rows, and which agents are gone."""
+    removed, text = find_removed(page), describe_origin(page)
     if not is_made(page):
         text += f"; to make them again takes about {PAGES[page].hours:g} hours of a core"
     if removed:
@@ -327,8 +317,6 @@ def describe_rows(page: str) -> str:
             for name in removed
         ]
         text += f". They have agents that are gone: {join_words(listed)}"
-    if names:
-        text += "".join(f". `{then}` here is `{now}` today" for then, now in names.items())
     return text
 
 

@@ -70,6 +70,7 @@ GO_BUDGET, PLACETO_BUDGET = 300, 200
 SAMPLES = 64
 """Of a trained GO, whose best is taken."""
 STARTED = {"begin_with": "heuristics"}
+"""Options of GO from heuristics' placements."""
 TRIVIAL = 1.01
 """Of the best latency: where a device alone comes so near, nothing is to be shown."""
 NEAR = (0.01, 0.05, 0.1)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from common import Row, load_rows, make_parser
-from result_pages import RESULTS, describe_origin, find_names
+from result_pages import RESULTS, describe_origin
 
 from agents import AGENTS
 from agents.about import ABOUT, LEARNED
@@ -40,8 +40,7 @@ arms that are level with it, and the best learned one. A score is the least late
 the table found, divided by the run's, so that 1 is best; a run that found nothing scores 0, and a
 mean is over problems. Intervals are of 95 %, by bootstrap: problems are drawn, and runs of each
 problem. Arms are level if the interval of the difference of their means includes 0, so that few
-problems rarely tell arms apart. Agents that were removed are left out, and arms are called what
-they are called today.
+problems rarely tell arms apart. Agents that were removed are left out.
 `python benchmarks/wins.py` writes this page from the rows of the pages that it names.
 
 """
@@ -129,14 +128,14 @@ class Question:
 
     def score(self) -> dict[str, Scores]:
         """The scores of each arm that has runs on all problems."""
-        rows, names = load_rows(RESULTS / self.rows), find_names(self.page)
+        rows = load_rows(RESULTS / self.rows)
         runs = [run for run in self.read(rows) if self.counts(run[0])]
         best: dict[str, float] = {}
         for _, problem, _, ms in runs:
             best[problem] = min(best.get(problem, np.inf), ms or np.inf)
         scores: dict[str, Scores] = {}
         for arm, problem, _, ms in runs:
-            mine = scores.setdefault(names.get(arm, arm), {})
+            mine = scores.setdefault(arm, {})
             mine.setdefault(problem, []).append(best[problem] / ms if ms else 0.0)
         return {arm: mine for arm, mine in scores.items() if mine.keys() == best.keys()}
 
