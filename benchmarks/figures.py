@@ -18,6 +18,7 @@ from pathlib import Path
 
 import algorithms
 import floor_tables
+import foreign
 import go
 import hsdag_tables
 import learning_tables
@@ -132,6 +133,13 @@ def count_proven() -> str:
     return f"{sum(proven)} optima of {len(proven)}"
 
 
+def count_planned() -> str:
+    """How many foreign networks were planned."""
+    rows = load_rows(RESULTS / "foreign-rows.jsonl")
+    planned = sum(not row["error"] for row in rows)
+    return f"Of {len(rows)} networks {planned} were planned and exported, {len(rows) - planned} refused."
+
+
 def list_pages() -> str:
     """All pages, with the version and the commits of their rows."""
     lines = [[f"[{Path(page).stem}]({page})", describe_origin(page)] for page in sorted(PAGES)]
@@ -175,6 +183,8 @@ FIGURES: dict[str, Callable[..., str]] = {
     "numbers": show_numbers,
     "published": partial(show_table, published_tables.TABLES),
     "go": partial(show_table, go.TABLES),
+    "foreign": partial(show_table, foreign.TABLES),
+    "planned": count_planned,
     "transfer": partial(show_table, transfer.TABLES),
     "measured": partial(show_table, measured_tables.TABLES),
     "online": partial(show_table, online_tables.TABLES),

@@ -14,14 +14,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from common import Row, run_missing
+from summaries import Tables
 
 TIMEOUT_S = 900
+DEVICES = "cpu-testbed"
 SCENARIO = "chat-16-8"
 
 
@@ -133,14 +135,13 @@ def make_row(name: str, folder: Path) -> Row:
     from placement_gym.base.errors import PlacementGymError
     from placement_gym.deployment.plan import plan
 
-    library, build = MODELS[name]
-    row: Row = {"name": name, "library": library}
+    row = describe(name)
     started = perf_counter()
     # Exporters of other libraries raise whatever they like; that is no fault of the plan.
     try:
-        path = build(folder)
+        path = MODELS[name][1](folder)
     except Exception as error:
-        return row | {"refused": f"its exporter fails: {first_line(error)}"}
+        return row | {"error": f"its exporter fails: {first_line(error)}"}
     row["convert_s"] = perf_counter() - started
     # Networks have dynamic sizes: `shapes.json` binds those of most, a decoder has a scenario.
     shapes_file = folder / "shapes.json"
@@ -149,7 +150,7 @@ def make_row(name: str, folder: Path) -> Row:
     try:
         document = plan(
             path,
-            "cpu-testbed",
+            DEVICES,
             out=folder,
             shapes=shapes,
             scenario=None if shapes else SCENARIO,
@@ -157,20 +158,39 @@ def make_row(name: str, folder: Path) -> Row:
             export=folder / "export",
         )
     except PlacementGymError as error:
-        return row | {"refused": str(error)}
+        return row | {"error": str(error)}
     best = next(one for one in document["rows"] if one["label"] == document["plan"])
     return row | {
+        "budget": sum(one["measured_ms"] is not None for one in document["rows"]),
+        "placement": json.loads(Path(document["file"]).read_text())["units"],
+        "cpu_s": sum(os.times()[:4]),  # its children's, too
         "plan_s": perf_counter() - started,
         "notes": document["notes"],
         "plan": document["plan"],
         "verdict": document["verdict"],
         "ms": best["measured_ms"],
-        "ran": sum(one["measured_ms"] is not None for one in document["rows"]),
         "failed": {one["label"]: one["error"] for one in document["rows"] if one["error"]},
         "fastest_split": max(
             (one["speedup"] for one in document["rows"] if not one["alone"] and one["speedup"]),
             default=None,
         ),
+    }
+
+
+def describe(name: str) -> Row:
+    """What every row has, also one of a network that could not be planned."""
+    return {
+        "name": name,
+        "library": MODELS[name][0],
+        "agent": "plan",
+        "kwargs": {},
+        "env": "DevicePlacement-v0",
+        "env_kwargs": {"model": name, "devices": DEVICES},
+        "seed": 0,
+        "budget": 0,
+        "curve": [],
+        "cpu_s": 0.0,
+        "error": "",
     }
 
 
@@ -188,12 +208,36 @@ def run_apart(name: str, folder: Path) -> Row:
             command, capture_output=True, text=True, timeout=TIMEOUT_S, env=env, check=False
         )
     except subprocess.TimeoutExpired:
-        return {"name": name, "library": MODELS[name][0], "crashed": f"over {TIMEOUT_S} s"}
+        return describe(name) | {"error": f"crashed: over {TIMEOUT_S} s"}
     if done.returncode:
         tail = done.stderr.strip().splitlines()[-1:] or [str(done.returncode)]
-        return {"name": name, "library": MODELS[name][0], "crashed": tail[0]}
+        return describe(name) | {"error": f"crashed: {tail[0]}"}
     row: Row = json.loads(done.stdout.strip().splitlines()[-1])
     return row
+
+
+def list_plans(rows: Sequence[Row]) -> list[Row]:
+    """The networks that were planned."""
+    return [
+        {
+            "network": row["name"],
+            "of": row["library"],
+            "units": len(row["placement"]),
+            "placements compiled": row["budget"],
+            "that failed": len(row["failed"]),
+            "plan, s": f"{row['plan_s']:.0f}",
+        }
+        for row in rows
+        if not row["error"]
+    ]
+
+
+def list_refusals(rows: Sequence[Row]) -> list[Row]:
+    """The networks that were not."""
+    return [{"network": row["name"], "why": row["error"]} for row in rows if row["error"]]
+
+
+TABLES: Tables = {"plans": list_plans, "refusals": list_refusals}
 
 
 def main() -> None:
@@ -210,8 +254,7 @@ def main() -> None:
     def plan_one(name: str) -> Row:
         (options.out / name).mkdir(exist_ok=True)
         row = run_apart(name, options.out / name)
-        said = row.get("verdict") or row.get("refused") or f"CRASHED: {row.get('crashed')}"
-        print(f"{name}: {said}", flush=True)
+        print(f"{name}: {row['error'] or row['verdict']}", flush=True)
         return row
 
     run_missing(options.out / "rows.jsonl", ({"name": name} for name in options.names), plan_one)

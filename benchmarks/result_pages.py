@@ -28,7 +28,6 @@ class Page:
             one of copies of dnn-partitioning and pipedream, ``{results}`` is ``docs/results``.
         after: Commands that make the page, or print its tables, from the new rows.
         kept: Files of rows that are not made again, whose version the page says beside them.
-        version: Of rows that do not state theirs.
         note: Why a page cannot be made by commands alone.
     """
 
@@ -37,7 +36,6 @@ class Page:
     commands: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
-    version: str = ""
     note: str = ""
 
 
@@ -98,14 +96,12 @@ PAGES: dict[str, Page] = {
         ("algorithms-rows.jsonl",),
         (f"{PY}algorithms.py --data {{data}}/dnn-partitioning --rows {{out}}/algorithms-rows.jsonl"
             " --time-limit 15",),
-        version="0.2.0",
     ),
     "throughput.md": Page(
         0.9,
         ("throughput-rows.jsonl.gz",),
         (f"{PY}throughput.py --data {{data}}/dnn-partitioning --rows {{out}}/throughput-rows.jsonl"
             " --time-limit 60",),
-        version="0.2.0",
     ),
     "throughput-measured.md": Page(
         0.3,
@@ -131,11 +127,10 @@ PAGES: dict[str, Page] = {
         (f"{PY}learned.py --data {{data}}/dnn-partitioning --rows {{out}}/learned-rows.jsonl",),
     ),
     "foreign.md": Page(
-        1.0,
-        (),
+        0.3,
+        ("foreign-rows.jsonl",),
         (f"{PY}foreign.py --out {{out}}/foreign",),
-        version="0.2.0",
-        note="its rows are its list",
+        note="it needs torchvision, timm, Transformers and optimum-intel",
     ),
     "hsdag.md": Page(
         1.0,
@@ -284,20 +279,15 @@ PAGES: dict[str, Page] = {
 @cache
 def find_origins(page: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Find the versions, and the commits, that made the rows of a page."""
-    about, versions, commits = PAGES[page], set[str](), set[str]()
-    for file in about.rows:
-        for row in read_columns(RESULTS / file):
-            versions.add(row.get("version") or about.version)
-            commits.add((row.get("commit") or "")[:8])
-    return tuple(sorted(versions or {about.version})), tuple(sorted(commits - {""}))
+    rows = [row for file in PAGES[page].rows for row in read_columns(RESULTS / file)]
+    versions, commits = {row["version"] for row in rows}, {row["commit"][:8] for row in rows}
+    return tuple(sorted(versions)), tuple(sorted(commits))
 
 
 def describe_origin(page: str) -> str:
     """Say of which version, and commit, the rows of a page are."""
-    versions, commits = find_origins(page)
-    plural = "s" * (len(versions) > 1)
-    made = f"commit{'s' * (len(commits) > 1)} {join_words(commits)}" if commits else "no commit"
-    return f"version{plural} {join_words(versions)}, {made}{'' if commits else ' recorded'}"
+    parts = zip(("version", "commit"), find_origins(page), strict=True)
+    return ", ".join(f"{name}{'s' * (len(of) > 1)} {join_words(of)}" for name, of in parts)
 
 
 def is_made(page: str) -> bool:
