@@ -136,8 +136,9 @@ def count_proven() -> str:
 def count_planned() -> str:
     """How many foreign networks were planned."""
     rows = load_rows(RESULTS / "foreign-rows.jsonl")
-    planned = sum(not row["error"] for row in rows)
-    return f"Of {len(rows)} networks {planned} were planned and exported, {len(rows) - planned} refused."
+    refused = sum(bool(row["error"]) for row in rows)
+    planned = len(rows) - refused
+    return f"Of {len(rows)} networks {planned} were planned and exported, {refused} refused."
 
 
 def list_pages() -> str:
