@@ -145,26 +145,22 @@ def make_row(name: str, folder: Path) -> Row:
     row["convert_s"] = perf_counter() - started
     # Networks have dynamic sizes: `shapes.json` binds those of most, a decoder has a scenario.
     shapes_file = folder / "shapes.json"
-    shapes = json.loads(shapes_file.read_text()) if shapes_file.exists() else None
+    inputs = {"scenario": SCENARIO}
+    if shapes_file.exists():
+        inputs = {"shapes": json.loads(shapes_file.read_text())}
     started = perf_counter()
     try:
-        document = plan(
-            path,
-            DEVICES,
-            out=folder,
-            shapes=shapes,
-            scenario=None if shapes else SCENARIO,
-            refresh=True,
-            export=folder / "export",
-        )
+        document = plan(path, DEVICES, out=folder, refresh=True, export=folder / "export", **inputs)
     except PlacementGymError as error:
         return row | {"error": str(error)}
+    plan_s = perf_counter() - started
     best = next(one for one in document["rows"] if one["label"] == document["plan"])
     return row | {
         "budget": sum(one["measured_ms"] is not None for one in document["rows"]),
         "placement": json.loads(Path(document["file"]).read_text())["units"],
         "cpu_s": sum(os.times()[:4]),  # its children's, too
-        "plan_s": perf_counter() - started,
+        "plan_s": plan_s,
+        "halves": measure_halves(path, **inputs),
         "notes": document["notes"],
         "plan": document["plan"],
         "verdict": document["verdict"],
@@ -175,6 +171,21 @@ def make_row(name: str, folder: Path) -> Row:
             default=None,
         ),
     }
+
+
+def measure_halves(path: Path, **inputs: Any) -> Row:
+    """Measure the split in two halves of the units, though the plan may have no use for one."""
+    import gymnasium as gym
+    import numpy as np
+
+    from placement_gym.envs.placement_env import placement_env
+
+    env = gym.make("placement_gym:DevicePlacement-v0", model=path, devices=DEVICES, **inputs)
+    backend = placement_env(env).backend
+    n_units = backend.problem.n_units
+    measurement = backend.evaluate(2 * np.arange(n_units) // n_units)
+    env.close()
+    return measurement.to_json()
 
 
 def describe(name: str) -> Row:
@@ -223,8 +234,10 @@ def list_plans(rows: Sequence[Row]) -> list[Row]:
             "network": row["name"],
             "of": row["library"],
             "units": len(row["placement"]),
-            "placements compiled": row["budget"],
-            "that failed": len(row["failed"]),
+            "plan": row["plan"],
+            "placements compiled": row["budget"] + len(row["failed"]),
+            "failed": len(row["failed"]),
+            "in halves": row["halves"]["error"] or f"{row['halves']['n_submodels']} submodels",
             "plan, s": f"{row['plan_s']:.0f}",
         }
         for row in rows
