@@ -127,7 +127,7 @@ PAGES: dict[str, Page] = {
         (f"{PY}learned.py --data {{data}}/dnn-partitioning --rows {{out}}/learned-rows.jsonl",),
     ),
     "foreign.md": Page(
-        0.3,
+        0.2,
         ("foreign-rows.jsonl",),
         (f"{PY}foreign.py --out {{out}}/foreign",),
         note="it needs torchvision, timm, Transformers and optimum-intel",
