@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy import stats
 
-from placement_gym.base.arrays import FloatArray
+from placement_gym.base.arrays import FloatArray, IntArray
 
 ProblemName = tuple[str, str]
 """Model and devices."""
@@ -23,6 +23,10 @@ Tables = Mapping[str, Callable[[Sequence[Row]], list[Row]]]
 """Name -> a table of rows, as its lines."""
 Scores = dict[tuple[str, str, int], float]
 """Score of each run by problem, two strings, and seed."""
+Parts = Sequence[Sequence[float] | FloatArray]
+"""The values of each problem's runs."""
+Interval = tuple[float, float]
+"""Its lower and its upper end."""
 N_RESAMPLES = 2000
 
 
@@ -114,7 +118,7 @@ def average(scores: Scores, problems: Sequence[ProblemName]) -> float:
     return float(np.mean([np.mean(part) for part in each]))
 
 
-def find_interval(values: FloatArray) -> tuple[float, float]:
+def find_interval(values: FloatArray) -> Interval:
     """A 95 % interval of the mean, by bootstrap."""
     if np.ptp(values) == 0.0:
         return float(values[0]), float(values[0])
@@ -122,12 +126,34 @@ def find_interval(values: FloatArray) -> tuple[float, float]:
     return float(drawn.confidence_interval.low), float(drawn.confidence_interval.high)
 
 
-def find_interval_over_problems(parts: list[FloatArray]) -> tuple[float, float]:
-    """A 95 % interval of the mean over problems, by bootstrap of problems and of their runs."""
+def find_interval_over_problems(
+    parts: Parts, others: Parts | None = None, across: bool = False
+) -> Interval:
+    """A 95 % interval of the mean over problems, by bootstrap of problems and of their runs.
+
+    Args:
+        parts: What the mean is of.
+        others: Of the same problems, drawn from independently, and taken off.
+        across: Whether the runs of a number are drawn together for all problems.
+    """
     rng = np.random.default_rng(0)
-    means = [
-        np.mean([rng.choice(parts[i], len(parts[i])).mean() for i in chosen])
-        for chosen in rng.integers(len(parts), size=(N_RESAMPLES, len(parts)))
-    ]
-    low, high = np.quantile(means, (0.025, 0.975))
+    chosen = rng.integers(len(parts), size=(N_RESAMPLES, len(parts)))
+    means = draw_means(parts, chosen, across, rng)
+    if others is not None:
+        means -= draw_means(others, chosen, across, rng)
+    low, high = np.quantile(means.mean(axis=1), (0.025, 0.975))
     return float(low), float(high)
+
+
+def draw_means(
+    parts: Parts, chosen: IntArray, across: bool, rng: np.random.Generator
+) -> FloatArray:
+    """The mean of as many runs as a problem has, drawn with replacement, for each chosen one."""
+    lengths = np.array([len(part) for part in parts])
+    is_run = np.arange(lengths.max()) < lengths[:, None]
+    values = np.zeros(is_run.shape)
+    values[is_run] = np.concatenate(parts)
+    limits = lengths.min() if across else lengths[chosen][..., None]
+    times = 1 if across else len(parts)
+    drawn = rng.integers(limits, size=(len(chosen), times, lengths.max()))
+    return values[chosen[..., None], drawn].mean(axis=-1, where=is_run[chosen])

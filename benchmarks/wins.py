@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
 from common import Row, load_rows, make_parser
 from result_pages import RESULTS, describe_origin
+from summaries import Interval, find_interval_over_problems
 
 from agents import AGENTS
 from agents.about import ABOUT, LEARNED
 from agents.requests import LEARNERS
-from placement_gym.base.arrays import FloatArray
 from placement_gym.envs.online.rules import RULES
 
 Run = tuple[str, str, int, float | None]
@@ -26,7 +27,6 @@ Scores = dict[str, list[float]]
 """Problem -> the score of each run of an arm."""
 PAGE = RESULTS / "wins.md"
 HEADER = ("problems, and what a run may use", "best", "level with it", "best learned", "from")
-N_RESAMPLES = 2000
 POLICIES = ("list-policy", *LEARNERS)
 """Learned arms that are trained policies and not, or not only, agents by name."""
 GENERATED = ("synthetic-", "stacked-")
@@ -39,8 +39,9 @@ ABOUT_PAGE = """# What wins where
 arms that are level with it, and the best learned one. A score is the least latency that any run of
 the table found, divided by the run's, so that 1 is best; a run that found nothing scores 0, and a
 mean is over problems. Intervals are of 95 %, by bootstrap: problems are drawn, and runs of each
-problem. Arms are level if the interval of the difference of their means includes 0, so that few
-problems rarely tell arms apart. Agents that were removed are left out.
+problem; under load, where a training plays all traces, trainings. Arms are level if the interval of
+the difference of their means includes 0, so that few problems rarely tell arms apart. Agents that
+were removed are left out.
 `python benchmarks/wins.py` writes this page from the rows of the pages that it names.
 
 """
@@ -117,6 +118,7 @@ class Question:
         read: Makes runs of rows.
         arms: Arms that count besides agents.
         at_home: Whether the home page has it.
+        across: Whether a seed is one training, which runs on all problems.
     """
 
     asked: str
@@ -125,6 +127,7 @@ class Question:
     read: Callable[[Sequence[Row]], Iterator[Run]]
     arms: tuple[str, ...] = ()
     at_home: bool = False
+    across: bool = False
 
     def score(self) -> dict[str, Scores]:
         """The scores of each arm that has runs on all problems."""
@@ -134,7 +137,7 @@ class Question:
         for _, problem, _, ms in runs:
             best[problem] = min(best.get(problem, np.inf), ms or np.inf)
         scores: dict[str, Scores] = {}
-        for arm, problem, _, ms in runs:
+        for arm, problem, _, ms in sorted(runs, key=itemgetter(2)):
             mine = scores.setdefault(arm, {})
             mine.setdefault(problem, []).append(best[problem] / ms if ms else 0.0)
         return {arm: mine for arm, mine in scores.items() if mine.keys() == best.keys()}
@@ -169,7 +172,7 @@ QUESTIONS = (
     Question("largest load of pipelines", "algorithms.md", "algorithms-rows.jsonl", of_loads,
              at_home=True),
     *(Question(f"requests under load, rate {rate}", "online.md", "online/requests.jsonl",
-               partial(of_requests, rate), tuple(RULES), at_home=rate == 1.0)
+               partial(of_requests, rate), tuple(RULES), at_home=rate == 1.0, across=True)
       for rate in (0.6, 1.0, 1.4)),
 )  # fmt: skip
 
@@ -203,7 +206,14 @@ def answer(question: Question) -> list[str]:
     scores = question.score()
     ranked = sorted(scores, key=lambda arm: -mean(scores[arm]))
     first, *others = ranked
-    gaps = {arm: find_gap(scores[first], scores[arm]) for arm in others}
+    gaps = {
+        arm: find_interval_over_problems(
+            [*scores[first].values()],
+            [scores[arm][one] for one in scores[first]],
+            question.across,
+        )
+        for arm in others
+    }
     level = [arm for arm in others if gaps[arm][0] <= 0.0]
     learned = next((arm for arm in ranked if is_learned(arm)), "")
     best = f"{code(first)} {mean(scores[first]):.3f}"
@@ -216,33 +226,20 @@ def answer(question: Question) -> list[str]:
     ]
 
 
-def describe_learned(arm: str, scores: dict[str, Scores], gaps: dict[str, FloatArray]) -> str:
+def describe_learned(arm: str, scores: dict[str, Scores], gaps: dict[str, Interval]) -> str:
     """The best learned arm, and how many points it is behind the best one, in an interval."""
     if not arm:
         return "none ran"
     text = f"{code(arm)} {mean(scores[arm]):.3f}"
     if arm not in gaps:
         return f"{text}, the best"
-    low, high = 100.0 * gaps[arm]
-    return f"{text}, {low:.1f} to {high:.1f} points behind"
+    low, high = gaps[arm]
+    return f"{text}, {100.0 * low:.1f} to {100.0 * high:.1f} points behind"
 
 
 def mean(scores: Scores) -> float:
     """Mean over problems of the means over runs."""
     return float(np.mean([np.mean(runs) for runs in scores.values()]))
-
-
-def find_gap(first: Scores, second: Scores) -> FloatArray:
-    """A 95 % interval of the difference of two means, by bootstrap of problems and of runs."""
-    rng, n = np.random.default_rng(0), len(first)
-    gaps = np.stack([draw(first[one], rng) - draw(second[one], rng) for one in first], axis=1)
-    drawn = rng.integers(n, size=(N_RESAMPLES, n))
-    return np.quantile(np.take_along_axis(gaps, drawn, axis=1).mean(axis=1), (0.025, 0.975))
-
-
-def draw(runs: Sequence[float], rng: np.random.Generator) -> FloatArray:
-    """Means of as many runs, drawn with replacement."""
-    return np.array(runs)[rng.integers(len(runs), size=(N_RESAMPLES, len(runs)))].mean(axis=1)
 
 
 def is_learned(arm: str) -> bool:

@@ -71,6 +71,16 @@ def test_sentences_say_what_rows_say(figures: ModuleType) -> None:
         assert claim.say() in text, claim.page
 
 
+def test_trainings_that_play_all_problems_are_drawn_together(figures: ModuleType) -> None:
+    find_interval = sys.modules["summaries"].find_interval_over_problems
+    runs = [[0.0, 1.0]] * 100
+    apart, together = find_interval(runs), find_interval(runs, across=True)
+    assert 0.4 < apart[0] < 0.5 < apart[1] < 0.6
+    assert together == (0.0, 1.0)
+    assert find_interval(runs, runs)[0] < 0.0 < find_interval(runs, runs)[1]
+    assert find_interval([[2.0], [2.0, 2.0]], [[1.0, 1.0], [1.0]]) == (1.0, 1.0)
+
+
 def test_no_line_of_a_paragraph_begins_with_a_comment(figures: ModuleType) -> None:
     for document in figures.DOCUMENTS:
         begins = re.findall(r"^<!-- figure: .*", document.read_text(), re.MULTILINE)
