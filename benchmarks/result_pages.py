@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from common import load_rows
+
 from agents import REPLACED
 from placement_gym.base.texts import join_words
-from placement_gym.bench.run.row_columns import read_columns
 from placement_gym.version import VERSION
 
 ROOT = Path(__file__).parent.parent
@@ -279,7 +280,7 @@ PAGES: dict[str, Page] = {
 @cache
 def find_origins(page: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Find the versions, and the commits, that made the rows of a page."""
-    rows = [row for file in PAGES[page].rows for row in read_columns(RESULTS / file)]
+    rows = [row for file in PAGES[page].rows for row in load_rows(RESULTS / file)]
     versions, commits = {row["version"] for row in rows}, {row["commit"][:8] for row in rows}
     return tuple(sorted(versions)), tuple(sorted(commits))
 
