@@ -58,7 +58,7 @@ def stateful() -> ov.Model:
         ("resnet-fp16", 396, 411, 0.0),
         ("resnet", 288, 303, 0.0),
         ("inception-fp16", 728, 764, 0.02),
-        ("bert-fp16", 1009, 1071, 0.10),
+        pytest.param("bert-fp16", 1009, 1071, 0.10, marks=pytest.mark.slow),
     ],
 )
 def test_raw_graph_is_as_large_as_the_published_one(
@@ -126,7 +126,9 @@ def test_resnet_classifies_one_image(built: Built) -> None:
     assert list(built("resnet").output().shape) == [1, 1000]
 
 
-@pytest.mark.parametrize(("name", "tokens"), [("bert", 128), ("bert-8", 8)])
+@pytest.mark.parametrize(
+    ("name", "tokens"), [("bert-8", 8), pytest.param("bert", 128, marks=pytest.mark.slow)]
+)
 def test_bert_reads_as_many_tokens_as_its_name_says(built: Built, name: str, tokens: int) -> None:
     assert {tuple(port.shape) for port in built(name).inputs} == {(1, tokens)}
 

@@ -41,6 +41,7 @@ def test_no_placement_is_below_the_bounds(seed: int, semantics: Semantics) -> No
     assert np.isinf(least) or whole.assignment is not None
 
 
+@pytest.mark.slow
 def test_the_solver_does_not_miss_a_placement() -> None:
     """With its rule "sparsify" HiGHS finds none, and the bound was above a latency of 486.73 ms."""
     problem = {
