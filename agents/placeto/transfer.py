@@ -20,7 +20,6 @@ from agents.placeto.agent import without_graph
 from agents.placeto.episodes import Rehearsal
 from agents.placeto.policy import PlacetoPolicy
 from placement_gym.base.errors import UserError
-from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.envs.placement_env import placement_env
 
@@ -41,13 +40,13 @@ class ZeroShot:
 
     Args:
         policy: A policy trained on environments with the padding of ``env``.
-        env: The environment to predict for.
+        env: The environment to predict for, of either kind of step.
     """
 
-    def __init__(self, policy: PlacetoPolicy, env: DevicePlacementEnv) -> None:
-        self.policy = policy
-        self.rehearsal = Rehearsal.of(env)
-        policy.add_graphs(env.graph_table(policy.reads_devices(asdict(policy.options))))
+    def __init__(self, policy: PlacetoPolicy, env: gym.Env[Any, Any]) -> None:
+        self.policy, base = policy, placement_env(env)
+        self.rehearsal = Rehearsal.of(base)
+        policy.add_graphs(base.graph_table(policy.reads_devices(asdict(policy.options))))
 
     def predict(
         self,

@@ -75,7 +75,10 @@ def describe_board(entries: Entries) -> list[Block]:
     """The standings, the problems, what was left out, and how to enter."""
     results, study = entries.results, entries.study
     lines = rank_entries(results)
-    first = f"{lines[0]['agent']} leads with {lines[0][ALL]}." if lines else "No entry is complete."
+    first = "No entry is complete."
+    if lines:
+        verb = "leads with" if len(lines) > 1 else "is alone on this board:"
+        first = f"{lines[0]['agent']} {verb} {lines[0][ALL]}."
     problems = [
         {"problem": results.names[problem], "class": classify(results, problem)}
         | describe_problem(results, problem)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
+from traceback import extract_tb
 
 from placement_gym.backends.verdicts import Finalist
 from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import raise_interrupt
+from placement_gym.base.errors import PlacementGymError, raise_interrupt
 from placement_gym.bench.run.agents import REPAIR, UNCHANGED, AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached, OnEvaluation
 from placement_gym.bench.run.environment import BenchEnv
@@ -96,8 +98,12 @@ def fail_row(row: Row, budgeted: BudgetedBackend, base: DevicePlacementEnv, erro
 
 
 def describe_error(error: BaseException) -> str:
-    """The error's class and message."""
-    return f"{type(error).__name__}: {error}"
+    """The error's class and message; of a fault in a program, also the line that raised it."""
+    text = f"{type(error).__name__}: {error}"
+    frames = extract_tb(error.__traceback__)
+    if isinstance(error, PlacementGymError | SystemExit) or not frames:
+        return text
+    return f"{text} ({Path(frames[-1].filename).name}:{frames[-1].lineno})"
 
 
 def run_search(
