@@ -110,6 +110,7 @@ def test_failed_run_keeps_best_placement_curve_and_evaluations(
     row, placement = run_agent(bench_env, AgentSpec.of(Failing), seed=0, budget=9)
     assert placement is None
     assert type(error).__name__ in row.error
+    assert ("(test_agent_run.py:" in row.error) != isinstance(error, SystemExit)
     assert (row.evaluations, row.latency_ms) == (3, None)
     assert row.placement is not None
     assert set(row.placement.values()) == {"GPU"}
