@@ -33,7 +33,12 @@ def make_rows(
         }
         for candidate in candidates
     ]
-    return sorted(rows, key=lambda row: row["measured_ms"] or float("inf"))
+    return sorted(rows, key=rank)
+
+
+def rank(row: Mapping[str, Any]) -> tuple[float, float]:
+    """What a row is sorted by: speed-ups allow for drift of the machine, times do not."""
+    return -(row["speedup"] or 0.0), row["measured_ms"] or float("inf")
 
 
 def measured_values(

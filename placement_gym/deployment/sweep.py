@@ -79,15 +79,41 @@ def sweep(backend: MeasuringBackend, selection: Selection, quiet: bool) -> Sweep
         rows = compare(plan, candidates, measured)
         if not rows or judge_row(rows[0]) != YES:
             return Sweep(state_verdict(rows, plan), rows + list_errors(errors))
-        # The fastest of several is partly luck: what counts is measured without rivals.
-        position = [candidate.label for candidate in candidates].index(rows[0]["label"])
-        winner = candidates[position]
-        first, remeasured = swept.remeasure([plan.assignment, winner.assignment])
-    rows[:1] = compare(plan, [winner], {plan.label: first, winner.label: remeasured})
-    verdict, all_rows = state_verdict(rows, plan), rows + list_errors(errors)
-    if judge_row(rows[0]) != YES:
-        return Sweep(verdict, all_rows)
-    return Sweep(verdict, all_rows, variants[position], remeasured)
+        # The fastest of several is partly luck: what counts is measured without the others.
+        finalists = list_finalists(rows, candidates)
+        labels = [one.label for one in (plan, *finalists)]
+        again = swept.remeasure([one.assignment for one in (plan, *finalists)])
+    measured = dict(zip(labels, again, strict=True))
+    rows = compare(plan, finalists, measured) + [row for row in rows if row["label"] not in labels]
+    winner = find_winner(plan, finalists, measured)
+    rows.sort(key=lambda row: (winner is None or row["label"] != winner.label, *rank(row)))
+    all_rows = rows + list_errors(errors)
+    if winner is None:
+        rival = finalists[-1].label if judge_row(rows[0]) == YES else ""
+        return Sweep(state_verdict(rows, plan, rival), all_rows)
+    position = [candidate.label for candidate in candidates].index(winner.label)
+    return Sweep(state_verdict(rows, plan), all_rows, variants[position], measured[winner.label])
+
+
+def list_finalists(
+    rows: Sequence[Mapping[str, Any]], candidates: Sequence[Candidate]
+) -> list[Candidate]:
+    """The fastest candidate, and if that is a split the fastest single device, its rival."""
+    by_label = {candidate.label: candidate for candidate in candidates}
+    fastest, *others = (by_label[row["label"]] for row in rows)
+    singles = [] if fastest.alone else [one for one in others if one.alone]
+    return [fastest, *singles[:1]]
+
+
+def find_winner(
+    plan: Candidate, finalists: Sequence[Candidate], measured: Mapping[str, Measurement]
+) -> Candidate | None:
+    """The first finalist that beats the plan, and all that come after it."""
+    for place, one in enumerate(finalists):
+        others = (plan, *finalists[place + 1 :])
+        if all(judge_row(compare(other, [one], measured)[0]) == YES for other in others):
+            return one
+    return None
 
 
 def list_bases(selection: Selection) -> list[Candidate]:
@@ -112,7 +138,12 @@ def compare(
         for candidate in candidates
         if candidate.label in measured
     ]
-    return sorted(rows, key=lambda row: (judge_row(row) != YES, -row["speedup"]))
+    return sorted(rows, key=rank)
+
+
+def rank(row: Mapping[str, Any]) -> tuple[bool, float]:
+    """What a row is sorted by."""
+    return judge_row(row) != YES, -row["speedup"]
 
 
 def list_errors(errors: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -123,12 +154,14 @@ def list_errors(errors: Mapping[str, str]) -> list[dict[str, Any]]:
     ]
 
 
-def state_verdict(rows: Sequence[Mapping[str, Any]], plan: Candidate) -> str:
-    """One sentence that answers whether a property pays."""
+def state_verdict(rows: Sequence[Mapping[str, Any]], plan: Candidate, rival: str = "") -> str:
+    """One sentence that answers whether a property pays; a split may not beat its rival."""
     if not rows:
-        return f"No property that was tried runs as {plan.label} does."
+        return f"None of the properties can be set: see the errors of {plan.label} with each."
     best = rows[0]
     ratio = f"{format_ratio(best['speedup'], best['noise'], 2)} x"
+    if rival:
+        return f"{best['label']} is {ratio} {plan.label}, but {rival} equals it within noise."
     if judge_row(best) == YES:
         return f"{best['label']}: {ratio} {plan.label}."
     if best["warning"]:

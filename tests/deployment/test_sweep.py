@@ -25,7 +25,7 @@ from placement_gym.deployment.compile import compile_model
 from placement_gym.deployment.plan import plan
 from placement_gym.deployment.plan_rows import make_rows
 from placement_gym.deployment.selection import Selection
-from placement_gym.deployment.sweep import Sweep, sweep
+from placement_gym.deployment.sweep import Sweep, compare, find_winner, state_verdict, sweep
 from placement_gym.deployment.sweep_variants import Abilities, list_changes
 from placement_gym.problem.placement import Placement
 from placement_gym.problem.problem import Problem
@@ -112,8 +112,8 @@ class SweptBackend(FakeBackend):
         if any(self.settings(one) & set(self.refused) for one in assignments):
             raise RuntimeError("outputs differ from the reference")
         first, *others = super().remeasure(assignments)
-        if len(others) == 1:
-            others = [replace(others[0], latency_ms=others[0].latency_ms * self.again)]
+        if len(others) <= 2:
+            others = [replace(one, latency_ms=one.latency_ms * self.again) for one in others]
         return [first, *others]
 
 
@@ -147,6 +147,47 @@ def test_a_single_device_with_a_property_may_beat_the_split() -> None:
     tried = sweep_with([NONE, GPU_LIKE], backend, found)
     problem, _ = tried.apply(backend.problem, found)
     assert problem.devices[1].properties == {"PERFORMANCE_HINT": "THROUGHPUT"}
+
+
+@pytest.mark.parametrize(
+    ("alone_ms", "verdict"),
+    [
+        (4.02, "GPU alone, f16: 1.99 ±0.04 x milp."),
+        (7.9, "milp, f16: 2.00 ±0.04 x milp."),
+        (3.0, "GPU alone, f16: 2.67 ±0.05 x milp."),
+    ],
+)
+def test_a_split_has_to_beat_a_single_device_with_the_property(
+    monkeypatch: pytest.MonkeyPatch, alone_ms: float, verdict: str
+) -> None:
+    original_ms = SweptBackend.ms
+
+    def ms(self: SweptBackend, assignment: IntArray) -> float:
+        alone = len(set(assignment.tolist())) == 1 and "f16" in self.settings(assignment)
+        return alone_ms if alone else original_ms(self, assignment)
+
+    monkeypatch.setattr(SweptBackend, "ms", ms)
+    backend, found = planned({"f16": 0.5})
+    tried = sweep_with([NONE, GPU_LIKE], backend, found)
+    assert tried.verdict == verdict
+    assert tried.winner is not None
+    assert verdict.startswith(tried.winner.candidate.label)
+    assert tried.rows[0]["label"] == tried.winner.candidate.label
+    assert tried.measured is not None
+    assert tried.measured.latency_ms == tried.rows[0]["measured_ms"]
+
+
+def test_a_split_that_one_device_equals_is_not_saved() -> None:
+    """The device itself does not beat the plan for certain."""
+    plan = CANDIDATES[1]
+    split = replace(plan, label="milp, f16")
+    single = replace(CANDIDATES[0], label="GPU alone, f16")
+    times_ms = {"milp": 8.0, "milp, f16": 7.84, "GPU alone, f16": 7.92}
+    measured = {label: Measurement(ms, 10.0, noise=0.01) for label, ms in times_ms.items()}
+    assert find_winner(plan, [split], measured) is split
+    assert find_winner(plan, [split, single], measured) is None
+    verdict = state_verdict(compare(plan, [split, single], measured), plan, single.label)
+    assert verdict == "milp, f16 is 1.02 ±0.02 x milp, but GPU alone, f16 equals it within noise."
 
 
 @pytest.mark.parametrize("again", [1.0, 2.0])
