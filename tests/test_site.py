@@ -109,6 +109,9 @@ def test_the_code_of_a_page_prints_what_the_page_says(page: str, folder: Path) -
     save_files(page, folder)
     if any("from transformers import" in code for _, code in blocks(page)):
         pytest.importorskip("transformers")
+    if page == "how_to/other_libraries":
+        for library in ("torchrl", "tianshou", "skrl", "ray"):
+            pytest.importorskip(library)
     images = list(np.zeros((3, 1, 3, 16, 16), dtype=np.float32))
     namespace: dict[str, Any] = {"images": images}
     printed = ""

@@ -36,7 +36,7 @@ CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 KEY = ["placement_gym", "affinities"]
 """Path of the affinities in the model's runtime info: JSON, as nodes cannot keep their own."""
 PHASES = ("prefill", "decode")
-MODEL, AFFINITIES, SCRIPT = "model.xml", "affinities.json", "run.py"
+MODEL, WEIGHTS, AFFINITIES, SCRIPT = "model.xml", "model.bin", "affinities.json", "run.py"
 
 
 def export_placement(
@@ -102,7 +102,7 @@ def export_placement(
         in_flight.format(requests=requests) if requests else "",
     )
     write_text(folder / SCRIPT, script)
-    return [folder / name for name in (MODEL, SCRIPT, AFFINITIES)]
+    return [folder / name for name in (MODEL, WEIGHTS, SCRIPT, AFFINITIES)]
 
 
 def export_phases(

@@ -65,6 +65,9 @@ def export_for_onnxruntime(
     folder = make_output_folder(out)
     (folder / WEIGHTS).unlink(missing_ok=True)  # or new weights would follow the old
     onnx.save(annotated, folder / MODEL, save_as_external_data=True, location=WEIGHTS)
+    weights = [WEIGHTS] if (folder / WEIGHTS).exists() else []
+    for name in weights:  # which onnx keeps from other users
+        (folder / name).chmod((folder / MODEL).stat().st_mode)
     write_json(folder / PLANNED, assignment)
     name = safe_name(loaded_placement.model)
     about = f"Run {name} by ONNX Runtime on {', '.join(targets)} as planned."
@@ -72,7 +75,7 @@ def export_for_onnxruntime(
         about=json.dumps(about, ensure_ascii=False), targets=pformat(targets, sort_dicts=False)
     )
     write_text(folder / SCRIPT, source)
-    return [folder / name for name in (MODEL, SCRIPT, PLANNED)]
+    return [folder / name for name in (MODEL, *weights, SCRIPT, PLANNED)]
 
 
 def check_file(model: Any) -> Path:

@@ -138,7 +138,10 @@ def measure_candidates(
     errors = {c.label: backend.infeasibility(c.assignment) for c in candidates}
     allowed = [candidate for candidate in candidates if not errors[candidate.label]]
     allowed.sort(key=lambda candidate: (not candidate.alone, candidate.predicted_ms))
-    description, n_rounds = f"measuring {len(allowed)} candidates", backend.protocol.final_compiles
+    description, n_rounds = (
+        f"measuring {len(allowed)} candidate{'s' * (len(allowed) > 1)}",
+        backend.protocol.final_compiles,
+    )
     with progress_bar(n_rounds, "rounds", quiet, description=description) as progress:
         show_rounds = partial(progress.update, progress.task_ids[0])
         try:

@@ -86,7 +86,7 @@ def test_the_script_runs_the_placement_without_this_package(model: str, tmp_path
 def test_the_script_infers_on_zeros_and_prints_a_latency(
     model: str, scenario: str | None, tmp_path: Path
 ) -> None:
-    _, script, _ = export_placement(thirds(model, scenario), tmp_path)
+    *_, script, _ = export_placement(thirds(model, scenario), tmp_path)
     code = f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')"
     submodels, latency = run_python(code, "-I").splitlines()
     assert submodels.startswith("submodels: ")
@@ -201,7 +201,7 @@ def test_compressed_weights_stay_compressed(tmp_path: Path) -> None:
 
 
 def test_affinities_name_every_node_and_no_alias(tmp_path: Path) -> None:
-    model, _, path = export_placement(thirds("gpt"), tmp_path, split="alias")
+    model, *_, path = export_placement(thirds("gpt"), tmp_path, split="alias")
     affinities = json.loads(path.read_text())
     assert set(affinities.values()) == {"CPU", "CPU_FAST"}
     read = ov.Core().read_model(model)
@@ -216,7 +216,7 @@ def test_names_of_a_foreign_placement_never_become_code(tmp_path: Path) -> None:
     placement = thirds("tiny")
     devices = tuple(replace(one, name=evil, plugin="") for one in placement.devices[:1])
     units = dict.fromkeys(placement.units, evil)
-    _, script, _ = export_placement(replace(placement, devices=devices, units=units), tmp_path)
+    *_, script, _ = export_placement(replace(placement, devices=devices, units=units), tmp_path)
     program = ast.parse(script.read_text())
     assert ast.get_docstring(program) == f"Compile tiny on {evil} as planned."
     called = {ast.unparse(one.func) for one in ast.walk(program) if isinstance(one, ast.Call)}
@@ -231,7 +231,12 @@ def test_the_command_writes_the_same_and_lists_it(
     assert main([*words, "--requests", "4"]) == 0
     assert "requests: int = 4" in (tmp_path / "out" / "run.py").read_text()
     listed = capsys.readouterr().out.split()
-    assert [Path(one).name for one in listed] == ["model.xml", "run.py", "affinities.json"]
+    assert [Path(one).name for one in listed] == [
+        "model.xml",
+        "model.bin",
+        "run.py",
+        "affinities.json",
+    ]
     assert all(Path(one).is_file() for one in listed)
 
 

@@ -64,7 +64,7 @@ def read_annotations(path: Path) -> dict[str, str]:
 def test_every_node_names_the_device_of_its_unit(tmp_path: Path) -> None:
     path = save_chain(tmp_path / "chain.onnx")
     for _ in range(2):  # a second export replaces the first
-        model, script, planned = export_for_onnxruntime(place(path), tmp_path / "out", path)
+        model, *_, script, planned = export_for_onnxruntime(place(path), tmp_path / "out", path)
     assert read_annotations(model) == json.loads(planned.read_text()) == EXPECTED
     onnx.checker.check_model(model)
     assert "'CPU': 'CPUExecutionProvider', 'GPU': 'gpu'" in script.read_text()
@@ -87,7 +87,7 @@ def test_a_session_records_the_plan_or_the_script_names_strays(
 ) -> None:
     pytest.importorskip("onnxruntime", reason="needs onnxruntime", minversion="1.25")
     path = save_chain(tmp_path / "chain.onnx")
-    _, script, planned = export_for_onnxruntime(place(path, devices), tmp_path / "out", path)
+    *_, script, planned = export_for_onnxruntime(place(path, devices), tmp_path / "out", path)
     program = runpy.run_path(str(script), run_name="__main__")
     kept, strays = program["compare"](program["session"])
     recorded = program["read_recorded"](program["session"])

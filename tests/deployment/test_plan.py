@@ -101,6 +101,15 @@ def test_rows_are_relative_to_the_fastest_single_device() -> None:
     assert [row["speedup"] for row in found] == pytest.approx([1.25, 1.0, 0.5])
 
 
+def test_a_drift_between_measurements_does_not_choose_the_plan() -> None:
+    """The slower device was measured while the machine was fast, as its reference says."""
+    candidates = [Candidate("GPU alone", ALONE, 10.0), Candidate("CPU alone", ALONE, 10.0)]
+    measured = {"GPU alone": Measurement(10.0, 20.0), "CPU alone": Measurement(9.0, 10.0)}
+    found = make_rows(candidates, measured, {})
+    assert [row["speedup"] for row in found] == pytest.approx([1.0, 1.0 / 1.8])
+    assert choose(found) == "GPU alone"
+
+
 def test_where_nothing_ran_there_is_no_plan() -> None:
     nothing = make_rows([Candidate("GPU alone", ALONE, 9.0)], {}, {"GPU alone": "too large"})
     assert nothing[0]["measured_ms"] is None
