@@ -32,14 +32,14 @@ EXPECTED = {
 def save_chain(path: Path) -> Path:
     """Two layers; an identity between them, and a shape that is computed without data."""
     writer, rng = Writer(), np.random.default_rng(0)
-    weights = rng.standard_normal((2, 8, 8)).astype(np.float32)
+    weights = rng.standard_normal((2, 32, 32)).astype(np.float32)
     writer.add("MatMul", ["x", writer.constant("w0", weights[0])], "first")
     writer.add("Relu", ["first"], "relu")
     writer.add("Identity", ["relu"], "same")
     writer.add("Shape", ["same"], "shape")
     writer.add("Reshape", ["same", "shape"], "flat")
     writer.add("MatMul", ["flat", writer.constant("w1", weights[1])], "second")
-    return writer.save(path, {"x": [1, 8]}, {"second": [1, 8]}, opset=17)
+    return writer.save(path, {"x": [1, 32]}, {"second": [1, 32]}, opset=17)
 
 
 def place(path: Path, devices: str = "CPU,GPU") -> Placement:
@@ -64,7 +64,10 @@ def read_annotations(path: Path) -> dict[str, str]:
 def test_every_node_names_the_device_of_its_unit(tmp_path: Path) -> None:
     path = save_chain(tmp_path / "chain.onnx")
     for _ in range(2):  # a second export replaces the first
-        model, *_, script, planned = export_for_onnxruntime(place(path), tmp_path / "out", path)
+        files = export_for_onnxruntime(place(path), tmp_path / "out", path)
+    model, *weights, script, planned = files
+    assert sorted(files) == sorted((tmp_path / "out").iterdir())
+    assert [file.stat().st_mode for file in weights] == [model.stat().st_mode]
     assert read_annotations(model) == json.loads(planned.read_text()) == EXPECTED
     onnx.checker.check_model(model)
     assert "'CPU': 'CPUExecutionProvider', 'GPU': 'gpu'" in script.read_text()
