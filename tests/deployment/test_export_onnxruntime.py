@@ -79,7 +79,7 @@ def test_nodes_without_a_name_get_one(tmp_path: Path) -> None:
         node.name = ""
     onnx.save(nameless, tmp_path / "nameless.onnx")
     path = tmp_path / "nameless.onnx"
-    _, _, planned = export_for_onnxruntime(place(path), tmp_path / "out", path)
+    *_, planned = export_for_onnxruntime(place(path), tmp_path / "out", path)
     found = json.loads(planned.read_text())
     assert {name.split("/")[1]: device for name, device in found.items()} == EXPECTED
 
