@@ -26,7 +26,7 @@ def print_result(
 ) -> None:
     """Print a document as JSON with ``--json``, else as what ``make`` makes of it."""
     if not print_json(options, document):
-        Console(width=VERBOSE_WIDTH if options.verbose else None).print(make())
+        Console(width=VERBOSE_WIDTH if options.verbose else None).print(make(), crop=False)
 
 
 def profile_table(document: Document) -> Group:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
 import pytest
 
+from placement_gym.base.fitted_table import FittedText
 from placement_gym.cli.main import main
+from placement_gym.cli.tables import print_result
 from placement_gym.view.figures import style
 
 LONG = "n" * 256
@@ -75,3 +78,10 @@ def test_pictures_that_are_not_drawn_are_not_promised(
         monkeypatch.setattr(style, "draw_if_possible", lambda *_, note=note: note)
         assert main(words) == 0
         assert said.format(pictures) in capsys.readouterr().out
+
+
+def test_a_path_that_is_longer_than_a_line_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    path = "/".join(["folder"] * 40)
+    options = argparse.Namespace(json=False, verbose=False)
+    print_result(options, {}, lambda: FittedText(f"The cost table is {path}"))
+    assert path in capsys.readouterr().out
