@@ -29,15 +29,25 @@ def open_env_to_split(
     Returns:
         The environment, its arguments, and notes for the reader.
     """
-    bench_env, notes = envs.get(env_id, kwargs), []
+    # Rules may name several devices for parts of one unit, and a profile needs several placements:
+    # units are counted without either.
+    strict = {
+        name: value
+        for name, value in kwargs.items()
+        if name == "constraints" or (name, value) == ("costs", "profiled")
+    }
+    plain = {name: value for name, value in kwargs.items() if name not in strict}
+    bench_env, notes = envs.get(env_id, plain), []
     finer = [] if "granularity" in kwargs else [*FINER.values()]
     while bench_env.base.problem.n_units < MIN_USEFUL_UNITS and finer:
         granularity = finer.pop(0)
         with suppress(UserError):  # published workloads have no fused units
-            fine_env = envs.get(env_id, {**kwargs, "granularity": granularity})
+            fine_env = envs.get(env_id, {**plain, "granularity": granularity})
             counts = count_units(bench_env.base.problem.units)
             notes = [f"the default granularity leaves {counts}: {granularity!r} is used"]
-            bench_env, kwargs = fine_env, {**kwargs, "granularity": granularity}
+            bench_env, plain = fine_env, {**plain, "granularity": granularity}
+    kwargs = {**plain, **strict}
+    bench_env = envs.get(env_id, kwargs)
     names = bench_env.base.problem.device_names
     if len(names) == 1:
         notes.append(f"{names[0]} is the only device: name two or more to split, as in CPU,GPU")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import openvino as ov
 import pytest
+from foreign_models import save_chain_ir
 
 from placement_gym.bench.problem_setup import choose_devices, open_env_to_split
 from placement_gym.bench.run.environment import BenchEnvs
@@ -48,6 +50,20 @@ def test_several_or_named_devices_are_left_alone(
 ) -> None:
     pretend(monkeypatch, *machine)
     assert choose_devices(env, devices) == (devices, [])
+
+
+def test_units_become_finer_before_rules_are_applied_to_them(tmp_path: Path) -> None:
+    kwargs = {"model": str(save_chain_ir(tmp_path / "chain.xml")), "devices": ["CPU", "GPU"]}
+    with BenchEnvs() as envs:
+        free, _, notes = open_env_to_split(envs, SIMULATED, kwargs)
+        first, *_, last = free.base.problem.units.names
+        constraints = {"keep_on": {"CPU": [first], "GPU": [last]}}
+        bound, used, said = open_env_to_split(
+            envs, SIMULATED, {**kwargs, "constraints": constraints}
+        )
+        assert bound.base.problem.n_units == free.base.problem.n_units >= 4
+    assert used["constraints"] == constraints
+    assert said == notes == ["the default granularity leaves 1 unit: 'fused' is used"]
 
 
 def test_a_problem_of_one_device_comes_with_a_note() -> None:
