@@ -26,6 +26,13 @@ class UnknownDeviceError(UserError):
     """A device is not available on this machine."""
 
 
+ABSENT = (
+    "; if it is there, its driver is missing, or your right to use it (docs/how_to/intel.md); "
+    "if not, DevicePlacementSim-v0 simulates it"
+)
+"""Why a GPU or an NPU may not be found."""
+
+
 def check_available(specs: Sequence[DeviceSpec], available: Sequence[str]) -> None:
     """Raise ``UnknownDeviceError`` if this machine does not have a device.
 
@@ -40,7 +47,7 @@ def check_available(specs: Sequence[DeviceSpec], available: Sequence[str]) -> No
         if present.isdisjoint(map(identify_device, (spec.plugin or spec.name, spec.name))):
             near = suggest(spec.name, (*available, *TESTBED_PRESETS))
             is_missing = spec.kind in KINDS and not any(spec.kind in name for name in available)
-            remedy = "; DevicePlacementSim-v0 simulates it" if is_missing else near
+            remedy = ABSENT if is_missing else near
             raise UnknownDeviceError(
                 f"device {spec.name!r} is not available; this machine has {', '.join(available)} "
                 f"and can split its CPU by the presets {', '.join(TESTBED_PRESETS)}{remedy}"
