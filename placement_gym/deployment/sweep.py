@@ -25,7 +25,8 @@ class Sweep:
 
     Attributes:
         verdict: One sentence that answers whether a property pays.
-        rows: Of the report, the fastest first; speed-ups are over the plan.
+        rows: Of the report: what was measured again, then the others, the fastest first. Speed-ups
+            are over the plan.
         winner: The variant to hand over, if one wins.
         measured: Its measurement.
     """
@@ -84,9 +85,10 @@ def sweep(backend: MeasuringBackend, selection: Selection, quiet: bool) -> Sweep
         labels = [one.label for one in (plan, *finalists)]
         again = swept.remeasure([one.assignment for one in (plan, *finalists)])
     measured = dict(zip(labels, again, strict=True))
-    rows = compare(plan, finalists, measured) + [row for row in rows if row["label"] not in labels]
     winner = find_winner(plan, finalists, measured)
-    rows.sort(key=lambda row: (winner is None or row["label"] != winner.label, *rank(row)))
+    finals = compare(plan, finalists, measured)
+    finals.sort(key=lambda row: winner is None or row["label"] != winner.label)
+    rows = finals + [row for row in rows if row["label"] not in labels]
     all_rows = rows + list_errors(errors)
     if winner is None:
         rival = finalists[-1].label if judge_row(rows[0]) == YES else ""
@@ -138,12 +140,7 @@ def compare(
         for candidate in candidates
         if candidate.label in measured
     ]
-    return sorted(rows, key=rank)
-
-
-def rank(row: Mapping[str, Any]) -> tuple[bool, float]:
-    """What a row is sorted by."""
-    return judge_row(row) != YES, -row["speedup"]
+    return sorted(rows, key=lambda row: (judge_row(row) != YES, -row["speedup"]))
 
 
 def list_errors(errors: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -157,7 +154,7 @@ def list_errors(errors: Mapping[str, str]) -> list[dict[str, Any]]:
 def state_verdict(rows: Sequence[Mapping[str, Any]], plan: Candidate, rival: str = "") -> str:
     """One sentence that answers whether a property pays; a split may not beat its rival."""
     if not rows:
-        return f"None of the properties can be set: see the errors of {plan.label} with each."
+        return f"Of what was tried nothing ran beside {plan.label}: each row says why."
     best = rows[0]
     ratio = f"{format_ratio(best['speedup'], best['noise'], 2)} x"
     if rival:

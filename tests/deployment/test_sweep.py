@@ -190,9 +190,14 @@ def test_a_split_that_one_device_equals_is_not_saved() -> None:
     assert verdict == "milp, f16 is 1.02 ±0.02 x milp, but GPU alone, f16 equals it within noise."
 
 
-@pytest.mark.parametrize("again", [1.0, 2.0])
-def test_without_a_win_beyond_the_noise_nothing_changes(again: float) -> None:
-    backend, found = planned({"f16": 0.985 if again == 1.0 else 0.5}, again=again)
+@pytest.mark.parametrize(
+    ("factors", "again"),
+    [({"f16": 0.985}, 1.0), ({"f16": 0.5}, 2.0), ({"f16": 0.5, "THROUGHPUT": 0.6}, 2.0)],
+)
+def test_without_a_win_beyond_the_noise_nothing_changes(
+    factors: dict[str, float], again: float
+) -> None:
+    backend, found = planned(factors, again=again)
     tried = sweep_with([NONE, GPU_LIKE], backend, found)
     assert "No property beats milp beyond the noise; the best, milp, f16, is 1.0" in tried.verdict
     assert tried.apply(backend.problem, found) == (backend.problem, found)
