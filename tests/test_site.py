@@ -152,6 +152,7 @@ def commands(page: str) -> list[list[str]]:
 )
 def test_the_commands_of_a_page_run(page: str, folder: Path) -> None:
     save_files(page, folder)
+    (folder / "docs").symlink_to(ROOT / "docs")  # readers are in a checkout
     for command in commands(page):
         done = subprocess.run(
             [sys.executable, "-m", "placement_gym", *command], capture_output=True, text=True
