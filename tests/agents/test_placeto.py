@@ -313,6 +313,9 @@ def test_weights_of_many_problems_place_another_at_once(tmp_path: Path) -> None:
     actions, _ = ZeroShot(agent.policy, tiny).predict(many)
     assert tiny.action_space.contains(actions[0])
     assert len(np.unique(actions, axis=0)) > 1
+    by_unit = PerUnitEnv(tiny)
+    info = play_episode(by_unit, ZeroShot(agent.policy, by_unit))
+    assert info["feasible"]
     agent.learn(1)
     adapted = parameters_to_vector(agent.policy.networks.parameters())
     assert not torch.equal(adapted, parameters_to_vector(trainer.policy.networks.parameters()))

@@ -51,6 +51,15 @@ def test_agents_are_ranked_by_class_with_their_effort(rows: list[Json], tmp_path
     page = (tmp_path / "board.html").read_text()
     assert (tmp_path / "board.md").read_text() == render_markdown(describe_board(entries))
     assert entries.identity in page
+    assert "heft leads with" in page
+
+
+def test_an_agent_alone_leads_nobody(rows: list[Json], tmp_path: Path) -> None:
+    alone = [row for row in rows if row["agent"] == "heft"]
+    write_board([write_rows(tmp_path / "rows", alone)], tmp_path, FIXED, quiet=True)
+    page = (tmp_path / "board.md").read_text()
+    assert "heft is alone on this board: " in page
+    assert "leads" not in page
 
 
 def shorten_latency(row: Json) -> Json:

@@ -106,6 +106,7 @@ REMEDIES = [
     ("compare -m synthetic-layered-100", "only to simulate, as in DevicePlacementSim-v0"),
     ("compare -m tiny -d TPU", "can split its CPU by the presets cpu-testbed,"),
     ("compare -m tiny -d GPU,CPU", "'GPU' is not available; this machine has CPU and can"),
+    ("plan -m tiny -d GPU,CPU", "its driver is missing, or your right to use it"),
     ("compare SIM -d CPU,CPU", "distinct names, as in CPU,GPU: 'CPU' is named twice"),
     ("compare SIM -d broken.json", "broken.json: invalid JSON"),
     ("compare SIM -d empty.json", "empty.json: devices must be a list"),
