@@ -127,33 +127,33 @@ def find_interval(values: FloatArray) -> Interval:
 
 
 def find_interval_over_problems(
-    parts: Parts, others: Parts | None = None, across: bool = False
+    parts: Parts, others: Parts | None = None, together: bool = False
 ) -> Interval:
     """A 95 % interval of the mean over problems, by bootstrap of problems and of their runs.
 
     Args:
         parts: What the mean is of.
         others: Of the same problems, drawn from independently, and taken off.
-        across: Whether the runs of a number are drawn together for all problems.
+        together: Whether a run is drawn for all problems at once, as one training that plays all.
     """
     rng = np.random.default_rng(0)
     chosen = rng.integers(len(parts), size=(N_RESAMPLES, len(parts)))
-    means = draw_means(parts, chosen, across, rng)
+    means = draw_means(parts, chosen, together, rng)
     if others is not None:
-        means -= draw_means(others, chosen, across, rng)
+        means -= draw_means(others, chosen, together, rng)
     low, high = np.quantile(means.mean(axis=1), (0.025, 0.975))
     return float(low), float(high)
 
 
 def draw_means(
-    parts: Parts, chosen: IntArray, across: bool, rng: np.random.Generator
+    parts: Parts, chosen: IntArray, together: bool, rng: np.random.Generator
 ) -> FloatArray:
     """The mean of as many runs as a problem has, drawn with replacement, for each chosen one."""
     lengths = np.array([len(part) for part in parts])
     is_run = np.arange(lengths.max()) < lengths[:, None]
     values = np.zeros(is_run.shape)
     values[is_run] = np.concatenate(parts)
-    limits = lengths.min() if across else lengths[chosen][..., None]
-    times = 1 if across else len(parts)
+    limits = lengths.min() if together else lengths[chosen][..., None]
+    times = 1 if together else len(parts)
     drawn = rng.integers(limits, size=(len(chosen), times, lengths.max()))
     return values[chosen[..., None], drawn].mean(axis=-1, where=is_run[chosen])

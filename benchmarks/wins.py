@@ -118,7 +118,7 @@ class Question:
         read: Makes runs of rows.
         arms: Arms that count besides agents.
         at_home: Whether the home page has it.
-        across: Whether a seed is one training, which runs on all problems.
+        together: Whether a seed is one training, which plays all problems.
     """
 
     asked: str
@@ -127,7 +127,7 @@ class Question:
     read: Callable[[Sequence[Row]], Iterator[Run]]
     arms: tuple[str, ...] = ()
     at_home: bool = False
-    across: bool = False
+    together: bool = False
 
     def score(self) -> dict[str, Scores]:
         """The scores of each arm that has runs on all problems."""
@@ -172,7 +172,7 @@ QUESTIONS = (
     Question("largest load of pipelines", "algorithms.md", "algorithms-rows.jsonl", of_loads,
              at_home=True),
     *(Question(f"requests under load, rate {rate}", "online.md", "online/requests.jsonl",
-               partial(of_requests, rate), tuple(RULES), at_home=rate == 1.0, across=True)
+               partial(of_requests, rate), tuple(RULES), at_home=rate == 1.0, together=True)
       for rate in (0.6, 1.0, 1.4)),
 )  # fmt: skip
 
@@ -210,7 +210,7 @@ def answer(question: Question) -> list[str]:
         arm: find_interval_over_problems(
             [*scores[first].values()],
             [scores[arm][one] for one in scores[first]],
-            question.across,
+            question.together,
         )
         for arm in others
     }

@@ -74,7 +74,7 @@ def test_sentences_say_what_rows_say(figures: ModuleType) -> None:
 def test_trainings_that_play_all_problems_are_drawn_together(figures: ModuleType) -> None:
     find_interval = sys.modules["summaries"].find_interval_over_problems
     runs = [[0.0, 1.0]] * 100
-    apart, together = find_interval(runs), find_interval(runs, across=True)
+    apart, together = find_interval(runs), find_interval(runs, together=True)
     assert 0.4 < apart[0] < 0.5 < apart[1] < 0.6
     assert together == (0.0, 1.0)
     assert find_interval(runs, runs)[0] < 0.0 < find_interval(runs, runs)[1]

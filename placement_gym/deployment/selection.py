@@ -138,10 +138,8 @@ def measure_candidates(
     errors = {c.label: backend.infeasibility(c.assignment) for c in candidates}
     allowed = [candidate for candidate in candidates if not errors[candidate.label]]
     allowed.sort(key=lambda candidate: (not candidate.alone, candidate.predicted_ms))
-    description, n_rounds = (
-        f"measuring {len(allowed)} candidate{'s' * (len(allowed) > 1)}",
-        backend.protocol.final_compiles,
-    )
+    description = f"measuring {len(allowed)} candidate{'s' * (len(allowed) > 1)}"
+    n_rounds = backend.protocol.final_compiles
     with progress_bar(n_rounds, "rounds", quiet, description=description) as progress:
         show_rounds = partial(progress.update, progress.task_ids[0])
         try:

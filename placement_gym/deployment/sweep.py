@@ -86,6 +86,7 @@ def sweep(backend: MeasuringBackend, selection: Selection, quiet: bool) -> Sweep
         again = swept.remeasure([one.assignment for one in (plan, *finalists)])
     measured = dict(zip(labels, again, strict=True))
     winner = find_winner(plan, finalists, measured)
+    # The winner's row is the first, though a split may be faster by less than the noise.
     finals = compare(plan, finalists, measured)
     finals.sort(key=lambda row: winner is None or row["label"] != winner.label)
     rows = finals + [row for row in rows if row["label"] not in labels]
