@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from agents.options import check_options
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.base.lazy import export_lazily
+from placement_gym.base.removed import explain_removal
 
 if TYPE_CHECKING:
     from agents.common.reinforce import REINFORCE as REINFORCE
@@ -68,18 +69,6 @@ AGENTS: dict[str, str] = {
 }
 TRAINED = ("gdp", "list-policy", "placeto")
 """Agents that ``make_trainer`` makes."""
-REPLACED: dict[str, str] = {
-    "alpha-expansion": "milp",
-    "call-milp": "greedy-fill",
-    "cross-entropy": "post",
-    "list-sampling": "search",
-    "m-topo": "fill-in-order",
-    "multilevel": "search",
-    "neighbourhood": "search",
-    "sequential": "search",
-    "shortest-path": "milp",
-}
-"""Former agents, and the one that took the place of each."""
 
 
 def make(name: str, env: Any, seed: int = 0, **options: Any) -> Any:
@@ -135,7 +124,7 @@ def __dir__() -> list[str]:
 
 
 def unknown_agent(name: str) -> UserError:
-    """The error for a name that no agent has: what took its place, or the nearest one."""
-    if name in REPLACED:
-        return UserError(f"agent {name!r} is gone: {REPLACED[name]!r} took its place")
+    """The error for a name that no agent has: what to use now, or the nearest one."""
+    if removal := explain_removal(name):
+        return UserError(f"agent {removal}")
     return unknown_name("agent", name, AGENTS)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+from placement_gym.base.removed import explain_removal
+
 
 def export_lazily(
     package: str, sources: Mapping[str, str]
@@ -18,6 +20,8 @@ def export_lazily(
     """
 
     def get(name: str) -> Any:
+        if removal := explain_removal(name):  # an AttributeError would not say so on import
+            raise ImportError(f"{package}.{name}: {removal}")
         if name not in sources:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module, _, attribute = sources[name].partition(":")

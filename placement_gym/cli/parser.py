@@ -9,6 +9,7 @@ from textwrap import fill
 from typing import Any, NoReturn
 
 from placement_gym.base.errors import suggest
+from placement_gym.base.removed import explain_removal
 from placement_gym.base.texts import make_printable
 
 PROGRAM = "placement-gym"
@@ -73,8 +74,9 @@ class Command(argparse.ArgumentParser):
                 self.error_unknown("option", option, long)
 
     def error_unknown(self, kind: str, word: str, choices: Iterable[str]) -> NoReturn:
-        """End with an error that suggests the nearest known word."""
-        self.error(f"no {kind} {word!r:.80}{suggest(word, choices)}")
+        """End with an error that says what to use now, or suggests the nearest known word."""
+        near = suggest(word, choices)
+        self.error(explain_removal(word) or f"no {kind} {word!r:.80}{near}")
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         """Exit as the base class does, after what was printed has been written.
