@@ -14,7 +14,6 @@ from placement_gym.base.lazy import export_lazily
 from placement_gym.version import VERSION
 
 if TYPE_CHECKING:
-    from placement_gym.backends.pipeline.stage import StageError as StageError
     from placement_gym.base.errors import EngineError as EngineError
     from placement_gym.base.errors import PlacementGymError as PlacementGymError
     from placement_gym.base.errors import UserError as UserError
@@ -26,16 +25,15 @@ if TYPE_CHECKING:
     from placement_gym.bench.study.row_checks import validate as validate
     from placement_gym.bench.study.runner import run_study as run_study
     from placement_gym.bench.study.spec import Study as Study
-    from placement_gym.deployment.compile import Pipeline as Pipeline
     from placement_gym.deployment.compile import apply_placement as apply_placement
     from placement_gym.deployment.compile import compile_model as compile_model
     from placement_gym.deployment.compile import compile_phases as compile_phases
+    from placement_gym.deployment.compile import compile_stages as compile_stages
     from placement_gym.deployment.evaluate import evaluate_placement as evaluate_placement
     from placement_gym.deployment.export import export_phases as export_phases
     from placement_gym.deployment.export import export_placement as export_placement
     from placement_gym.deployment.fidelity import fidelity as fidelity
     from placement_gym.deployment.plan import plan as plan
-    from placement_gym.deployment.several import Pipelines as Pipelines
     from placement_gym.deployment.several import split_placement as split_placement
     from placement_gym.envs.env import DevicePlacementEnv as DevicePlacementEnv
     from placement_gym.envs.episode import play_episode as play_episode
@@ -71,15 +69,12 @@ SOURCES = {
     "MeasuredVectorEnv": "envs.vector",
     "OnlineEnv": "envs.online.env",
     "PerUnitEnv": "envs.per_unit",
-    "Pipeline": "deployment.compile",
-    "Pipelines": "deployment.several",
     "Placement": "problem.placement",
     "PlacementGymError": "base.errors",
     "PlacementMismatchError": "problem.placement",
     "PlacementVectorEnv": "envs.vector",
     "SimulatedEnv": "envs.simulated_env",
     "SimulatedVectorEnv": "envs.vector",
-    "StageError": "backends.pipeline.stage",
     "StreamEnv": "envs.stream",
     "StreamVectorEnv": "envs.stream_vector",
     "Study": "bench.study.spec",
@@ -91,6 +86,7 @@ SOURCES = {
     "comparison_table": "bench.report.comparison",
     "compile_model": "deployment.compile",
     "compile_phases": "deployment.compile",
+    "compile_stages": "deployment.compile",
     "evaluate_placement": "deployment.evaluate",
     "export_phases": "deployment.export",
     "export_placement": "deployment.export",

@@ -1,4 +1,4 @@
-"""A placement in a program of your own: compiled, as a pipeline, or only as affinities."""
+"""A placement in a program of your own: compiled, in stages, or only as affinities."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ from placement_gym.backends.measured.hetero import (
     set_affinities,
     uses_aliases,
 )
-from placement_gym.backends.pipeline.executor import StageExecutor
-from placement_gym.backends.pipeline.models import ModelPipeline, group_by_model
-from placement_gym.backends.pipeline.stage import compile_stages
-from placement_gym.base.arguments import check_integer
+from placement_gym.backends.measured.stages import StagedModel, compile_cut
 from placement_gym.base.errors import UserError
 from placement_gym.deployment.prepared import prepare_for
 from placement_gym.graph.extract import extract_spec
@@ -116,70 +113,40 @@ def apply_placement(model: ov.Model, placement: Placement) -> None:
     set_affinities(model, *cut(model, placement, "hetero"))
 
 
-class Pipeline(StageExecutor):
-    """Runs a model under a placement, every stage on another request at the same time.
+def compile_stages(
+    core: ov.Core,
+    model: ov.Model,
+    placement: Placement,
+    config: Mapping[str, Any] | None = None,
+) -> StagedModel:
+    """Compile each device's part of a placement by itself, without HETERO.
 
-    A stage is what one device computes between others; it is a model of its own, compiled on that
-    device, and may read the outputs of several earlier stages. Tensors pass from stage to stage
-    without a copy. It has no part in HETERO.
+    ``compile_model`` is the way to run a placement. This one is for two GPUs, of which HETERO of
+    OpenVINO 2026.4 leaves the second empty. Its requests run one stage after another.
 
     ```python
-    placement = Placement.load("plan-resnet.json")
-    with Pipeline(ov.Core(), model, placement) as pipeline:
-        for outputs in pipeline.map(images):
-            ...
+    request = compile_stages(ov.Core(), model, placement).create_infer_request()
+    request.infer([image])
+    print(request.output_tensors[0].data)
     ```
-
-    ``submit`` returns a ``concurrent.futures.Future`` and waits while ``requests`` are in flight;
-    ``map`` keeps the order; a stage that fails makes the future raise ``StageError``, which names
-    it, and the requests before and behind go on. Leaving the ``with`` block waits for all.
 
     Args:
         core: Virtual devices of the placement are registered in it.
         model: The model that the placement was made for; it is not changed.
-        placement: Where each unit goes, with the settings of each device. A device with
-            ``NUM_STREAMS`` in its properties runs as many inferences of its stages at a time.
-        requests: Requests in flight; None is one more than there are stages, and for a device
-            alone twice its streams. More hide differences between requests and take memory for
-            intermediate results.
+        placement: Where each unit goes, with the settings of each device.
         config: Further compile properties of every stage.
 
     Raises:
         PlacementMismatchError: The placement was made for another model.
         CompileError: OpenVINO refused a stage.
-        UserError: ``requests`` is less than 1, or the model is a union: ``Pipelines`` runs it.
+        UserError: The model is a union: ``split_placement`` returns its models.
     """
-
-    def __init__(
-        self,
-        core: ov.Core,
-        model: ov.Model,
-        placement: Placement,
-        requests: int | None = None,
-        config: Mapping[str, Any] | None = None,
-    ) -> None:
-        if members := list_members(model):
-            raise UserError(
-                f"{join_names(members)!r} is several models, which run independently: use Pipelines"
-            )
-        (pipeline,) = compile_pipelines(core, model, placement, requests, config)
-        super().__init__(pipeline.stages, pipeline.outputs, pipeline.reader, pipeline.stateful)
-
-
-def compile_pipelines(
-    core: ov.Core,
-    model: ov.Model,
-    placement: Placement,
-    requests: int | None,
-    config: Mapping[str, Any] | None,
-) -> list[ModelPipeline]:
-    """Compile the stages of a model, or of each model of a union; see ``Pipeline``."""
-    if requests is not None:
-        check_integer("requests (None: one more than stages)", requests, 1)
+    if members := list_members(model):
+        raise UserError(
+            f"{join_names(members)!r} is several models: compile each that split_placement returns"
+        )
     ready = prepare_for(placement, model)
     graph = extract_spec(ready, placement.spec)
-    operator_devices = placement.operator_devices(graph)
-    compiled = compile_stages(
-        core, ready, graph, operator_devices, placement.devices, requests, config
-    )
-    return group_by_model(ready, graph, *compiled)
+    devices = placement.operator_devices(graph)
+    (staged,) = compile_cut(core, ready, graph, devices, placement.devices, config)
+    return staged

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from placement_gym.backends.measured.hetero import (
     HeteroPartition,
     collect_properties,
+    name_target,
     set_affinities,
 )
 from placement_gym.base.files import make_output_folder, safe_name, write_text
@@ -185,14 +186,15 @@ def write_script(
 ) -> str:
     """The source of a program that compiles the exported model by OpenVINO alone."""
     plugins = list_plugins(tuple(partition.devices.values()))
+    properties = collect_properties(partition.devices)
     return scripts.MODEL.format(
         about=quote(f"Compile {safe_name(placement.model)} on {', '.join(devices)} as planned."),
         register=scripts.REGISTER.format(plugins=plugins) if plugins else "",
         shapes=shapes,
         in_flight=in_flight,
         key=KEY,
-        target=quote(partition.target),
-        properties=indent(pformat(collect_properties(partition), sort_dicts=False), "        "),
+        target=quote(name_target(partition.devices)),
+        properties=indent(pformat(properties, sort_dicts=False), "        "),
     )
 
 

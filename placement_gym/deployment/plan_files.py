@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from placement_gym.backends.pipeline.stage import with_streams
 from placement_gym.base.errors import warn_user
 from placement_gym.base.files import make_output_folder
 from placement_gym.base.json_file import write_json
@@ -85,7 +84,7 @@ def make_placement(problem: Problem, candidate: Candidate, streams: int | None) 
     if streams is None or not candidate.alone:
         return placement
     devices, device = list(problem.devices), int(candidate.assignment[0])
-    devices[device] = with_streams(devices[device], streams)
+    devices[device] = devices[device].with_streams(streams)
     return replace(placement, devices=tuple(devices))
 
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from placement_gym.backends.measured.throughput import list_streams
-from placement_gym.backends.pipeline.stage import with_streams
 from placement_gym.deployment.candidates import Candidate
 from placement_gym.hardware.devices import DeviceSpec, usable_cores
 from placement_gym.problem.problem import Problem
@@ -78,7 +77,7 @@ def list_changes(
                 yield f"threads {threads}", replace(spec, threads=threads)
     if "NUM_STREAMS" in settable and streams:
         for number in list_streams(spec)[1:]:
-            yield f"streams {number}", with_streams(spec, number)
+            yield f"streams {number}", spec.with_streams(number)
     # Where streams are fixed, as on the CPU, a hint decides nothing.
     if "PERFORMANCE_HINT" in settable and "NUM_STREAMS" not in spec.compile_properties():
         for hint in HINTS:

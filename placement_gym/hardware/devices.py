@@ -159,6 +159,16 @@ class DeviceSpec:
         # As text: plugins differ in the types that they take, the GPU's refuses 2 as NUM_STREAMS.
         return fixed | {key: write_value(value) for key, value in self.properties.items()}
 
+    @property
+    def streams(self) -> int:
+        """Inferences that the device runs at a time; 1 where OpenVINO chooses."""
+        streams = str(self.compile_properties().get("NUM_STREAMS", 1))
+        return max(int(streams), 1) if streams.lstrip("-").isdigit() else 1
+
+    def with_streams(self, streams: int) -> DeviceSpec:
+        """The device, compiled with so many streams."""
+        return replace(self, properties={**self.properties, "NUM_STREAMS": streams})
+
     def to_json(self) -> dict[str, Any]:
         """The fields that differ from their defaults."""
         defaults = DeviceSpec(self.name)

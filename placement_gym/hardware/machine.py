@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from placement_gym.base.errors import UserError, suggest
+from placement_gym.base.errors import CompileError, UserError, suggest
 from placement_gym.base.processes.signal_stack import keep_signal_stack
+from placement_gym.base.texts import last_line
 from placement_gym.hardware.devices import KINDS, TESTBED_PRESETS, DeviceSpec, identify_device
 
 if TYPE_CHECKING:
@@ -126,6 +127,31 @@ def register(core: ov.Core, specs: Sequence[DeviceSpec]) -> None:
             core.register_plugin(library, name)
     for spec in specs:
         load_plugin(core, spec.name)
+
+
+def compile_on(
+    core: ov.Core,
+    model: ov.Model,
+    spec: DeviceSpec,
+    name: str,
+    config: Mapping[str, Any] | None = None,
+) -> ov.CompiledModel:
+    """Compile a model on a device with its settings.
+
+    Args:
+        core: Knows the device.
+        model: The model.
+        spec: The device.
+        name: What the model is called in an error.
+        config: Further compile properties.
+
+    Raises:
+        CompileError: OpenVINO refused it.
+    """
+    try:
+        return core.compile_model(model, spec.name, {**spec.compile_properties(), **(config or {})})
+    except RuntimeError as error:
+        raise CompileError(f"OpenVINO refused {name}: {last_line(error)}") from error
 
 
 def list_plugins(specs: Sequence[DeviceSpec]) -> dict[str, str]:

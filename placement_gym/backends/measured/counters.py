@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placement_gym.backends.pipeline.stage import compile_on
 from placement_gym.base.arrays import FloatArray
 from placement_gym.graph.operators import OpGraph
+from placement_gym.hardware.machine import compile_on
 from placement_gym.workloads.runs import Inputs
 
 if TYPE_CHECKING:

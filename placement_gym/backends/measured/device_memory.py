@@ -83,5 +83,6 @@ def check_held(
                 Kind.INFEASIBLE,
                 f"{name} holds nothing, though {format_bytes(weight_bytes)} of weights were placed "
                 "on it: OpenVINO ran them elsewhere. Some versions do so with two GPUs in one "
-                f"HETERO: place on one of them, or use Pipeline, which compiles {name} by itself",
+                "HETERO: place on one of them, or use compile_stages, which compiles the parts "
+                "of each by themselves",
             )

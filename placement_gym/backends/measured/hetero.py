@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from placement_gym.base.arguments import SPLITS
 from placement_gym.base.arrays import IntArray
@@ -15,7 +17,7 @@ from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.parts import separate_parts
 from placement_gym.graph.submodels import acyclic_submodels, separating_colours, submodel_devices
 from placement_gym.hardware.devices import ALIASABLE, DeviceSpec, find_device, identify_device
-from placement_gym.hardware.machine import register
+from placement_gym.hardware.machine import compile_on, register
 from placement_gym.models.union import split_union
 from placement_gym.problem.problem import Problem
 
@@ -68,15 +70,15 @@ class HeteroPartition:
     def n_submodels(self) -> int:
         return len(self.targets)
 
+    def list_specs(self, graph: OpGraph, member: int) -> list[DeviceSpec]:
+        """(n_submodels,) device of each submodel of one model of a union, by number."""
+        own = np.unique(self.submodels[graph.model_of == member])
+        return [self.devices[self.targets[submodel]] for submodel in own.tolist()]
+
     def names_of(self, device: int) -> tuple[str, ...]:
         """The names, aliases included, under which a device has submodels."""
         targets = zip(self.targets, self.on.tolist(), strict=True)
         return tuple(sorted({name for name, index in targets if index == device}))
-
-    @property
-    def target(self) -> str:
-        """The device to compile for: ``"HETERO:GPU,CPU"``."""
-        return f"HETERO:{','.join(self.devices)}"
 
 
 def alias_device(spec: DeviceSpec, colour: int, used_names: Collection[str] = ()) -> DeviceSpec:
@@ -137,22 +139,56 @@ def compile_partition(
     """
     partitioned_model = model.clone()
     set_affinities(partitioned_model, graph, partition)
-    register(core, tuple(partition.devices.values()))
-    properties = collect_properties(partition) | dict(config or {})
-    try:
-        compiled = core.compile_model(partitioned_model, partition.target, properties)
-    except RuntimeError as error:
-        raise CompileError(f"OpenVINO refused the placement: {last_line(error)}") from error
-    running = set(compiled.get_property("EXECUTION_DEVICES"))
-    if set(map(identify_device, running)) != set(map(identify_device, partition.devices)):
-        raise CompileError(
-            f"the placement names {sorted(partition.devices)}, HETERO runs on {sorted(running)}"
-        )
-    check_cards(compiled, partition)
+    return compile_by_affinity(core, partitioned_model, partition.devices, config)
+
+
+def compile_members(
+    core: ov.Core, model: ov.Model, graph: OpGraph, partition: HeteroPartition
+) -> list[ov.CompiledModel]:
+    """Compile each model of a union as partitioned; of any other model its only one.
+
+    One that is on a single device is compiled for that device, without HETERO.
+
+    Raises:
+        CompileError: See ``compile_partition``.
+    """
+    partitioned_model = model.clone()
+    set_affinities(partitioned_model, graph, partition)
+    compiled = []
+    for member, part in enumerate(split_union(partitioned_model).values() or [partitioned_model]):
+        first, *others = partition.list_specs(graph, member)
+        if others:
+            devices = {spec.name: spec for spec in (first, *others)}
+            compiled.append(compile_by_affinity(core, part, devices))
+        else:
+            register(core, [first])
+            compiled.append(compile_on(core, part, first, part.get_friendly_name()))
     return compiled
 
 
-def check_cards(compiled: ov.CompiledModel, partition: HeteroPartition) -> None:
+def compile_by_affinity(
+    core: ov.Core,
+    model: ov.Model,
+    devices: Mapping[str, DeviceSpec],
+    config: Mapping[str, Any] | None = None,
+) -> ov.CompiledModel:
+    """Compile a model whose nodes name these devices; see ``compile_partition``."""
+    register(core, tuple(devices.values()))
+    properties = collect_properties(devices) | dict(config or {})
+    try:
+        compiled = core.compile_model(model, name_target(devices), properties)
+    except RuntimeError as error:
+        raise CompileError(f"OpenVINO refused the placement: {last_line(error)}") from error
+    running = set(compiled.get_property("EXECUTION_DEVICES"))
+    if set(map(identify_device, running)) != set(map(identify_device, devices)):
+        raise CompileError(
+            f"the placement names {sorted(devices)}, HETERO runs on {sorted(running)}"
+        )
+    check_cards(compiled, devices)
+    return compiled
+
+
+def check_cards(compiled: ov.CompiledModel, devices: Mapping[str, DeviceSpec]) -> None:
     """Raise if submodels run on another GPU than the one that the placement names.
 
     ``EXECUTION_DEVICES`` of HETERO repeats the requested names even if the second GPU stays empty
@@ -163,7 +199,7 @@ def check_cards(compiled: ov.CompiledModel, partition: HeteroPartition) -> None:
     """
     cards = {
         name: identify_device(spec.plugin or name)
-        for name, spec in partition.devices.items()
+        for name, spec in devices.items()
         if spec.kind == "GPU"
     }
     if len(set(cards.values())) < 2:
@@ -176,25 +212,30 @@ def check_cards(compiled: ov.CompiledModel, partition: HeteroPartition) -> None:
         if running != [card]:
             raise CompileError(
                 f"submodels placed on {name} run on {', '.join(running)}, though {card} was meant: "
-                "place on one GPU, or use Pipeline, which compiles each device by itself"
+                "place on one GPU, or use compile_stages, which compiles each device by itself"
             )
 
 
-def collect_properties(partition: HeteroPartition) -> dict[str, Any]:
-    """Return HETERO's properties for a partition, every device with its own settings.
+def name_target(devices: Iterable[str]) -> str:
+    """The device to compile for: ``"HETERO:GPU,CPU"``."""
+    return f"HETERO:{','.join(devices)}"
+
+
+def collect_properties(devices: Mapping[str, DeviceSpec]) -> dict[str, Any]:
+    """Return HETERO's properties, every device with its own settings.
 
     HETERO turns exclusive requests on when it splits, and the CPU then ignores its threads.
     """
     return {
         "EXCLUSIVE_ASYNC_REQUESTS": False,
-        "DEVICE_PROPERTIES": {
-            name: spec.compile_properties() for name, spec in partition.devices.items()
-        },
+        "DEVICE_PROPERTIES": {name: spec.compile_properties() for name, spec in devices.items()},
     }
 
 
 def count_submodels(compiled: ov.CompiledModel) -> int:
-    """The number of submodels that HETERO really made."""
+    """The number of submodels that HETERO really made; 1 without HETERO."""
+    if "HETERO_NUMBER_OF_SUBMODELS" not in compiled.get_property("SUPPORTED_PROPERTIES"):
+        return 1
     return int(compiled.get_property("HETERO_NUMBER_OF_SUBMODELS"))
 
 

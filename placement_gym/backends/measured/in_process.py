@@ -26,7 +26,7 @@ from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.operator_errors import measure_operator_errors
 from placement_gym.backends.measured.reference_outputs import ReferenceOutputs
 from placement_gym.backends.measured.reporter import Reporter
-from placement_gym.backends.measured.throughput import PipelineCompiler, time_stages
+from placement_gym.backends.measured.throughput import ThroughputCompiler
 from placement_gym.backends.measured.timing import Arm, Race, warm_up
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Measurement
@@ -48,7 +48,7 @@ class MeasuredBackend(MeasuringBackend):
     Every arm, the single-device reference included, is compiled by HETERO with the same settings
     and run with the same inputs by one synchronous request. A run is the request of the problem's
     graph, and outputs are compared after each of its inferences. With
-    objective ``"throughput"`` placements run as pipelines instead; see ``throughput``.
+    objective ``"throughput"`` several requests are in flight; see ``throughput``.
 
     Args:
         core: Knows the devices of ``problem``.
@@ -252,7 +252,7 @@ class MeasuredBackend(MeasuringBackend):
         """Compile a placement as the objective runs it, set the inputs and run it once."""
         if self.protocol.goal.serial:
             return compile_candidate(self, assignment)
-        return self.pipelines.compile(assignment, self.protocol.requests, self.protocol.window)
+        return self.in_flight.compile(assignment, self.protocol.requests, self.protocol.window)
 
     @property
     def tolerance(self) -> float:
@@ -263,9 +263,9 @@ class MeasuredBackend(MeasuringBackend):
         return self.reference_outputs.steady
 
     @cached_property
-    def pipelines(self) -> PipelineCompiler:
+    def in_flight(self) -> ThroughputCompiler:
         """The compiler of placements that run with several requests in flight."""
-        return PipelineCompiler(self)
+        return ThroughputCompiler(self)
 
     @property
     def reference(self) -> CompiledPlacement:
@@ -300,12 +300,6 @@ class MeasuredBackend(MeasuringBackend):
     def measure_operators(self, device: int, prefill: bool = False) -> FloatArray:
         with self.lock():
             return counters.measure_operator_times(self, device, prefill)
-
-    def measure_stages(self, assignments: Sequence[IntArray]) -> FloatArray:
-        devices = self.problem.devices
-        with self.lock():
-            pipelines = [self.pipelines.build(assignment, devices, 1) for assignment in assignments]
-            return time_stages(pipelines, devices, self.protocol.counter_inferences)
 
     def own_choice(self, plugin: str) -> IntArray:
         place = hetero.place_by_hetero if plugin == "HETERO" else hetero.place_by_auto

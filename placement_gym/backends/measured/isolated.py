@@ -203,10 +203,6 @@ class IsolatedBackend(MeasuringBackend):
     def measure_operators(self, device: int, prefill: bool = False) -> FloatArray:
         return np.array(self.retry_request("measure_operators", device, prefill), dtype=np.float64)
 
-    def measure_stages(self, assignments: Sequence[IntArray]) -> FloatArray:
-        lists = [assignment.tolist() for assignment in assignments]
-        return np.array(self.retry_request("measure_stages", lists), dtype=np.float64)
-
     def own_choice(self, plugin: str) -> IntArray:
         return np.array(self.retry_request("own_choice", plugin), dtype=np.int64)
 

@@ -8,16 +8,14 @@ import os
 import platform
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from placement_gym.backends.measured.profile import (
     check_can_be_profiled,
     measure_profile,
     n_measurements,
 )
-from placement_gym.backends.measured.stage_costs import charge_stages, measure_stage_costs
 from placement_gym.backends.measured.timing_protocol import FOR_FITTING, QUICK
 from placement_gym.base.errors import UserError, warn_user
 from placement_gym.base.files import keep_if_possible, safe_name, set_aside
@@ -29,18 +27,18 @@ from placement_gym.problem.problem import Problem
 if TYPE_CHECKING:
     from placement_gym.backends.measured.measuring import MeasuringBackend
 
-PROFILE_METHOD, STAGES_METHOD = 2, 3
-"""Versions of the method: raise them with any change of what is measured or written, so that older
+PROFILE_METHOD = 2
+"""Version of the method: raise it with any change of what is measured or written, so that older
 files are not read."""
 
 
 def load_or_measure(
     backend: MeasuringBackend, refresh: bool = False, quiet: bool = False, quick: bool = False
 ) -> CostTable:
-    """Load the profile that the objective needs, for throughput with what stages cost, or measure.
+    """Load the profile that this machine keeps of a problem, or measure it.
 
     Args:
-        backend: Its model, problem, objective and way of splitting.
+        backend: Its model, problem and way of splitting.
         refresh: Measure again.
         quiet: Show no progress.
         quick: Measure a rougher profile in a fraction of the time; a full one is preferred if
@@ -51,12 +49,8 @@ def load_or_measure(
         EngineError: Too few of the placements could be measured.
     """
     table = None if refresh else load_kept_profile(backend, quick)
-    graph = backend.problem.units.graph
-    profile = (table or measure_and_keep_profile(backend, quiet, quick)).in_a_round(graph)
-    if backend.protocol.goal.serial:
-        return profile
-    path = cache_path(backend, "stages", profile=profile.fingerprint, method=STAGES_METHOD)
-    return load_kept(path, backend.problem) or add_stage_costs(backend, profile, path, quiet, quick)
+    profile = table or measure_and_keep_profile(backend, quiet, quick)
+    return profile.in_a_round(backend.problem.units.graph)
 
 
 def measure_and_keep_profile(backend: MeasuringBackend, quiet: bool, quick: bool) -> CostTable:
@@ -71,22 +65,6 @@ def measure_and_keep_profile(backend: MeasuringBackend, quiet: bool, quick: bool
         progress.update(task, description="profiling")
         table = measure_profile(profiled, step=lambda: progress.advance(task))
     keep(table, profile_path(backend, quick), "the profile")
-    return table
-
-
-def add_stage_costs(
-    backend: MeasuringBackend, profile: CostTable, path: Path, quiet: bool, quick: bool
-) -> CostTable:
-    protocol = replace(QUICK if quick else FOR_FITTING, objective="throughput")
-    with (
-        progress_bar(None, "", quiet, description="measuring stages"),
-        closing(backend.with_protocol(protocol)) as profiled,
-    ):
-        stage_ms, weights = measure_stage_costs(profiled, profile)
-        table = charge_stages(
-            profile, stage_ms, weights, int(backend.problem.units.graph.rates.sum())
-        )
-    keep(table, path, "the costs of stages")
     return table
 
 
@@ -127,18 +105,10 @@ def kept_profile(backend: MeasuringBackend, quick: bool = False) -> Path | None:
 
 
 def profile_path(backend: MeasuringBackend, quick: bool = False) -> Path:
-    """Return the path of this machine's profile of a backend's problem and way of splitting."""
-    return cache_path(backend, "quick-profile" if quick else "profile", method=PROFILE_METHOD)
+    """Return the path of this machine's profile of a backend's problem and way of splitting.
 
-
-def cache_path(backend: MeasuringBackend, kind: str, **conditions: Any) -> Path:
-    """Return a path that depends on everything that determines a problem's latencies.
-
-    Args:
-        backend: Its units, devices with their properties and way of splitting are part of the
-            path, as are this machine and the version of OpenVINO.
-        kind: Beginning of the file's name.
-        conditions: Further parts of the identity.
+    It depends on everything that determines latencies: units, devices with their properties, way
+    of splitting, this machine and the version of OpenVINO.
     """
     import openvino as ov
 
@@ -149,10 +119,11 @@ def cache_path(backend: MeasuringBackend, kind: str, **conditions: Any) -> Path:
         "devices": [device.to_json() for device in problem.devices],
         "machine": [platform.node(), platform.processor(), usable_cores()],
         "openvino": ov.__version__,
-        **conditions,
+        "method": PROFILE_METHOD,
     }
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    kind = "quick-profile" if quick else "profile"
     return cache / "placement_gym" / f"{kind}-{safe_name(problem.units.graph.model)}-{digest}.json"
 
 

@@ -121,13 +121,6 @@ class MeasuringBackend(ABC):
         """
 
     @abstractmethod
-    def measure_stages(self, assignments: Sequence[IntArray]) -> FloatArray:
-        """(n_repeats, n_assignments, n_devices) ms that each device takes for a request.
-
-        Placements run as pipelines, in turn, with one request in flight.
-        """
-
-    @abstractmethod
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         """See ``Backend.remeasure``."""
 

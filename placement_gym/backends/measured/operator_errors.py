@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from placement_gym.backends.measured.cutting import WHOLE_MODEL, Cutter, StageModel
 from placement_gym.backends.measured.outputs import is_string, relative_error
-from placement_gym.backends.pipeline.cutting import WHOLE_MODEL, Cutter, StageModel
-from placement_gym.backends.pipeline.stage import compile_on
 from placement_gym.base.arrays import BoolArray, FloatArray
 from placement_gym.graph.parts import separate_parts
+from placement_gym.hardware.machine import compile_on
 from placement_gym.models.random_operators import find_random
 from placement_gym.models.tensors import Input, as_input, read_values
 

@@ -21,11 +21,10 @@ from placement_gym.backends.measured.outputs import (
     find_steady,
 )
 from placement_gym.backends.measured.tolerance import find_tolerance, measure_rounding
-from placement_gym.backends.pipeline.stage import compile_on
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import EngineError, UserError
 from placement_gym.graph.quantization import without_integer_kernels
-from placement_gym.hardware.machine import register
+from placement_gym.hardware.machine import compile_on, register
 from placement_gym.models.random_operators import find_random
 from placement_gym.models.shared_constants import separate_constants, shared_constants
 from placement_gym.workloads.runs import Outputs

@@ -1,0 +1,199 @@
+"""A placement without HETERO: the model is cut into stages, each compiled by itself on its device.
+
+HETERO is how placements run. Stages are for what it cannot do: two GPUs in one placement (openvino
+#38250 leaves the second empty), and submodels that share the threads of one device, where several
+requests are in flight: HETERO gives each submodel threads of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from threading import Semaphore
+from typing import TYPE_CHECKING, Any
+
+from placement_gym.backends.measured.cutting import WHOLE_MODEL, Cutter, Port
+from placement_gym.base.arrays import IntArray
+from placement_gym.graph.operators import OpGraph
+from placement_gym.graph.parts import separate_parts
+from placement_gym.graph.submodels import pipeline_stages, submodel_devices
+from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.hardware.machine import compile_on, register
+from placement_gym.models.input_reader import InputReader
+from placement_gym.models.union import Member
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A compiled stage.
+
+    Attributes:
+        name: As in ``"stage 1 on GPU.0"``.
+        compiled: Its model.
+        sources: (n_inputs,) where each input comes from.
+        turn: Held during an inference where the device has several stages.
+    """
+
+    name: str
+    compiled: ov.CompiledModel
+    sources: tuple[Port, ...]
+    turn: AbstractContextManager[Any] = field(default_factory=nullcontext)
+
+
+@dataclass(frozen=True)
+class StagedModel:
+    """A model whose stages run one after another, each on its device.
+
+    Attributes:
+        stages: Its stages by number, producers first; of a union's models those of one.
+        inputs: (n_inputs,) index that each of its inputs has among those of the whole model.
+        outputs: (n_outputs,) the stage and its output that each output is.
+        reader: Reads its inputs.
+    """
+
+    stages: Mapping[int, Stage]
+    inputs: tuple[int, ...]
+    outputs: tuple[Port, ...]
+    reader: InputReader
+
+    def create_infer_request(self) -> StagedRequest:
+        """A request with tensors and a state of its own; each thread needs one."""
+        return StagedRequest(self)
+
+
+class StagedRequest:
+    """The part of ``ov.InferRequest`` that inferences need, over the stages of a model.
+
+    Tensors pass from stage to stage without a copy.
+
+    Args:
+        model: Its stages.
+    """
+
+    def __init__(self, model: StagedModel) -> None:
+        self.model = model
+        self.requests = {
+            number: stage.compiled.create_infer_request() for number, stage in model.stages.items()
+        }
+        self.inputs: dict[int, ov.Tensor] = {}
+
+    def reset_state(self) -> None:
+        """Forget the state."""
+        for request in self.requests.values():
+            request.reset_state()
+
+    def infer(self, inputs: Any = None) -> None:
+        """Run one inference; ``output_tensors`` has the outputs.
+
+        Args:
+            inputs: As ``ov.InferRequest.infer`` takes them: by name or index, in order, or a
+                single array. They are copied. None keeps the previous ones.
+
+        Raises:
+            UserError: An input is missing, unknown, or of another type or shape.
+            RuntimeError: OpenVINO failed.
+        """
+        if inputs is not None:
+            tensors = self.model.reader.read(inputs)
+            self.inputs = dict(zip(self.model.inputs, tensors, strict=True))
+        for number, stage in self.model.stages.items():
+            request = self.requests[number]
+            for index, (giver, port) in enumerate(stage.sources):
+                whole = giver == WHOLE_MODEL
+                request.set_input_tensor(
+                    index,
+                    self.inputs[port] if whole else self.requests[giver].get_output_tensor(port),
+                )
+            with stage.turn:
+                request.infer()
+
+    @property
+    def output_tensors(self) -> list[ov.Tensor]:
+        """The outputs of the last inference."""
+        return [
+            self.requests[number].get_output_tensor(port) for number, port in self.model.outputs
+        ]
+
+
+def compile_cut(
+    core: ov.Core,
+    model: ov.Model,
+    graph: OpGraph,
+    operator_devices: IntArray,
+    specs: Sequence[DeviceSpec],
+    config: Mapping[str, Any] | None = None,
+) -> list[StagedModel]:
+    """Cut a model into the stages of a placement, and compile each on its device.
+
+    Stages of one device take turns, one for each of its streams, so that all of them together
+    compute on no more threads than it states.
+
+    Args:
+        core: Virtual devices are registered in it.
+        model: As ``models.load`` returns it; not changed.
+        graph: Its operators.
+        operator_devices: (n_operators,) index into ``specs``.
+        specs: The devices, with their settings.
+        config: Further compile properties.
+
+    Returns:
+        The stages of each model of a union; of any other model a single item.
+
+    Raises:
+        CompileError: OpenVINO refused a stage.
+    """
+    # Stages follow from the placement alone, so that the simulated throughput has the same.
+    stage_of = pipeline_stages(graph, operator_devices)
+    stage_devices = submodel_devices(graph, operator_devices, stage_of).tolist()
+    parts = model.clone()
+    cut, outputs = Cutter(parts, separate_parts(parts, graph, stage_of)).cut()
+    register(core, specs)
+    turns: dict[int, AbstractContextManager[Any]] = {
+        device: Semaphore(specs[device].streams)
+        if stage_devices.count(device) > 1
+        else nullcontext()
+        for device in set(stage_devices)
+    }
+    stages = []
+    for number, (part, device) in enumerate(zip(cut, stage_devices, strict=True)):
+        name = f"stage {number} on {specs[device].name}"
+        built = part.build(f"{model.get_friendly_name()}/stage{number}")
+        compiled = compile_on(core, built, specs[device], name, config)
+        stages.append(Stage(name, compiled, tuple(part.sources), turns[device]))
+    model_of_stage = submodel_devices(graph, graph.model_of, stage_of).tolist()
+    return [
+        take_model(
+            model,
+            name_prefix(graph, member),
+            stages,
+            outputs,
+            [one == number for one in model_of_stage],
+        )
+        for number, member in enumerate(graph.models or (Member(graph.model),))
+    ]
+
+
+def name_prefix(graph: OpGraph, member: Member) -> str:
+    """What names of a union's model begin with; empty for a model that is no union."""
+    return f"{member.name}/" if graph.models else ""
+
+
+def take_model(
+    model: ov.Model,
+    prefix: str,
+    stages: Sequence[Stage],
+    outputs: Sequence[Port],
+    own: Sequence[bool],
+) -> StagedModel:
+    """The stages of one model of a union, which waits for no other one but on shared devices."""
+    names = [node.get_friendly_name() for node in model.get_parameters()]
+    return StagedModel(
+        {number: stage for number, stage in enumerate(stages) if own[number]},
+        tuple(index for index, name in enumerate(names) if name.startswith(prefix)),
+        tuple(port for port in outputs if own[port[0]]),
+        InputReader(model, prefix),
+    )

@@ -1,1 +1,0 @@
-"""Pipelines: the stages of a placement, each compiled on its device, at work at the same time."""
