@@ -1,1 +1,1 @@
-"""From a model to a placement in use: plan, compile, export, pipelines, and checks of both."""
+"""From a model to a placement in use: plan, compile, export, and checks of both."""

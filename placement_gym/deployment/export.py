@@ -82,7 +82,7 @@ def export_placement(
         loaded_model = loaded_placement.spec.given(model, shapes).load()
     if list_members(loaded_model):
         export_part = partial(export_placement, split=split, requests=requests)
-        return export_union(export_part, loaded_placement, folder, loaded_model, quote)
+        return export_union(export_part, loaded_placement, folder, loaded_model, quote, requests)
     graph, partition = cut(loaded_model, loaded_placement, split)
     set_affinities(loaded_model, graph, partition)
     replace_control_characters(loaded_model)

@@ -7,8 +7,9 @@ from pprint import pformat
 from typing import TYPE_CHECKING
 
 from placement_gym.base.files import safe_name, write_text
-from placement_gym.deployment.export_scripts import UNION
+from placement_gym.deployment.export_scripts import UNION, UNION_QUEUES, UNION_THREADS
 from placement_gym.deployment.several import split_placement
+from placement_gym.models.stateful import is_stateful
 from placement_gym.models.union import list_members
 from placement_gym.problem.placement import Placement
 
@@ -26,6 +27,7 @@ def export_union(
     folder: Path,
     model: ov.Model,
     quote: Callable[[str], str],
+    requests: int | None,
 ) -> list[Path]:
     """Export each model of a union to a folder of its name; ``run.py`` next to them runs all.
 
@@ -40,5 +42,7 @@ def export_union(
     ]
     rates = pformat({member.name: member.rate for member in list_members(model)}, sort_dicts=False)
     about = quote(f"Run {safe_name(placement.model)} at the same time, each model as planned.")
-    write_text(folder / SCRIPT, UNION.format(about=about, rates=rates))
+    serve = UNION_THREADS if is_stateful(model) else UNION_QUEUES
+    script = UNION.format(about=about, rates=rates, requests=requests or 2, serve=serve)
+    write_text(folder / SCRIPT, script)
     return [folder / SCRIPT, *files]

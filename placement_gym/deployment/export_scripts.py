@@ -126,10 +126,10 @@ import threading
 import time
 from pathlib import Path
 
-import numpy as np
 import openvino as ov
 
 RATES = {rates}
+REQUESTS = {requests}
 ROUNDS = 20
 
 
@@ -143,28 +143,52 @@ def compile_models(core: ov.Core, folder: Path = Path(__file__).parent):
         for name, script in read_scripts(folder).items()
     }}
 
-
-def serve(script: dict, compiled: ov.CompiledModel, inferences: int, latencies_ms: list):
-    request, zeros = compiled.create_infer_request(), script["make_zeros"](compiled)
-    latencies_ms += script["time_inferences"](request, zeros, inferences)
-
+{serve}
 
 if __name__ == "__main__":
     scripts, models = read_scripts(), compile_models(ov.Core())
-    times = {{name: [] for name in models}}
+    inputs = {{name: scripts[name]["make_zeros"](model) for name, model in models.items()}}
+    run_rounds(models, inputs, 1)
+    started = time.perf_counter()
+    run_rounds(models, inputs, ROUNDS)
+    seconds = time.perf_counter() - started
+    for name, rate in RATES.items():
+        print(f"{{name}}: {{rate * ROUNDS / seconds:.1f}} a second")
+"""
+
+UNION_QUEUES = """
+def make_queues(models: dict, requests: int = REQUESTS):
+    return {
+        name: ov.AsyncInferQueue(model, requests * RATES[name]) for name, model in models.items()
+    }
+
+
+def run_rounds(models: dict, inputs: dict, rounds: int):
+    queues = make_queues(models)
+    for _ in range(rounds):
+        for name, queue in queues.items():
+            for _ in range(RATES[name]):
+                queue.start_async(dict(enumerate(inputs[name])))
+    for queue in queues.values():
+        queue.wait_all()
+"""
+
+UNION_THREADS = """
+def serve(request: ov.InferRequest, zeros: list, sequences: int):
+    for _ in range(sequences):
+        request.reset_state()
+        request.infer(zeros)
+
+
+def run_rounds(models: dict, inputs: dict, rounds: int):
     threads = [
         threading.Thread(
-            target=serve, args=(scripts[name], models[name], ROUNDS * rate, times[name])
+            target=serve, args=(model.create_infer_request(), inputs[name], RATES[name] * rounds)
         )
-        for name, rate in RATES.items()
+        for name, model in models.items()
     ]
-    started = time.perf_counter()
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    seconds = time.perf_counter() - started
-    for name, latencies_ms in times.items():
-        per_s, median_ms = len(latencies_ms) / seconds, float(np.median(latencies_ms))
-        print(f"{{name}}: {{per_s:.1f}} a second, median {{median_ms:.1f}} ms")
 """

@@ -58,11 +58,12 @@ def plan(  # noqa: D417  the keywords of both groups are described
     All that fit are measured side by side. The plan is the
     fastest split if it beats every single device that may run the model by more than the noise,
     else the fastest single device.
-    With objective ``"throughput"`` candidates are the best pipelines by the profile and single
-    devices, each of these with the streams and requests that suit it best, and times are those
-    between two results; ``Pipeline`` runs such a plan. Of several models they are the times between
-    two rounds, candidates are also the models as they are on the best device for each and the
-    devices that OpenVINO's AUTO chooses for them, and ``Pipelines`` runs the plan.
+    With objective ``"throughput"`` candidates are the best contiguous splits by the profile and
+    single devices, each of these with the streams and requests that suit it best, and times are
+    those between two results; ``ov.AsyncInferQueue`` over ``compile_model`` runs such a plan. Of
+    several models they are the times between two rounds, candidates are also the models as they are
+    on the best device for each and the devices that OpenVINO's AUTO chooses for them, and
+    ``split_placement`` has the plan of each model.
     With ``phases`` candidates are also the solver's placements for the prompt alone and for the
     tokens alone, and the fastest one for the prompt with the fastest one for the tokens, the state
     handed over between them, is measured alongside the best single placement. Both are compiled, so

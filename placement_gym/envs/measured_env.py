@@ -109,13 +109,15 @@ class MeasuredEnv(DevicePlacementEnv):
             model without state that leaves dimensions dynamic: it is compiled with them, and so
             is every submodel. A dimension that has an upper bound needs none and is measured at
             it.
-        objective: ``"latency"``; or ``"throughput"``: a placement runs as ``Pipeline`` does, a
-            device alone with the number of streams and requests that suits it best, and latencies
-            are the milliseconds between two results. Info has ``requests_per_s``, ``requests`` in
-            flight and ``streams``. Of a model with state a request is the whole scenario; of
-            several models it is a round, in which each runs as often as its rate says.
+        objective: ``"latency"``; or ``"throughput"``: several requests are in flight, in an
+            ``ov.AsyncInferQueue``, and latencies are the milliseconds between two results. A
+            device alone has the number of streams and requests that suits it best. Info has
+            ``requests_per_s``, ``requests`` in flight and ``streams``. Of a model with state a
+            request is the whole scenario; of several models it is a round, in which each runs as
+            often as its rate says.
         requests: With objective ``"throughput"``, requests in flight of a placement on several
-            devices; None is one more than it has stages.
+            devices; None is one more than devices, and as many as devices where each request needs
+            a thread: of a model with state, or if submodels take turns on a device.
         tolerance: Largest relative error of a placement's outputs, beyond which it is infeasible.
             None is 1e-4 where all devices compute in f32, else 3e-2. Of a quantised model it is
             three times what rounding, or integers that overflow, were measured to cost it, but at

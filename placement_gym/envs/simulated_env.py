@@ -96,7 +96,7 @@ class SimulatedEnv(DevicePlacementEnv):
         granularity: As for ``MeasuredEnv``; a workload's units are its colour classes, or with
             ``"op"`` its nodes.
         graph: As for ``MeasuredEnv``.
-        objective: ``"latency"``, or ``"throughput"``: the time between two results of a pipeline.
+        objective: ``"latency"``, or ``"throughput"``: the time between two results.
         costs: ``"analytic"``: shipped constants; ``"profiled"``: measured on this machine; for a
             workload ``"published"`` or ``"published-x1000"``; or the file of a ``CostTable``.
             None takes the analytic or published ones.

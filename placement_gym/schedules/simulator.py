@@ -102,7 +102,7 @@ class Simulator:
         return self.schedule(placement)[0]
 
     def loads_ms(self, placement: UInt8) -> FloatArray:
-        """(n_devices,) load of each device of a pipeline."""
+        """(n_devices,) load of each device with requests in flight."""
         loads = load_schedule(self.program, placement)
         if not self.counts_submodels:
             return loads

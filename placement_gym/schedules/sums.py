@@ -1,4 +1,4 @@
-"""Schedules that are sums: serial, as OpenVINO HETERO runs, and the loads of a pipeline.
+"""Schedules that are sums: serial, as OpenVINO HETERO runs, and the loads of devices.
 
 Serial is one operator or transfer at a time. Loads are those of Tarnawski et al. 2020.
 """
@@ -119,7 +119,7 @@ def load_schedule(program: Program, placement: UInt8) -> FloatArray:
     """
     n_operators, n_devices = program.ms.shape
     load = np.zeros(n_devices)
-    # In a steady pipeline a device works for every request, so that its time for one is a sum.
+    # With requests in flight a device works for each of them, so that its time for one is a sum.
     for i in range(n_operators):
         here = placement[program.unit[i]]
         load[here] += program.ms[i, here]

@@ -82,7 +82,7 @@ class Throughput(Objective):
 
     def check_requests(self, requests: int | None) -> None:
         if requests is not None:
-            check_integer("requests (None: one more than stages)", requests, 1)
+            check_integer("requests (None: one more than devices)", requests, 1)
 
     def check_rates(self, members: Iterable[Member]) -> None:
         """Raise nothing: in a round each model runs as often as its rate says."""
@@ -94,7 +94,7 @@ class Throughput(Objective):
         return {"requests": 0, "streams": 0}
 
 
-# A window of a pipeline is many requests: more windows say less than another compilation does.
+# A window is many requests: more windows say less than another compilation does.
 LATENCY = Latency("latency", 6, 4, schedule=None, suffix="", serial=True)
 THROUGHPUT = Throughput("throughput", 4, 2, schedule="load", suffix="-throughput", serial=False)
 OBJECTIVES: dict[str, Objective] = {one.name: one for one in (LATENCY, THROUGHPUT)}

@@ -13,7 +13,14 @@ import openvino as ov
 import pytest
 from gpu_models import make_problem, make_small
 
-from placement_gym import DeviceSpec, Pipeline, Placement, export_placement, load_model
+from placement_gym import (
+    DeviceSpec,
+    Placement,
+    compile_model,
+    compile_stages,
+    export_placement,
+    load_model,
+)
 from placement_gym.deployment.machine_report import report_machine
 
 pytestmark = pytest.mark.gpu_plugin
@@ -41,10 +48,23 @@ def test_a_pipeline_computes_what_the_cpu_does(split: Placement, small: str) -> 
     core, model = ov.Core(), load_model(small)
     x = np.random.default_rng(1).normal(size=(4, 16)).astype(np.float32)
     expected = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(x)[0]
-    with Pipeline(core, model, split) as pipeline:
-        assert [stage.device for stage in pipeline.stages] == ["CPU", "GPU"]
-        for future in [pipeline.submit(x) for _ in range(4)]:
-            np.testing.assert_allclose(future.result()[0], expected, rtol=1e-4, atol=1e-5)
+    staged = compile_stages(core, model, split)
+    assert [stage.name for stage in staged.stages.values()] == ["stage 0 on CPU", "stage 1 on GPU"]
+    request = staged.create_infer_request()
+    request.infer(x)
+    np.testing.assert_allclose(request.output_tensors[0].data, expected, rtol=1e-4, atol=1e-5)
+    found: dict[int, np.ndarray] = {}
+    queue = ov.AsyncInferQueue(compile_model(core, model, split), 3)
+
+    def keep(request: ov.InferRequest, number: int) -> None:
+        found[number] = request.output_tensors[0].data.copy()
+
+    queue.set_callback(keep)
+    for number in range(4):
+        queue.start_async({0: x}, number)
+    queue.wait_all()
+    for outputs in found.values():
+        np.testing.assert_allclose(outputs, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.slow

@@ -9,8 +9,8 @@ import openvino as ov
 import pytest
 from openvino import opset13 as ops
 
-from placement_gym.backends.pipeline.inputs import InputReader
 from placement_gym.base.errors import UserError
+from placement_gym.models.input_reader import InputReader
 from placement_gym.models.tensors import make_tensor, read_values
 
 WHOLE = ("i4", "u2", "u4", "u8", "i8", "u16", "i32", "u64")

@@ -1,4 +1,4 @@
-"""A model cut into the models of a pipeline's stages."""
+"""A model cut into the models of its stages."""
 
 from __future__ import annotations
 

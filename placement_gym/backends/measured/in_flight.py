@@ -57,7 +57,8 @@ class QueueLane:
     ) -> None:
         import openvino as ov
 
-        self.inputs, self.beat = dict(enumerate(inputs)), beat
+        self.compiled, self.beat = compiled, beat
+        self.inputs = dict(enumerate(inputs))
         self.queue = ov.AsyncInferQueue(compiled, requests)
         self.queue.set_callback(lambda request, finish: finish(request))
 

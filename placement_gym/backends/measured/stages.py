@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from placement_gym.backends.measured.cutting import WHOLE_MODEL, Cutter, Port
 from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import EngineError
+from placement_gym.base.texts import last_line
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.parts import separate_parts
 from placement_gym.graph.submodels import pipeline_stages, submodel_devices
@@ -95,7 +97,7 @@ class StagedRequest:
 
         Raises:
             UserError: An input is missing, unknown, or of another type or shape.
-            RuntimeError: OpenVINO failed.
+            EngineError: A stage failed; it is named.
         """
         if inputs is not None:
             tensors = self.model.reader.read(inputs)
@@ -108,8 +110,11 @@ class StagedRequest:
                     index,
                     self.inputs[port] if whole else self.requests[giver].get_output_tensor(port),
                 )
-            with stage.turn:
-                request.infer()
+            try:
+                with stage.turn:
+                    request.infer()
+            except RuntimeError as error:
+                raise EngineError(f"{stage.name} failed: {last_line(error)}") from error
 
     @property
     def output_tensors(self) -> list[ov.Tensor]:

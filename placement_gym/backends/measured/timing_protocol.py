@@ -27,8 +27,8 @@ class TimingProtocol:
         counter_inferences: Inferences on each device whose counters a profile reads.
         objective: ``"latency"`` of one request at a time, or ``"throughput"`` of several: the time
             between two results.
-        requests: Requests in flight of a placement on several devices; None is one more than it
-            has stages. A single device has the number that suits it best.
+        requests: Requests in flight of a placement on several devices; None leaves the number to
+            ``ThroughputCompiler``. A single device has the number that suits it best.
         window: Requests whose completion is timed at a stretch.
     """
 

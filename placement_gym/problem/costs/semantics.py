@@ -29,7 +29,7 @@ class Semantics:
             as OpenVINO HETERO runs. ``"event"``: devices and links work at the same time, each
             first come, first served. ``"list"``: as event, but every device runs its operators
             in one fixed order. ``"calls"``: accelerators are called like functions, one subgraph
-            per call. ``"load"``: the time between two results of a steady pipeline, which is
+            per call. ``"load"``: the time between two results of requests in flight, which is
             the load of the busiest device.
         transfer: Number of times that a tensor moves: once per destination device (``"dest"``),
             once per reader (``"edge"``), or once for all readers (``"output"``). Event and list.

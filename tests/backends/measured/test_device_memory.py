@@ -61,7 +61,7 @@ def test_a_device_that_holds_nothing_is_an_error_in_words() -> None:
     measured = measure(ReportingCore(empty="CPU_FAST"))
     assert not measured.feasible
     assert "CPU_FAST holds nothing, though" in measured.error
-    assert "use Pipeline" in measured.error
+    assert "use compile_stages" in measured.error
 
 
 def test_devices_that_report_no_memory_are_believed() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,19 +13,23 @@ from testbed import make, step
 
 from placement_gym import DeviceSpec
 from placement_gym.backends.failures import EngineFailureError
-from placement_gym.backends.measured import throughput, timing
+from placement_gym.backends.measured import in_flight, throughput, timing
+from placement_gym.backends.measured.in_flight import InFlight, QueueLane, ThreadLane
 from placement_gym.backends.measured.in_process import MeasuredBackend
-from placement_gym.backends.measured.throughput import InFlight, list_streams
+from placement_gym.backends.measured.stages import StagedRequest
+from placement_gym.backends.measured.throughput import list_streams
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
-from placement_gym.backends.pipeline.stage import Stage
 from placement_gym.base.errors import UserError
 from placement_gym.graph.units import Units, contract
 from placement_gym.hardware.devices import usable_cores
 from placement_gym.models import load
+from placement_gym.models.union import Member
 from placement_gym.problem.problem import Problem
 
 TWO = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_B", plugin="CPU", threads=1))
 SPLIT = np.array([0, 0, 1, 1])
+BACK = np.array([0, 1, 0, 0])
+"""The first device has two submodels."""
 ONCE = {
     "warmup": 0,
     "repeats": 2,
@@ -77,7 +80,7 @@ def test_a_split_has_its_requests_and_a_single_device_its_best() -> None:
     assert (split.n_submodels, split.n_submodels_expected) == (2, 2)
     alone = backend.evaluate(np.ones_like(SPLIT))
     assert alone.requests in (1, 2)
-    assert backend.pipelines.best.keys() == {0, 1}  # the reference device, and this one
+    assert backend.in_flight.best.keys() == {0, 1}  # the reference device, and this one
     assert build(requests=5).evaluate(SPLIT).requests == 5
 
 
@@ -91,27 +94,21 @@ def test_finalists_are_compiled_anew_and_measured_side_by_side(
     assert (second.requests, second.n_submodels) == (3, 2)
 
 
-def test_stages_are_timed_on_their_devices() -> None:
-    found = build(counter_inferences=2).measure_stages([np.zeros_like(SPLIT), SPLIT])
-    assert found.shape == (2, 2, 2)
-    assert (found > 0.0).tolist() == [[[True, False], [True, True]]] * 2
+def test_submodels_of_a_device_that_states_its_threads_take_turns() -> None:
+    """HETERO would give each of them a thread of its own, and the device two threads."""
+    backend = build()
+    assert lanes(backend, SPLIT) == [QueueLane]
+    assert lanes(backend, BACK) == [ThreadLane]
+    back = backend.evaluate(BACK)
+    assert (back.error, back.requests, back.n_submodels) == ("", 2, 3)
+    unlimited = build((DeviceSpec("CPU"), TWO[1]))
+    assert lanes(unlimited, BACK) == [QueueLane]
 
 
-def test_waiting_for_a_core_is_no_device_time_in_host_memory() -> None:
-    class Stages:
-        """A request takes 6 s in each of two stages, of which 2 s are processor time."""
-
-        stages = tuple(
-            SimpleNamespace(device=name, busy_s=7.0, processor_s=4.0) for name in ("CPU_B", "GPU")
-        )
-
-        def run(self) -> None:
-            for stage in self.stages:
-                stage.busy_s, stage.processor_s = 13.0, 6.0
-
-    devices = (DeviceSpec("CPU"), DeviceSpec("GPU"), TWO[1])
-    pipeline: Any = Stages()
-    assert throughput.time_devices(pipeline, devices) == [0.0, 6000.0, 2000.0]
+def lanes(backend: MeasuredBackend, assignment: Any) -> list[type]:
+    in_flight = backend.compile(assignment).inferences
+    assert isinstance(in_flight, InFlight)
+    return [type(lane) for lane in in_flight.lanes]
 
 
 def test_streams_of_a_single_device_give_the_most_results(
@@ -120,11 +117,13 @@ def test_streams_of_a_single_device_give_the_most_results(
     backend = build((DeviceSpec("CPU", threads=4), TWO[1]))
 
     def scripted(in_flight: InFlight) -> float:
-        streams = int(in_flight.stages[0].compiled.get_property("NUM_STREAMS"))
+        (lane,) = in_flight.lanes
+        assert isinstance(lane, QueueLane)
+        streams = int(lane.compiled.get_property("NUM_STREAMS"))
         return 10.0 - streams if in_flight.requests == streams == 2 else 10.0
 
     monkeypatch.setattr(InFlight, "time_window", scripted)
-    assert backend.pipelines.find_best(0, 8) == (2, 2)
+    assert backend.in_flight.find_best(0, 8) == (2, 2)
 
 
 @pytest.mark.parametrize(
@@ -145,53 +144,63 @@ def test_device_without_a_thread_count_is_tried_with_all_cores() -> None:
     assert list_streams(DeviceSpec("CPU"))[-1] == usable_cores()
 
 
+class Scripted:
+    """A lane whose requests end at once, or give the outputs of a script."""
+
+    def __init__(self, *outputs: float) -> None:
+        self.outputs, self.n_started = outputs, 0
+
+    def start(self, finish: Any, kept: Any = None) -> None:
+        if kept is not None:
+            kept.append([np.array([self.outputs[self.n_started % len(self.outputs)]])])
+        self.n_started += 1
+        finish(0.0)
+
+    def wait(self) -> None:
+        """All have ended."""
+
+
 def test_a_window_counts_neither_filling_nor_emptying(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three requests in flight: the first three results and the last three are not timed."""
-    backend = build()
-    in_flight = backend.compile(SPLIT).inferences
-    assert isinstance(in_flight, InFlight)
     clock = iter([0.0, 1.0, 100.0, *(100.0 + 2.0 * i for i in range(1, 7)), 500.0, 501.0, 502.0])
-    monkeypatch.setattr(throughput, "perf_counter", lambda: next(clock))
-    beats: list[str] = []
-    found = InFlight.of(in_flight.pipelines, in_flight.steps, beats.append, 5).time_window()
+    monkeypatch.setattr(in_flight, "perf_counter", lambda: next(clock))
+    lane = Scripted()
+    found = InFlight.of([Member("chain")], [lane], 3, 5).time_window()
     assert found == pytest.approx(2000.0)
-    assert len(beats) == 3 + 6 + 3
+    assert lane.n_started == 3 + 6 + 3
 
 
-def test_requests_that_disturb_each_other_are_infeasible(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_requests_that_disturb_each_other_are_infeasible() -> None:
+    def check(*outputs: float) -> None:
+        InFlight.of([Member("chain")], [Scripted(*outputs)], 3, 5).check(1e-4)
+
+    check(1.0)
+    with pytest.raises(EngineFailureError, match="requests in flight: outputs differ"):
+        check(1.0, 1.0, 1.0, 1.0, 2.0, 1.0)
+
+
+def test_a_stage_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     backend = build()
     backend.check_reference()
-    kept = InFlight.flatten
-    calls = []
 
-    def sometimes_wrong(in_flight: InFlight, future: Any) -> Any:
-        calls.append(future)
-        return [output + (len(calls) == 4) for output in kept(in_flight, future)]
+    class Broken:
+        def infer(self) -> None:
+            raise RuntimeError("Exception from plugin.cpp:1:\nthe plugin is tired")
 
-    monkeypatch.setattr(InFlight, "flatten", sometimes_wrong)
-    with pytest.raises(EngineFailureError, match="requests in flight: outputs differ"):
-        backend.measure_once(SPLIT)
-    calls.clear()
-    failed = backend.evaluate(SPLIT)
+        def __getattr__(self, name: str) -> Any:
+            return lambda *_: None
+
+    start = StagedRequest.__init__
+
+    def break_second(request: StagedRequest, model: Any) -> None:
+        start(request, model)
+        request.requests[1] = Broken()
+
+    monkeypatch.setattr(StagedRequest, "__init__", break_second)
+    failed = backend.evaluate(BACK)
+    assert failed.error == "stage 1 on CPU_B failed: the plugin is tired"
     assert (failed.feasible, failed.requests) == (False, 0)
     assert failed.latency_ms == 10 * backend.reference_ms
-
-
-def test_a_stage_that_fails_makes_a_placement_infeasible(monkeypatch: pytest.MonkeyPatch) -> None:
-    backend = build()
-    backend.check_reference()
-    run = Stage.run
-
-    def refuse(stage: Stage, *arguments: Any) -> None:
-        if stage.device == "CPU_B":
-            raise RuntimeError("Exception from plugin.cpp:1:\nthe plugin is tired")
-        run(stage, *arguments)
-
-    monkeypatch.setattr(Stage, "run", refuse)
-    failed = backend.evaluate(SPLIT)
-    assert failed.error == "stage 1 on CPU_B failed: the plugin is tired"
 
 
 def test_objectives_share_neither_references_nor_sessions() -> None:
@@ -242,5 +251,5 @@ def test_a_request_of_a_model_with_state_is_the_scenario() -> None:
     env = make("gpt", TWO, objective="throughput", scenario="chat-4-2")
     n = env.problem.n_units
     info = step(env, [0] * (n // 2) + [1] * (n - n // 2))
-    assert (info["error"], info["requests"] > 2) == ("", True)
+    assert (info["error"], info["requests"]) == ("", 2)
     assert "prefill_ms" not in info

@@ -1,0 +1,190 @@
+"""Placements in stages, without HETERO: outputs are those of one device."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import openvino as ov
+import pytest
+from testbed import (
+    CHESSBOARD,
+    N_TINY,
+    TINY_SPLITS,
+    halves,
+    known_model,
+    make,
+    placement,
+    plain_outputs,
+    worst_relative,
+)
+
+from placement_gym import DeviceSpec, Placement, compile_stages
+from placement_gym.backends.measured.stages import Stage, StagedModel, StagedRequest
+from placement_gym.base.errors import CompileError, UserError
+from placement_gym.models import load
+from placement_gym.models.input_reader import InputReader
+from placement_gym.models.tensors import read_values
+from placement_gym.workloads.conversation import Conversation
+from placement_gym.workloads.samples import sample_inputs
+
+TWO = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_B", plugin="CPU", threads=1))
+
+
+def compile_staged(name: str, placed: Any, **options: Any) -> StagedModel:
+    return compile_stages(ov.Core(), known_model(name), placement(name, placed, TWO), **options)
+
+
+def read(request: StagedRequest) -> list[Any]:
+    return [read_values(tensor) for tensor in request.output_tensors]
+
+
+@pytest.mark.parametrize("placed", TINY_SPLITS)
+def test_outputs_are_those_of_one_device(placed: list[int]) -> None:
+    request = compile_staged("tiny", placed).create_infer_request()
+    request.infer(sample_inputs(known_model("tiny")))
+    first = read(request)
+    assert worst_relative(first, plain_outputs("tiny")) < 1e-5
+    request.infer()  # keeps the inputs
+    assert worst_relative(read(request), first) == 0.0
+
+
+def test_each_request_gets_the_outputs_of_its_own_inputs() -> None:
+    rng = np.random.default_rng(0)
+    images = [rng.random((1, 3, 64, 64), dtype=np.float32) for _ in range(5)]
+    f32 = {"INFERENCE_PRECISION_HINT": "f32"}
+    compiled = ov.Core().compile_model(known_model("tiny"), "CPU", f32)
+    expected = [compiled(image)[0].copy() for image in images]
+    assert worst_relative(expected[:1], expected[1:2]) > 1e-3
+    staged = compile_staged("tiny", CHESSBOARD)
+    forms: list[Any] = [images[0], [images[1]], {"image": images[2]}, {0: images[3]}, images[4]]
+
+    def run(form: Any) -> list[Any]:
+        request = staged.create_infer_request()
+        request.infer(form)
+        return read(request)
+
+    with ThreadPoolExecutor(3) as threads:
+        for outputs, right in zip(threads.map(run, forms), expected, strict=True):
+            assert worst_relative(outputs, [right]) < 1e-4
+
+
+def test_inputs_are_copied() -> None:
+    ones = np.ones((1, 3, 64, 64), np.float32)
+    request = compile_staged("tiny", halves("tiny")).create_infer_request()
+    request.infer(ones)
+    first = read(request)
+    ones[:] = 0
+    request.infer()
+    assert worst_relative(read(request), first) == 0.0
+
+
+def test_stages_of_one_device_take_turns() -> None:
+    turns: dict[str, set[int]] = {}
+    for stage in compile_staged("tiny", CHESSBOARD).stages.values():
+        turns.setdefault(stage.name.partition(" on ")[2], set()).add(id(stage.turn))
+    assert {len(of_device) for of_device in turns.values()} == {1}
+    assert len(set.union(*turns.values())) == 2
+
+
+def test_an_inference_waits_for_the_turn_of_its_device() -> None:
+    log: list[str] = []
+
+    class Turn:
+        def __enter__(self) -> None:
+            log.append("begin")
+
+        def __exit__(self, *error: object) -> None:
+            log.append("end")
+
+    class Compiled:
+        def create_infer_request(self) -> Any:
+            return self
+
+        def infer(self) -> None:
+            log.append("infer")
+
+    compiled, reader, turn = Compiled(), None, Turn()
+    stage = Stage("stage 0 on CPU", compiled, (), turn)  # type: ignore[arg-type]
+    StagedModel({0: stage}, (), (), reader).create_infer_request().infer()  # type: ignore[arg-type]
+    assert log == ["begin", "infer", "end"]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said"),
+    [
+        ({"imgae": np.zeros((1, 3, 64, 64))}, "did you mean 'image'"),
+        ({}, "'image' is missing"),
+        (np.zeros((1, 3, 32, 64), np.float32), "has shape"),
+        (np.zeros((1, 3, 64, 64), np.complex64), "pass that, not complex64"),
+        ([np.zeros(1), np.zeros(1)], "1 inputs, 2 were given"),
+    ],
+)
+def test_wrong_inputs_are_refused_before_any_stage(inputs: Any, said: str) -> None:
+    request = compile_staged("tiny", [0] * N_TINY).create_infer_request()
+    with pytest.raises(UserError, match=said):
+        request.infer(inputs)
+
+
+def test_inputs_are_named_by_name_index_or_port() -> None:
+    model = known_model("tiny")
+    reader, (image,) = InputReader(model), sample_inputs(model)
+    for key in ("image", 0, np.int64(0), model.inputs[0]):
+        (tensor,) = reader.read({key: image})
+        assert np.array_equal(tensor.data, image)
+
+
+def test_a_stage_that_openvino_refuses_is_named() -> None:
+    with pytest.raises(CompileError, match="refused stage 0 on CPU"):
+        compile_staged("tiny", halves("tiny"), config={"NO_SUCH_PROPERTY": 1})
+
+
+def test_streams_of_a_device() -> None:
+    assert TWO[0].streams == 1
+    assert DeviceSpec("CPU", properties={"NUM_STREAMS": "3"}).streams == 3
+    assert DeviceSpec("CPU", properties={"NUM_STREAMS": "AUTO"}).streams == 1
+    assert DeviceSpec("GPU").streams == 1
+    assert TWO[0].with_streams(2).streams == 2
+
+
+def decoder() -> tuple[ov.Model, Placement]:
+    env = make("gpt", TWO, scenario="chat-5-3")
+    n = env.problem.n_units
+    assignment = (np.arange(n) >= n // 2).astype(np.int64)
+    return load("gpt"), Placement.of(env.problem, assignment)
+
+
+@pytest.mark.slow
+def test_sequences_side_by_side_keep_states_of_their_own() -> None:
+    model, placed = decoder()
+    steps = Conversation(5, 3).sample_inputs(model)
+    other = [[inputs[0] * 0 + 1, *inputs[1:]] for inputs in steps]
+
+    def run(request: Any, sequence: Any) -> list[Any]:
+        found = []
+        request.reset_state()
+        for inputs in sequence:
+            request.infer(dict(enumerate(inputs)))
+            found.append(read_values(request.output_tensors[0]))
+        return found
+
+    f32 = {"INFERENCE_PRECISION_HINT": "f32"}
+    alone = ov.Core().compile_model(model, "CPU", f32).create_infer_request()
+    expected = [*run(alone, steps), *run(alone, other)]
+    staged = compile_stages(ov.Core(), model, placed)
+    requests = [staged.create_infer_request() for _ in range(2)]
+    with ThreadPoolExecutor(2) as threads:
+        for _ in range(3):
+            found = [*threads.map(run, requests, (steps, other))]
+            assert worst_relative([*found[0], *found[1]], expected) < 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["bert-8", "resnet", "inception"])
+def test_outputs_of_large_models_are_those_of_one_device(name: str) -> None:
+    rng = np.random.default_rng(0)
+    for placed in (halves(name), rng.integers(0, 2, len(halves(name))).tolist()):
+        request = compile_staged(name, placed).create_infer_request()
+        request.infer(sample_inputs(known_model(name)))
+        assert worst_relative(read(request), plain_outputs(name)) < 1e-4
