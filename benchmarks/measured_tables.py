@@ -12,10 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from common import Row, make_parser, read_rows
-from summaries import Tables, group_by, print_tables
-
-PIPELINE = "Pipeline, 3 in flight"
-"""The arm by which predictions are judged."""
+from summaries import Tables, print_tables
 
 
 def main() -> None:
@@ -45,34 +42,12 @@ def describe_ratio(ratio: float, noise: float) -> str:
     return f"{ratio:.2f} ± {noise:.2f}" if noise else f"{ratio:.2f}"
 
 
-def compare_predictions(rows: Sequence[Row]) -> list[Row]:
-    """Gain of each plan over one thread: predicted, and measured in two ways."""
-    lines = []
-    for (model,), arms in group_by(rows, "model").items():
-        (row,) = (row for row in arms if row["arm"] == PIPELINE)
-        lines.append(
-            {
-                "model": model,
-                "a stage costs, ms": ", ".join(f"{ms:.1f}" for ms in row["stage_ms"]),
-                "predicted with it": f"{row['predicted_alone_ms'] / row['predicted_plan_ms']:.2f}",
-                "without it": f"{row['predicted_without_stages']:.2f}",
-                "by processor time": (
-                    f"{row['processor_alone_ms'] / max(row['processor_stages_ms']):.2f}"
-                ),
-                f"by the clock, {PIPELINE}": describe_ratio(
-                    row["ratio_to_one_thread"], row["noise_to_one_thread"]
-                ),
-            }
-        )
-    return lines
-
-
 TABLES: Tables = {
     "resnet": partial(list_rates, "resnet"),
     "gpt": partial(list_rates, "gpt"),
-    "stages": compare_predictions,
+    "resnet:2+bert-8": partial(list_rates, "resnet:2+bert-8"),
 }
-"""Title -> the table."""
+"""Model -> the table."""
 
 
 if __name__ == "__main__":

@@ -108,9 +108,11 @@ PAGES: dict[str, Page] = {
         0.3,
         ("throughput-measured-rows.jsonl",),
         (
-            f"{PY}throughput_measured.py rates --model resnet"
+            f"{PY}throughput_measured.py --model resnet"
             " --rows {out}/throughput-measured-rows.jsonl",
-            f"{PY}throughput_measured.py rates --model gpt --scenario chat-16-8"
+            f"{PY}throughput_measured.py --model gpt --scenario chat-16-8"
+            " --rows {out}/throughput-measured-rows.jsonl",
+            f"{PY}throughput_measured.py --model resnet:2 bert-8"
             " --rows {out}/throughput-measured-rows.jsonl",
         ),
         (f"{PY}figures.py",),

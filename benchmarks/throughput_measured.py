@@ -1,107 +1,146 @@
-"""Requests a second: a plan of two stages on two one-thread CPU devices against one device.
+"""Requests a second on two one-thread CPU devices: a split, and what it has to beat.
 
-    python benchmarks/throughput_measured.py rates --model resnet --rows rows.jsonl
-    python benchmarks/throughput_measured.py overlap --model resnet --results 8
+    python benchmarks/throughput_measured.py --model resnet --rows rows.jsonl
+    python benchmarks/throughput_measured.py --model gpt --scenario chat-16-8 --rows rows.jsonl
+    python benchmarks/throughput_measured.py --model resnet:2 bert-8 --rows rows.jsonl
 
-``rates`` measures a plan by processor time and by the clock, and adds its rows to the file, whose
-tables ``measured_tables.py`` prints. ``overlap`` asks whether stages of different requests overlap:
-it samples the threads that want a core as requests run. What else the machine does slows them but
-hardly changes how many there are, unlike rates.
+The split is the exact contiguous one of a quick profile. Arms are compiled three times and timed in
+turns; adds a row for each arm, whose tables ``measured_tables.py`` prints.
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from time import process_time
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
 from common import Row, append_row, describe_placement, make_parser
-from pipeline_arms import BEST, PAIR, Arms, measure
-from thread_overlap import sample_overlap
 
 from placement_gym.backends.measured.assembly import build_measured_backend
+from placement_gym.backends.measured.in_flight import InFlight
+from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.kept_profiles import load_or_measure
-from placement_gym.backends.measured.timing_protocol import FOR_FITTING
+from placement_gym.backends.measured.throughput import ThroughputCompiler
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.bench.run.provenance import origin
-from placement_gym.hardware.device_requests import resolve_devices
+from placement_gym.hardware.devices import PRESETS, DeviceSpec
 from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.problem import Problem
-from placement_gym.solvers.pipelines.pipeline import exact_pipeline, find_largest_load_ms
+from placement_gym.solvers.pipelines.pipeline import exact_pipeline
 
-N_COMPILATIONS = 3
-"""Of each arm."""
+PAIR = PRESETS["cpu-testbed-pair"]
+BOTH_CORES = replace(PAIR[0], threads=2, properties={"NUM_STREAMS": 2})
+"""The first device with both cores, each a stream."""
+BEST = "one device, two streams"
+"""The rival of a split."""
+N_COMPILATIONS, N_ROUNDS, WINDOW = 3, 6, 8
+"""Compilations of each arm, windows of each compilation, and results of a window."""
 
 
 def main() -> None:
     parser = make_parser(__doc__)
-    parser.add_argument("command", choices=("rates", "overlap"))
     parser.add_argument("--rows", type=Path, default=Path("rows.jsonl"), help="%(default)s")
-    parser.add_argument("--model", default="resnet")
+    parser.add_argument("--model", nargs="+", default=["resnet"], help="one, or several at once")
     parser.add_argument("--scenario", help="of a model with state, as in chat-16-8")
-    parser.add_argument("--results", type=int, default=12, help="of each arm of overlap")
     options = parser.parse_args()
-    if options.command == "overlap":
-        sample_overlap(options.model, options.results)
-    else:
-        for row in measure_rates(options):
-            append_row(options.rows, row)
+    for row in measure_arms(options):
+        append_row(options.rows, row)
 
 
-def measure_rates(options: argparse.Namespace) -> list[Row]:
-    """Predict the plan's gain, measure it by processor time and by the clock; returns the rows."""
-    backend: Any = build_measured_backend(
-        ModelSpec(options.model, "fused", scenario=options.scenario),
-        resolve_devices(PAIR, "measured"),
-        isolate=False,
-    )
-    protocol = replace(FOR_FITTING, objective="throughput")
-    profile = load_or_measure(backend.with_protocol(FOR_FITTING), quick=True)
-    costs = load_or_measure(backend.with_protocol(protocol), quick=True)
-    problem = backend.problem
-    plain = predict(problem, profile, exact_pipeline(problem, profile))
-    split = exact_pipeline(problem, costs)
-    alone_ms, load_ms = predict(problem, costs, split)
-    arms = Arms(backend, split)
-    whole_ms, stages_ms = arms.processor_ms()
-    devices = [spec.to_json() for spec in PAIR]
-    asked = {"model": options.model, "scenario": options.scenario, "devices": devices}
-    facts = origin() | {
+def measure_arms(options: Namespace) -> list[Row]:
+    """The rows of a model."""
+    spec = ModelSpec(options.model, "fused", scenario=options.scenario)
+    backend: Any = build_measured_backend(spec, PAIR, isolate=False)
+    split = exact_pipeline(backend.problem, load_or_measure(backend, quick=True))
+    samples, arms = [], list[str]()
+    for number in range(N_COMPILATIONS):
+        compiled = compile_arms(backend, split)
+        arms = list(compiled)
+        for arm in compiled.values():
+            arm.run()
+        with backend.lock():
+            samples.append(time_in_turns(list(compiled.values())))
+        print(f"{number + 1} of {N_COMPILATIONS} compilations", flush=True)
+    return summarize(arms, np.stack(samples, axis=1), describe_run(backend, split, options))
+
+
+def compile_arms(backend: MeasuredBackend, split: IntArray) -> dict[str, InFlight]:
+    """Every arm by its name."""
+    compiler, problem = ThroughputCompiler(backend), backend.problem
+
+    def compile_arm(
+        assignment: IntArray, requests: int, specs: Sequence[DeviceSpec] = PAIR
+    ) -> InFlight:
+        partition = compiler.divide(assignment, specs)
+        models = compiler.compile_models(assignment, specs, partition)
+        return compiler.start(models, requests, WINDOW)
+
+    alone = problem.single(0)
+    pinned = [replace(spec, properties={"ENABLE_CPU_PINNING": True}) for spec in PAIR]
+    arms = {
+        "one device, one thread": compile_arm(alone, 2),
+        BEST: compile_arm(alone, 2, [BOTH_CORES, PAIR[1]]),
+        f"{BEST}, 4 requests": compile_arm(alone, 4, [BOTH_CORES, PAIR[1]]),
+        "split, 2 in flight": compile_arm(split, 2),
+        "split, 3 in flight": compile_arm(split, 3),
+        "split, 2 in flight, pinned": compile_arm(split, 2, pinned),
+    }
+    if problem.units.graph.models:
+        arms["whole models, 2 in flight"] = compile_arm(place_whole_models(backend), 2)
+    return arms
+
+
+def place_whole_models(backend: MeasuredBackend) -> IntArray:
+    """The first model of a union on the first device, the others on the second."""
+    units = backend.problem.units
+    model = np.zeros(len(units), dtype=np.int64)
+    model[units.of_operator] = units.graph.model_of
+    return np.minimum(model, 1)
+
+
+def time_in_turns(arms: Sequence[InFlight]) -> FloatArray:
+    """(n_arms, N_ROUNDS, 2) ms a result, and cores that were busy, in alternating order.
+
+    What others do on the machine slows all arms alike; cores show whether devices overlapped.
+    """
+    samples = np.empty((len(arms), N_ROUNDS, 2))
+    for round_ in range(N_ROUNDS):
+        for index in range(len(arms)) if round_ % 2 == 0 else reversed(range(len(arms))):
+            wall_s, cpu_s = perf_counter(), process_time()
+            ms = arms[index].time_window()
+            wall_s, cpu_s = perf_counter() - wall_s, process_time() - cpu_s
+            samples[index, round_] = ms, cpu_s / wall_s
+    return samples
+
+
+def describe_run(backend: MeasuredBackend, split: IntArray, options: Namespace) -> Row:
+    """The fields that all rows of a model share."""
+    asked = {
+        "model": options.model if len(options.model) > 1 else options.model[0],
+        "scenario": options.scenario,
+        "devices": [spec.to_json() for spec in PAIR],
+        "granularity": "fused",
+        "objective": "throughput",
+    }
+    return origin() | {
         "agent": "dp",
         "kwargs": {},
         "env": "DevicePlacement-v0",
-        "env_kwargs": asked | {"granularity": "fused", "objective": "throughput"},
+        "env_kwargs": asked,
         "seed": 0,
         "budget": 1,
         "curve": [],
-        "placement": describe_placement(problem, split),
-        "model": options.model,
+        "placement": describe_placement(backend.problem, split),
+        "model": backend.problem.units.graph.model,
         "scenario": options.scenario,
-        "stage_ms": costs.submodel_ms.tolist(),
-        "predicted_without_stages": plain[0] / plain[1],
-        "predicted_alone_ms": alone_ms,
-        "predicted_plan_ms": load_ms,
-        "processor_alone_ms": whole_ms,
-        "processor_stages_ms": stages_ms,
+        "cpu_s": round(process_time(), 1),
     }
-    rows = summarize(*measure(arms, N_COMPILATIONS), facts)
-    return [row | {"cpu_s": round(process_time(), 1)} for row in rows]
 
 
-def predict(problem: Problem, costs: CostTable, split: IntArray) -> tuple[float, float]:
-    """Milliseconds a result on the first device alone, and under a plan."""
-    alone, plan = (
-        find_largest_load_ms(problem, costs, placed) for placed in (problem.single(0), split)
-    )
-    return alone, plan
-
-
-def summarize(names: Sequence[str], samples: FloatArray, facts: Row) -> list[Row]:
+def summarize(names: Sequence[str], samples: FloatArray, facts: Mapping[str, Any]) -> list[Row]:
     """A row for each arm."""
     ms, cores = samples[..., :1], samples[..., 1]
     alone, best = ms[0], ms[names.index(BEST)]
