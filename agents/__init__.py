@@ -125,6 +125,6 @@ def __dir__() -> list[str]:
 
 def unknown_agent(name: str) -> UserError:
     """The error for a name that no agent has: what to use now, or the nearest one."""
-    if removal := explain_removal(name):
-        return UserError(f"agent {removal}")
+    if removal := explain_removal("agent", name):
+        return UserError(removal)
     return unknown_name("agent", name, AGENTS)

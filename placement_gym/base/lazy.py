@@ -20,8 +20,8 @@ def export_lazily(
     """
 
     def get(name: str) -> Any:
-        if removal := explain_removal(name):  # an AttributeError would not say so on import
-            raise ImportError(f"{package}.{name}: {removal}")
+        if removal := explain_removal("name", name):  # an AttributeError says nothing on import
+            raise ImportError(f"{package}: {removal}")
         if name not in sources:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module, _, attribute = sources[name].partition(":")

@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
-REMOVED: dict[str, str] = {
-    # agents
-    "balance": "use the agent search",
-    "genetic": "use the agent search or annealing",
-    "logits-groups": "use the agent graph-groups",
-    "logits-multiscale": "use the agent graph-groups",
-    # names of the package
-    "Pipeline": "use compile_model and openvino.AsyncInferQueue, as docs/throughput.md shows",
-    "Pipelines": "use split_placement, compile_model and openvino.AsyncInferQueue for each model",
-    "StageError": "an openvino.AsyncInferQueue raises OpenVINO's own errors",
-    "serve_plans": "simulate requests with DevicePlacementOnline-v0",
-    "write_board": "use report_study",
-    # commands and options
-    "board": "use `bench run` and `bench report`",
-    "list": "use `bench report FOLDER`",
-    "export": "use DataCollector of minari on the environment",
-    "report-machine": "use `devices` and `check`",
-    "--bounds": "run benchmarks/known.py",
-    "--genai": "name the device in the pipeline's own arguments",
-    "--sweep": "state properties in a file of devices",
-    "--update": "run benchmarks/known.py",
+REMOVED: dict[str, dict[str, str]] = {
+    "agent": {
+        "balance": "use search",
+        "genetic": "use search or annealing",
+        "logits-groups": "use graph-groups",
+        "logits-multiscale": "use graph-groups",
+    },
+    "name": {
+        "Pipeline": "use compile_model with openvino.AsyncInferQueue (docs/throughput.md)",
+        "Pipelines": "use split_placement, compile_model and openvino.AsyncInferQueue",
+        "StageError": "openvino.AsyncInferQueue raises OpenVINO's own errors",
+        "balance_loads": "use search.search",
+        "serve_plans": "simulate requests with DevicePlacementOnline-v0",
+        "write_board": "use report_study",
+    },
+    "command": {
+        "board": "use `bench run` and `bench report`",
+        "export": "use DataCollector of minari on the environment (docs/how_to/offline.md)",
+        "known": "benchmarks/known.py writes the best known values",
+        "list": "use `bench report FOLDER`",
+        "report-machine": "use `devices` and `check`",
+    },
+    "option": {
+        "--genai": "name the device in the arguments of the GenAI pipeline",
+        "--sweep": "state properties in a file of devices (docs/how_to/deploy.md)",
+    },
 }
-"""Name -> the rest of the sentence that says what to use."""
+"""Kind -> name -> what to use now."""
 
 
-def explain_removal(name: object) -> str:
-    """``"'genetic' was removed: use the agent search"``; empty if nothing of that name was."""
-    remedy = REMOVED.get(str(name))
-    return f"{name!r} was removed: {remedy}" if remedy else ""
+def explain_removal(kind: str, name: object) -> str:
+    """``"agent 'genetic' was removed: use search"``; empty if there never was such a name."""
+    remedy = REMOVED[kind].get(str(name))
+    return f"{kind} {name!r} was removed: {remedy}" if remedy else ""

@@ -76,7 +76,7 @@ class Command(argparse.ArgumentParser):
     def error_unknown(self, kind: str, word: str, choices: Iterable[str]) -> NoReturn:
         """End with an error that says what to use now, or suggests the nearest known word."""
         near = suggest(word, choices)
-        self.error(explain_removal(word) or f"no {kind} {word!r:.80}{near}")
+        self.error(explain_removal(kind, word) or f"no {kind} {word!r:.80}{near}")
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         """Exit as the base class does, after what was printed has been written.

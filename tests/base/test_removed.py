@@ -1,0 +1,45 @@
+"""Names that are gone: one clear error says what to use now."""
+
+from __future__ import annotations
+
+import pytest
+
+import agents
+import placement_gym
+from placement_gym import UserError
+from placement_gym.base.removed import REMOVED
+from placement_gym.cli.main import make_parser
+
+
+@pytest.mark.parametrize("name", REMOVED["agent"])
+def test_an_agent_that_is_gone_names_the_one_to_use(name: str) -> None:
+    with pytest.raises(UserError, match=f"'{name}' was removed: use ") as error:
+        agents.make(name, None)
+    assert name not in agents.AGENTS
+    assert any(known in str(error.value) for known in ("search", "graph-groups"))
+
+
+@pytest.mark.parametrize("name", sorted(set(REMOVED["name"]) - {"balance_loads"}))
+def test_a_name_that_is_gone_says_so_on_import(name: str) -> None:
+    assert name not in dir(placement_gym)
+    with pytest.raises(ImportError, match=f"'{name}' was removed: "):
+        exec(f"from placement_gym import {name}")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("report-machine out.json", "use `devices` and `check`"),
+        ("bench board", "use `bench run`"),
+        ("bench export", "minari"),
+        ("plan -m tiny --sweep", "file of devices"),
+    ],
+)
+def test_a_command_that_is_gone_says_what_to_use(
+    words: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        make_parser().parse_args(words.split())
+    printed = capsys.readouterr().err
+    assert "was removed" in printed
+    assert said in printed
