@@ -20,7 +20,7 @@ REMOVED: dict[str, str] = {
     "export": "use DataCollector of minari on the environment",
     "report-machine": "use `devices` and `check`",
     "--bounds": "run benchmarks/known.py",
-    "--genai": "name the device in the pipeline's own arguments",
+    "genai": "name the device in the pipeline's own arguments",
     "--sweep": "state properties in a file of devices",
     "--update": "run benchmarks/known.py",
 }
