@@ -97,12 +97,7 @@ REMEDIES = [
     ("bench run binary.yaml --out o", "binary.yaml", "not valid YAML", "position 0"),
     ("bench run paper --out o --workers 0", "--workers", "'0'", "whole number of at least 1"),
     ("bench run paper --out o --timeout 0", "--timeout", "'0'", "seconds above 0"),
-    (
-        "bench run study.yaml --out o --executor serial --workers 2",
-        "workers",
-        "processes",
-        "'serial'",
-    ),
+    ("bench run paper --out o --executor serial --workers 2", "workers", "processes", "'serial'"),
     ("bench validate --out o", "o has no results.jsonl", "run a study"),
     ("evaluate empty.json", "empty.json", "not a placement file", "object"),
     ("evaluate", "PLACEMENT", "missing"),
