@@ -146,12 +146,6 @@ def show_step(text: str) -> None:
         task.description = text
 
 
-def describe_shown() -> str:
-    """Describe what the bar of this thread is at; an empty string if there is none."""
-    task = SHOWN.get()
-    return "" if task is None else describe_task(task, "steps", "")
-
-
 @contextmanager
 def line_printer(task: Task, unit: str, counted: str, active: bool) -> Iterator[None]:
     """Print a line about a task now and then while the block runs, if ``active``."""

@@ -24,8 +24,8 @@ REMOVED: dict[str, dict[str, str]] = {
         "list": "use `bench report FOLDER`",
         "report-machine": "use `devices` and `check`",
     },
+    "format": {"genai": "name the device in the arguments of the GenAI pipeline"},
     "option": {
-        "--genai": "name the device in the arguments of the GenAI pipeline",
         "--sweep": "state properties in a file of devices (docs/how_to/deploy.md)",
     },
 }

@@ -18,7 +18,6 @@ from placement_gym.cli.bench import add_bench
 from placement_gym.cli.check import add_check
 from placement_gym.cli.compare import add_compare
 from placement_gym.cli.lists import add_agents, add_list_devices, add_models
-from placement_gym.cli.machine_report import add_report_machine
 from placement_gym.cli.measure import add_evaluate, add_export, add_fidelity, add_plan, add_profile
 from placement_gym.cli.parser import PROGRAM, Command, describe
 from placement_gym.cli.view import add_view
@@ -112,7 +111,6 @@ def make_parser() -> Command:
     add_fidelity(add("fidelity", "compare the simulator with measurements"))
     add_bench(add("bench", "run, report and validate studies"))
     add_list_devices(add("devices", "list this machine's devices and the presets"))
-    add_report_machine(add("report-machine", "write what this machine's devices do, to send it"))
     add_models(add("models", "list the models that come with the package"))
     add_agents(add("agents", "list the agents, or the options of one"))
     return top

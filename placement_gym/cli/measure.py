@@ -21,7 +21,7 @@ from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import one_of, positive_integer, positive_seconds
 
 REPEAT = "nothing is kept; the same command measures again"
-ENGINES = ("openvino", "onnxruntime", "genai")
+ENGINES = ("openvino", "onnxruntime")
 PROFILE_KEPT = "a profile that was complete is kept; rerun the command to continue from there"
 
 
@@ -66,12 +66,6 @@ def add_plan(command: Command) -> None:
         "--phases",
         action="store_true",
         help="of a model with state, also try one placement for the prompt and another for tokens",
-    )
-    command.add_argument(
-        "--sweep",
-        action="store_true",
-        help="also try OpenVINO properties of the best candidates: precision, threads, streams, "
-        "performance hint; outputs have to stay within the tolerance",
     )
     command.add_argument(
         "--export",
@@ -164,7 +158,6 @@ def run_plan(options: argparse.Namespace) -> int:
         objective=options.objective,
         phases=options.phases,
         constraints=collect_constraints(options),
-        sweep=options.sweep,
     )
     print_result(options, document, lambda: plan_table(document))
     return 0
@@ -212,8 +205,7 @@ def add_export(command: Command) -> None:
         command,
         "Write a placement for programs that use OpenVINO alone. FOLDER gets the model; run.py, "
         "which compiles it and prints a latency; and affinities.json, the device of each node, as "
-        "benchmark_app reads it. ONNX Runtime runs plans of ONNX files, and GenAI those for one "
-        "device.",
+        "benchmark_app reads it. ONNX Runtime runs plans of ONNX files.",
         "export results/plan-resnet.json --out deployed",
         "export plan-my_model.json -m my_model.xml --out deployed",
         "export plan-model.json -m model.onnx --to onnxruntime",
@@ -260,10 +252,6 @@ def export(options: argparse.Namespace) -> list[Path]:
         )
     if options.requests:
         raise UserError("--requests is for --to openvino: leave it out")
-    if options.to == "genai":
-        from placement_gym.deployment.export_genai import export_for_genai
-
-        return export_for_genai(options.placement, options.out)
     from placement_gym.deployment.export_onnxruntime import export_for_onnxruntime
 
     return export_for_onnxruntime(options.placement, options.out, options.model, options.shape)

@@ -135,7 +135,6 @@ def plan_table(document: Document) -> Group:
         *memory_tables(document),
         FittedText(document["verdict"]),
         *([FittedText(phases["verdict"])] if phases else []),
-        *sweep_lines(document.get("sweep")),
         FittedText(explain_bound(document) + end, "dim"),
     )
 
@@ -191,23 +190,6 @@ def models_tables(document: Document) -> list[FittedTable]:
         style = "bold" if row["label"] == document["plan"] else ""
         table.add_row(row["label"], *cells, style=style)
     return [table]
-
-
-def sweep_lines(sweep: Document | None) -> list[RenderableType]:
-    """Make a table of properties that were tried, with its verdict; nothing without a sweep."""
-    if sweep is None:
-        return []
-    table = FittedTable(
-        [Column("property", text=True), Column("measured ms"), Column("x the plan")],
-        f"outputs may differ by {sweep['tolerance']:.2g} relative",
-    )
-    ran = [row for row in sweep["rows"] if row["speedup"] is not None]
-    for row in ran:
-        ratio = format_ratio(row["speedup"], row["noise"])
-        style = "bold" if row["label"] == sweep["plan"] else ""
-        table.add_row(row["label"], f"{row['measured_ms']:.2f}", ratio, style=style)
-    remarks = [line for row in sweep["rows"] for line in remark_on_candidate(row)]
-    return [*remarks, *([table] if ran else []), FittedText(sweep["verdict"])]
 
 
 def memory_tables(document: Document) -> list[FittedTable]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from placement_gym.base.errors import suggest
 from placement_gym.base.files import is_folder
+from placement_gym.base.removed import explain_removal
 
 MAX_SEEDS = 100_000
 """Seeds of one run: ours, as ranges of them are listed in memory."""
@@ -93,10 +94,8 @@ def one_of(names: Sequence[str]) -> Callable[[str], str]:
 
     def read(text: str) -> str:
         if text not in names:
-            choices = ", ".join(names)
-            raise argparse.ArgumentTypeError(
-                f"must be one of {choices}, not {text!r:.80}{suggest(text, names)}"
-            )
+            unknown = f"must be one of {', '.join(names)}, not {text!r:.80}{suggest(text, names)}"
+            raise argparse.ArgumentTypeError(explain_removal("format", text) or unknown)
         return text
 
     return read

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -56,7 +55,6 @@ def fidelity(  # noqa: D417  the keywords of the group are described
     out: str | Path = "results",
     refresh: bool = False,
     quiet: bool = False,
-    limit_s: float = float("inf"),
 ) -> Document:
     """Measure a spread of placements with OpenVINO, predict them with the profiled twin, compare.
 
@@ -72,7 +70,6 @@ def fidelity(  # noqa: D417  the keywords of the group are described
         out: Folder for the results.
         refresh: Profile again, even if this machine has a profile.
         quiet: Show no progress.
-        limit_s: Seconds after which no more placements are measured, once there are six.
         granularity: As for ``gym.make``; a finer one is used where it leaves fewer than four
             units.
         shapes: As for ``gym.make``.
@@ -96,7 +93,7 @@ def fidelity(  # noqa: D417  the keywords of the group are described
         raise UserError(
             f"pass at least {MIN_PLACEMENTS} placements, not {n_placements}, to correlate ranks"
         )
-    folder, deadline_s = check_output_folder(out), perf_counter() + limit_s
+    folder = check_output_folder(out)
     backend, notes = build_backend_to_split(
         options.make_spec(model), devices, quiet=quiet, tolerance=options.tolerance
     )
@@ -111,7 +108,7 @@ def fidelity(  # noqa: D417  the keywords of the group are described
     with closing(backend), explain_interrupt(backend):
         # The exact profile, not the quick one of a plan: that is the twin that users simulate with.
         costs = load_or_measure(backend, refresh, quiet)
-        measured = measure_placements(backend, placements, quiet, deadline_s)
+        measured = measure_placements(backend, placements, quiet)
     twin = SimulatedBackend(problem, costs)
     # Relative to the reference of each measurement: a machine that has become slower is no error.
     reference_ms = float(np.median([m.reference_ms for m in measured]))
@@ -124,7 +121,7 @@ def fidelity(  # noqa: D417  the keywords of the group are described
             "noise": m.noise,
             "n_submodels": m.n_submodels,
         }
-        for placement, m in zip(placements, measured, strict=False)
+        for placement, m in zip(placements, measured, strict=True)
         if m.feasible
     ]
     if len(rows) < MIN_PLACEMENTS:
@@ -151,15 +148,9 @@ def fidelity(  # noqa: D417  the keywords of the group are described
 
 
 def measure_placements(
-    backend: MeasuringBackend,
-    placements: Sequence[IntArray],
-    quiet: bool,
-    deadline_s: float = float("inf"),
+    backend: MeasuringBackend, placements: Sequence[IntArray], quiet: bool
 ) -> list[Measurement]:
-    """Measure placements one by one, as exactly as a ranking needs; limits are ignored.
-
-    Those that are left at ``deadline_s`` of ``perf_counter`` are not, if there are enough.
-    """
+    """Measure placements one by one, as exactly as a ranking needs; limits are ignored."""
     with (
         progress_bar(len(placements), "placements", quiet) as progress,
         closing(backend.with_protocol(FOR_RANKING)) as exact,
@@ -168,8 +159,6 @@ def measure_placements(
         progress.update(task, description="measuring")
         measured: list[Measurement] = []
         for placement in placements:
-            if len(measured) >= MIN_PLACEMENTS and perf_counter() > deadline_s:
-                break
             measured.append(exact.evaluate_ignoring_limits(placement))
             progress.advance(task)
     return measured

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from placement_gym.base.errors import UserError
 from placement_gym.models.shapes import Shapes
 from placement_gym.models.spec import ModelSpec
 from placement_gym.workloads.objectives import Objective, find_objective
@@ -35,19 +34,16 @@ class PlanOptions:
     """Keywords that choose the candidates and decide among them; ``plan`` documents them.
 
     Raises:
-        UserError: The objective is unknown, or two options exclude each other.
+        UserError: The objective is unknown.
     """
 
     objective: str = "latency"
     constraints: Any = None
     time_limit_s: float = 10.0
     phases: bool = False
-    sweep: bool = False
 
     def __post_init__(self) -> None:
         find_objective(self.objective)
-        if self.phases and self.sweep:
-            raise UserError("a sweep varies one placement: leave the sweep or phases out")
 
     @property
     def goal(self) -> Objective:

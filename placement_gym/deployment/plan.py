@@ -22,14 +22,12 @@ from placement_gym.backends.measured.timing_protocol import QUICK
 from placement_gym.backends.measured.tolerance import F32_TOLERANCE
 from placement_gym.base.arguments import flat_keywords
 from placement_gym.base.files import check_output_folder, keep_if_possible, safe_name
-from placement_gym.base.plain import to_plain
 from placement_gym.deployment.granularity import build_backend_to_split
 from placement_gym.deployment.memory import check_room
 from placement_gym.deployment.options import PlanOptions, ProblemOptions
 from placement_gym.deployment.phases import report_phases
 from placement_gym.deployment.plan_files import Document, export_winner, make_document, write_files
 from placement_gym.deployment.selection import select
-from placement_gym.deployment.sweep import sweep as sweep_properties
 from placement_gym.problem.problem import Problem
 
 RIVALS = 5
@@ -68,10 +66,6 @@ def plan(  # noqa: D417  the keywords of both groups are described
     tokens alone, and the fastest one for the prompt with the fastest one for the tokens, the state
     handed over between them, is measured alongside the best single placement. Both are compiled, so
     that devices hold the weights of both.
-    With ``sweep`` the plan, the best split and the best single device are then raced with other
-    OpenVINO properties of their devices: precision, threads, streams, performance hint. What beats
-    the plan by more than the noise, with outputs within ``tolerance``, becomes the plan, and the
-    placement's devices state it.
     ``out`` gets ``plan-MODEL.json``, the placement; ``plan-MODEL-costs.json``, the costs that it
     was solved for, which a view of it takes; ``plan-MODEL-report.json``; and a picture.
 
@@ -94,7 +88,6 @@ def plan(  # noqa: D417  the keywords of both groups are described
         time_limit_s: For the mixed-integer program.
         phases: Of a model with state, also plan for a placement of prompts and one of tokens;
             ``compile_phases`` runs them.
-        sweep: Try other properties, too.
 
     Returns:
         ``model``, ``objective``, ``devices``, ``notes``, ``saved`` (what the file holds, in one
@@ -111,9 +104,7 @@ def plan(  # noqa: D417  the keywords of both groups are described
         ``latency_ms``; and ``memory``, see ``report_memory``. With ``export`` also ``exported``,
         the folder. With ``phases`` also ``phases``: ``verdict``, and where two placements were
         measured ``prefill`` and ``decode``, their labels, ``wins``, and ``files`` if they do; their
-        row is ``"phases"``, with ``handover_ms``, and ``plan`` is that row if they win. With
-        ``sweep`` also ``sweep``: ``verdict``, ``plan`` (the row's label, None if none wins),
-        ``tolerance`` and ``rows``, whose ``speedup`` is over the plan.
+        row is ``"phases"``, with ``handover_ms``, and ``plan`` is that row if they win.
 
     Raises:
         UserError: ``out`` cannot be written, the problem cannot be split or profiled, all devices
@@ -148,16 +139,6 @@ def plan(  # noqa: D417  the keywords of both groups are described
         stopped = selection.stopped
         notes += [f"stopped: this is {stopped}"] if stopped else []
         document = make_document(full_problem, selection, options.objective, notes, stem)
-        swept = None
-        try:
-            if options.sweep and not stopped:
-                swept = sweep_properties(backend, selection, quiet)
-        except KeyboardInterrupt:
-            stopped = "the plan without the sweep"
-        if swept:
-            document["sweep"] = to_plain(swept.report(backend.tolerance))
-            full_problem, selection = swept.apply(full_problem, selection)
-            document["saved"] = swept.describe(full_problem) or document["saved"]
     document["wall_s"] = perf_counter() - start_s
     if options.phases and not stopped:
         document["phases"] = report_phases(selection.pair, selection.chosen.label, stem)
@@ -189,7 +170,6 @@ def describe_steps(backend: MeasuringBackend, options: PlanOptions, refresh: boo
         f"solvers, at most {options.time_limit_s:.0f} s for each program",
         f"at most {rounds} rounds of measurements of all candidates{say_seconds(race * once_s)}",
         f"the best split again{say_seconds(2 * rounds * once_s)}",
-        *(["a sweep of properties, as long as the rounds"] if options.sweep else []),
     ]
     return f"{len(steps)} steps: {'; '.join(steps)}"
 

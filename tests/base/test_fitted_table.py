@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from rich.console import Console
 
@@ -40,7 +42,7 @@ def test_the_most_dispensable_columns_go_first_and_are_named() -> None:
     printed = render(50)
     assert "0.123" not in printed
     assert "87654.32" in printed
-    assert "Hidden for lack of width: gap" in printed
+    assert re.search("Hidden .*: gap", printed)
 
 
 @pytest.mark.parametrize("width", [30, 40, 60, 80])
@@ -78,7 +80,7 @@ def test_a_header_that_is_wider_than_its_numbers_cuts_none(width: int) -> None:
     table = FittedTable(columns)
     table.add_row("single-device CPU", "1234.57", "0.083", "0.03")
     printed = " ".join(show(table, width).split())  # a line may be wrapped
-    hidden = "Hidden for lack of width: wall s" in printed
+    hidden = re.search("Hidden .*: wall s", printed)
     assert hidden or ("wall s" in printed and "0.03" in printed)
 
 

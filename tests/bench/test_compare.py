@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import lzma
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +99,7 @@ def test_an_interrupted_comparison_keeps_its_rows_and_continues(tmp_path: Path) 
     document = compare(tmp_path, ["random", Interrupting])
     assert document["interrupted"]
     assert [row["agent"] for row in document["rows"]][-1] == "random"
-    assert "Interrupted; rerun the command to continue." in (tmp_path / "table.md").read_text()
+    assert "Interrupted; rerun" in (tmp_path / "table.md").read_text()
     again = compare(tmp_path, ["random", "window"])
     assert not again["interrupted"]
     assert again["resumed"] == 3
@@ -145,9 +146,8 @@ def test_measured_rows_of_another_machine_are_replaced(
             bench_env, SIM, {"model": "tiny", "devices": None}, [], Effort(budget=2, seeds=[0])
         )
         stale = find_stale_runs(bench_env, runs, tmp_path)
-    assert stale == {
-        rows[1]["key"]: "Runs of another machine or version of OpenVINO were replaced."
-    }
+    assert stale.keys() == {rows[1]["key"]}
+    assert "another machine or version of OpenVINO" in stale[rows[1]["key"]]
 
 
 def test_published_rows_that_are_replaced_are_not_used(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_the_table_shows_the_gap_to_the_proven_optimum(tmp_path: Path) -> None:
     assert f"| proven optimum |   | {document['optimum_ms']:.2f} |" in table
     row = next(line for line in table.splitlines() if line.startswith("| min-cut | 0 |"))
     assert "| 0.0 % |" in row
-    assert "Faster than the best single device: min-cut by" in document["verdict"]
+    assert re.match("Faster .*: min-cut by", document["verdict"])
 
 
 def test_a_bound_is_shown_where_nothing_is_proven(tmp_path: Path) -> None:

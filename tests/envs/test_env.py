@@ -230,29 +230,27 @@ def test_closing_reaches_the_backend() -> None:
 
 
 @pytest.mark.parametrize(
-    ("argument", "remedy"),
+    ("argument", "value", "remedy"),
     [
-        ({"horizon": 0}, "horizon must be an integer of at least 1, not 0"),
-        ({"horizon": "abc"}, "horizon must be an integer of at least 1, not 'abc'"),
-        ({"horizon": 2.5}, "horizon must be an integer of at least 1, not 2.5"),
-        ({"horizon": True}, "horizon must be an integer"),
-        ({"observe_graph": "yes"}, "observe_graph must be True or False, not 'yes'"),
-        ({"max_nodes": -4}, "max_nodes must be an integer of at least 1, not -4"),
-        ({"max_nodes": 8.5}, "max_nodes must be an integer of at least 1, not 8.5"),
-        ({"max_edges": "9"}, "max_edges must be an integer of at least 1, not '9'"),
-        ({"reward": "latency"}, "did you mean 'inverse_latency'.*log_speedup"),
-        ({"reward": "logspeedup"}, "did you mean 'log_speedup'"),
-        ({"render_mode": "svg"}, "ansi"),
-        ({"render_mode": "rgb-array"}, "did you mean 'rgb_array'"),
-        ({"max_nodes": 3}, "4 units and 4 edges"),
-        ({"max_edges": 3}, "4 units and 4 edges"),
+        *(("horizon", value, "integer of at least 1") for value in (0, "abc", 2.5, True)),
+        *(("max_nodes", value, "integer of at least 1") for value in (-4, 8.5)),
+        ("max_edges", "9", "integer of at least 1"),
+        ("observe_graph", "yes", "True or False"),
+        ("reward", "latency", "did you mean 'inverse_latency'.*log_speedup"),
+        ("reward", "logspeedup", "did you mean 'log_speedup'"),
+        ("render_mode", "svg", "ansi"),
+        ("render_mode", "rgb-array", "did you mean 'rgb_array'"),
+        ("max_nodes", 3, "4 units and 4 edges"),
+        ("max_edges", 3, "4 units and 4 edges"),
     ],
 )
 def test_an_argument_out_of_range_is_refused_with_the_remedy(
-    argument: dict[str, Any], remedy: str
+    argument: str, value: Any, remedy: str
 ) -> None:
-    with pytest.raises(UserError, match=remedy):
-        diamond_env(**argument)
+    with pytest.raises(UserError, match=remedy) as error:
+        diamond_env(**{argument: value})
+    assert argument in str(error.value)
+    assert repr(value) in str(error.value)
 
 
 @pytest.mark.parametrize("whole", [np.int64(6), np.int32(6)])

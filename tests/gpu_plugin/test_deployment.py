@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +20,9 @@ from placement_gym import (
     export_placement,
     load_model,
 )
-from placement_gym.deployment.machine_report import report_machine
+from placement_gym.deployment.options import ProblemOptions
+from placement_gym.deployment.plan import plan
+from placement_gym.deployment.profile import profile
 
 pytestmark = pytest.mark.gpu_plugin
 
@@ -88,15 +89,8 @@ def test_environments_of_a_vector_measure_in_turn(small: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_report_of_a_machine_has_every_part_and_no_path(small: str, tmp_path: Path) -> None:
-    file = tmp_path / "report.json"
-    report_machine(file, DEVICES, [small], quiet=True, budget_s=3000.0)
-    report = json.loads(file.read_text())
-    gpu = report["devices"][1]
-    assert gpu["properties"]["FULL_DEVICE_NAME"].startswith("OpenCL layer")
-    assert "DEVICE_UUID" not in gpu["properties"]
-    assert report["check small.xml"]["devices"][0]["confirmed"]
-    assert [device["name"] for device in report["profile"]["devices"]] == ["CPU", "GPU"]
-    assert {row["label"] for row in report["plan"]["rows"]} >= {"CPU alone", "GPU alone"}
-    assert "the model is too small" in report["fidelity"]["error"]
-    assert str(tmp_path) not in file.read_text()
+def test_a_plan_and_a_profile_measure_the_gpu_plugin(small: str, tmp_path: Path) -> None:
+    planned = plan(small, DEVICES, out=tmp_path, quiet=True)
+    assert {row["label"] for row in planned["rows"]} >= {"CPU alone", "GPU alone"}
+    profiled = profile(ProblemOptions().make_spec(small), DEVICES, out=tmp_path, quiet=True)
+    assert [device["name"] for device in profiled["devices"]] == ["CPU", "GPU"]

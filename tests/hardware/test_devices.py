@@ -260,10 +260,7 @@ def test_no_device_and_repeated_devices_are_refused(devices: str | list[Any]) ->
         (b'"CPU"', ": devices must be a list"),
         (b"[5]", ": a device needs 'name'"),
         (b'[{"name": "CPU", "threads": "two"}]', ": CPU: threads"),
-        (
-            b'["CPU", "CPU"]',
-            ": devices must be distinct names, as in CPU,GPU: 'CPU' is named twice",
-        ),
+        (b'["CPU", "CPU"]', ": devices .*distinct .*'CPU' is named twice"),
         (b'["CPU"', ": invalid JSON, .* line 1"),
         (b"\xff\xfe", ": invalid JSON, .* line 1"),
     ],

@@ -60,11 +60,11 @@ def test_truths_and_strings_reach_their_inputs() -> None:
 @pytest.mark.parametrize(
     ("kind", "value", "said"),
     [
-        ("u4", VALUES + 0.5, "'x' is u4: pass that, not float64"),
-        ("u4", VALUES * 16, "u4, which cannot hold all numbers from 0 to 16"),
-        ("u8", VALUES - 1, "u8, which cannot hold all numbers from -1 to 0"),
-        ("boolean", VALUES, "'x' is boolean: pass that, not int64"),
-        ("string", VALUES, "'x' is string: pass that, not int64"),
+        ("u4", VALUES + 0.5, "'x' is u4.* not float64"),
+        ("u4", VALUES * 16, "u4.* 0 to 16"),
+        ("u8", VALUES - 1, "u8.* -1 to 0"),
+        ("boolean", VALUES, "'x' is boolean.* not int64"),
+        ("string", VALUES, "'x' is string.* not int64"),
         ("bf16", np.zeros((1, 4)), r"'x' has shape \[1,5\]"),
     ],
 )

@@ -117,10 +117,8 @@ def test_masks_and_the_reference_follow_from_rules() -> None:
     assert info["latency_ms"] == info["reference_ms"] > 0
     assert info["best_single_ms"] == pytest.approx(10 * info["reference_ms"])
     *_, info = env.step(env.problem.single(0))
-    assert (info["feasible"], info["error"]) == (
-        False,
-        "a constraint keeps unit 'stem/conv' off CPU",
-    )
+    assert not info["feasible"]
+    assert "constraint keeps unit 'stem/conv' off CPU" in info["error"]
     moved = env.problem.where_supported(env.problem.single(0))
     assert env.step(moved)[4]["feasible"]
 

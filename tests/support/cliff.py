@@ -124,9 +124,6 @@ class CliffEngine(MeasuringBackend):
         ms = self.latency_ms(assignment)
         return Measurement(ms, self.reference_ms, ms, noise=0.01, n_submodels=1)
 
-    def with_problem(self, problem: Problem) -> MeasuringBackend:
-        raise NotImplementedError
-
     def measure_operators(self, device: int, prefill: bool = False) -> FloatArray:
         alone = self.problem.single(device)
         self.measured.append(alone.tolist())

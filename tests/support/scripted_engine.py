@@ -13,7 +13,6 @@ from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Measurement
 from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.problem.problem import Problem
 
 Answer = Measurement | Exception | float
 
@@ -58,9 +57,6 @@ class ScriptedEngine(MeasuringBackend):
 
     def restart(self) -> None:
         self.log.append("restart")
-
-    def with_problem(self, problem: Problem) -> MeasuringBackend:
-        raise NotImplementedError
 
     def measure_operators(self, device: int, prefill: bool = False) -> FloatArray:
         raise NotImplementedError

@@ -149,12 +149,6 @@ class MeasuredBackend(MeasuringBackend):
         other.reference_outputs = self.reference_outputs.of(other)
         return other
 
-    def with_problem(self, problem: Problem) -> MeasuredBackend:
-        split = "auto" if self.alias else "hetero"
-        return MeasuredBackend(
-            self.core, self.model, problem, split, self.protocol, tolerance=self.tolerance
-        )
-
     def restart(self) -> None:
         """Drop the compiled reference; the process stays."""
         self.close()

@@ -222,12 +222,6 @@ class IsolatedBackend(MeasuringBackend):
         backend.owns_engine, backend._reference_ms = False, None
         return backend
 
-    def with_problem(self, problem: Problem) -> IsolatedBackend:
-        current = self.engine
-        recipe = Recipe.of(problem, current.recipe.split, self.tolerance)
-        engine = EngineProcess(current.spec, recipe, current.timeout_s, current.module)
-        return IsolatedBackend(engine, problem, self.protocol)
-
     def restart(self) -> None:
         """End the process; the next request starts another."""
         self.engine.end()

@@ -145,10 +145,6 @@ class MeasuringBackend(ABC):
             backend.session = Session()
         return backend
 
-    @abstractmethod
-    def with_problem(self, problem: Problem) -> MeasuringBackend:
-        """The same model and tolerance with other devices, in an engine of its own."""
-
     @property
     def objective(self) -> str:
         return self.protocol.objective

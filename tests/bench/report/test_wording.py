@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -59,25 +60,24 @@ def row(label: str, **fields: Any) -> dict[str, Any]:
     return {"label": label, "budget": 100, "evaluations": 100, **fields}
 
 
+def has(line: str, *words: str) -> bool:
+    """Whether all words are in a line."""
+    return all(word in line for word in words)
+
+
 def test_agents_whose_answer_is_their_start_share_a_line() -> None:
-    rows = [
-        row("gdp", start="milp"),
-        row("post", start="milp"),
-        row("annealing", start="GPU alone"),
-    ]
-    assert list_remarks(rows) == [
-        "gdp, post: the answer is their start, milp's placement",
-        "annealing: the answer is its start, GPU alone",
-    ]
+    starts = {"gdp": "milp", "post": "milp", "annealing": "GPU alone"}
+    shared, own = list_remarks([row(label, start=start) for label, start in starts.items()])
+    assert has(shared, "gdp, post: ", "start", "milp's placement")
+    assert has(own, "annealing: ", "start", "GPU alone")
 
 
 def test_shares_of_runs_are_counted() -> None:
     rows = [row("gdp", start="heft"), row("gdp", start=""), row("gdp", start="heft")]
     rows += [row("beam", stopped=True, evaluations=n) for n in (60, 72)]
-    assert list_remarks([*rows, row("beam")]) == [
-        "beam (2 of 3 runs): stopped after 60 to 72 of 100 evaluations: its search ended by itself",
-        "gdp (2 of 3 runs): the answer is its start, heft's placement",
-    ]
+    stopped, started = list_remarks([*rows, row("beam")])
+    assert has(stopped, "beam (2 of 3 runs): stopped", "60 to 72 of 100")
+    assert has(started, "gdp (2 of 3 runs): ", "start", "heft's placement")
 
 
 def test_rows_of_earlier_versions_say_nothing() -> None:
@@ -105,70 +105,65 @@ def test_a_comparison_says_both(tmp_path: Path) -> None:
     assert "post heuristics: the answer is its start, " in table
 
 
-def run(label: str, ratio: float, beats: str) -> dict[str, Any]:
+def run(label: str, ratio: float, beats: str = "yes", warning: str = "") -> dict[str, Any]:
     return {
         "label": label,
         "placement": SPLIT,
         "beats_best_single": beats,
         "speedup_vs_best_single": ratio,
-        "warning": "",
+        "warning": warning,
     }
 
 
-DOUBT = {"warning": "the machine was busy"}
+BUSY = "the machine was busy"
 FAILED = {"label": "window", "placement": None, "beats_best_single": None, "warning": ""}
 
 
 @pytest.mark.parametrize(
-    ("rows", "sentence"),
+    ("rows", "verdict"),
     [
-        ([], "No split was measured."),
-        ([run("window", 0.5, "no")], "No split beats the best single device."),
-        ([run("window", 1.01, "within noise")], "No split beats the best single device; window"),
+        ([], "No split .* measured."),
+        ([run("window", 0.5, "no")], "No split beats [^;]* single device."),
+        ([run("window", 1.01, "within noise")], "No split beats .*; window .* within noise."),
         (
-            [run("window", 1.25, "within noise") | DOUBT],
-            "Whether a split beats the best single device could not be decided: the machine was",
+            [run("window", 1.25, "within noise", BUSY)],
+            f".* not .* decided: {BUSY}. Measure again .*",
+        ),
+        ([run("window", 1.25)], "Faster .* single device: window by 25.0 %."),
+        (
+            [run("window", 1.25), run("prefix", 1.3, "within noise", BUSY)],
+            "Faster .*: window by 25.0 %.",
         ),
         (
-            [run("window", 1.25, "yes"), run("prefix", 1.3, "within noise") | DOUBT],
-            "Faster than the best single device: window by 25.0 %.",
+            [run("window", 1.25), run("prefix", 1.5)],
+            "Faster .*: prefix by 50.0 %; window by 25.0 %.",
         ),
-        ([run("window", 1.25, "yes")], "Faster than the best single device: window by 25.0 %."),
+        ([run("window", 1.2), run("window", 1.4), FAILED], "Faster .*: window by 30.0 %."),
         (
-            [run("window", 1.25, "yes"), run("prefix", 1.5, "yes")],
-            "Faster than the best single device: prefix by 50.0 %; window by 25.0 %.",
+            [run("window", 1.1), run("window", 1.3), run("window", 0.9, "no")],
+            "Faster .*: window by 10.0 %.",
         ),
-        (
-            [run("window", 1.2, "yes"), run("window", 1.4, "yes"), FAILED],
-            "Faster than the best single device: window by 30.0 %.",
-        ),
-        (
-            [run("window", r, "yes") for r in (1.1, 1.3)] + [run("window", 0.9, "no")],
-            "Faster than the best single device: window by 10.0 %.",
-        ),
-        (
-            [run("window", 1.2, "yes"), FAILED],
-            "No agent beats the best single device in most of its runs.",
-        ),
+        ([run("window", 1.2), FAILED], "No agent beats .* single device in most .* runs."),
     ],
 )
 def test_the_verdict_counts_wins_beyond_the_noise_in_most_runs(
-    rows: list[dict[str, Any]], sentence: str
+    rows: list[dict[str, Any]], verdict: str
 ) -> None:
-    assert state_verdict([ALONE, *rows]).startswith(sentence)
+    assert re.fullmatch(verdict, state_verdict([ALONE, *rows]))
 
 
 def test_without_a_single_device_the_fastest_split_is_named() -> None:
-    rows = [run("window", 5.0, "yes"), run("prefix", 7.0, "yes")]
-    expected = "No single device holds the model; prefix is the fastest split."
-    assert state_verdict(rows, one_device_holds_the_model=False) == expected
+    rows = [run("window", 5.0), run("prefix", 7.0)]
+    verdict = state_verdict(rows, one_device_holds_the_model=False)
+    assert has(verdict, "No single device", "prefix is the fastest")
 
 
 def test_report_counts_doubtful_runs_and_names_a_reason() -> None:
-    doubtful = run("window", 1.25, "within noise") | DOUBT
-    rows = [run("window", 1.2, "yes"), doubtful, doubtful]
+    doubtful = run("window", 1.25, "within noise", BUSY)
+    rows = [run("window", 1.2), doubtful, doubtful]
     assert format_wins(rows) == "1 of 3 (2 doubtful)"
-    assert list_warnings(rows) == ["window is doubtful in 2 of 3 runs: the machine was busy"]
+    (line,) = list_warnings(rows)
+    assert has(line, "window", "doubtful", "2 of 3 runs", BUSY)
 
 
 @pytest.mark.parametrize(
@@ -189,13 +184,14 @@ def test_a_limit_that_is_exceeded_reads_as_what_does_not_fit(error: str, words: 
 
 
 def test_a_device_that_is_too_small_is_no_failed_run() -> None:
+    error = "GPU holds 10.0 MB, not 20.0"
     alone = row("single-device GPU", agent="single-device", kwargs={"device": "GPU"})
-    small = alone | {"error": "GPU holds 10.0 MB, not 20.0"}
-    assert explain_failure(small) == "GPU alone: does not fit, 10 of 20 MB"
-    assert explain_failure(small, "resnet") == "GPU alone, resnet: does not fit, 10 of 20 MB"
+    small = alone | {"error": error}
+    assert explain_failure(small) == f"GPU alone: {describe_misfit(error)}"
+    assert explain_failure(small, "resnet") == f"GPU alone, resnet: {describe_misfit(error)}"
     assert explain_failure(alone | {"error": "lost"}) == "single-device GPU: lost"
-    searched = row("window", agent="window", kwargs={}, error="GPU holds 10.0 MB, not 20.0")
-    assert explain_failure(searched) == "window: GPU holds 10.0 MB, not 20.0"
+    searched = row("window", agent="window", kwargs={}, error=error)
+    assert explain_failure(searched) == f"window: {error}"
 
 
 def test_only_equal_choices_of_openvino_are_merged() -> None:
