@@ -9,6 +9,7 @@ REMOVED: dict[str, str] = {
     "logits-groups": "use the agent graph-groups",
     "logits-multiscale": "use the agent graph-groups",
     # names of the package
+    "balance_loads": "use search of placement_gym.solvers.search",
     "Pipeline": "use compile_model and openvino.AsyncInferQueue, as docs/throughput.md shows",
     "Pipelines": "use split_placement, compile_model and openvino.AsyncInferQueue for each model",
     "StageError": "an openvino.AsyncInferQueue raises OpenVINO's own errors",
