@@ -29,7 +29,7 @@ from placement_gym.solvers.solution import Solution
 
 LOADS = "tarnawski-throughput"
 """The schedule whose latency is the largest load."""
-START_EVALUATIONS = 200
+START_EVALUATIONS = 50
 """Proposals of the search that ``max-load`` starts from: ours."""
 
 Solver = Callable[[Problem, CostTable], IntArray | Solution]
