@@ -48,8 +48,8 @@ def build_program(
     limit_memory(program, x, problem.unit_bytes, problem.memory)
     border_ms = costs.boundary_ms[tasks.tensor]
     crosses = add_borders(program, x, tasks, border_ms)
-    terms = [(x.T, tasks.ms.T), (crosses.T, border_ms.T), (np.repeat(largest, d), -1.0)]
-    program.require(*terms, rows=d)
+    work, transfers = (x.T, tasks.ms.T), (crosses.T, border_ms.T)
+    program.require(work, transfers, (np.repeat(largest, d), -1.0), rows=d)
     # Rows of single units: a device that has the unit has at least this load.
     kind_of = np.empty(d, dtype=np.int64)
     for kind, devices in enumerate(kinds):
