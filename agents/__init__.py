@@ -49,7 +49,6 @@ AGENTS: dict[str, str] = {
     "pipedream": "agents.solvers:pipedream",
     "metis": "agents.solvers:metis",
     "model-per-device": "agents.solvers:model_per_device",
-    "balance": "agents.solvers:balance",
     "max-load": "agents.solvers:max_load",
     "greedy-fill": "agents.solvers:greedy_fill",
     "list-policy": "agents.list_policy:ListPolicyAgent",

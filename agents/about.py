@@ -53,7 +53,7 @@ class About(NamedTuple):
         return ((THROUGHPUT if "load" in self.model else LATENCY).name,)
 
 
-SUBSTITUTES = {LATENCY.name: "annealing", THROUGHPUT.name: "balance"}
+SUBSTITUTES = {LATENCY.name: "annealing", THROUGHPUT.name: "search"}
 """By objective: an agent that is accepted there, and that an error recommends."""
 
 
@@ -109,7 +109,6 @@ ABOUT: dict[str, About] = {
     "model-per-device": About(
         SOLVER, "whole models of several on devices, for throughput", model=("load",)
     ),
-    "balance": About(SOLVER, "any split that balances loads, for throughput", model=("load",)),
     "max-load": About(
         SOLVER,
         "the best split by a mixed-integer program, contiguous or not, for throughput",

@@ -18,14 +18,19 @@ from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers import calls, cuts, fill, list_scheduling
 from placement_gym.solvers import model_per_device as whole_models
-from placement_gym.solvers.balance import N_MOVES, balance_loads, find_start
 from placement_gym.solvers.bounds import load_ms
 from placement_gym.solvers.milp import serial_program
 from placement_gym.solvers.partition import metis_partition
 from placement_gym.solvers.pipelines.ideal_stages import BY_CUT
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
 from placement_gym.solvers.programs.max_load import max_load as solve_max_load
+from placement_gym.solvers.search import search
 from placement_gym.solvers.solution import Solution
+
+LOADS = "tarnawski-throughput"
+"""The schedule whose latency is the largest load."""
+START_EVALUATIONS = 50
+"""Proposals of the search that ``max-load`` starts from: ours."""
 
 Solver = Callable[[Problem, CostTable], IntArray | Solution]
 
@@ -105,13 +110,14 @@ def fill_in_order(env: gym.Env[Any, Any], seed: int, shares: str = "full") -> Fi
     )
 
 
-def balance(env: gym.Env[Any, Any], seed: int, n_moves: int = N_MOVES) -> FixedPlacement:
-    """See ``solvers.balance.balance_loads``; it starts from ``find_start`` there."""
+def search_loads(problem: Problem, costs: CostTable, seed: int = 0) -> IntArray | None:
+    """(n_units,) devices with a small largest load; None if none were found that fit.
 
-    def anneal(problem: Problem, costs: CostTable) -> IntArray:
-        return balance_loads(problem, costs, find_start(problem, costs), seed, n_moves)
-
-    return solve(env, "balance", anneal)
+    Equal seeds find equal placements on every machine: ``START_EVALUATIONS`` are the budget.
+    """
+    rng = np.random.default_rng(seed)
+    found = search(problem, costs, LOADS, evaluations=START_EVALUATIONS, rng=rng)
+    return found.assignment if np.isfinite(found.latency_ms) else None
 
 
 def max_load(
@@ -121,9 +127,9 @@ def max_load(
 
     Args:
         env: An environment with ``objective="throughput"``.
-        seed: Of the annealing that the program starts from.
+        seed: Of the search that the program starts from.
         contiguous: Whether no path may leave a device and return to it. The program then starts
-            from ``dpl``, otherwise from ``balance``.
+            from ``dpl``, otherwise from ``START_EVALUATIONS`` proposals of ``search``.
         time_limit_s: Wall-clock limit of the program.
 
     Raises:
@@ -131,9 +137,9 @@ def max_load(
     """
 
     def begin(problem: Problem, costs: CostTable) -> IntArray | None:
+        if not contiguous:
+            return search_loads(problem, costs, seed)
         try:
-            if not contiguous:
-                return balance_loads(problem, costs, find_start(problem, costs), seed)
             start = linear_pipeline(problem, costs)
         except UserError:
             return None

@@ -11,7 +11,7 @@ placements that do not fit.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import floor
 from pathlib import Path
@@ -20,13 +20,13 @@ from time import process_time
 from common import Row, combine, describe_run, load_pipeline, make_parser, run_missing
 from summaries import Tables, columns_of, describe_groups, print_tables
 
+from agents.solvers import search_loads
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
-from placement_gym.solvers.balance import balance_loads, find_start
 from placement_gym.solvers.bounds import load_ms
 from placement_gym.solvers.calls import greedy_fill
 from placement_gym.solvers.partition import metis_partition
@@ -82,7 +82,7 @@ def measure(path: Path, arm: str, time_limit_s: float) -> Row:
     return row | bounded | {"ms": row["latency_ms"], "error": error or row["error"], "cpu_s": cpu_s}
 
 
-def place(solve: Callable[[Problem, CostTable], IntArray]) -> Arm:
+def place(solve: Callable[[Problem, CostTable], IntArray | None]) -> Arm:
     """An arm of a solver that has no time limit."""
     return lambda problem, costs, _: solve(problem, costs)
 
@@ -90,12 +90,8 @@ def place(solve: Callable[[Problem, CostTable], IntArray]) -> Arm:
 def solve_max_load(
     problem: Problem, costs: CostTable, time_limit_s: float, contiguous: bool
 ) -> Solution:
-    start = linear_pipeline(problem, costs) if contiguous else anneal(problem, costs)
+    start = linear_pipeline(problem, costs) if contiguous else search_loads(problem, costs)
     return max_load(problem, costs, start, load_ms(problem, costs), time_limit_s, contiguous)
-
-
-def anneal(problem: Problem, costs: CostTable) -> IntArray:
-    return balance_loads(problem, costs, find_start(problem, costs))
 
 
 THROUGHPUT: dict[str, Arm] = {
@@ -104,7 +100,7 @@ THROUGHPUT: dict[str, Arm] = {
     "dpl": place(linear_pipeline),
     "dp": place(exact_pipeline),
     "max-load, contiguous": partial(solve_max_load, contiguous=True),
-    "balance": place(anneal),
+    "search": place(search_loads),
     "max-load": partial(solve_max_load, contiguous=False),
 }
 LATENCY: dict[str, Arm] = {"greedy-fill": place(greedy_fill)}
@@ -113,13 +109,12 @@ SPECS = {"max-load, contiguous": AgentSpec("max-load", {"contiguous": True})}
 """Arms that are called otherwise than their agents."""
 
 
-def list_values(arms: Iterable[str], rows: Sequence[Row]) -> list[Row]:
-    """What each arm finds for each input, ms."""
+def list_values(latency: bool, rows: Sequence[Row]) -> list[Row]:
+    """What each arm finds for each input, ms; also arms of former versions."""
     chosen = [
         row | {"input": row["input"].partition("/")[2]}
-        for arm in arms
         for row in rows
-        if row["arm"] == arm
+        if (row["arm"] in LATENCY) == latency
     ]
     chosen.sort(key=lambda row: row["input"])
     return describe_groups(chosen, ("input",), columns_of(chosen, "arm", describe))
@@ -137,8 +132,8 @@ def describe(rows: list[Row]) -> str:
 
 
 TABLES: Tables = {
-    "load": partial(list_values, THROUGHPUT),
-    "latency": partial(list_values, LATENCY),
+    "load": partial(list_values, False),
+    "latency": partial(list_values, True),
 }
 """Objective -> a table in ms: in brackets a bound, * is a proven optimum."""
 

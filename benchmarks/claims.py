@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import floor_tables
-import go
 import learning_tables
 import numpy as np
 import online_tables
@@ -75,12 +74,6 @@ def time_programs() -> tuple[float, float]:
     return float(np.median(waits)), max(waits)
 
 
-def count_optima(low: int, high: int, *arms: str) -> list[int]:
-    """How many planted optima arms find on graphs of so many operators."""
-    rows = [row for row in read("go-planted-rows.jsonl.xz") if low < row["operators"] <= high]
-    return [sum(row["arm"] == arm and row["ratio"] < go.FOUND for row in rows) for arm in arms]
-
-
 CLAIMS = (
     Claim("online.md", "shortest completion by {}, {}, {} and {} at rates of .6, .8, 1 and 1.4",
           lambda: list_gains("PPO from the clone")),
@@ -96,8 +89,4 @@ CLAIMS = (
           " %", lambda: average_distances("hsdag, single units", "500", "2000")),
     Claim("floors/floors.md", "which takes {:.0f} seconds (median) and up to {:.0f}",
           time_programs),
-    Claim("go.md", "`search` finds all {}, annealing {}, GO from heuristics {}, HEFT {}",
-          lambda: count_optima(0, 96, "search", "annealing", "gdp, heuristics", "heft")),
-    Claim("go.md", "From 256 operators on `search` finds {} of {}, the others none",
-          lambda: (*count_optima(96, 9999, "search"), 20)),
 )  # fmt: skip

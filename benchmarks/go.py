@@ -1,7 +1,6 @@
-"""GO on 80,000 operators, on planted optima and with joint decisions, compared with baselines.
+"""GO on 80,000 operators and with joint decisions, compared with baselines.
 
     python benchmarks/go.py scale --rows scale.jsonl --arms "gdp;gdp, gcn"
-    python benchmarks/go.py planted --rows planted.jsonl --slots 8,32,128
     python benchmarks/go.py joint --rows joint.jsonl
 
 A second call does what the file of rows lacks, and prints the table of all of them.
@@ -18,7 +17,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import product
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -54,8 +52,6 @@ from placement_gym.bench.run.budget import BudgetedBackend
 from placement_gym.bench.run.provenance import origin
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.placement_env import placement_env
-from placement_gym.graph.planted import PlantedPlan
-from placement_gym.problem.costs.planted_optimum import planted_ms
 from placement_gym.problem.decisions import DECISIONS
 from placement_gym.solvers.bounds import load_ms, path_ms
 
@@ -195,58 +191,6 @@ def follow(
             yield meter.n, reference_ms / meter.curve[-1][2], over
 
 
-PLACERS = {
-    "heft": AgentSpec("heft"),
-    "search": AgentSpec("search"),
-    "annealing": AgentSpec("annealing"),
-    "random-blocks": AgentSpec("random-blocks"),
-    "hsdag": AgentSpec("hsdag"),
-    "graph-groups": AgentSpec("graph-groups"),
-    "gdp": AgentSpec("gdp"),
-    "gdp, heuristics": AgentSpec("gdp", {"begin_with": "heuristics"}),
-    "gdp, gcn": AgentSpec("gcn"),
-}
-FOUND = 1.0 + 1e-9
-
-
-def run_planted(options: argparse.Namespace) -> None:
-    """Search for planted optima of several sizes, and print how near agents come to them."""
-    sizes = product(options.slots.split(","), (2, 3), range(options.seeds))
-    models = [f"planted-{devices}x{slots}-seed{seed}" for slots, devices, seed in sizes]
-    jobs = combine(model=models, arm=options.arms.split(";"), budget=[300])
-    print_table(list_planted(run_missing(options.rows, jobs, place_planted)))
-
-
-def list_planted(rows: Sequence[Row]) -> list[Row]:
-    """How often each agent found the optimum, and how far it was away, by size."""
-    rows = [row | {"graph": row["model"].rpartition("-")[0]} for row in rows]
-    columns = columns_of(rows, "arm", describe_ratios)
-    return describe_groups(rows, ("graph", "operators"), columns)
-
-
-def place_planted(model: str, arm: str, budget: int) -> Row:
-    """The best latency that an agent has evaluated, over the planted one."""
-    plan = PlantedPlan.parse(model)
-    devices = [{"name": f"GPU.{i}"} for i in range(plan.devices)]
-    setting = {"granularity": "op", "schedule": "list", "observe_graph": False}
-    env = make_env(model, devices=devices, **setting)
-    started, counted = process_time(), BudgetedBackend(env.backend, budget)
-    search(env, counted, PLACERS[arm], plan.seed, budget)
-    row = describe_run(describe_env(env), PLACERS[arm], plan.seed, budget, counted)
-    return row | {
-        "operators": env.problem.n_units,
-        "ratio": row["latency_ms"] / planted_ms(model, env.cost_table()),
-        "cpu_s": round(process_time() - started, 2),
-    }
-
-
-def describe_ratios(rows: list[Row]) -> str:
-    """Number of optima, and the mean distance to them."""
-    ratios = [row["ratio"] for row in rows]
-    found = sum(ratio < FOUND for ratio in ratios)
-    return f"{found}/{len(ratios)}, {100 * (np.mean(ratios) - 1):.1f} %"
-
-
 DECIDERS = {
     "gdp": AgentSpec("gdp"),
     "gdp, heuristics": AgentSpec("gdp", {"begin_with": "heuristics"}),
@@ -311,7 +255,7 @@ def describe_seconds(rows: list[Row]) -> str:
     return f"{np.mean([row['cpu_s'] for row in rows if row['decisions'] == ALL]):.1f}"
 
 
-TABLES: Tables = {"scale": list_scale, "planted": list_planted, "joint": list_joint}
+TABLES: Tables = {"scale": list_scale, "joint": list_joint}
 """Name -> the table on the page."""
 
 
@@ -331,9 +275,6 @@ def main() -> None:
     scale = add("scale", run_scale, ARMS)
     scale.add_argument("--seed", type=int, default=0, help="%(default)s")
     scale.add_argument("--arm", choices=ARMS, help=argparse.SUPPRESS)
-    planted = add("planted", run_planted, PLACERS)
-    planted.add_argument("--slots", default="8,32,128,512", help="for each device (%(default)s)")
-    planted.add_argument("--seeds", type=int, default=5, help="of graphs (%(default)s)")
     joint = add("joint", run_joint, DECIDERS)
     joint.add_argument("--seeds", type=int, default=5, help="%(default)s")
     options = parser.parse_args()

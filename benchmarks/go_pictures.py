@@ -1,4 +1,4 @@
-"""Pictures of GO's page: latencies by CPU seconds, and distances to planted optima by size.
+"""Picture of GO's page: latencies by CPU seconds.
 
 python benchmarks/go_pictures.py --rows docs/results --out docs/results/go
 """
@@ -9,12 +9,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from common import Row, make_parser, read_rows
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
-from summaries import group_by
 
 from placement_gym.view.figures.style import COLOURS, save
 
@@ -25,20 +23,7 @@ SCALE_NAMES = {
     "search": "search",
 }
 LEVELS = {"single-device": "fastest single device", "heft": "HEFT", "loads": "lower bound"}
-PLANTED_NAMES = {
-    "gdp": "GO",
-    "gdp, gcn": "two graph convolutions",
-    "gdp, heuristics": "GO from heuristics",
-    "random-blocks": "random blocks",
-    "heft": "HEFT",
-    "hsdag": "HSDAG",
-    "graph-groups": "graph-groups",
-    "annealing": "annealing",
-    "search": "search",
-}
-"""Names in the pictures."""
-LEAST = 0.1
-"""Per cent that stands for the optimum on a logarithmic axis."""
+"""Names in the picture."""
 ON_THE_RIGHT: dict[str, Any] = {
     "xycoords": ("axes fraction", "data"),
     "textcoords": "offset points",
@@ -51,13 +36,11 @@ ON_THE_RIGHT: dict[str, Any] = {
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--rows", type=Path, required=True, help="folder of go-*-rows.jsonl")
-    parser.add_argument("--out", type=Path, required=True, help="folder for the pictures")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the picture")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     scale = read_rows(options.rows / "go-scale-rows.jsonl")
-    planted = read_rows(options.rows / "go-planted-rows.jsonl.xz")
     save(draw_scale(scale), options.out / "scale.png")
-    save(draw_planted(planted), options.out / "planted.png")
 
 
 def draw_scale(rows: list[Row]) -> Figure:
@@ -78,28 +61,6 @@ def draw_scale(rows: list[Row]) -> Figure:
     write_numbers(axes, "yaxis", (300, 500, 1000, 2000, 4000))
     write_numbers(axes, "xaxis", (5, 10, 30, 100, 300, 1000))
     axes.legend(frameon=False, loc="upper right", bbox_to_anchor=(1.0, 0.93))
-    return figure
-
-
-def draw_planted(rows: list[Row]) -> Figure:
-    """The mean distance to the optimum by size, a panel for each number of devices."""
-    figure = Figure(figsize=(10, 4.5), layout="constrained")
-    panels = figure.subplots(1, 2, sharey=True)
-    for axes, devices in zip(panels, (2, 3), strict=True):
-        here = [row for row in rows if row["model"].startswith(f"planted-{devices}x")]
-        for (agent, name), colour in zip(PLANTED_NAMES.items(), COLOURS, strict=False):
-            mine = group_by((row for row in here if row["arm"] == agent), "operators")
-            sizes = sorted(size for (size,) in mine)
-            ratios = (np.mean([row["ratio"] for row in mine[(size,)]]) for size in sizes)
-            away = [max(100 * (ratio - 1), LEAST) for ratio in ratios]
-            label = name if sizes else None
-            axes.plot(sizes, away, color=colour, label=label, marker="o", markersize=4)
-        axes.set(xscale="log", yscale="log", xlabel="operators", title=f"{devices} equal devices")
-        write_numbers(axes, "xaxis", sorted({row["operators"] for row in here}))
-        write_numbers(axes, "yaxis", (LEAST, 1, 3, 10, 30, 100))
-        axes.set_yticklabels(["0", "1", "3", "10", "30", "100"])
-    panels[0].set_ylabel("above the optimum, %")
-    panels[1].legend(frameon=False, bbox_to_anchor=(1.0, 1.0), loc="upper left")
     return figure
 
 

@@ -218,11 +218,10 @@ PAGES: dict[str, Page] = {
     ),
     "go.md": Page(
         1.5,
-        ("go-scale-rows.jsonl", "go-planted-rows.jsonl.xz", "go-joint-rows.jsonl",
-         "go-transfer-rows.jsonl.xz"),
+        ("go-scale-rows.jsonl", "go-joint-rows.jsonl", "go-transfer-rows.jsonl.xz"),
         (
             *(f"{PY}go.py {name} --rows {{out}}/go-{name}-rows.jsonl"
-              for name in ("planted", "joint", "scale")),
+              for name in ("joint", "scale")),
             *(f"{PY}go.py scale --rows {{out}}/go-scale-rows.jsonl --arms 'search;gdp, gcn'"
               f" --seed {seed}" for seed in (1, 2)),
             f"{PY}transfer.py go --folder {{out}} --rows {{out}}/go-transfer-rows.jsonl",

@@ -4,9 +4,9 @@
     python benchmarks/throughput.py --rows docs/results/throughput-rows.jsonl.gz   # its tables
 
 DIR is a copy of dnn-partitioning. One CPU core and up to 15 accelerators with the published memory.
-The best load is that of the exact pipeline where there are few ideals, of the linear one, of
-annealing from them, and of the bound's program if it ends with a placement; the bound is searched
-below the others. A second call does what the file of rows lacks.
+The best load is that of the exact pipeline where there are few ideals, of the linear one, of the
+search, and of the bound's program if it ends with a placement; the bound is searched below the
+others. A second call does what the file of rows lacks.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from time import perf_counter
 from common import Row, combine, describe_run, load_pipeline, make_parser, run_missing
 from summaries import Describe, Tables, columns_of, describe_groups, print_tables
 
+from agents.solvers import search_loads
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
-from placement_gym.solvers.balance import balance_loads
 from placement_gym.solvers.bounds import lower_bound
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
 
 FEW_IDEALS = 8_000
 """The exact pipeline of so many takes seconds."""
-MAX_PLACEMENTS = 5
-"""That are compared: two starts, both annealed, and that of the bound's program."""
+MAX_PLACEMENTS = 4
+"""That are compared: those of two pipelines, of the search and of the bound's program."""
 
 
 def main() -> None:
@@ -58,9 +58,10 @@ def find_bound(path: Path, count: int, time_limit_s: float) -> Row:
     backend, env = load_pipeline(path, 1, count - 1)
     problem, costs = backend.problem, backend.costs
     meter = BudgetedBackend(backend, MAX_PLACEMENTS)
-    starts = [linear_pipeline(problem, costs), *solve_few(problem, costs)]
-    balanced = [balance_loads(problem, costs, one, seed=0) for one in starts]
-    best_ms = min(meter.evaluate(one).latency_ms for one in (*starts, *balanced))
+    found = [linear_pipeline(problem, costs), *solve_few(problem, costs)]
+    if (searched := search_loads(problem, costs)) is not None:
+        found.append(searched)
+    best_ms = min(meter.evaluate(one).latency_ms for one in found)
     started = perf_counter()
     bound = lower_bound(problem, costs, backend.semantics, time_limit_s, best_ms)
     bound_s = perf_counter() - started

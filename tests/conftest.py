@@ -64,7 +64,7 @@ def pytest_collection_finish() -> None:
 SCHEDULES = (
     ("search", "dp", "serial", "list", "exprimo", "placeto"),
     (
-        *("hill-climb", "event", "giph", "tarnawski-latency", "tarnawski-throughput", "balance"),
+        *("hill-climb", "event", "giph", "tarnawski-latency", "tarnawski-throughput", "loads"),
         "bounds",
     ),
 )

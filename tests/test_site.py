@@ -264,7 +264,7 @@ def test_the_gallery_states_latencies_of_its_pages_and_small_pages(tmp_path: Pat
     GENERATOR["write_gallery"](tmp_path)
     figures = re.findall(r"\{figure\} (\S+)\.png\n:target: (\S+)\.html.*?\n\n(.*?)::::",
                          PAGES["gallery/index"], re.DOTALL)  # fmt: skip
-    assert len(figures) == 10
+    assert len(figures) == 9
     for picture, target, caption in figures:
         assert picture == target
         assert (DOCS / "gallery" / f"{picture}.png").stat().st_size < 40_000

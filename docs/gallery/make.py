@@ -24,7 +24,6 @@ from PIL import Image
 
 import agents
 import placement_gym
-from placement_gym.graph.planted import PlantedPlan
 from placement_gym.graph.units import contract, merge_cycles, sort_labels
 from placement_gym.problem.placement import Placement
 from placement_gym.solvers import optimum_or_bound
@@ -55,12 +54,6 @@ class Entry:
     kwargs: Mapping[str, Any]
     agents: tuple[str, ...]
     find_more: Callable[[Mapping[str, Any]], Placements] = find_none
-
-
-def find_planted(kwargs: Mapping[str, Any]) -> Placements:
-    """The placement that a planted graph was grown from."""
-    env = make_env(kwargs)
-    return {"planted": Placement.of(env.problem, PlantedPlan.parse(kwargs["model"]).assignment)}
 
 
 def ignore_contention(kwargs: Mapping[str, Any]) -> Placements:
@@ -119,7 +112,7 @@ ENTRIES = {
     ),
     "pipeline": Entry(
         {"model": "resnet", "devices": "cpu-testbed-pair", "objective": "throughput"},
-        ("dp", "balance"),
+        ("dp", "search"),
     ),
     "two-models": Entry(
         {"model": "resnet+bert-8", "devices": "cpu-testbed-pair", "objective": "throughput"},
@@ -128,11 +121,6 @@ ENTRIES = {
     "wide": Entry(
         {"model": "synthetic-layered-200", "devices": "cpu+2dgpu", "schedule": "list"},
         ("search", "heft"),
-    ),
-    "planted": Entry(
-        {"model": "planted-3x40-seed7", "devices": GPUS, "schedule": "list", "granularity": "op"},
-        ("heft", "critical-path", "search"),
-        find_planted,
     ),
     "contention": Entry(
         {

@@ -31,7 +31,6 @@ GENERATED = {
     "synthetic-layered-N": "layers of random edges, N operators; also -series-parallel-N",
     "unrolled-lstm-N": "an LSTM step by step; also stacked-bert-N",
     "family-NAME-N-seedS": "generated like real networks, NAME one of {}",
-    "planted-DxN-seedS": "D times N operators, whose best placement is known",
     "FILE.json": "a workload of dnn-partitioning",
 }
 

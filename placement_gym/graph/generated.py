@@ -1,4 +1,4 @@
-"""Graphs that a name describes: of families by size and seed, planted and synthetic ones."""
+"""Graphs that a name describes: of families by size and seed, and synthetic ones."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ from placement_gym.graph.families.convolutions import (
 from placement_gym.graph.families.recurrent import recurrent, translation
 from placement_gym.graph.families.transformers import attention, experts
 from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.planted import NAME as PLANTED
-from placement_gym.graph.planted import build_planted
 from placement_gym.graph.synthetic import NAME as SYNTHETIC
 from placement_gym.graph.synthetic import (
     draw_lognormal,
@@ -68,7 +66,7 @@ FAMILIES: dict[str, Build] = {
 
 def is_generated(name: str) -> bool:
     """Return whether a name describes a graph, so that no file is read for it."""
-    return any(pattern.fullmatch(name) for pattern in (NAME, SYNTHETIC, PLANTED))
+    return any(pattern.fullmatch(name) for pattern in (NAME, SYNTHETIC))
 
 
 def build_generated(model: object) -> OpGraph | None:
@@ -81,8 +79,6 @@ def build_generated(model: object) -> OpGraph | None:
         return None
     if model.startswith(PREFIX):
         return build_family(model)
-    if model.startswith("planted-"):
-        return build_planted(model)
     return synthetic(model) if SYNTHETIC.fullmatch(model) else None
 
 

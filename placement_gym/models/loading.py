@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 ORIGIN = re.compile(r"Exception from \S+:\d+:\s*")
 """Place in OpenVINO's sources where it raised an error."""
 GENERATED = re.compile(
-    r"(synthetic-(layered|series-parallel)|unrolled-lstm|stacked-bert)-\d|family-|planted-"
+    r"(synthetic-(layered|series-parallel)|unrolled-lstm|stacked-bert)-\d|family-"
 )
 EXAMPLES = (
     "bert-8",

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from placement_gym.base.lazy import export_lazily
 
 if TYPE_CHECKING:
-    from placement_gym.solvers.balance import balance_loads as balance_loads
     from placement_gym.solvers.bounds import lower_bound as lower_bound
     from placement_gym.solvers.bounds import optimum_or_bound as optimum_or_bound
     from placement_gym.solvers.calls import greedy_fill as greedy_fill
@@ -40,7 +39,6 @@ SOURCES = {
     "RepairPrices": "repair",
     "SearchResult": "search.anytime",
     "Solution": "solution",
-    "balance_loads": "balance",
     "critical_path": "list_scheduling",
     "exact_pipeline": "pipelines.pipeline",
     "fill_in_order": "fill",

@@ -15,20 +15,18 @@ from placement_gym.problem.problem import Problem
 from placement_gym.solvers.beams.beam import MERGE_TOLERANCE, WIDTHS, Beam, widen
 from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.highs import GAP, minimize
-from placement_gym.solvers.kinds import interchangeable_devices
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.milp import limit_memory, serial_program
 from placement_gym.solvers.programs import path_load
-from placement_gym.solvers.programs.grouped_load import grouped_load
-from placement_gym.solvers.programs.priced_load import priced_load
-from placement_gym.solvers.solution import TOLERANCE, Solution, reaches
+from placement_gym.solvers.programs.max_load import max_load
+from placement_gym.solvers.solution import Solution, reaches
 from placement_gym.solvers.tasks import Tasks, earliest_finish_ms, mean_load_ms
 
 HARD_LIMITS = ("static", "lifetime")
 MAX_READINGS = 20_000
 """Readings beyond which only loads are bounded: ours, as programs with order grow too large."""
-BEAM_SHARE, PRICES_SHARE = 0.4, 0.5
-"""Shares of the time limit that narrow beams and prices of loads may take: ours."""
+BEAM_SHARE = 0.4
+"""Share of the time limit that narrow beams may take: ours."""
 
 
 def lower_bound(
@@ -42,9 +40,9 @@ def lower_bound(
 
     Serial: a minimum cut, or the mixed-integer program. Overlapping schedules: the longer of the
     path with transfers and the balanced load, then beams and the path-load program; of large graphs
-    the first alone. Calls: that path. Loads: prices of units and the program of grouped devices, or
-    the balanced load. For an overlapping schedule, the latency of the placement may be above the
-    bound.
+    the first alone. Calls: that path. Loads: the linear program of ``load_ms``, in which units can
+    be divided, and the bound of ``max_load``; of large graphs the first alone. For an overlapping
+    schedule, the latency of the placement may be above the bound.
 
     Args:
         problem: Units, devices, support and memory limits.
@@ -76,7 +74,7 @@ def lower_bound(
     if overlaps:
         solution = bound_overlapping(problem, costs, semantics, left_s, upper_ms)
     else:
-        solution = bound_loads(problem, costs, bound_ms, left_s, upper_ms)
+        solution = max_load(problem, costs, None, bound_ms, left_s, upper_ms=upper_ms)
     return replace(solution, bound_ms=max(bound_ms, solution.bound_ms), proven=False)
 
 
@@ -132,18 +130,6 @@ def bound_overlapping(
         assignment = solution.assignment if best.assignment is None else best.assignment
         best = Solution(assignment, max(best.bound_ms, solution.bound_ms), proven=False)
     return best
-
-
-def bound_loads(
-    problem: Problem, costs: CostTable, bound_ms: float, time_limit_s: float, upper_ms: float
-) -> Solution:
-    """Bound the largest load: by prices where devices are alike, and by the grouped program."""
-    end = perf_counter() + time_limit_s
-    if len(interchangeable_devices(problem, costs)) < len(problem.devices):
-        bound_ms = priced_load(problem, costs, PRICES_SHARE * time_limit_s, bound_ms, upper_ms)
-    if bound_ms * (1.0 + TOLERANCE) >= upper_ms:
-        return Solution(None, bound_ms, proven=False)
-    return grouped_load(problem, costs, end - perf_counter(), upper_ms, bound_ms)
 
 
 def solve_serial(problem: Problem, costs: CostTable, time_limit_s: float) -> Solution:

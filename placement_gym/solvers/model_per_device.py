@@ -32,7 +32,7 @@ def model_per_device(problem: Problem, costs: CostTable) -> IntArray:
     if n_devices**n_models > MAX_ASSIGNMENTS:
         raise UserError(
             f"{n_models} models on {n_devices} devices have more than {MAX_ASSIGNMENTS} "
-            "assignments: use the agent balance or search, which move parts of models"
+            "assignments: use the agent search, which moves parts of models"
         )
     options = np.array([*product(range(n_devices), repeat=n_models)], dtype=np.int64)
     loads = np.zeros((len(options), n_devices))
@@ -44,7 +44,7 @@ def model_per_device(problem: Problem, costs: CostTable) -> IntArray:
             return assignment
     raise UserError(
         "no device holds and runs a whole model beside the others: use an agent that splits "
-        "models, as balance or search, or raise the limits"
+        "models, as search, or raise the limits"
     )
 
 

@@ -36,7 +36,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "placeto-transfer": {"train_on": ["synthetic-layered-16"], "evaluations": 64, "batch_size": 64},
     "hdp": {"policy": {"hidden": 16, "decoder": 16}},
     "doppler": {"imitation": 2, "simulation": 2, "hidden": 8, "rounds": 1},
-    "balance": {"n_moves": 20_000},
 }
 BUDGET = 40
 SLOW = ("hdp", "doppler", "placeto", "placeto-transfer", "rnn")
@@ -145,7 +144,7 @@ def joint_env(decisions: tuple[str, ...]) -> gym.Env[Any, Any]:
     )
 
 
-@pytest.mark.parametrize("name", ["milp", "heft", "dp", "balance", "annealing"])
+@pytest.mark.parametrize("name", ["milp", "heft", "dp", "max-load", "annealing"])
 @pytest.mark.parametrize("goal", FEW)
 def test_one_unit_a_step_is_for_the_same_goal(name: str, goal: str) -> None:
     env = bench_env(goal, "DevicePlacementPerUnitSim-v0")
@@ -202,7 +201,7 @@ def test_a_vector_of_environments_is_refused() -> None:
 
 
 def test_a_solver_says_what_it_places_for() -> None:
-    assert "For throughput it refuses: balance" in describe_goal("milp")
+    assert "For throughput it refuses: search" in describe_goal("milp")
     assert "For latency it refuses: annealing" in describe_goal("dp")
     assert "a heuristic" in describe_goal("heft")
     assert "what its environment evaluates" in describe_goal("hsdag")

@@ -20,7 +20,6 @@ from placement_gym.bench.known.identity import identify
 from placement_gym.graph.units import group
 from placement_gym.hardware.device_requests import parse_devices
 from placement_gym.problem.problem import Problem
-from placement_gym.solvers.balance import balance_loads, find_start
 from placement_gym.solvers.bounds import load_ms, lower_bound
 from placement_gym.solvers.calls import greedy_fill
 from placement_gym.solvers.fill import fill_in_order
@@ -29,6 +28,7 @@ from placement_gym.solvers.list_scheduling import critical_path, heft, m_etf
 from placement_gym.solvers.milp import serial_program
 from placement_gym.solvers.programs import path_load
 from placement_gym.solvers.repair import RepairPrices, repair
+from placement_gym.solvers.search import search
 
 HOST = (
     DeviceSpec("CPU", memory_pool="host", memory_bytes=500),
@@ -95,8 +95,7 @@ def test_what_fits_is_what_an_oracle_counts(backend: SimulatedBackend) -> None:
 def test_heuristics_keep_the_limits_of_pools(backend: SimulatedBackend) -> None:
     problem, costs = backend.problem, backend.costs
     found = [solve(problem, costs) for solve in (heft, critical_path, m_etf, greedy_fill)]
-    start = find_start(problem, costs)
-    found += [start, balance_loads(problem, costs, start, n_moves=2_000)]
+    found.append(search(problem, costs, "tarnawski-throughput", evaluations=10).assignment)
     found += list(repair(problem, every_placement(problem), RepairPrices.of(problem, costs)))
     assert fits(problem, np.array(found)).all()
 

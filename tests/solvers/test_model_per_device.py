@@ -60,7 +60,7 @@ def test_models_go_where_memory_is_left() -> None:
 def test_more_assignments_than_can_be_tried_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     env = make("tiny+cnn")
     monkeypatch.setattr(room, "MAX_ASSIGNMENTS", 3)
-    with pytest.raises(UserError, match="use the agent balance or search"):
+    with pytest.raises(UserError, match="use the agent search"):
         model_per_device(env.problem, env.cost_table())
 
 

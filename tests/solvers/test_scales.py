@@ -7,7 +7,7 @@ from scales import KINDS, SOLVERS, Case
 
 ROUNDING = 1.0 + 1e-6
 OPTIMUM = 1.0 + 1e-4
-PROVES = ("serial", "min-cut", "path-load", "grouped-load", "beam")
+PROVES = ("serial", "min-cut", "path-load", "max-load", "beam")
 QUICK = [
     *((solver, "entries", 27) for solver in SOLVERS),
     ("serial", "zeros", 27),

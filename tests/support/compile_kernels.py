@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
 from placement_gym.problem.costs.semantics import Semantics
 
-SEARCHES = ("search", "hill-climb", "dp", "balance")
+LOADS = "tarnawski-throughput"
 LIMITED = ("CPU", {"name": "GPU", "weight_share": 0.5})
 BY_RANK = {"preset": "list", "order": "priority"}
+AGENTS: dict[str, tuple[str, Any]] = {
+    "search": ("search", BY_RANK),
+    "hill-climb": ("hill-climb", BY_RANK),
+    "dp": ("dp", LOADS),
+    "loads": ("search", LOADS),
+}
+"""Name -> an agent, and the schedule whose kernels it needs."""
 
 
 def compile_schedule(schedule: str) -> None:
@@ -34,14 +42,14 @@ def compile_bounds() -> None:
     Beam(*terms, np.inf).search(4, np.inf, np.inf)
 
 
-def compile_agent(name: str) -> None:
+def compile_agent(name: str, schedule: Any) -> None:
     from placement_gym.bench.run.agents import load_agent
 
     env = gym.make(
         "placement_gym:DevicePlacementSim-v0",
         model="synthetic-layered-16",
         devices=list(LIMITED),
-        schedule="tarnawski-throughput" if name in ("dp", "balance") else BY_RANK,
+        schedule=schedule,
         repair=name == "search",  # compiled by one of the two processes
     )
     agent = load_agent(name)(env, 0)
@@ -52,8 +60,8 @@ def compile_agent(name: str) -> None:
 
 if __name__ == "__main__":
     for name in sys.argv[1:]:
-        if name in SEARCHES:
-            compile_agent(name)
+        if name in AGENTS:
+            compile_agent(*AGENTS[name])
         elif name == "bounds":
             compile_bounds()
         else:

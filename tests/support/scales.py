@@ -23,13 +23,12 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.graph.units import group
 from placement_gym.problem.costs.semantics import PRESETS, Semantics
-from placement_gym.solvers.bounds import load_ms, lower_bound, optimum_or_bound
+from placement_gym.solvers.bounds import lower_bound, optimum_or_bound
 from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.milp import serial_program
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline
 from placement_gym.solvers.programs import path_load
-from placement_gym.solvers.programs.grouped_load import grouped_load
-from placement_gym.solvers.programs.priced_load import priced_load
+from placement_gym.solvers.programs.max_load import max_load
 from placement_gym.solvers.solution import Solution
 
 SECONDS = 60.0
@@ -164,13 +163,6 @@ def solve_pipeline(backend: SimulatedBackend) -> Solution:
     return Solution(place, backend.evaluate_ignoring_limits(place).latency_ms, proven=True)
 
 
-def solve_priced_load(backend: SimulatedBackend) -> Solution:
-    """The bound alone, from that of divided units on."""
-    simple_ms = load_ms(backend.problem, backend.costs)
-    bound_ms = priced_load(backend.problem, backend.costs, SECONDS, simple_ms)
-    return Solution(None, bound_ms, proven=False)
-
-
 def solve_gap(backend: SimulatedBackend) -> Solution:
     """What a report says: an optimum in place of a proof."""
     optimum_ms, bound_ms = optimum_or_bound(
@@ -196,8 +188,7 @@ SOLVERS: dict[str, Callable[[SimulatedBackend], Solution]] = {
     "serial": lambda b: serial_program(b.problem, b.costs, SECONDS),
     "min-cut": lambda b: minimum_cut(b.problem.units, b.costs),
     "path-load": lambda b: path_load.solve(b.problem, b.costs, SECONDS),
-    "grouped-load": lambda b: grouped_load(b.problem, b.costs, SECONDS),
-    "priced-load": solve_priced_load,
+    "max-load": lambda b: max_load(b.problem, b.costs, None, 0.0, SECONDS),
     "pipeline": solve_pipeline,
     "beam": lambda b: solve_by_beams(b, (3, 10_000), SECONDS),
     "bound": lambda b: lower_bound(b.problem, b.costs, b.semantics, SECONDS),
@@ -208,8 +199,7 @@ BACKENDS: dict[str, Callable[[int, str, int | None], SimulatedBackend]] = {
     "serial": lambda seed, kind, e: draw(seed, kind, Semantics(), e),
     "min-cut": lambda seed, kind, e: draw(seed, kind, Semantics(), e, devices=2, free=True),
     "path-load": lambda seed, kind, e: draw(seed, kind, LIST, e),
-    "grouped-load": lambda seed, kind, e: draw(seed, kind, LOAD, e, host=seed % 2 > 0),
-    "priced-load": lambda seed, kind, e: draw(seed, kind, LOAD, e, host=seed % 2 > 0),
+    "max-load": lambda seed, kind, e: draw(seed, kind, LOAD, e, host=seed % 2 > 0),
     "pipeline": lambda seed, kind, e: draw(seed, kind, LOAD, e, host=seed % 2 > 0),
     "beam": lambda seed, kind, e: draw(seed, kind, LIST, e),
     "bound": lambda seed, kind, e: draw(seed, kind, ANY[seed // 5 % 5], e, host=seed // 5 % 5 > 2),

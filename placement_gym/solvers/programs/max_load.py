@@ -15,15 +15,11 @@ from placement_gym.problem.problem import Problem
 from placement_gym.solvers.highs import GAP, minimize
 from placement_gym.solvers.kinds import interchangeable_devices
 from placement_gym.solvers.linear import Linear
-from placement_gym.solvers.milp import limit_memory, read_assignment
+from placement_gym.solvers.milp import read_assignment
 from placement_gym.solvers.pipelines.forward import Forward
 from placement_gym.solvers.pipelines.pipeline import find_largest_load_ms
-from placement_gym.solvers.programs.grouped_load import Group, build_program, least_loads_of_kinds
-from placement_gym.solvers.programs.priced_load import priced_load
+from placement_gym.solvers.programs.load_program import build_program, least_loads_of_kinds
 from placement_gym.solvers.solution import Solution, reaches
-
-PRICES_SHARE = 0.25
-"""Share of the time for the bound by prices of units, which is often the better one."""
 
 
 def max_load(
@@ -33,6 +29,7 @@ def max_load(
     lower_ms: float = 0.0,
     time_limit_s: float = 60.0,
     contiguous: bool = False,
+    upper_ms: float = np.inf,
 ) -> Solution:
     """Minimise the largest load of a device under support and memory limits.
 
@@ -47,20 +44,18 @@ def max_load(
         contiguous: Whether no path of the forward pass may leave a device and return to it. Two
             devices may still send to each other, which no chain of ideals does, so that the
             optimum may be below that of ``exact_pipeline``.
+        upper_ms: A load that some placement reaches: only smaller ones are searched for, and the
+            bound does not exceed it.
     """
     end = perf_counter() + time_limit_s
     best_ms = np.inf if start is None else find_largest_load_ms(problem, costs, start)
+    upper_ms = min(upper_ms, best_ms)
+    if reaches(upper_ms, lower_ms, GAP):
+        bound_ms = min(lower_ms, upper_ms)
+        return Solution(start, bound_ms, proven=reaches(best_ms, bound_ms))
     kinds = interchangeable_devices(problem, costs)
-    if len(kinds) < len(problem.devices):
-        lower_ms = priced_load(problem, costs, PRICES_SHARE * time_limit_s, lower_ms, best_ms)
-    if reaches(best_ms, lower_ms, GAP):
-        return Solution(start, min(lower_ms, best_ms), proven=True)
-    groups = [Group(kind, [device]) for kind, alike in enumerate(kinds) for device in alike]
-    least_ms = least_loads_of_kinds(problem, costs, groups, perf_counter() + time_limit_s / 8)
-    program, columns = build_program(problem, costs, groups, lower_ms, best_ms, least_ms)
-    x = columns[:, np.argsort(np.concatenate(kinds))]
-    if problem.tight_pools:
-        limit_memory(program, x, problem.unit_bytes, problem.memory)
+    least_ms = least_loads_of_kinds(problem, costs, kinds, perf_counter() + time_limit_s / 8)
+    program, x = build_program(problem, costs, kinds, lower_ms, upper_ms, least_ms)
     if contiguous:
         require_contiguous(program, x, Forward.of(problem.units))
     begin = None
@@ -73,7 +68,7 @@ def max_load(
         load_ms = find_largest_load_ms(problem, costs, assignment)
         if load_ms < best_ms and not problem.infeasibility(assignment):
             best, best_ms = assignment, load_ms
-    bound_ms = min(max(result.bound, lower_ms), best_ms)
+    bound_ms = min(max(result.bound, lower_ms), best_ms, upper_ms)
     return Solution(best, bound_ms, reaches(best_ms, bound_ms))
 
 

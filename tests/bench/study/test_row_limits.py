@@ -39,7 +39,7 @@ def test_a_row_may_name_no_file_and_no_endless_work(change: dict[str, Any]) -> N
     "change",
     [
         *({}, {"model": "bert-8"}, {"model": "resnet+bert-8:2"}, {"devices": None}),
-        *({"model": "family-attention-120-seed7"}, {"model": "planted-3x100-seed7"}),
+        {"model": "family-attention-120-seed7"},
         *({"model": "synthetic-layered-40"}, {"devices": ["CPU", {"name": "GPU"}]}),
         {"env_kwargs": {"costs": "profiled", "repeats": 50, "constraints": {"max_submodels": 2}}},
     ],
