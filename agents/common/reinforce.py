@@ -63,8 +63,8 @@ class REINFORCE(OnPolicyLearner):
         ent_coef: Weight of the entropy; a number or a function of the remaining progress.
         max_grad_norm: Maximum norm of the gradient.
         redraw: Placements after which only a window of the best one so far is drawn again, see
-            ``Redraws``; None always draws all units. Policies can that draw groups with each
-            placement: ``LogitsPolicy`` with ``groups``, and ``GraphGroupsPolicy``.
+            ``Redraws``; None always draws all units. The policy must draw groups with each
+            placement, as ``GraphGroupsPolicy`` does.
         kwargs: As for SB3's algorithms: ``policy_kwargs``, ``seed``, ``device``, ``verbose``,
             ``tensorboard_log`` and others.
 
@@ -138,8 +138,8 @@ class REINFORCE(OnPolicyLearner):
         """
         if not getattr(self.policy, "draws_groups", False):
             raise UserError(
-                "redraw needs a policy that draws groups with each placement: LogitsPolicy with "
-                "groups=30, or GraphGroupsPolicy; or pass redraw=None"
+                "redraw needs a policy that draws groups with each placement, as "
+                "GraphGroupsPolicy does; or pass redraw=None"
             )
         assert isinstance(self.observation_space, spaces.Dict)
         if self.observation_space["step"].high[0] > 1:  # type: ignore[attr-defined]

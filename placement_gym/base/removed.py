@@ -12,6 +12,7 @@ REMOVED: dict[str, str] = {
     "Pipeline": "use compile_model and openvino.AsyncInferQueue, as docs/throughput.md shows",
     "Pipelines": "use split_placement, compile_model and openvino.AsyncInferQueue for each model",
     "StageError": "an openvino.AsyncInferQueue raises OpenVINO's own errors",
+    "WeightsAction": "use DevicePlacementStream-v0, or the agent list-policy",
     "serve_plans": "simulate requests with DevicePlacementOnline-v0",
     "write_board": "use report_study",
     # commands and options
