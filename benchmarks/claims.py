@@ -68,7 +68,7 @@ def time_programs() -> tuple[float, float]:
     waits = [
         row["curve"][0][1]
         for row in rows
-        if row["arm"] in ("hill-climb", "annealing", "genetic")
+        if row["arm"] in ("hill-climb", "annealing")
         and row["curve"]
         and not row["model"].startswith(floor_tables.GENERATED)
     ]
@@ -96,8 +96,8 @@ CLAIMS = (
           " %", lambda: average_distances("hsdag, single units", "500", "2000")),
     Claim("floors/floors.md", "which takes {:.0f} seconds (median) and up to {:.0f}",
           time_programs),
-    Claim("go.md", "`search` finds all {}, annealing {}, GO from heuristics {}, HEFT {}",
-          lambda: count_optima(0, 96, "search", "annealing", "gdp, heuristics", "heft")),
+    Claim("go.md", "`search` finds all {}, annealing {}, HEFT {}",
+          lambda: count_optima(0, 96, "search", "annealing", "heft")),
     Claim("go.md", "From 256 operators on `search` finds {} of {}, the others none",
           lambda: (*count_optima(96, 9999, "search"), 20)),
 )  # fmt: skip

@@ -203,7 +203,6 @@ PLACERS = {
     "hsdag": AgentSpec("hsdag"),
     "graph-groups": AgentSpec("graph-groups"),
     "gdp": AgentSpec("gdp"),
-    "gdp, heuristics": AgentSpec("gdp", {"begin_with": "heuristics"}),
     "gdp, gcn": AgentSpec("gcn"),
 }
 FOUND = 1.0 + 1e-9
@@ -249,7 +248,6 @@ def describe_ratios(rows: list[Row]) -> str:
 
 DECIDERS = {
     "gdp": AgentSpec("gdp"),
-    "gdp, heuristics": AgentSpec("gdp", {"begin_with": "heuristics"}),
     "gdp, REINFORCE": AgentSpec("gdp", {"algorithm": "reinforce"}),
     "annealing": AgentSpec("annealing"),
     "annealing from random": AgentSpec("annealing", {"start": "random"}),

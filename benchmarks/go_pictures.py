@@ -28,7 +28,6 @@ LEVELS = {"single-device": "fastest single device", "heft": "HEFT", "loads": "lo
 PLANTED_NAMES = {
     "gdp": "GO",
     "gdp, gcn": "two graph convolutions",
-    "gdp, heuristics": "GO from heuristics",
     "random-blocks": "random blocks",
     "heft": "HEFT",
     "hsdag": "HSDAG",

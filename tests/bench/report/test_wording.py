@@ -88,7 +88,7 @@ def test_rows_of_earlier_versions_say_nothing() -> None:
 def test_a_comparison_says_both(tmp_path: Path) -> None:
     document = compare(
         "tiny",
-        [{"name": "post", "kwargs": {"begin_with": "heuristics"}}, "prefix", "heft"],
+        [{"name": "annealing", "kwargs": {"start": "quick"}}, "prefix", "heft"],
         env_id="DevicePlacementSim-v0",
         devices="cpu+dgpu",
         budget=20,
