@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 CHOICE, SEARCH, SOLVER, LEARNED = "fixed choice", "search", "solver", "learned"
 FORMS = ("rl", "paper")
-HSDAG = ("rl", "paper", "code")
-TRAINED = "inception-hsdag-paper"
-"""A policy of that problem, which comes with some agents."""
 
 
 class About(NamedTuple):
@@ -30,7 +27,6 @@ class About(NamedTuple):
         kind: ``CHOICE``, ``SEARCH``, ``SOLVER`` (needs a cost table) or ``LEARNED``.
         line: What it does.
         settings: What its option ``preset`` may name.
-        trained: What its option ``weights`` may name, a policy of its own.
         model: Schedules that its own model of a latency holds for; empty if it has none, so that
             it optimises what the environment evaluates, or nothing.
         optimum: For which problems it finds the optimum of that model; empty if it is approximate.
@@ -40,7 +36,6 @@ class About(NamedTuple):
     kind: str
     line: str
     settings: tuple[str, ...] = ()
-    trained: str = ""
     model: tuple[str, ...] = ()
     optimum: str = ""
     pools: bool = True
@@ -68,7 +63,6 @@ ABOUT: dict[str, About] = {
     "window": About(SEARCH, "one run of units on another device"),
     "hill-climb": About(SEARCH, "moves runs and regions of units while that is faster"),
     "annealing": About(SEARCH, "the same, and sometimes accepts what is slower"),
-    "genetic": About(SEARCH, "crosses and mutates a population of placements"),
     "search": About(SEARCH, "chains of moves from many starts, in a model of the schedule"),
     "fill-in-order": About(CHOICE, "fills one device after another by weights"),
     "heft": About(SOLVER, "list scheduling: the earliest finish, by rank", model=("list",)),
@@ -122,20 +116,18 @@ ABOUT: dict[str, About] = {
         LEARNED, "list schedules by weights from a policy that other graphs trained"
     ),
     "logits": About(LEARNED, "REINFORCE on a logit for each unit and device: the simplest learner"),
-    "logits-multiscale": About(LEARNED, "the same, with logits for runs of units of every size"),
-    "logits-groups": About(LEARNED, "the same, and learns which units follow a producer"),
-    "graph-groups": About(LEARNED, "the same, by a graph network, which fits other graphs, too"),
-    "hsdag": About(LEARNED, "learns which units to place together, and where", HSDAG),
-    "placeto": About(LEARNED, "moves one unit a step", FORMS, TRAINED),
+    "graph-groups": About(
+        LEARNED, "REINFORCE by a graph network, which learns which units follow a producer"
+    ),
+    "hsdag": About(LEARNED, "learns which units to place together, and where", FORMS),
+    "placeto": About(LEARNED, "moves one unit a step", FORMS),
     "placeto-transfer": About(LEARNED, "is trained on some graphs and places others"),
     "rnn": About(LEARNED, "places one unit after another by a recurrent network", FORMS),
     "hdp": About(LEARNED, "the same, after it has grouped the units", FORMS),
-    "post": About(LEARNED, "one distribution a unit, by cross-entropy and PPO", FORMS, TRAINED),
+    "post": About(LEARNED, "one distribution a unit, by cross-entropy and PPO", FORMS),
     "gdp": About(LEARNED, "GO: GraphSAGE and segments of attention for graphs of any size", FORMS),
-    "gcn": About(LEARNED, "two graph convolutions, what GO has to beat", trained=TRAINED),
-    "doppler": About(
-        LEARNED, "one policy chooses the next unit, another its device", FORMS, TRAINED
-    ),
+    "gcn": About(LEARNED, "two graph convolutions, what GO has to beat"),
+    "doppler": About(LEARNED, "one policy chooses the next unit, another its device", FORMS),
 }
 
 

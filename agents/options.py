@@ -25,7 +25,6 @@ OTHER_NAMES = {
     "discount": "gamma",
     "entropy": "ent_coef",
     "clip": "clip_range",
-    "start": "begin_with",
 }
 """Options under the names that they have elsewhere."""
 

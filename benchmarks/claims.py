@@ -67,7 +67,7 @@ def time_programs() -> tuple[float, float]:
     waits = [
         row["curve"][0][1]
         for row in rows
-        if row["arm"] in ("hill-climb", "annealing", "genetic")
+        if row["arm"] in ("hill-climb", "annealing")
         and row["curve"]
         and not row["model"].startswith(floor_tables.GENERATED)
     ]

@@ -24,6 +24,7 @@ from placement_gym.backends.protocol import Backend
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.plain import to_plain
+from placement_gym.base.removed import explain_removal
 from placement_gym.bench.known.best_known import find_best_known
 from placement_gym.bench.known.identity import identify
 from placement_gym.bench.run.agents import AgentSpec
@@ -47,6 +48,8 @@ BERT_12 = "latency-inputs/OperatorGraphs/bert_l-12_inference.json"
 SIMULATED = "DevicePlacementSim-v0"
 LARGE = 10_000
 """Units of a problem above which a row has the hash of its placement alone."""
+REMOVED_OPTIONS = {"begin_with", "runs"}
+"""Options of agents, or of their policies, that version 0.4 removed."""
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 
 
@@ -58,15 +61,22 @@ def make_parser(doc: str | None) -> argparse.ArgumentParser:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a file, which may be compressed; none if there is no file.
+    """The rows of a file whose arms can still be run; none if there is no file.
 
-    Rows of studies, and those of 0.2.0, name their arm in other columns.
+    The file may be compressed. Rows of studies name their arm in another column.
     """
     if not path.exists():
         return []
     with OPENERS.get(path.suffix, open)(path, "rt") as file:
-        rows = map(json.loads, file)
+        rows = filter(can_run, map(json.loads, file))
         return [{"arm": row.get("label") or row.get("agent")} | row for row in rows]
+
+
+def can_run(row: Row) -> bool:
+    """Return whether neither the agent of a row nor an option of it was removed."""
+    options = row.get("kwargs") or {}
+    removed = REMOVED_OPTIONS & {*options, *(options.get("policy") or {})}
+    return not removed and not explain_removal(row.get("agent"))
 
 
 @cache

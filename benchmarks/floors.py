@@ -83,7 +83,6 @@ PLACERS = (
     Placer("window", kind=PLANNED),
     *(Placer("hill-climb", start) for start in ({}, {"start": "quick"}, {"start": "random"})),
     *(Placer("annealing", s, PLANNED) for s in ({}, {"start": "quick"}, {"start": "random"})),
-    *(Placer("genetic", start) for start in ({}, {"start": "quick"}, {"start": "random"})),
     Placer("fill-in-order"),
     Placer("heft"),
     Placer("m-etf"),

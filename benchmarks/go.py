@@ -193,7 +193,6 @@ def follow(
 
 DECIDERS = {
     "gdp": AgentSpec("gdp"),
-    "gdp, heuristics": AgentSpec("gdp", {"begin_with": "heuristics"}),
     "gdp, REINFORCE": AgentSpec("gdp", {"algorithm": "reinforce"}),
     "annealing": AgentSpec("annealing"),
     "annealing from random": AgentSpec("annealing", {"start": "random"}),

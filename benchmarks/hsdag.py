@@ -20,10 +20,8 @@ import torch
 from common import Row, combine, make_env, make_parser, run_missing
 from hsdag_tables import (
     ANNEALING,
-    CODE,
     GROUPS,
     HSDAG,
-    MULTISCALE,
     PLACETO,
     RL,
     RNN,
@@ -45,11 +43,9 @@ TABLE_1 = {"inception-fp16": (728, 764), "resnet-fp16": (396, 411), "bert-8-fp16
 DEVICES = "hsdag-paper"
 ARMS: dict[str, AgentSpec] = {
     HSDAG: AgentSpec("hsdag", {"preset": "paper"}),
-    CODE: AgentSpec("hsdag", {"preset": "code"}),
     RL: AgentSpec("hsdag"),
     SINGLES: AgentSpec("hsdag", {"policy": {"depth": 0}}),
     GROUPS: AgentSpec(GROUPS),
-    MULTISCALE: AgentSpec("logits-multiscale"),
     ANNEALING: AgentSpec("annealing", {"start": "random"}),
     PLACETO: AgentSpec("placeto", {"preset": "paper"}),
     RNN: AgentSpec("rnn", {"preset": "paper"}),

@@ -53,8 +53,6 @@ RECENT = 100
 """Placements that a mean is of."""
 SINGLE_UNITS = "hsdag, single units"
 """HSDAG's encoder and placer alone: what grouping costs."""
-GROUPED_POST = "post, grouped"
-"""Post's updates on runs of units and drawn groups, which are ours."""
 
 
 def make_ppo(env: DevicePlacementEnv, seed: int) -> PPO:
@@ -63,19 +61,14 @@ def make_ppo(env: DevicePlacementEnv, seed: int) -> PPO:
 
 
 ARMS: dict[str, AgentSpec] = {
-    **{
-        name: AgentSpec(name)
-        for name in ("logits", "logits-multiscale", "logits-groups", "graph-groups", "hsdag")
-    },
+    **{name: AgentSpec(name) for name in ("logits", "graph-groups", "hsdag")},
     SINGLE_UNITS: AgentSpec("hsdag", {"policy": {"depth": 0}}),
     **{name: AgentSpec(name) for name in ("post", "rnn", "gdp", "hdp", "placeto")},
-    GROUPED_POST: AgentSpec("post", {"policy": {"runs": True, "groups": 30}}),
     "graph-groups, redrawn": AgentSpec(
         "graph-groups", {"redraw": 100, "envs": {"num_envs": 5}, "n_steps": 4}
     ),
     FLOOR: AgentSpec(FLOOR, {"start": "random"}),
     "hsdag paper": AgentSpec("hsdag", {"preset": "paper"}),
-    "hsdag code": AgentSpec("hsdag", {"preset": "code"}),
     "ppo": AgentSpec("learning:make_ppo"),
 }
 """Learned agents from random starts, and what they are compared with."""

@@ -39,19 +39,12 @@ CLASSIC = ("heft", "critical-path", "random-blocks", "hill-climb", "search")
 LEARNED = ("rnn", "hdp", "post", "placeto", "doppler", "gdp", "hsdag", "graph-groups")
 PUBLISHED = ("rnn", "hdp", "post", "placeto", "gdp", "hsdag")
 """Those with a form that is the paper's and can be run here; DOPPLER's takes 4,000 episodes."""
-GROUPED = ("hdp", "hsdag")
-"""These place groups of their own, and cannot begin with heuristics' placements."""
 ARMS: dict[str, AgentSpec] = {
     **{name: AgentSpec(name) for name in (*CLASSIC, *LEARNED)},
     **{f"{name}, paper": AgentSpec(name, {"preset": "paper"}) for name in PUBLISHED},
-    **{
-        f"{name}, heuristics": AgentSpec(name, {"begin_with": "heuristics"})
-        for name in LEARNED
-        if name not in GROUPED
-    },
     "hill-climb, quick": AgentSpec("hill-climb", {"start": "quick"}),
 }
-"""Agents by the label of their runs: as they are, in the paper's form, and with heuristics."""
+"""Agents by the label of their runs: as they are, and in the paper's form."""
 PROBLEMS = {
     "validation": (
         "layered-81-seed57",

@@ -31,7 +31,7 @@ INPUTS = (
     "OperatorGraphs/bert_l-12_inference",
     "OperatorGraphs/resnet50_inference",
 )
-AGENTS = ("heft", "hill-climb", "annealing", "genetic", "search")
+AGENTS = ("heft", "hill-climb", "annealing", "search")
 SEEDS, BUDGET = 10, 100
 KEPT = ("processor", "agent", "kwargs", "env", "env_kwargs", "seed", "budget", "curve", "placement",
         "cpu_s", "latency_ms", "error")  # fmt: skip

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from common import load_rows
 
-from agents import REPLACED
 from placement_gym.base.texts import join_words
 from placement_gym.version import VERSION
 
@@ -40,8 +38,6 @@ class Page:
     note: str = ""
 
 
-IN_0_2 = ("cross-entropy", "list-sampling", "multilevel", "neighbourhood", "sequential")
-"""Agents that version 0.2.0 removed; the other former ones were removed in 0.3.0."""
 PY = "python benchmarks/"
 GYM = "placement-gym "
 UNDER_LOAD = f"{GYM}compare --env DevicePlacementOnline-v0 --out {{out}}/online"
@@ -140,25 +136,26 @@ PAGES: dict[str, Page] = {
         ("hsdag-rows.jsonl.gz", "hsdag-folded-rows.jsonl", "hsdag-parts-rows.jsonl"),
         (
             f"{PY}learning.py --rows {{out}}/hsdag-folded-rows.jsonl"
-            " --agents 'hsdag;hsdag, single units;hsdag paper;hsdag code'",
+            " --agents 'hsdag;hsdag, single units;hsdag paper'",
             f"{PY}hsdag.py parts --rows {{out}}/hsdag-parts-rows.jsonl --budget 500",
-            f"{PY}hsdag.py run --rows {{out}}/hsdag-rows.jsonl --arms 'HSDAG;HSDAG, code;HSDAG, rl;"
-            "HSDAG, rl without grouping;graph-groups;logits-multiscale;annealing;Placeto'",
+            f"{PY}hsdag.py run --rows {{out}}/hsdag-rows.jsonl --arms 'HSDAG;HSDAG, rl;"
+            "HSDAG, rl without grouping;graph-groups;annealing;Placeto'",
             f"{PY}hsdag.py run --rows {{out}}/hsdag-rows.jsonl --arms RNN-based --seeds 1"
             " --budget 200",
             f"{PY}hsdag.py run --rows {{out}}/hsdag-rows.jsonl --granularity op --seeds 3"
-            " --arms 'HSDAG, rl without grouping;graph-groups;logits-multiscale;annealing'",
+            " --arms 'HSDAG, rl without grouping;graph-groups;annealing'",
         ),
         (f"{PY}figures.py",),
         kept=("hsdag-tried-rows.jsonl.gz",),
-        note="what was tried on the way to 0.3.0, and ablations of 0.2.0, are not run again",
+        note="what was tried on the way to 0.3.0, the published code's numbers, and ablations of 0.2.0"
+        " are not run again",
     ),
     "learning.md": Page(
         2.0,
         ("learning-rows.jsonl.gz",),
         (
-            f"{LEARNING} --agents 'annealing;logits;logits-multiscale;logits-groups;graph-groups;"
-            "graph-groups, redrawn;hsdag;hsdag, single units;post;post, grouped'",
+            f"{LEARNING} --agents 'annealing;logits;graph-groups;graph-groups, redrawn;hsdag;"
+            "hsdag, single units;post'",
             f"{LEARNING} --seeds 1 --agents 'hsdag paper'",
         ),
         (
@@ -178,7 +175,7 @@ PAGES: dict[str, Page] = {
                       "--repair no --agents search --seeds 3 --evaluations 1,20,100,500",
                       "--repair no --agents search --seeds 3 --evaluations ''"
                       " --seconds 0.03,0.1,0.3,1,3,10",
-                      "--repair yes --agents hill-climb,annealing,genetic,random-blocks,heft"
+                      "--repair yes --agents hill-climb,annealing,random-blocks,heft"
                       " --seeds 1 --evaluations 100,500 --seconds 0.1,1,10",
                       "--repair yes --agents hsdag,graph-groups --seeds 3 --evaluations 100,500",
                   )),
@@ -298,22 +295,8 @@ def is_made(page: str) -> bool:
 
 
 def describe_rows(page: str) -> str:
-    """The first line of a page: the origin of its rows, and which agents are gone."""
-    removed, text = find_removed(page), describe_origin(page)
-    if not is_made(page):
-        text += f"; to make them again takes about {PAGES[page].hours:g} hours of a core"
-    if removed:
-        listed = [
-            f"`{name}` (removed in {'0.2.0' if name in IN_0_2 else '0.3.0'}, in favour of "
-            f"`{REPLACED[name]}`)"
-            for name in removed
-        ]
-        text += f". They have agents that are gone: {join_words(listed)}"
-    return text
-
-
-def find_removed(page: str) -> list[str]:
-    """Find the former agents that the tables of a page name."""
-    lines = (RESULTS / page).read_text().splitlines()
-    table = "\n".join(line for line in lines if line.startswith("|"))
-    return [name for name in REPLACED if re.search(rf"(?<![\w-]){name}(?![\w-])", table)]
+    """The first line of a page: the origin of its rows, and how long they take."""
+    text = describe_origin(page)
+    if is_made(page):
+        return text
+    return f"{text}; to make them again takes about {PAGES[page].hours:g} hours of a core"

@@ -69,8 +69,6 @@ GO_BUDGET, PLACETO_BUDGET = 300, 200
 """Evaluations of a problem."""
 SAMPLES = 64
 """Of a trained GO, whose best is taken."""
-STARTED = {"begin_with": "heuristics"}
-"""Options of GO from heuristics' placements."""
 TRIVIAL = 1.01
 """Of the best latency: where a device alone comes so near, nothing is to be shown."""
 NEAR = (0.01, 0.05, 0.1)
@@ -122,11 +120,9 @@ def run_agent(name: str, budget: int) -> Arm:
 
 
 def choose_agent(name: str, policy: Row, arm: str, weights: Path) -> AgentSpec:
-    """The agent of an arm: one that is trained, from scratch or with heuristics, or another one."""
+    """The agent of an arm: one that is trained or from scratch, or another one."""
     if arm.lower() in AGENTS:
         return AgentSpec(arm.lower())
-    if arm == "heuristics":
-        return AgentSpec(name, STARTED)
     trained = {} if arm == SCRATCH else {"weights": weights.name}
     return AgentSpec(name, {"policy": policy} | trained)
 
@@ -141,7 +137,6 @@ def run_go(options: argparse.Namespace) -> list[Row]:
         f"go, best of {SAMPLES}": lambda env, seed: sample_go(env, seed, weights(seed), SAMPLES),
         f"go, {TUNED}": lambda env, seed: make_search(env, seed, weights(seed)).learn(GO_BUDGET),
         f"go, {SCRATCH}": lambda env, seed: make_search(env, seed, None).learn(GO_BUDGET),
-        "go, heuristics": lambda env, seed: make_go(env, seed, **STARTED).learn(GO_BUDGET),
     }
     problems = {(p.seed, p.family): p for p in draw_problems(options.problems, options.families)}
 

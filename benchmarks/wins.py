@@ -40,8 +40,7 @@ arms that are level with it, and the best learned one. A score is the least late
 the table found, divided by the run's, so that 1 is best; a run that found nothing scores 0, and a
 mean is over problems. Intervals are of 95 %, by bootstrap: problems are drawn, and runs of each
 problem; under load, where a training plays all traces, trainings. Arms are level if the interval of
-the difference of their means includes 0, so that few problems rarely tell arms apart. Agents that
-were removed are left out.
+the difference of their means includes 0, so that few problems rarely tell arms apart.
 `python benchmarks/wins.py` writes this page from the rows of the pages that it names.
 
 """

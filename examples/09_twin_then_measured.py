@@ -19,7 +19,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="resnet", help="built-in model or file")
     parser.add_argument("--devices", help="preset, names or file; default: the machine's")
-    parser.add_argument("--agent", default="logits-groups", help="or hsdag, rnn, gdp")
+    parser.add_argument("--agent", default="graph-groups", help="or hsdag, rnn, gdp")
     parser.add_argument("--twin-steps", type=int, default=20_000, help="placements in the twin")
     parser.add_argument("--steps", type=int, default=100, help="placements measured per agent")
     parser.add_argument("--seeds", type=int, default=1, help="runs of each agent")

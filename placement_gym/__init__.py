@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from placement_gym.envs.vector import MeasuredVectorEnv as MeasuredVectorEnv
     from placement_gym.envs.vector import PlacementVectorEnv as PlacementVectorEnv
     from placement_gym.envs.vector import SimulatedVectorEnv as SimulatedVectorEnv
-    from placement_gym.envs.weights_action import WeightsAction as WeightsAction
     from placement_gym.hardware.devices import DeviceSpec as DeviceSpec
     from placement_gym.models import load
     from placement_gym.problem.costs.table import CostTable as CostTable
@@ -80,7 +79,6 @@ SOURCES = {
     "Study": "bench.study.spec",
     "StudyResults": "bench.report.scores",
     "UserError": "base.errors",
-    "WeightsAction": "envs.weights_action",
     "apply_placement": "deployment.compile",
     "compare": "bench.compare",
     "comparison_table": "bench.report.comparison",

@@ -62,7 +62,7 @@ def pytest_collection_finish() -> None:
 
 
 SCHEDULES = (
-    ("search", "dp", "serial", "list", "exprimo", "placeto"),
+    ("search", "dp", "serial", "list", "placeto"),
     (
         *("hill-climb", "event", "giph", "tarnawski-latency", "tarnawski-throughput", "loads"),
         "bounds",

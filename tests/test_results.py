@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from agents import AGENTS, REPLACED
+from agents import AGENTS
+from placement_gym.base.removed import explain_removal
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.budget import BudgetedBackend
 from placement_gym.bench.run.row_columns import (
@@ -106,13 +107,11 @@ def test_every_file_of_rows_belongs_to_a_page(pages: ModuleType) -> None:
 def test_tables_of_agents_name_those_that_can_be_made(pages: ModuleType) -> None:
     for document in RESULTS.rglob("*.md"):
         text = document.read_text()
-        marked = text.split("\n\n")[1]
         for row in "".join(AGENT_TABLE.findall(text)).splitlines():
             cell = row.split("|")[1]
             name = re.split(r"[ ,(]", cell.strip(" `*").replace("`", ""))[0]
-            is_name = cell.strip().startswith("`") or name in REPLACED
-            known = name in {*AGENTS, *OF_SB3} or (name in REPLACED and f"`{name}`" in marked)
-            assert known or not is_name, f"{document.name}: {cell}"
+            is_name = cell.strip().startswith("`") or explain_removal(name)
+            assert name in {*AGENTS, *OF_SB3} or not is_name, f"{document.name}: {cell}"
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agents.common.graph_data import to_data
-    from agents.common.hetero_data import to_hetero_data
     from agents.common.reinforce import REINFORCE
 
-__all__ = ["REINFORCE", "to_data", "to_hetero_data"]
+__all__ = ["REINFORCE", "to_data"]
 HOMES = {
     "REINFORCE": "agents.common.reinforce",
     "to_data": "agents.common.graph_data",
-    "to_hetero_data": "agents.common.hetero_data",
 }
 
 

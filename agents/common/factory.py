@@ -46,14 +46,12 @@ class Method:
     Attributes:
         policy: Class of the policy.
         presets: Presets by name.
-        folder: Folder of the agent, which may hold ``weights``.
         algorithm: Class of the algorithm.
         rollouts: Makes the environment to learn in from another one and ``envs``.
     """
 
     policy: type[GraphPolicy]
     presets: Mapping[str, Preset]
-    folder: Path
     algorithm: type[OnPolicyLearner] = REINFORCE
     rollouts: Callable[..., Any] = vectorize
 
@@ -78,8 +76,7 @@ def make_learner(
         preset: Name of a preset: ``"rl"``, ours, or ``"paper"``, the publication's numbers.
         policy: Options of the policy that override the preset.
         envs: Arguments of ``PlacementVectorEnv`` that override the preset.
-        weights: What the policy begins with: the name of weights that come with the agent, or a
-            file of ``agents.save_weights``; None is untrained.
+        weights: What the policy begins with, a file of ``agents.save_weights``; None is untrained.
         settings: Arguments of the algorithm that override the preset.
 
     Raises:
@@ -106,5 +103,5 @@ def make_learner(
         **{"device": "cpu", **chosen_preset.algorithm, **settings},
     )
     if weights is not None:
-        load_weights(model, weights, method.folder)
+        load_weights(model, weights)
     return model

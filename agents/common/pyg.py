@@ -10,7 +10,7 @@ import warnings
 
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", "`torch.jit.script` is", DeprecationWarning)
-    from torch_geometric.data import Data, HeteroData
+    from torch_geometric.data import Data
     from torch_geometric.nn import GATConv, GCNConv, GINConv, InstanceNorm, NNConv, global_mean_pool
     from torch_geometric.utils import degree, scatter, to_dense_batch
 
@@ -19,7 +19,6 @@ __all__ = [
     "GATConv",
     "GCNConv",
     "GINConv",
-    "HeteroData",
     "InstanceNorm",
     "NNConv",
     "degree",

@@ -29,7 +29,7 @@ from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import UserError, unknown_name
 
 Losses = tuple[torch.Tensor, torch.Tensor]
-RETURNS = ("to_go", "immediate", "total")
+RETURNS = ("to_go", "immediate")
 LOSSES = ("policy_loss", "entropy_loss")
 STEP_BITS = 32
 """Bits of the episode's step in the key of a baseline, below those of the graph: ``graph_id`` has
@@ -52,8 +52,6 @@ class REINFORCE(OnPolicyLearner):
         gamma: Discount factor.
         returns: ``"to_go"``: discounted rewards from a step on, up to the end of the episode or
             rollout. ``"immediate"``: gamma^i r_i, each placement's own reward (HSDAG, 2.5).
-            ``"total"``: the same for a whole rollout, its rewards discounted towards its
-            beginning (HSDAG's code).
         baseline: ``"none"``; ``"moving_average"``; ``"per_step"``, a moving average for each graph
             and step of the episode (Placeto); ``"leave_one_out"``, the mean of the other returns
             of the rollout at the same graph and step, or a moving average if there are none.
@@ -63,8 +61,8 @@ class REINFORCE(OnPolicyLearner):
         ent_coef: Weight of the entropy; a number or a function of the remaining progress.
         max_grad_norm: Maximum norm of the gradient.
         redraw: Placements after which only a window of the best one so far is drawn again, see
-            ``Redraws``; None always draws all units. Policies can that draw groups with each
-            placement: ``LogitsPolicy`` with ``groups``, and ``GraphGroupsPolicy``.
+            ``Redraws``; None always draws all units. The policy must draw groups with each
+            placement, as ``GraphGroupsPolicy`` does.
         kwargs: As for SB3's algorithms: ``policy_kwargs``, ``seed``, ``device``, ``verbose``,
             ``tensorboard_log`` and others.
 
@@ -138,8 +136,8 @@ class REINFORCE(OnPolicyLearner):
         """
         if not getattr(self.policy, "draws_groups", False):
             raise UserError(
-                "redraw needs a policy that draws groups with each placement: LogitsPolicy with "
-                "groups=30, or GraphGroupsPolicy; or pass redraw=None"
+                "redraw needs a policy that draws groups with each placement, as "
+                "GraphGroupsPolicy does; or pass redraw=None"
             )
         assert isinstance(self.observation_space, spaces.Dict)
         if self.observation_space["step"].high[0] > 1:  # type: ignore[attr-defined]
@@ -204,11 +202,6 @@ class REINFORCE(OnPolicyLearner):
         buffer = self.rollout_buffer
         if self.returns == "immediate":
             return (buffer.rewards * self.gamma**positions).astype(np.float64)
-        # Each action gets the return of all (HSDAG's code), later rewards with the larger weight.
-        if self.returns == "total":
-            discount = self.gamma ** np.arange(buffer.buffer_size)[::-1]
-            total = discount @ buffer.rewards
-            return np.broadcast_to(total, buffer.rewards.shape).astype(np.float64)
         return buffer.returns.astype(np.float64)
 
     def compute_advantages(self, returns: FloatArray, keys: IntArray) -> FloatArray:

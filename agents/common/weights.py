@@ -1,4 +1,4 @@
-"""Weights in safetensors files, which contain no code: saving, loading, and shipped ones by name.
+"""Weights in safetensors files, which contain no code: saving and loading.
 
 A file has arrays by name, and plain values as JSON in its metadata. Files of Stable-Baselines3's
 ``save`` are pickled instead: loading one runs the code in it.
@@ -19,11 +19,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.base.files import FileError, is_path, read_bytes, write_bytes
+from placement_gym.base.errors import UserError
+from placement_gym.base.files import FileError, read_bytes, write_bytes
 from placement_gym.base.schemas.reading import parse_json
 
-SUFFIX = ".safetensors"
 ABOUT = "placement_gym"
 """Key of the file's metadata whose value is JSON."""
 MAX_BYTES = 2**30
@@ -54,20 +53,18 @@ def save_weights(
     write_safetensors(path, weights, about or {})
 
 
-def load_weights(model: Any, weights: str | Path, folder: Path | None = None) -> None:
+def load_weights(model: Any, path: str | Path) -> None:
     """Load weights that ``save_weights`` wrote into a model; nothing in a file is run.
 
     Args:
         model: Made with the same options, for any graph: an algorithm of SB3, or a policy. Weights
             of one graph alone stay as they are if the file has none.
-        weights: A path; or the name of a file in ``folder / "weights"``.
-        folder: Folder of the agent; None accepts paths only.
+        path: The file.
 
     Raises:
         FileError: The file cannot be read.
-        UserError: The name is unknown, or the file is damaged or of another policy.
+        UserError: The file is damaged or of another policy.
     """
-    path = Path(weights) if folder is None else find_weights(weights, folder)
     network = find_network(model)
     try:
         arrays, _ = read_safetensors(path)
@@ -99,34 +96,6 @@ def find_network(model: Any) -> nn.Module:
         return model
     network: nn.Module = model.policy if hasattr(model, "policy") else model.network
     return network
-
-
-def list_shipped(folder: Path) -> list[str]:
-    """List the names of the weights that come with the agent of a folder."""
-    return sorted(path.stem for path in (folder / "weights").glob(f"*{SUFFIX}"))
-
-
-def find_weights(weights: str | Path, folder: Path) -> Path:
-    """Find the file of weights.
-
-    Args:
-        weights: The name of a file in ``folder / "weights"``, or the path of another one.
-        folder: Folder of the agent.
-
-    Raises:
-        UserError: It is neither a name nor a path.
-    """
-    names = list_shipped(folder)
-    if str(weights) in names:
-        return folder / "weights" / f"{weights}{SUFFIX}"
-    if is_path(weights):
-        return Path(weights)
-    if names:
-        raise unknown_name("weights that are not a file", str(weights), names)
-    raise UserError(
-        f"no weights come with this agent, and {str(weights)!r:.80} is not a file: train the agent "
-        "and save its weights by agents.save_weights"
-    )
 
 
 def write_safetensors(

@@ -1,4 +1,4 @@
-"""DOPPLER as an agent: its numbers, which the README has with sources, and trained policies."""
+"""DOPPLER as an agent: its numbers, which the README has with sources."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import gymnasium as gym
 from agents.common.weights import load_weights
 from agents.doppler.doppler import Doppler
 from agents.doppler.episodes import Settings
-from agents.search.starts import NOTHING
 from placement_gym.base.arguments import flat_keywords
 from placement_gym.base.errors import unknown_name
 
@@ -47,7 +46,6 @@ class Changes:
     rounds: int | None = None
     imitation: int | None = None
     simulation: int | None = None
-    begin_with: str = NOTHING
 
     def apply(self, preset: Settings) -> Settings:
         """The preset with these changes."""
@@ -69,15 +67,12 @@ def make(  # noqa: D417  the keywords of the group are described
         env: The environment that evaluates placements.
         seed: Seed of all random numbers.
         preset: ``"rl"`` or ``"paper"``.
-        weights: Those of a trained policy, so that stages 1 and 2 are left out:
-            ``"inception-hsdag-paper"``, trained on that problem with ``hidden=24``, or a file of
+        weights: Those of a trained policy, so that stages 1 and 2 are left out, a file of
             ``agents.save_weights``; None is random.
         hidden: Width of the embeddings; None takes the preset's, as do the next three.
         rounds: Rounds of messages.
         imitation: Updates of stage 1.
         simulation: Updates of stage 2.
-        begin_with: The first evaluations of stage 3: ``"nothing"``, ``"heuristics"`` or
-            ``"search"``, see ``agents.search.starts``.
 
     Raises:
         FileError: The file cannot be read.
@@ -87,6 +82,6 @@ def make(  # noqa: D417  the keywords of the group are described
         raise unknown_name("preset", preset, PRESETS)
     model = Doppler(env, seed, changes.apply(PRESETS[preset]))
     if weights is not None:
-        load_weights(model, weights, Path(__file__).parent)
+        load_weights(model, weights)
         model.use_trained_policy()
     return model

@@ -16,12 +16,10 @@ from agents.doppler.episodes import Settings, Trace, compare_with_teacher, compu
 from agents.doppler.networks import DualPolicy
 from agents.doppler.schedule import TaskGraph
 from agents.search.search import INFEASIBLE_SPEEDUP, Search
-from agents.search.starts import propose_first
 from placement_gym.backends.protocol import PENALTY, compute_cost_ms
 from placement_gym.base.arguments import check_integer
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import UserError
-from placement_gym.envs.rewards import GRADED
 
 MAX_NODES = 4_000
 """A batch of episodes keeps a number for every pair of nodes."""
@@ -51,7 +49,6 @@ class Doppler(Search):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.policy = DualPolicy(settings.hidden, settings.rounds, settings.n_features)
-        self.proposals = propose_first(env, settings.begin_with, seed)
         self.costs: list[float] = []
         self.prepared, self.warned = False, False
         # Deviation: one optimizer for both policies; Adam acts on each weight by itself
@@ -107,11 +104,7 @@ class Doppler(Search):
             self.update(self.optimizer, self.compute_loss(trace, reached, 1))
 
     def improve(self, end: int) -> None:
-        """One update of stage 3; the first one evaluates what heuristics propose instead."""
-        if len(self.proposals):
-            proposed, self.proposals = self.proposals[: end - self.evaluations], self.proposals[:0]
-            self.evaluate(proposed)
-            return
+        """One update of stage 3."""
         settings = self.settings
         rows = min(settings.rows, end - self.evaluations)
         done = (self.evaluations - self.first) / max(end - self.first, 1)
@@ -130,7 +123,7 @@ class Doppler(Search):
         """(k,) speed-ups that (k, n_units) infeasible placements count as, as in rewards."""
         if not len(infeasible):
             return np.zeros(0)
-        shares = self.base.backend.excess_shares(infeasible) * (self.base.penalty == GRADED)
+        shares = self.base.backend.excess_shares(infeasible)
         graded: FloatArray = 1.0 / compute_cost_ms(PENALTY, shares)
         return graded
 

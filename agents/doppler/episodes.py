@@ -11,7 +11,6 @@ from torch import Tensor
 
 from agents.doppler.networks import DualPolicy
 from agents.doppler.schedule import DEVICE_FEATURES, OWN_FEATURES, Offer, Schedules, TaskGraph
-from agents.search.starts import NOTHING
 from placement_gym.base.arguments import check_plain_fields
 from placement_gym.base.arrays import BoolArray, Float32Array, FloatArray, IntArray
 
@@ -43,8 +42,6 @@ class Settings:
         scale: Whether advantages are divided by their root mean square.
         ties: See ``compare_with_teacher``.
         max_norm: Of the gradient; None does not clip it.
-        begin_with: The first evaluations of stage 3: ``"nothing"``, ``"heuristics"`` or
-            ``"search"``, see ``agents.search.starts``.
     """
 
     hidden: int = 32
@@ -65,7 +62,6 @@ class Settings:
     scale: bool = True
     ties: str = "mean"
     max_norm: float | None = 1.0
-    begin_with: str = NOTHING
 
     def __post_init__(self) -> None:
         check_plain_fields(

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 
 from agents.common import training
-from agents.common.factory import SB3_ADAM, Method, Preset
+from agents.common.factory import SB3_ADAM, Method, Preset, make_learner
 from agents.common.reinforce import REINFORCE
-from agents.common.started_learner import make_started_learner
 from agents.gdp.policy import PAPER_FEATURES, GCNOptions, GCNPolicy, GOOptions, GOPolicy
 from agents.gdp.ppo import UnitPPO
 from agents.options import hands_on_to
@@ -43,12 +41,9 @@ def without_ppo(preset: Preset) -> Preset:
     return replace(preset, algorithm=rest)
 
 
-FOLDER = Path(__file__).parent
 METHODS = {
-    "ppo": Method(GOPolicy, PRESETS, FOLDER, UnitPPO),
-    "reinforce": Method(
-        GOPolicy, {name: without_ppo(preset) for name, preset in PRESETS.items()}, FOLDER
-    ),
+    "ppo": Method(GOPolicy, PRESETS, UnitPPO),
+    "reinforce": Method(GOPolicy, {name: without_ppo(preset) for name, preset in PRESETS.items()}),
 }
 GCN = Method(
     GCNPolicy,
@@ -60,7 +55,6 @@ GCN = Method(
             SB3_ADAM,
         )
     },
-    FOLDER,
     UnitPPO,
 )
 TRAINING = training.Training(
@@ -68,7 +62,7 @@ TRAINING = training.Training(
 )
 
 
-@hands_on_to(make_started_learner, UnitPPO)
+@hands_on_to(make_learner, UnitPPO)
 def make(env: gym.Env[Any, Any], seed: int, algorithm: str = "ppo", **choices: Any) -> REINFORCE:
     """Make GO, on batches of placements of one environment.
 
@@ -76,22 +70,21 @@ def make(env: gym.Env[Any, Any], seed: int, algorithm: str = "ppo", **choices: A
         env: The environment to learn in; its actions may decide priority and fusion, too.
         seed: Seed of all random numbers.
         algorithm: ``"ppo"``, see ``UnitPPO``, or ``"reinforce"``.
-        choices: Those of ``make_started_learner``; ``preset="paper"`` sees neither
-            costs nor devices.
+        choices: Those of ``make_learner``; ``preset="paper"`` sees neither costs nor devices.
 
     Raises:
-        UserError: The algorithm is unknown; or see ``make_started_learner``.
+        UserError: The algorithm is unknown; or see ``make_learner``.
     """
     if algorithm not in METHODS:
         raise unknown_name("algorithm", algorithm, METHODS)
-    model: REINFORCE = make_started_learner(METHODS[algorithm], env, seed, **choices)
+    model: REINFORCE = make_learner(METHODS[algorithm], env, seed, **choices)
     return model
 
 
-@hands_on_to(make_started_learner, UnitPPO)
+@hands_on_to(make_learner, UnitPPO)
 def make_gcn(env: gym.Env[Any, Any], seed: int, **choices: Any) -> UnitPPO:
-    """Make two graph convolutions, ``GCNPolicy``, with GO's PPO; see ``make_started_learner``."""
-    model: UnitPPO = make_started_learner(GCN, env, seed, **choices)
+    """Make two graph convolutions, ``GCNPolicy``, with GO's PPO; see ``make_learner``."""
+    model: UnitPPO = make_learner(GCN, env, seed, **choices)
     return model
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from math import inf
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 
-from agents.common.factory import Method, Preset
+from agents.common.factory import Method, Preset, make_learner
 from agents.common.reinforce import REINFORCE
-from agents.common.started_learner import make_started_learner
 from agents.graph_groups.policy import GraphGroupsOptions, GraphGroupsPolicy
 from agents.options import hands_on_to
 
@@ -24,12 +22,11 @@ METHOD = Method(
             {"betas": (0.5, 0.999)},
         )
     },
-    Path(__file__).parent,
 )
 
 
-@hands_on_to(make_started_learner, REINFORCE)
+@hands_on_to(make_learner, REINFORCE)
 def make(env: gym.Env[Any, Any], seed: int, **choices: Any) -> REINFORCE:
-    """Make REINFORCE with ``GraphGroupsPolicy``; see ``make_started_learner``."""
-    model: REINFORCE = make_started_learner(METHOD, env, seed, **choices)
+    """Make REINFORCE with ``GraphGroupsPolicy``; see ``make_learner``."""
+    model: REINFORCE = make_learner(METHOD, env, seed, **choices)
     return model

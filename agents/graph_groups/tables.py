@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from agents.common.following import FOLLOWING_STEP
-from agents.common.runs import RunTable
+from agents.graph_groups.runs import RunTable
 
 TABLE_STEP = 100.0
 """Steps of tables, relative to those of weights."""
@@ -29,9 +29,9 @@ class Tables(nn.ModuleDict):
     ) -> None:
         super().__init__()
         for graph_id in graphs:
-            own = {"own": RunTable(n_units, n_devices, smallest=1, step=TABLE_STEP)}
+            own = {"own": RunTable(n_units, n_devices, TABLE_STEP)}
             step = TABLE_STEP * FOLLOWING_STEP
-            keep = {"keep": RunTable(n_units, 1, smallest=1, step=step)} if following else {}
+            keep = {"keep": RunTable(n_units, 1, step)} if following else {}
             self[str(graph_id)] = nn.ModuleDict(own | keep)
 
     def correct(self, logits: Tensor, ids: Sequence[int], name: str = "own") -> Tensor:

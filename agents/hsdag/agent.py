@@ -15,7 +15,7 @@ from agents.hsdag.policy import HSDAGPolicy
 from agents.hsdag.presets import PRESETS, SCARCE
 from placement_gym.envs.placement_env import placement_env
 
-METHOD = Method(HSDAGPolicy, PRESETS, Path(__file__).parent)
+METHOD = Method(HSDAGPolicy, PRESETS)
 
 
 def make(
@@ -32,8 +32,8 @@ def make(
     Args:
         env: The environment to learn in.
         seed: Seed of all random numbers.
-        preset: ``"rl"``, ``"paper"`` or ``"code"``, see ``agents.hsdag.presets``; ``"rl"`` has a
-            weaker prior and larger steps where memory is scarce and nothing repairs placements.
+        preset: ``"rl"`` or ``"paper"``, see ``agents.hsdag.presets``; ``"rl"`` has a weaker prior
+            and larger steps where memory is scarce and nothing repairs placements.
         policy: Options of ``HSDAGPolicy`` that override the preset.
         envs: Arguments of ``PlacementVectorEnv`` that override the preset.
         weights: What the policy begins with: a file of ``agents.save_weights``; None is random.

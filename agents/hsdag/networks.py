@@ -50,7 +50,7 @@ class Networks(nn.Module):
     def __init__(self, options: HSDAGOptions, n_devices: int, critic: bool) -> None:
         super().__init__()
         hidden = options.hidden
-        self.encoder: nn.Module = Encoder(
+        self.encoder = Encoder(
             options.features,
             hidden,
             options.layers,
@@ -104,10 +104,6 @@ class Networks(nn.Module):
         total = scatter(self.score_edges(z, inner).sigmoid(), owner, dim_size=n_groups)
         count = torch.bincount(owner, minlength=n_groups)
         return pooled * torch.where(count > 0, total / count.clamp(min=1), 1.0)[:, None]
-
-    def spread(self, pooled: Tensor) -> Tensor:
-        """What Z' of a group adds to the embedding of each member."""
-        return pooled
 
     def place_groups(self, pooled: Tensor, cost: Tensor) -> Tensor:
         """(n_groups, D) logits of devices, from embeddings and (n_groups, D) times on them."""

@@ -14,7 +14,6 @@ from agents.common.graphs import TensorDict
 from agents.common.policy import Decision, UnitPolicy
 from agents.hsdag.networks import Networks
 from agents.hsdag.presets import PRESETS, HSDAGOptions
-from agents.hsdag.published import CodeNetworks
 from agents.hsdag.rollout import Rollout, group_nodes
 from agents.hsdag.sampled_groups import STEPS, SampledGroups
 from placement_gym.base.errors import unknown_name
@@ -27,7 +26,7 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
 
     Args:
         args: See ``UnitPolicy``.
-        preset: ``"rl"``, ``"paper"`` or ``"code"``; see ``agents.hsdag.presets``.
+        preset: ``"rl"`` or ``"paper"``; see ``agents.hsdag.presets``.
         kwargs: Attributes of ``HSDAGOptions`` that override the preset, and what ``UnitPolicy``
             takes.
 
@@ -49,8 +48,7 @@ class HSDAGPolicy(UnitPolicy, ActorCriticPolicy):
 
     def build(self) -> None:
         """Make the networks."""
-        form = CodeNetworks if self.options.form == "code" else Networks
-        self.networks = form(self.options, self.n_devices, self.has_critic)
+        self.networks = Networks(self.options, self.n_devices, self.has_critic)
         self.register_buffer("drawn", torch.zeros(()))
         self.clear_caches()
 

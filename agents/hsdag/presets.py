@@ -1,4 +1,4 @@
-"""The numbers and switches of HSDAG: as the paper has them, as its code has them, and ours.
+"""The numbers and switches of HSDAG: as the paper has them, and ours.
 
 The README's table gives the source of each; a test compares the two.
 """
@@ -11,16 +11,12 @@ from typing import Any
 
 from agents.common.encoder import Conv
 from agents.common.factory import Preset
-from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs.observation import FEATURES
 
 PAPER_FEATURES = ("type", "shape", "in_degree", "out_degree", "fractal_dimension", "position")
 """The six blocks of the paper's section 2.3."""
 ALL_LEVELS = 64
 """Levels after which nothing is left to merge: each at least halves the groups that can."""
-FORMS = ("text", "code")
-CODE_ALONE = {"conv": "gcn", "directed": False, "gate": True}
-"""What the form of the code has no choice of."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +25,6 @@ class HSDAGOptions:
 
     Attributes:
         features: Names of blocks in ``placement_gym.envs.observation.FEATURES`` for the encoder.
-        form: ``"text"``: networks as the paper describes them; ``"code"``: see ``CodeNetworks``.
         hidden: Width of an embedding.
         layers: Number of graph convolutions; 0 ignores the edges.
         conv: See ``agents.common.encoder.Encoder``: a name, or a class as ``SAGEConv``.
@@ -46,7 +41,6 @@ class HSDAGOptions:
     """
 
     features: tuple[str, ...] = PAPER_FEATURES
-    form: str = "text"
     hidden: int = 128
     layers: int = 2
     conv: Conv = "gcn"
@@ -57,13 +51,6 @@ class HSDAGOptions:
     groups: float = 0.0
     refine: float = 0.0
     cost_weight: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.form not in FORMS:
-            raise unknown_name("form", self.form, FORMS)
-        for name, only in CODE_ALONE.items():
-            if self.form == "code" and getattr(self, name) != only:
-                raise UserError(f"form='code' has {name}={only!r} alone; form='text' has others")
 
 
 PAPER_TRAINING: dict[str, Any] = {
@@ -80,12 +67,6 @@ PAPER_TRAINING: dict[str, Any] = {
 EPISODES: dict[str, Any] = {"num_envs": 1, "horizon": 20, "reward": "inverse_latency"}
 PRESETS: dict[str, Preset] = {
     "paper": Preset(HSDAGOptions(), PAPER_TRAINING, EPISODES, {}),
-    "code": Preset(
-        HSDAGOptions(features=("type", "position"), form="code", depth=ALL_LEVELS),
-        {**PAPER_TRAINING, "learning_rate": 1e-3, "n_epochs": 1, "returns": "total"},
-        EPISODES,
-        {},
-    ),
     "rl": Preset(
         HSDAGOptions(
             features=tuple(FEATURES),

@@ -139,7 +139,7 @@ class Rollout:
         group, edges = earlier.group, earlier.edges
         inner = edges[:, group[edges[0]] == group[edges[1]]]
         pooled = self.networks.pool_groups(state, group, inner)
-        return state + self.networks.spread(pooled)[group] - z
+        return state + pooled[group] - z
 
     def parse_groups(self, state: Tensor, edges: Tensor, allowed: Tensor | None) -> Partition:
         """Score the (2, e) edges of a graph by (n, hidden) embeddings, and parse its groups."""

@@ -10,10 +10,13 @@ import numpy as np
 
 from agents.search.search import Search
 from placement_gym.base.arguments import check_integer
-from placement_gym.envs.weights_action import make_scheduler
+from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.placement_env import find_semantics
+from placement_gym.problem.costs.semantics import parse_schedule
 from placement_gym.problem.problem import assignment_hash
+from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.list_policy.policy import MANY, ONE, ListPolicy
-from placement_gym.solvers.list_policy.scheduler import draw_actions
+from placement_gym.solvers.list_policy.scheduler import ListScheduler, draw_actions
 from placement_gym.solvers.list_policy.statistics import compute_statistics
 
 SAMPLES = 100
@@ -70,3 +73,9 @@ class ListPolicyAgent(Search):
         chosen = (new or [places[0]])[0]
         self.tried.add(assignment_hash(chosen))
         self.evaluate(chosen[None].astype(np.int64))
+
+
+def make_scheduler(env: DevicePlacementEnv) -> ListScheduler:
+    """The list scheduler of an environment's problem and costs."""
+    semantics = find_semantics(env) or parse_schedule("serial", env.objective)
+    return ListScheduler(env.problem, Simulator(env.problem.units, env.cost_table(), semantics))

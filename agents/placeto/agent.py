@@ -16,9 +16,8 @@ from agents.common.factory import SB3_ADAM, Method, Preset, make_learner
 from agents.common.free_memory import lacks_repair
 from agents.common.reinforce import REINFORCE
 from agents.options import hands_on_to
-from agents.placeto.episodes import FromBest, Rehearsal, make_training_episodes
+from agents.placeto.episodes import Rehearsal, make_training_episodes
 from agents.placeto.policy import PlacetoOptions, PlacetoPolicy
-from agents.search.starts import NOTHING
 from placement_gym.base.errors import UserError
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.episode import Policy
@@ -70,7 +69,6 @@ class Placeto(REINFORCE):
     """
 
     rehearsal: Rehearsal | None = None
-    begin_with: str = NOTHING
 
     predicts_placements = True
 
@@ -104,7 +102,7 @@ class Placeto(REINFORCE):
         """See ``OnPolicyLearner``; one unit is placed per step."""
         if isinstance(env, str):
             env = gym.make(env)
-        return place_units(env, attributes["begin_with"])
+        return place_units(env)
 
 
 def rate(remaining: float) -> float:
@@ -154,7 +152,6 @@ def make(
     seed: int,
     preset: str = "rl",
     policy: Mapping[str, Any] | None = None,
-    begin_with: str = NOTHING,
     weights: str | Path | None = None,
     **settings: Any,
 ) -> Placeto:
@@ -166,12 +163,7 @@ def make(
         preset: ``"rl"``, in which times and limits of devices are seen, and kept to where ``env``
             does not repair placements; or ``"paper"``.
         policy: Attributes of ``PlacetoOptions`` that override the preset.
-        begin_with: ``"nothing"``: episodes start with all units on the reference device, or as
-            ``env`` says where it places one unit per step; else they go on from the best
-            placement so far, at first of ``"heuristics"`` or of ``"search"``, see
-            ``agents.search.starts``.
-        weights: What the policy begins with: ``"inception-hsdag-paper"``, trained on that problem
-            with ``preset="paper"``, or a file of ``agents.save_weights``; None is random.
+        weights: What the policy begins with, a file of ``agents.save_weights``; None is random.
         settings: Arguments of ``REINFORCE`` that override the preset.
 
     Raises:
@@ -186,11 +178,9 @@ def make(
         seed,
         preset,
         {**({"respect_memory": True} if keeps else {}), **(policy or {})},
-        {"begin_with": begin_with},
         weights=weights,
         **{"n_steps": base.problem.n_units, **settings},
     )
-    model.begin_with = begin_with
     return model
 
 
@@ -212,16 +202,13 @@ def without_graph(env: DevicePlacementEnv, **sizes: Any) -> DevicePlacementEnv:
     return base
 
 
-def place_units(env: gym.Env[Any, Any], begin_with: str) -> PerUnitEnv:
-    """Make an environment of one unit per step, without the graph, that begins in this way.
+def place_units(env: gym.Env[Any, Any]) -> PerUnitEnv:
+    """Make an environment of one unit per step, without the graph.
 
-    With ``"nothing"`` the setting of an environment that places one unit per step is kept.
+    Where the given one places one unit per step, episodes start as it says.
     """
-    base = without_graph(placement_env(env))
-    if begin_with != NOTHING:
-        return FromBest(base, begin_with)
-    outer = env.unwrapped
+    base, outer = without_graph(placement_env(env)), env.unwrapped
     return PerUnitEnv(base, start=outer.start if isinstance(outer, PerUnitEnv) else "first")
 
 
-METHOD = Method(PlacetoPolicy, PRESETS, Path(__file__).parent, Placeto, place_units)
+METHOD = Method(PlacetoPolicy, PRESETS, Placeto, place_units)

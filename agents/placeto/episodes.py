@@ -1,4 +1,4 @@
-"""Episodes of one unit per step: where they begin, how they are played without evaluations."""
+"""Episodes of one unit per step, and how they are played without evaluations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from agents.search.starts import propose_first
 from placement_gym.base.arguments import check_integer
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.envs.env import DevicePlacementEnv
@@ -21,31 +20,6 @@ from placement_gym.envs.observation import Observation, Observer
 from placement_gym.envs.per_unit import PerUnitEnv, observe_unit
 from placement_gym.envs.simulated_env import SimulatedEnv
 from placement_gym.envs.stream import GRAPH, UNITS, StreamEnv
-
-
-class FromBest(PerUnitEnv):
-    """``PerUnitEnv`` whose episodes go on from the fastest placement so far.
-
-    Before the first episode, and after every seed, the first placements are evaluated.
-
-    Args:
-        base: Evaluates whole placements.
-        begin_with: See ``agents.search.starts.propose_first``.
-    """
-
-    def __init__(self, base: DevicePlacementEnv, begin_with: str) -> None:
-        super().__init__(base, start="best")
-        self.begin_with = begin_with
-
-    def choose_start(self) -> IntArray:
-        """See ``PerUnitEnv``."""
-        if self.best is None:
-            for assignment in propose_first(self.base, self.begin_with):
-                self.assignment = assignment
-                measurement = self.base.evaluate(assignment)
-                self.assignment = self.base.assignment
-                self.update_best(measurement)
-        return super().choose_start()
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 
-from agents.common.factory import SB3_ADAM, Method, Preset
+from agents.common.factory import SB3_ADAM, Method, Preset, make_learner
 from agents.common.logits import LogitsOptions, LogitsPolicy
-from agents.common.started_learner import make_started_learner
 from agents.options import hands_on_to
 from agents.post.post import Post
 
@@ -30,21 +28,19 @@ PAPER = Preset(
 METHOD = Method(
     LogitsPolicy,
     {"rl": replace(PAPER, policy=LogitsOptions(cost_weight=2.0)), "paper": PAPER},
-    Path(__file__).parent,
     Post,
 )
 
 
-@hands_on_to(make_started_learner, Post)
+@hands_on_to(make_learner, Post)
 def make(env: gym.Env[Any, Any], seed: int, **choices: Any) -> Post:
     """Make Post, on batches of placements of one environment.
 
     Args:
         env: The environment to learn in.
         seed: Seed of all random numbers.
-        choices: Those of ``make_started_learner``. ``preset="rl"``, the default,
-            begins with a preference for fast devices, ``"paper"`` with equal probabilities;
-            ``weights="inception-hsdag-paper"`` fits that problem alone.
+        choices: Those of ``make_learner``. ``preset="rl"``, the default, begins with a
+            preference for fast devices, ``"paper"`` with equal probabilities.
     """
-    model: Post = make_started_learner(METHOD, env, seed, **choices)
+    model: Post = make_learner(METHOD, env, seed, **choices)
     return model

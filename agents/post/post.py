@@ -162,7 +162,7 @@ class Post(OnPolicyLearner):
         share = last + (first - last) * self._current_progress_remaining
         seen: Any = obs_as_tensor(self._last_obs, self.device)  # type: ignore[arg-type]
         mixed: Tensor = (1.0 - share) * frequency + share * self.policy.uniform_probabilities(seen)
-        self.policy.set_unit_logits(mixed.log())
+        self.policy.logits.copy_(mixed.log())
 
     def count(self, placements: list[Scored]) -> Tensor:
         """(N, D) frequencies of the devices of each unit."""

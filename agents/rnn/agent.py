@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -12,7 +11,6 @@ import gymnasium as gym
 from agents.common.factory import SB3_ADAM, Method, Preset, make_learner
 from agents.common.free_memory import lacks_repair
 from agents.common.reinforce import REINFORCE
-from agents.common.started_learner import make_started_learner
 from agents.options import hands_on_to
 from agents.rnn.policy import HDPPolicy, RNNOptions, RNNPolicy
 from placement_gym.envs.observation import FEATURES
@@ -51,11 +49,11 @@ PRESETS = {
         SB3_ADAM,
     ),
 }
-RNN = Method(RNNPolicy, PRESETS, Path(__file__).parent)
+RNN = Method(RNNPolicy, PRESETS)
 HDP = replace(RNN, policy=HDPPolicy)
 
 
-@hands_on_to(make_started_learner, REINFORCE)
+@hands_on_to(make_learner, REINFORCE)
 def make(
     env: gym.Env[Any, Any],
     seed: int,
@@ -63,7 +61,7 @@ def make(
     policy: Mapping[str, Any] | None = None,
     **choices: Any,
 ) -> REINFORCE:
-    """Make the RNN placer with REINFORCE; see ``make_started_learner``.
+    """Make the RNN placer with REINFORCE; see ``make_learner``.
 
     Args:
         env: The environment to learn in.
@@ -71,11 +69,11 @@ def make(
         preset: ``"rl"``, which keeps to the memory of devices where ``env`` does not repair
             placements; or ``"paper"``, which sees neither times nor limits.
         policy: Attributes of ``RNNOptions`` that override the preset.
-        choices: Further arguments of ``make_started_learner``.
+        choices: Further arguments of ``make_learner``.
     """
     keeps = preset == "rl" and lacks_repair(placement_env(env))
     policy = {**({"respect_memory": True} if keeps else {}), **(policy or {})}
-    model: REINFORCE = make_started_learner(RNN, env, seed, preset=preset, policy=policy, **choices)
+    model: REINFORCE = make_learner(RNN, env, seed, preset=preset, policy=policy, **choices)
     return model
 
 

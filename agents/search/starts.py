@@ -1,24 +1,17 @@
-"""Starts of agents: placements that heuristics, or a search, propose by the cost table.
-
-Searches take them by the option ``start``. Learned agents have the option ``begin_with``, the
-placements to evaluate first; reinforcement learning from random starts is
-``begin_with="nothing"``, the default everywhere.
-"""
+"""Starts of searches: placements that heuristics propose by the cost table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from agents.search.anytime import SearchAgent
 from agents.static import saved
 from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.errors import UserError
 from placement_gym.base.files import is_file
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.placement_env import placement_env
@@ -38,9 +31,6 @@ from placement_gym.solvers.repair import RepairPrices
 from placement_gym.solvers.tasks import Tasks
 
 HEURISTICS, QUICK, RANDOM = "heuristics", "quick", "random"
-NOTHING, SEARCH = "nothing", "search"
-N_PROPOSALS = 20
-"""Proposals of the search for ``begin_with="search"``: ours."""
 CELLS, FEW_CELLS = 16, 6
 """Intervals of the grid of prefixes and windows, and those of graphs with more than ``MANY_UNITS``:
 ours, as each candidate is priced and may be repaired."""
@@ -120,48 +110,6 @@ def solve_serial_program(problem: Problem, costs: CostTable) -> Iterator[Named]:
     assignment = serial_program(problem, costs, PROGRAM_S, PROGRAM_GAP, PROGRAM_NODES).assignment
     if assignment is not None:
         yield "milp", assignment
-
-
-def propose_first(env: gym.Env[Any, Any], begin_with: str, seed: int = 0) -> IntArray:
-    """(k, n_units) placements to evaluate first, none for ``"nothing"``; evaluates none.
-
-    Args:
-        env: The environment.
-        begin_with: ``"nothing"``; ``"heuristics"``, see ``propose_heuristics``; or ``"search"``,
-            the first proposals of the agent of that name.
-        seed: Of the search.
-
-    Raises:
-        UserError: The value is unknown.
-    """
-    if begin_with not in (NOTHING, HEURISTICS, SEARCH):
-        raise unknown_name("begin_with", begin_with, (NOTHING, HEURISTICS, SEARCH))
-    base = placement_env(env, joint=True)
-    if begin_with == HEURISTICS:
-        return propose_heuristics(base)
-    if begin_with == SEARCH:
-        placements = np.stack(list(islice(SearchAgent(base, seed).search.propose(), N_PROPOSALS)))
-        placements = base.repair_placements(placements) if base.repair else placements
-        for placement in placements:
-            base.remember_starts({SEARCH: placement})
-        return placements
-    return np.zeros((0, base.problem.n_units), dtype=np.int64)
-
-
-def begin(policy: Any, env: gym.Env[Any, Any], begin_with: str, seed: int = 0) -> None:
-    """Make these placements a policy's first samples; see ``propose_first``.
-
-    Where priority and fusion are decided, too, heuristics add them to copies of the placements.
-
-    Args:
-        policy: A ``UnitPolicy``.
-        env: Its environment; nothing is evaluated yet.
-        begin_with: See ``propose_first``.
-        seed: See ``propose_first``.
-    """
-    placements = propose_first(env, begin_with, seed)
-    if len(placements):
-        policy.proposals = list(extend_starts(placement_env(env, joint=True), placements))
 
 
 def extend_starts(env: DevicePlacementEnv, starts: IntArray) -> IntArray:

@@ -225,10 +225,9 @@ def generate_agents(readme: str) -> str:
             ),
             "## Learned agents",
             table_of(
-                "| agent | what it does | `preset`, the default first | trained policy |",
+                "| agent | what it does | `preset`, the default first |",
                 *(
-                    f"| `{name}` | {about.line} | {code_of(about.settings)} "
-                    f"| {code_of((about.trained,))} |"
+                    f"| `{name}` | {about.line} | {code_of(about.settings)} |"
                     for name, about in ABOUT.items()
                     if about.kind == LEARNED
                 ),

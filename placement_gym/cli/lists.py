@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from placement_gym.base.texts import format_bytes
@@ -189,25 +188,10 @@ def run_agents(options: argparse.Namespace) -> int:
         for row in rows:
             table.add_row(row["name"], row["kind"], row["line"], " ".join(row["settings"]))
         end = "Your own is module:make_agent. A solver reads the environment's cost table."
-        return Group(
-            table,
-            FittedText(end, "dim"),
-            *(FittedText(line, "dim") for line in name_policies(rows)),
-        )
+        return Group(table, FittedText(end, "dim"))
 
     print_result(options, {"agents": rows}, make)
     return 0
-
-
-def name_policies(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A line for each trained policy that comes with agents."""
-    policies = dict.fromkeys(row["trained"] for row in rows if row["trained"])
-    return [
-        f"Policies {name!r}, by the option weights: "
-        + ", ".join(row["name"] for row in rows if row["trained"] == name)
-        + "."
-        for name in policies
-    ]
 
 
 def describe_goal(name: str) -> str:

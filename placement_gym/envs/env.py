@@ -109,8 +109,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     A placement that does not fit or does not run is infeasible. It never raises an exception:
     `info["latency_ms"]` is ten reference latencies. Rewards see 10 (1 + 9 s) of them, where s is
     the share of the placement's bytes that no device has room for, so that a learner sees which
-    placements nearly fit; `penalty="flat"` leaves it at ten. With `repair` the nearest placement
-    that fits is evaluated in its place.
+    placements nearly fit. With `repair` the nearest placement that fits is evaluated in its place.
 
     Any other reward [is a wrapper](../../docs/how_to/reward.md).
 
@@ -144,7 +143,6 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     | `noise_floor` | typical noise of this session |
     | `warning` | why the sample is too unreliable for a verdict; `""` if it is reliable |
     | `interference` | share of the sample's time that other programs took; 0 if enough was calm |
-    | `doubt`, `taken` | earlier names of the two, until version 0.4 |
     | `n_submodels`, `n_submodels_expected` | submodels that were made, and that are needed |
     | `n_transfers`, `transfer_bytes` | tensors that change device, for each destination; bytes |
     | `memory_bytes` | bytes on each device that count against its limit |
@@ -192,8 +190,6 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         render_mode: None, ``"ansi"``, ``"human"`` or ``"rgb_array"``.
         decisions: What an action decides, which the backend evaluates; see
             ``placement_gym.problem.decisions``.
-        penalty: What infeasible placements are rewarded like, see "Rewards": ``"graded"`` by the
-            bytes that are too many, or ``"flat"``.
 
     Raises:
         ValueError: An argument is out of range; the message says what is possible.
@@ -219,8 +215,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
             raise unknown_name("render_mode", options.render_mode, modes)
         self.backend = backend
         self.problem: Problem = backend.problem
-        self.reward = rewards.get_reward(options.reward, options.penalty)
-        self.penalty = options.penalty
+        self.reward = rewards.get_reward(options.reward)
         self.horizon = options.horizon
         self.graph = graph
         self.repair = options.repair

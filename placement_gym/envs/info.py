@@ -17,7 +17,6 @@ def make_info(
 ) -> dict[str, Any]:
     """The keys that ``DevicePlacementEnv`` documents, for a row of decisions; arrays are fresh."""
     best, unlimited = singles.best_speedups
-    warning = join_warnings(measurement.warning, singles.warning)
     # Every key on every step, so that loggers and vectors see one structure.
     info = {
         **compare_latency(measurement.latency_ms, measurement.reference_ms, best),
@@ -25,11 +24,8 @@ def make_info(
         "latency_p90_ms": measurement.latency_p90_ms,
         "noise": measurement.noise,
         "noise_floor": measurement.noise_floor,
-        "warning": warning,
+        "warning": join_warnings(measurement.warning, singles.warning),
         "interference": measurement.interference,
-        # Names of version 0.2, kept for one release.
-        "doubt": warning,
-        "taken": measurement.interference,
         "n_submodels": measurement.n_submodels,
         "n_submodels_expected": measurement.n_submodels_expected,
         "n_transfers": measurement.n_transfers,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from placement_gym.envs.rewards import GRADED
-
 
 @dataclass(frozen=True, kw_only=True)
 class EnvOptions:
@@ -15,7 +13,6 @@ class EnvOptions:
     """
 
     reward: str = "log_speedup"
-    penalty: str = GRADED
     horizon: int = 1
     repair: bool = False
     max_nodes: int | None = None

@@ -94,7 +94,7 @@ class PerUnitEnv(gym.Env[Observation, np.int64]):
             raise unknown_name("reward", reward, PER_UNIT_REWARDS)
         self.base, self.render_mode = base, base.render_mode
         self.start, self.final_only = start, reward == "final"
-        improvement = rewards.get_reward("improvement", base.penalty)
+        improvement = rewards.get_reward("improvement")
         self.reward = base.reward if self.final_only else improvement
         n_nodes, n_units = base.observer.n_nodes, base.problem.n_units
         self.action_space = spaces.Discrete(base.observer.n_devices)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from types import SimpleNamespace
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,16 +14,12 @@ class Outcome(Protocol):
     """Values that a reward depends on: numbers for one placement, (k,) arrays for k placements."""
 
     @property
-    def latency_ms(self) -> Any:
-        """Latency of the placement."""
-
-    @property
     def reference_ms(self) -> Any:
         """Latency of the reference device."""
 
     @property
     def cost_ms(self) -> Any:
-        """Its latency, with the penalty of excess bytes."""
+        """Latency of the placement, with the penalty of excess bytes."""
 
 
 Reward = Callable[[Outcome, Outcome], Any]
@@ -62,33 +56,12 @@ REWARDS: dict[str, Reward] = {
 }
 
 
-GRADED, FLAT = "graded", "flat"
-PENALTIES = (GRADED, FLAT)
-"""Costs of infeasible placements: the more, the more bytes are too many; or one for all."""
-
-
-def pay_flat(reward: Reward, outcome: Outcome, previous: Outcome) -> Any:
-    """A reward in which all infeasible placements are alike: excess bytes cost nothing."""
-    flat: list[Any] = [
-        SimpleNamespace(cost_ms=each.latency_ms, reference_ms=each.reference_ms)
-        for each in (outcome, previous)
-    ]
-    return reward(*flat)
-
-
-def get_reward(name: str, penalty: str = GRADED) -> Reward:
-    """Return the reward function of a name.
-
-    Args:
-        name: A key of ``REWARDS``.
-        penalty: ``"graded"``: what an infeasible placement costs grows with the bytes that are too
-            many, see ``compute_cost_ms``; ``"flat"``: 10 reference latencies.
+def get_reward(name: str) -> Reward:
+    """Return the reward function of a name, a key of ``REWARDS``.
 
     Raises:
-        ValueError: A name is unknown; the message lists all.
+        ValueError: The name is unknown; the message lists all.
     """
     if name not in REWARDS:
         raise unknown_name("reward", name, REWARDS)
-    if penalty not in PENALTIES:
-        raise unknown_name("penalty", penalty, PENALTIES)
-    return REWARDS[name] if penalty == GRADED else partial(pay_flat, REWARDS[name])
+    return REWARDS[name]

@@ -86,7 +86,7 @@ class PlacementVectorEnv(
         self.env = env
         self.horizon = env.horizon if horizon is None else horizon
         check_integer("horizon", self.horizon, 1)
-        self.reward = env.reward if reward is None else rewards.get_reward(reward, env.penalty)
+        self.reward = env.reward if reward is None else rewards.get_reward(reward)
         graph = env.observer.graph if observe_graph is None else observe_graph
         self.observer = replace(env.observer, horizon=self.horizon, graph=graph)
         self.set_spaces(num_envs, self.observer.space(), env.action_space)

@@ -41,7 +41,7 @@ def deepcopy_weights(model: Any) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize(
     "name",
     [
-        *("logits-groups", "hsdag", "post", "placeto"),
+        *("graph-groups", "hsdag", "post", "placeto"),
         *(pytest.param(name, marks=pytest.mark.slow) for name in ("rnn", "gdp")),
     ],
 )
@@ -97,7 +97,7 @@ def test_an_environment_that_is_vectorised_keeps_its_own_reward() -> None:
     assert model.env.envs.reward is rewards.speedup
 
 
-@pytest.mark.parametrize("name", ["logits-groups", "hsdag", "gdp"])
+@pytest.mark.parametrize("name", ["graph-groups", "hsdag", "gdp"])
 def test_rollouts_may_be_smaller_where_steps_are_dear(name: str) -> None:
     env = dear_env()
     options = {"envs": {"num_envs": 50}} | SMALL.get(name, {})
@@ -138,7 +138,7 @@ def test_the_best_placement_of_a_twin_is_not_that_of_measured_steps(algorithm: A
 
 
 def test_a_softened_policy_tries_other_placements_around_what_it_has_learned() -> None:
-    model = agents.make("logits-groups", make_twin(dear_env()), 0)
+    model = agents.make("logits", make_twin(dear_env()), 0)
     untrained = deepcopy_weights(model)
     model.learn(2000)
     learned, before = compute_distinct_share(model), weights(model)

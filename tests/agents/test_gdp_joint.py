@@ -149,18 +149,6 @@ def test_the_convolutions_place_units_alone() -> None:
         make_gcn(joint(), 0)
 
 
-def test_heuristics_are_tried_with_rank_and_fused_chains() -> None:
-    env = joint()
-    model, seen, evaluate = agent(env, begin_with="heuristics"), [], env.backend.evaluate_batch
-    env.backend.evaluate_batch = lambda rows: (seen.append(rows), evaluate(rows))[1]
-    proposed = {row.tobytes(): row for row in model.policy.proposals}
-    model.learn(len(proposed) + 10)
-    assert proposed.keys() <= {row.tobytes() for row in np.concatenate(seen)}
-    choices = [env.layout.split(row) for row in proposed.values()]
-    assert any(one.priority.any() for one in choices)
-    assert any(one.fused.any() for one in choices)
-
-
 @pytest.mark.slow
 def test_sb3s_ppo_takes_all_decisions() -> None:
     env = joint()

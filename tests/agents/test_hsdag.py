@@ -21,7 +21,6 @@ from agents.hsdag import HSDAGPolicy, rollout
 from agents.hsdag.agent import make
 from agents.hsdag.networks import Networks
 from agents.hsdag.presets import PRESETS
-from agents.hsdag.published import CodeNetworks
 from placement_gym.envs.episode import play_episode
 from placement_gym.envs.placement_env import placement_env
 
@@ -232,9 +231,7 @@ def count_calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     monkeypatch.setattr(rollout, "parse", counted("parse", rollout.parse))
     for name in set(STEPS) - {"parse"}:
-        for form in (Networks, CodeNetworks):
-            if name in vars(form):
-                monkeypatch.setattr(form, name, counted(name, getattr(form, name)))
+        monkeypatch.setattr(Networks, name, counted(name, getattr(Networks, name)))
     return counts
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 import pytest
 import torch
-from learned import SIMULATED, several, simulated
+from learned import SIMULATED, several
 from stable_baselines3 import PPO
 from stable_baselines3.common.utils import obs_as_tensor
 
@@ -17,18 +17,9 @@ from agents.common.vec_env import vectorize as vectorized
 from agents.hsdag import HSDAGOptions, HSDAGPolicy
 from agents.hsdag.agent import make
 from agents.hsdag.networks import Groups, Networks
-from agents.hsdag.published import CodeNetworks
 from agents.hsdag.sampled_groups import SampledGroups
 
 CPU = torch.device("cpu")
-
-
-def test_the_codes_parsing_ends_in_one_group() -> None:
-    env = simulated("resnet")
-    model = make(env, 0, preset="code")
-    model.predict(env.reset()[0], deterministic=True)
-    (step,) = model.policy.greedy.steps.values()
-    assert not step.group.any()
 
 
 def draws(policy: dict[str, Any] | None = None) -> tuple[HSDAGPolicy, Any, SampledGroups]:
@@ -106,29 +97,6 @@ def test_a_group_prefers_devices_by_the_sum_of_its_times() -> None:
     logits = networks(torch.randn(3, 6), costs, groups)[0]
     times = torch.tensor([[4.0, 6.0], [4.0, 6.0], [5.0, 6.0]])
     torch.testing.assert_close(logits, -2.0 * (times + MIN_COST).log())
-
-
-@torch.no_grad()
-def test_the_code_pools_sums_by_scores_times_links() -> None:
-    torch.manual_seed(0)
-    networks = CodeNetworks(HSDAGOptions(features=("type",), hidden=6, form="code"), 2, False)
-    z, group, inner = torch.randn(3, 12), torch.tensor([0, 0, 1]), torch.tensor([[0], [1]])
-    score = networks.scorer(z[0, :6] * z[1, :6]).sigmoid()
-    before = networks.deepsets_pre(z[:, 6:])
-    after = networks.deepsets_post(torch.stack([before[:2].sum(dim=0), before[2]]))
-    expected = torch.stack([after[0] * 2 * score, after[1]])  # an edge counts in both directions
-    torch.testing.assert_close(networks.pool_groups(z, group, inner), expected)
-
-
-@torch.no_grad()
-def test_the_code_pools_another_convolution_than_it_scores() -> None:
-    policy = make(env := gym.make(SIMULATED, model="tiny"), 0, preset="code").policy
-    seen = obs_as_tensor(vectorized(env).reset(), CPU)
-    graphs, _ = policy.graphs.batch(seen)
-    scored, pooled = policy.networks.encode(graphs).chunk(2, dim=1)
-    assert len(policy.networks.encoder.gnn1.layers) == 2
-    assert len(policy.networks.encoder.gnn2.layers) == 1
-    assert not torch.allclose(scored, pooled)
 
 
 @torch.no_grad()

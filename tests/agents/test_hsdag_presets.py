@@ -43,7 +43,7 @@ def read_table() -> list[dict[str, str]]:
     """The rows of the README's table of numbers and switches."""
     text = (Path(agents.__file__).parent / "hsdag" / "README.md").read_text()
     lines = [line for line in text.splitlines() if line.startswith("| `")]
-    names = ("name", "paper", "code", "rl", "source")
+    names = ("name", "paper", "rl", "source")
     cells = [[cell.strip().strip("`") for cell in line.strip("| ").split(" | ")] for line in lines]
     return [dict(zip(names, row, strict=True)) for row in cells if row[0].count(".") == 1]
 

@@ -1,4 +1,4 @@
-"""Tables of logits: what they sample, how likely it is, and what they learn."""
+"""Logits and groups that follow: what they sample, how likely it is, and what they learn."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from torch import Tensor
 
 import agents
 from agents.common.following import FollowingDevices
-from agents.common.runs import RunTable
+from agents.graph_groups.runs import RunTable
 from agents.logits import LogitsPolicy
 from placement_gym.base.errors import UserError
 from placement_gym.envs.episode import play_episode
 from placement_gym.solvers.cuts import minimum_cut
 
-NAMES = ("logits", "logits-multiscale", "logits-groups")
+NAMES = ("logits", "graph-groups")
 LEADER = torch.tensor([[0, 0, 1, 1]])
 
 
@@ -105,9 +105,8 @@ def test_entropy_counts_the_choices_of_those_who_do_not_follow() -> None:
 
 
 @pytest.mark.parametrize("n_units", [1, 2, 7, 64])
-@pytest.mark.parametrize("smallest", [1, 2])
-def test_runs_of_every_size_cover_all_units(n_units: int, smallest: int) -> None:
-    table = RunTable(n_units, 2, smallest)
+def test_runs_of_every_size_cover_all_units(n_units: int) -> None:
+    table = RunTable(n_units, 2)
     assert not table().any()
     assert table().shape == (n_units, 2)
     with torch.no_grad():
@@ -120,7 +119,7 @@ def test_runs_of_every_size_cover_all_units(n_units: int, smallest: int) -> None
 def test_a_value_of_a_run_moves_its_units_alone() -> None:
     table = RunTable(8, 1)
     with torch.no_grad():
-        table.values[table.index[0, 2]] = 3.0
+        table.values[table.index[1, 2]] = 3.0
     assert table()[:, 0].tolist() == [0, 0, 3, 3, 0, 0, 0, 0]
 
 
@@ -155,7 +154,7 @@ def test_each_comes_near_the_toys_optimum(name: str) -> None:
     assert play_episode(env, agent)["speedup"] > 0.9 * best.speedup
 
 
-def test_runs_and_groups_learn_a_large_graph_faster() -> None:
+def test_groups_learn_a_large_graph_faster() -> None:
     means = []
     for name in NAMES:
         env = gym.make(SIMULATED, model="family-attention-300-seed1", devices="cpu+2dgpu")
@@ -167,7 +166,7 @@ def test_runs_and_groups_learn_a_large_graph_faster() -> None:
 
 def test_the_first_placements_have_about_as_many_groups_as_asked() -> None:
     env = gym.make(SIMULATED, model="bert")
-    agent = agents.make("logits-groups", env, seed=0, policy={"groups": 20})
+    agent = agents.make("graph-groups", env, seed=0, policy={"groups": 20})
     observation = agent.policy.obs_to_tensor(env.reset()[0])[0]
     devices = agent.policy.decide(observation).distribution
     assert 15 < devices.leave.exp()[devices.mask].sum() < 40
@@ -184,7 +183,5 @@ def test_equal_seeds_learn_alike(name: str) -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(UserError, match="groups must be an integer"):
-        agents.make("logits", gym.make(SIMULATED, model="tiny"), policy={"groups": -1})
     with pytest.raises(UserError, match="one graph only"):
         PPO(LogitsPolicy, several("tiny", "resnet"), device="cpu").learn(1)

@@ -18,13 +18,13 @@ from placement_gym.base.errors import PlacementGymWarning
 
 TIGHT = ["CPU", *({"name": f"GPU.{i}", "weight_share": 0.2} for i in range(3))]
 GREEDY = {"cost_weight": 20.0}
-"""All units on the fastest device, which holds a fifth of them."""
+"""All units on the fastest devices, which hold a fifth of them each."""
 
 
-def tight_env(**kwargs: Any) -> DevicePlacementEnv:
+def tight_env(devices: Any = TIGHT, **kwargs: Any) -> DevicePlacementEnv:
     model = "family-attention-40-seed7"
     return placement_env(
-        gym.make("placement_gym:DevicePlacementSim-v0", model=model, devices=TIGHT, **kwargs)
+        gym.make("placement_gym:DevicePlacementSim-v0", model=model, devices=devices, **kwargs)
     )
 
 
@@ -72,7 +72,7 @@ def test_hsdag_has_a_weak_prior_where_nothing_repairs(
 
 @pytest.mark.parametrize("name", ["logits", "post"])
 def test_equal_rewards_change_no_weight_and_warn_once(name: str) -> None:
-    model = agents.make(name, tight_env(penalty="flat"), policy=GREEDY)
+    model = agents.make(name, tight_env(TIGHT[:2]), policy=GREEDY)
     before = weights(model)
     with pytest.warns(PlacementGymWarning, match="GPU.* holds.*make .* with repair=True") as seen:
         model.learn(100)
@@ -81,7 +81,7 @@ def test_equal_rewards_change_no_weight_and_warn_once(name: str) -> None:
 
 
 def test_the_repair_that_the_warning_names_helps() -> None:
-    env = tight_env(repair=True, penalty="flat")
+    env = tight_env(repair=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error", PlacementGymWarning)
         model = agents.make("logits", env, policy=GREEDY).learn(20)
@@ -89,7 +89,7 @@ def test_the_repair_that_the_warning_names_helps() -> None:
 
 
 def test_without_a_baseline_equal_rewards_teach_nothing_either() -> None:
-    model = learn(tight_env(penalty="flat"), policy=GREEDY, baseline="none")
+    model = learn(tight_env(TIGHT[:2]), policy=GREEDY, baseline="none")
     assert not model.rollout_buffer.advantages.any()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -39,30 +38,12 @@ def test_every_agent_lists_its_options() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "now"),
-    [("multilevel", "search"), ("alpha-expansion", "milp"), ("m-topo", "fill-in-order")],
-)
-def test_a_former_agent_names_the_one_in_its_place(name: str, now: str) -> None:
-    for find in (partial(agents.make, name, None), AgentSpec(name).load):
-        with pytest.raises(UserError, match=f"'{name}' is gone: '{now}' took its place"):
-            find()
-
-
-def test_every_former_agent_has_a_place_that_is_taken() -> None:
-    assert set(agents.REPLACED.values()) <= set(agents.AGENTS)
-    assert not set(agents.REPLACED) & set(agents.AGENTS)
-
-
-@pytest.mark.parametrize(
     ("name", "policy", "message"),
     [
-        ("logits", {"groups": -1}, "groups must be an integer of at least 0, not -1"),
         ("hsdag", {"layers": -1}, "layers must be an integer of at least 0, not -1"),
         ("hsdag", {"groups": -1}, "groups must be a number of at least 0, not -1"),
         ("hsdag", {"depth": 1.5}, "depth must be an integer of at least 0, not 1.5"),
         ("hsdag", {"dropout": 2.0}, "dropout must be a number of at most 1"),
-        ("hsdag", {"form": "test"}, "'text'"),
-        ("hsdag", {"form": "code"}, "form='code' has directed=False alone"),
         ("hsdag", {"table": True}, "an option of HSDAGPolicy"),
         ("graph-groups", {"groups": 0}, "groups must be an integer of at least 1, not 0"),
         ("graph-groups", {"table": 1}, "table must be True or False"),

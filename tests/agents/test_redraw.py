@@ -107,7 +107,7 @@ def test_windows_are_runs_of_every_size_without_padding() -> None:
 
 def make(redraw: int | None, **kwargs: Any) -> Any:
     env = simulated(devices=LIMITED, repair=True)
-    return agents.make("logits-groups", env, seed=0, redraw=redraw, **kwargs)
+    return agents.make("graph-groups", env, seed=0, policy={"hidden": 16}, redraw=redraw, **kwargs)
 
 
 def test_what_is_redrawn_is_the_best_placement_after_repair() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import placement_gym  # noqa: F401  registers the environments
-from agents.search import Annealing, Search, annealing, genetic, hill_climb
+from agents.search import Annealing, Search, annealing, hill_climb
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec, load_agent
@@ -23,7 +23,6 @@ from placement_gym.solvers.cuts import minimum_cut
 MAKERS = {
     "hill-climb": hill_climb,
     "annealing": annealing,
-    "genetic": genetic,
 }
 ALL = pytest.mark.parametrize("name", list(MAKERS))
 
@@ -69,7 +68,7 @@ def test_learning_in_two_parts_goes_on_where_it_stopped(name: str) -> None:
     assert (evaluated(name, [50, 50]) == evaluated(name, [100])).all()
 
 
-@pytest.mark.parametrize("name", ["hill-climb", "annealing", "genetic"])
+@ALL
 def test_structured_searches_come_close_to_the_optimum(name: str) -> None:
     env = environment("resnet")
     base = placement_env(env)
@@ -88,7 +87,7 @@ def test_limits_and_support_hold_in_what_is_predicted(name: str) -> None:
     assert search.best_speedup > 1.0
 
 
-@pytest.mark.parametrize("name", ["hill-climb", "annealing", "genetic"])
+@ALL
 def test_a_search_is_never_worse_than_its_starts(name: str) -> None:
     env = environment("bert-8")
     search = made(name, env)
@@ -195,7 +194,7 @@ def test_annealing_starts_at_a_saved_placement(tmp_path: Path) -> None:
         load_agent("saved")(env, 0, file="absent.json")
 
 
-@pytest.mark.parametrize("name", ["annealing", "genetic"])
+@ALL
 def test_searches_survive_one_device(name: str) -> None:
     for devices in (["CPU"], ["CPU", "GPU"]):
         env = gym.make(

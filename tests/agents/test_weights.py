@@ -1,4 +1,4 @@
-"""Weights: files of them, what these hold, damaged ones, and those that come with agents."""
+"""Weights: files of them, what these hold, and damaged ones."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ import torch
 from stable_baselines3 import PPO
 
 import agents
-from agents.about import ABOUT
 from agents.common.weights import (
-    list_shipped,
     read_safetensors,
     save_weights,
     write_safetensors,
 )
 from agents.hsdag import HSDAGPolicy
-from placement_gym import play_episode
 from placement_gym.base.errors import UserError
 from placement_gym.base.files import FileError
 
@@ -99,38 +96,12 @@ def test_tensors_that_share_memory_are_kept(tmp_path: Path) -> None:
     assert arrays["whole"].tolist() == whole.tolist()
 
 
-SHIPPED = {"placeto": 1.12, "post": 1.19, "gcn": 1.19, "doppler": 1.19}
-"""Agents with weights, and the least speed-up over the best single device on their problem."""
-FORMS: dict[str, dict[str, Any]] = {
-    "placeto": {"preset": "paper"},
-    "doppler": {"hidden": 24},
-}
-"""What the weights were trained with."""
-NAME = "inception-hsdag-paper"
-
-
 def toy() -> gym.Env[Any, Any]:
     return gym.make("placement_gym:DevicePlacementSim-v0", model="tiny", devices="hsdag-paper")
 
 
 def weights_of(model: Any) -> torch.Tensor:
     return torch.cat([tensor.flatten() for tensor in model.policy.state_dict().values()])
-
-
-def trained_policy(name: str) -> dict[str, Any]:
-    return {**FORMS.get(name, {}), "weights": NAME}
-
-
-@pytest.mark.parametrize("name", ["placeto", "gcn", "doppler"])
-def test_shipped_weights_are_loaded_by_name_for_any_graph(name: str) -> None:
-    env = toy()
-    trained = [weights_of(agents.make(name, env, seed, **trained_policy(name))) for seed in (0, 1)]
-    assert torch.equal(*trained)
-    untrained = weights_of(agents.make(name, env, **FORMS.get(name, {})))
-    assert len(untrained) != len(trained[0]) or not torch.equal(trained[0], untrained)
-    assert ABOUT[name].trained == NAME
-    folder = agents.AGENTS[name].split(".")[1]
-    assert list_shipped(Path(agents.__file__).parent / folder) == [NAME]
 
 
 def test_weights_are_saved_and_loaded_from_a_file(tmp_path: Path) -> None:
@@ -151,23 +122,11 @@ def test_weights_of_a_policy_are_saved_and_loaded_alone(tmp_path: Path) -> None:
 
 def test_wrong_weights_are_refused_with_the_remedy(tmp_path: Path) -> None:
     env, file = toy(), tmp_path / "mine.safetensors"
-    with pytest.raises(UserError, match="did you mean 'inception-hsdag-paper'"):
-        agents.make("placeto", env, weights="inception-hsdag")
-    with pytest.raises(UserError, match="does not fit this policy"):
-        agents.make("post", env, weights="inception-hsdag-paper")
-    with pytest.raises(UserError, match="no weights come with this agent, and 'inception'"):
-        agents.make("rnn", env, weights="inception")
+    with pytest.raises(FileError, match="absent"):
+        agents.make("placeto", env, weights="absent.safetensors")
     save_weights(agents.make("placeto", env), file, {})
     with pytest.raises(UserError, match=r"mine\.safetensors does not fit this policy"):
         agents.make("hsdag", env, weights=file)
     file.write_text("nothing")
     with pytest.raises(UserError, match="not a safetensors file"):
         agents.make("hsdag", env, weights=file)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SHIPPED)
-def test_shipped_weights_place_their_problem_without_evaluations(name: str) -> None:
-    env = gym.make("placement_gym:DevicePlacementSim-v0", model="inception", devices="hsdag-paper")
-    info = play_episode(env, agents.make(name, env, **trained_policy(name)))
-    assert info["speedup_vs_best_single"] > SHIPPED[name]

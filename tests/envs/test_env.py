@@ -22,7 +22,7 @@ from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
 NO_TENSORS = (DeviceSpec("CPU"), DeviceSpec("GPU", allocation_bytes=0))
 INFO_KEYS = {
     *("latency_ms", "reference_ms", "best_single_ms", "best_single_unlimited_ms", "speedup"),
-    *("speedup_vs_best_single", "latency_p90_ms", "noise", "noise_floor", "doubt", "taken"),
+    *("speedup_vs_best_single", "latency_p90_ms", "noise", "noise_floor"),
     *("warning", "interference"),
     *(
         "n_submodels",

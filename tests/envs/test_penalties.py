@@ -11,30 +11,26 @@ import pytest
 from fakes import LIMITED, assignment, diamond_backend, diamond_problem
 from scripted_engine import ScriptedEngine
 
-from placement_gym import DevicePlacementEnv, UserError
+from placement_gym import DevicePlacementEnv
 from placement_gym.envs.per_unit import PerUnitEnv
-from placement_gym.envs.vector import PlacementVectorEnv
 
 SIMULATED = "placement_gym:DevicePlacementSim-v0"
 TIGHT = ["CPU", {"name": "GPU", "weight_share": 0.3}]
 """The diamond's units hold 100, 200, 300 and 400 bytes, and its GPU 500."""
 
 
-@pytest.mark.parametrize(("penalty", "paid"), [("graded", -90 * 400 / 1000), ("flat", 0.0)])
-def test_a_step_is_paid_for_the_bytes_that_it_makes_too_many(penalty: str, paid: float) -> None:
-    base = DevicePlacementEnv(diamond_backend(diamond_problem(LIMITED)), penalty=penalty)
+def test_a_step_is_paid_for_the_bytes_that_it_makes_too_many() -> None:
+    base = DevicePlacementEnv(diamond_backend(diamond_problem(LIMITED)))
     env = PerUnitEnv(base)
     env.reset()
     steps = [env.step(1) for _ in range(4)]
     assert [info["excess_bytes"] for *_, info in steps] == [0, 0, 100, 500]
-    assert steps[3][1] == pytest.approx(paid)
+    assert steps[3][1] == pytest.approx(-90 * 400 / 1000)
 
 
 @pytest.mark.parametrize("reward", ["log_speedup", "improvement"])
-@pytest.mark.parametrize("penalty", ["graded", "flat"])
-def test_a_batch_is_paid_as_single_environments_are(reward: str, penalty: str) -> None:
-    kwargs: dict[str, Any] = {"model": "tiny", "devices": TIGHT, "horizon": 2}
-    kwargs |= {"reward": reward, "penalty": penalty}
+def test_a_batch_is_paid_as_single_environments_are(reward: str) -> None:
+    kwargs: dict[str, Any] = {"model": "tiny", "devices": TIGHT, "horizon": 2, "reward": reward}
     envs = gym.make_vec(SIMULATED, 20, **kwargs)
     alone = gym.make(SIMULATED, **kwargs)
     rng = np.random.default_rng(0)
@@ -48,7 +44,7 @@ def test_a_batch_is_paid_as_single_environments_are(reward: str, penalty: str) -
             _, earned, *_, info = alone.step(actions[i])
             assert rewards[i] == earned
             infeasible += [earned] * (not info["feasible"])
-    assert len(set(infeasible)) > 1 or (penalty, reward) == ("flat", "log_speedup")
+    assert len(set(infeasible)) > 1
 
 
 def test_measured_placements_that_do_not_fit_say_by_how_much() -> None:
@@ -88,15 +84,3 @@ def test_outputs_beyond_a_limit_count_and_soft_limits_do_not() -> None:
     assert hard.backend.excess_shares(row) == failed.excess_bytes / sum(failed.memory_bytes)
     assert soft.backend.excess_shares(row).tolist() == [0.0]
     assert soft.backend.evaluate(row[0]).feasible
-
-
-def test_an_unknown_penalty_is_an_error_that_lists_both() -> None:
-    with pytest.raises(UserError, match="penalty must be one of flat, graded"):
-        gym.make(SIMULATED, model="tiny", penalty="none")
-
-
-def test_a_vector_with_another_reward_keeps_the_penalty() -> None:
-    env = DevicePlacementEnv(diamond_backend(diamond_problem(LIMITED)), penalty="flat")
-    envs = PlacementVectorEnv(env, 2, reward="speedup")
-    envs.reset()
-    assert envs.step(np.array([[0, 1, 1, 1], [1, 1, 1, 1]]))[1].tolist() == [0.1, 0.1]

@@ -42,20 +42,16 @@ def too_large(excess_bytes: int) -> Measurement:
 
 
 @pytest.mark.parametrize("name", sorted(rewards.REWARDS))
-def test_more_bytes_too_many_earn_less_unless_flat(name: str) -> None:
+def test_more_bytes_too_many_earn_less(name: str) -> None:
     ladder = [too_large(excess) for excess in (1000, 999, 500, 1, 0)]
     earned = [rewards.get_reward(name)(step, REFERENCE) for step in ladder]
     assert all(low < high for low, high in pairwise(earned))
     assert earned[0] > -100.0
-    flat = rewards.get_reward(name, "flat")
-    assert {flat(step, REFERENCE) for step in ladder} == {earned[-1]}
     assert {step.latency_ms for step in ladder} == {100.0}
 
 
 def test_improvement_is_relative_to_the_graded_cost_before() -> None:
     assert rewards.improvement(too_large(250), too_large(500)) == pytest.approx(22.5)
-    flat = rewards.get_reward("improvement", "flat")
-    assert flat(too_large(250), too_large(500)) == 0.0
 
 
 @pytest.mark.parametrize("name", sorted(set(rewards.REWARDS) - {"improvement"}))

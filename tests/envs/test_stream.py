@@ -16,13 +16,10 @@ from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
-import placement_gym
 from placement_gym.base.errors import UserError
 from placement_gym.envs.stream import StreamEnv
-from placement_gym.envs.weights_action import WeightsAction
 from placement_gym.graph.families.problems import make_problem, split_of_seed
 from placement_gym.graph.families.stream import UNSEEN
-from placement_gym.schedules.limits import cost_ms
 from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS
 
 ENV_ID = "DevicePlacementStream-v0"
@@ -177,23 +174,3 @@ def test_wrong_actions_and_options_are_named() -> None:
         env.step(np.zeros(3))
     with pytest.raises(UserError, match="problem"):
         env.reset(options={"placement": 3})
-
-
-def test_weights_place_units_of_another_environment() -> None:
-    devices = ["CPU", *({"name": f"GPU.{i}", "weight_share": 0.4} for i in range(2))]
-    env = WeightsAction(
-        gym.make("DevicePlacementSim-v0", model="resnet", devices=devices, schedule="list")
-    )
-    env.reset(seed=0)
-    *_, info = env.step(np.zeros(N_WEIGHTS, np.float32))
-    assert info["feasible"]
-    assert info["speedup"] > 1.0
-    base = placement_gym.placement_env(env)
-    simulator = base.simulated.simulator  # type: ignore[attr-defined]
-    cost = cost_ms(base.problem, simulator, base.assignment.astype(np.uint8))
-    assert cost == pytest.approx(info["latency_ms"])
-    latencies = set()
-    for _ in range(5):
-        env.reset()
-        latencies.add(env.step(env.action_space.sample())[4]["latency_ms"])
-    assert len(latencies) > 1

@@ -60,7 +60,7 @@ def test_memory_of_tensors_is_that_of_the_upper_bounds() -> None:
     held, moved = [], []
     for twin in (short, long):
         units = twin.problem.units
-        simulator = Simulator(units, twin.costs, PRESETS["baechi"])
+        simulator = Simulator(units, twin.costs, PRESETS["event"])
         placement = (np.arange(len(units)) % 2).astype(np.uint8)
         held.append(simulator.output_bytes(placement).tolist())
         moved.append(simulator.traffic(placement)[1])

@@ -106,7 +106,7 @@ def test_noise_is_seeded() -> None:
         ({"decisions": ("placement", "fusion", "priority")}, "and then"),
         ({"decisions": "placement"}, "decisions are"),
         ({"schedule": "serial"}, "schedule='event'"),
-        ({"schedule": "exprimo"}, "memory='static'"),
+        ({"schedule": {"preset": "event", "memory": "lifetime"}}, "memory='static'"),
         ({"max_nodes": 100}, "max_nodes"),
     ],
 )

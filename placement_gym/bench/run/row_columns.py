@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from placement_gym.base.texts import join_words
-from placement_gym.bench.run.row_schema import rename_fields
 from placement_gym.bench.run.rows import Json, unpack
 
 WHO = ("version", "commit", "processor")
@@ -22,7 +21,7 @@ OF_STUDIES = {"score_on", "placement"}
 
 
 def read_columns(path: Path) -> Iterator[Json]:
-    """Read the rows of a file of any page, by the names that columns have today.
+    """Read the rows of a file of any page.
 
     Lines that are no rows are left out: a replay names them.
 
@@ -33,7 +32,7 @@ def read_columns(path: Path) -> Iterator[Json]:
         with suppress(ValueError, RecursionError):
             values = json.loads(line)  # also infinite numbers, as in rows of 0.2.0
             if isinstance(values, dict):
-                yield rename_fields(values)
+                yield values
 
 
 def find_missing(row: Json) -> tuple[str, ...]:

@@ -58,20 +58,6 @@ def check_latency(latency_ms: float) -> float:
     return latency_ms
 
 
-RENAMED = {"doubt": "warning", "taken": "interference", "git": "commit"}
-"""Fields by their names in rows of version 0.2."""
-PACKAGE = "placement-gym"
-"""Under this name ``versions`` of these rows has the version of this package."""
-
-
-def rename_fields(values: dict[str, Any]) -> dict[str, Any]:
-    """Rename the fields of a row of an earlier version."""
-    renamed = {RENAMED.get(name, name): value for name, value in values.items()}
-    if "version" not in renamed and isinstance(renamed.get("versions"), dict):
-        renamed["version"] = renamed["versions"].get(PACKAGE)
-    return renamed
-
-
 Count = Annotated[int, Field(ge=0, le=MAX_BYTES)]
 Latency = Annotated[FiniteFloat, AfterValidator(check_latency)] | None
 Speedup = Annotated[FiniteFloat, Field(ge=1 / MAX_NUMBER, le=MAX_NUMBER)] | None
@@ -174,12 +160,6 @@ class Row(Fields):
     processor: Name | None = None
     commit: Commit | None
     time: Annotated[str, AfterValidator(check_time)]
-
-    @model_validator(mode="before")
-    @classmethod
-    def read_earlier(cls, values: Any) -> Any:
-        """See ``rename_fields``."""
-        return rename_fields(values)
 
     @classmethod
     def begin(cls, **values: Any) -> Row:

@@ -93,8 +93,6 @@ PRESETS: dict[str, Semantics] = {
         memory_penalty_ms_per_gb=2000.0,
     ),
     "giph": Semantics("event", transfer="edge", contention="none", memory="off"),
-    "exprimo": Semantics("event", contention="link", memory="lifetime"),
-    "baechi": Semantics("event", contention="both", memory="lifetime"),
     "tarnawski-throughput": Semantics("load"),
     "tarnawski-latency": Semantics("calls"),
 }

@@ -55,7 +55,7 @@ def model(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.mark.filterwarnings("ignore:.*Box observation space (min|max)imum value is")
-@pytest.mark.parametrize("options", [{"schedule": "exprimo"}, {"noise": 0.1}])
+@pytest.mark.parametrize("options", [{"schedule": "giph"}, {"noise": 0.1}])
 def test_gymnasiums_and_stable_baselines_checks_pass(options: dict[str, Any], model: str) -> None:
     env = made(model=model, **options)
     check_env(env)
@@ -187,7 +187,7 @@ def test_the_graph_is_left_out_of_observations_on_demand() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"schedule": {"preset": "baechi", "order": "priority"}, "noise": 0.2},
+        {"schedule": {"preset": "event", "order": "priority"}, "noise": 0.2},
         {"objective": "throughput", "horizon": 4, "devices": "cpu+2dgpu"},
         {"observe_graph": False, "costs": "analytic", "reward": "improvement"},
     ],

@@ -88,7 +88,7 @@ def test_rows_of_earlier_versions_say_nothing() -> None:
 def test_a_comparison_says_both(tmp_path: Path) -> None:
     document = compare(
         "tiny",
-        [{"name": "post", "kwargs": {"begin_with": "heuristics"}}, "prefix", "heft"],
+        [{"name": "annealing", "kwargs": {"start": "quick"}}, "prefix", "heft"],
         env_id="DevicePlacementSim-v0",
         devices="cpu+dgpu",
         budget=20,
@@ -97,12 +97,12 @@ def test_a_comparison_says_both(tmp_path: Path) -> None:
     )
     rows = {row["agent"]: row for row in document["rows"]}
     assert (rows["prefix"]["stopped"], rows["prefix"]["evaluations"]) == (True, 12)
-    assert (rows["post"]["stopped"], rows["heft"]["stopped"]) == (False, False)
-    assert rows["post"]["start"]
+    assert (rows["annealing"]["stopped"], rows["heft"]["stopped"]) == (False, False)
+    assert rows["annealing"]["start"]
     assert rows["heft"]["start"] == rows["prefix"]["start"] == ""
     table = (tmp_path / "table.md").read_text()
     assert "prefix: stopped after 12 of 20 evaluations" in table
-    assert "post heuristics: the answer is its start, " in table
+    assert "annealing quick: the answer is its start, " in table
 
 
 def run(label: str, ratio: float, beats: str = "yes", warning: str = "") -> dict[str, Any]:

@@ -135,17 +135,6 @@ def test_a_row_with_a_wrong_field_is_damaged(row: rows_file.Json, tmp_path: Path
         assert rows_file.load_rows(path) == []
 
 
-def test_rows_with_the_names_of_earlier_versions_are_read(
-    row: rows_file.Json, tmp_path: Path
-) -> None:
-    path = tmp_path / rows_file.ROWS
-    earlier = keyed(row, "a") | {"doubt": "the machine was busy", "taken": 0.2}
-    del earlier["warning"], earlier["interference"]
-    rows_file.append_row(path, earlier)
-    (read,) = rows_file.load_rows(path)
-    assert (read["warning"], read["interference"]) == ("the machine was busy", 0.2)
-
-
 def test_rows_are_told_apart_by_what_was_run_not_by_what_they_say(row: rows_file.Json) -> None:
     true = keyed(row, "a")
     problem = true["problem"].replace(", ", ",  ")

@@ -26,7 +26,7 @@ def test_study_is_agents_models_devices_and_seeds() -> None:
 def test_a_key_is_everything_that_decides_a_run() -> None:
     task = study().tasks()[0]
     changes: dict[str, Any] = {
-        "agent": "genetic",
+        "agent": "annealing",
         "kwargs": {"population": 3},
         "env": "DevicePlacement-v0",
         "env_kwargs": {"granularity": "op"},

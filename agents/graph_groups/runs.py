@@ -9,23 +9,22 @@ from torch import Tensor, nn
 class RunTable(nn.Module):
     """Values of units, each the sum of those of all runs that the unit is in.
 
-    Runs are of 2, 4, 8, ... units in topological order, and the same shifted by half a run. The
+    Runs are of 1, 2, 4, ... units in topological order, and the same shifted by half a run. The
     gradient moves many units at once by the values of long runs, and single ones by those of short
     runs. All values are zero at first.
 
     Args:
         n_units: Number of units, padding included.
         width: Values of a unit.
-        smallest: Units of the shortest runs; 1 has a value for each unit, too.
         step: Factor of the learning rate.
     """
 
     index: Tensor
 
-    def __init__(self, n_units: int, width: int, smallest: int = 2, step: float = 1.0) -> None:
+    def __init__(self, n_units: int, width: int, step: float = 1.0) -> None:
         super().__init__()
         self.step = step
-        units, n_values, size = torch.arange(n_units), 0, smallest
+        units, n_values, size = torch.arange(n_units), 0, 1
         levels: list[Tensor] = []
         while size < 2 * n_units or not levels:
             # Shifted runs, too, or no run would span a border between two long ones.
