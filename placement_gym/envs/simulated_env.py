@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.base.arguments import MAX_NOISE, check_not_negative, flat_keywords
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.observation import Observation
@@ -15,10 +17,10 @@ from placement_gym.envs.options import EnvOptions
 from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.hardware.device_requests import DevicesArgument
 from placement_gym.models.spec import ModelSpec
+from placement_gym.problem.costs.semantics import parse_schedule
 from placement_gym.problem.decisions import PLACEMENT_ALONE
 
 if TYPE_CHECKING:
-    from placement_gym.backends.simulated.backend import SimulatedBackend
     from placement_gym.backends.simulated.joint import JointBackend
 
 
@@ -135,10 +137,6 @@ class SimulatedEnv(DevicePlacementEnv):
         decisions: Sequence[str] = PLACEMENT_ALONE,
         options: EnvOptions,
     ) -> None:
-        from placement_gym.backends.simulated.backend import SimulatedBackend
-        from placement_gym.backends.simulated.build import build_simulated_problem
-        from placement_gym.problem.costs.semantics import parse_schedule
-
         check_not_negative("noise", noise, MAX_NOISE)
         twin = build_simulated_problem(spec, devices, costs, constraints)
         # The twin brings a schedule of its own where its costs are published for one.

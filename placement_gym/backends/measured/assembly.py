@@ -98,16 +98,14 @@ def load_and_inspect(
     return spec.load(), inspection
 
 
-def group_model(spec: ModelSpec) -> Units:
-    """Group the operators of a model; ``"fused"`` takes the primitives that the CPU executes.
+def group_primitives(spec: ModelSpec) -> Units:
+    """Group the operators of a model as ``"fused"`` does: by the primitives that the CPU executes.
 
     Nothing is measured, so that it does not wait for other processes that measure.
 
     Raises:
         EngineError: The CPU cannot compile the model.
     """
-    if not spec.fused:
-        return group(extract_spec(spec.load(), spec), spec.granularity)
     model, inspection = load_and_inspect(spec, (), TIMEOUT_S, exclusive=False)
     return group(extract_spec(model, spec), spec.granularity, inspection.primitives)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from placement_gym.base.errors import UserError, suggest
 from placement_gym.base.files import is_path
+from placement_gym.graph.extract import extract_spec
 from placement_gym.graph.generated import build_generated
 from placement_gym.graph.units import Units, group
 from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
@@ -89,9 +90,16 @@ def build_units(spec: ModelSpec) -> Units:
     if graph is not None:
         check_no_sizes(spec)
         return group(graph, "op" if spec.fused else spec.granularity)
-    from placement_gym.backends.measured.assembly import group_model
-
     return group_model(spec)
+
+
+def group_model(spec: ModelSpec) -> Units:
+    """Group the operators of a model that OpenVINO reads; only ``"fused"`` compiles it."""
+    if not spec.fused:
+        return group(extract_spec(spec.load(), spec), spec.granularity)
+    from placement_gym.backends.measured.assembly import group_primitives
+
+    return group_primitives(spec)
 
 
 def build_workload_problem(
