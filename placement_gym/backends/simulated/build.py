@@ -9,10 +9,11 @@ from typing import Any
 from placement_gym.base.errors import UserError, suggest
 from placement_gym.base.files import is_path
 from placement_gym.graph.extract import extract_spec
-from placement_gym.graph.generated import build_generated
+from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units, group
 from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
 from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.models.loading import GENERATED
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.constraints import Constraints
 from placement_gym.problem.costs.analytic import analytic
@@ -86,11 +87,20 @@ def check_no_sizes(spec: ModelSpec) -> None:
 
 def build_units(spec: ModelSpec) -> Units:
     """Group the operators of a generated graph, or of a model that OpenVINO reads."""
-    graph = build_generated(spec.model)
+    graph = build_graph(spec.model)
     if graph is not None:
         check_no_sizes(spec)
         return group(graph, "op" if spec.fused else spec.granularity)
     return group_model(spec)
+
+
+def build_graph(model: object) -> OpGraph | None:
+    """Build the graph that a name describes; None if the argument is a model's."""
+    if not isinstance(model, str) or not GENERATED.match(model):
+        return None
+    from placement_gym.graph.generated import build_generated
+
+    return build_generated(model)
 
 
 def group_model(spec: ModelSpec) -> Units:
