@@ -15,7 +15,6 @@ from placement_gym.hardware.device_requests import DevicesArgument, resolve_devi
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.loading import GENERATED
 from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.constraints import Constraints
 from placement_gym.problem.costs.analytic import analytic
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.costs.workloads import SCALES, Workload, is_workload
@@ -38,6 +37,10 @@ def build_simulated_problem(
     constraints: Any = None,
 ) -> SimulatedProblem:
     """Build the problem of ``SimulatedEnv``; see there for arguments and errors."""
+    if constraints is None:
+        return build_free_problem(spec, devices, costs)
+    from placement_gym.problem.constraints import Constraints
+
     bound = Constraints.parse(constraints)  # before seconds of reading a model
     free = build_free_problem(spec, devices, costs)
     return replace(free, problem=bound.apply(free.problem))
