@@ -17,7 +17,6 @@ from placement_gym.models.loading import GENERATED
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.costs.analytic import analytic
 from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.costs.workloads import SCALES, Workload, is_workload
 from placement_gym.problem.problem import Problem
 
 
@@ -78,6 +77,11 @@ def default_schedule(model: object) -> str:
     return "list" if is_workload(model) else "serial"
 
 
+def is_workload(model: object) -> bool:
+    """Return whether a model argument names a workload file."""
+    return isinstance(model, (str, Path)) and Path(model).suffix == ".json"
+
+
 def check_no_sizes(spec: ModelSpec) -> None:
     """Raise ``UserError`` if a graph that is no OpenVINO model is given shapes or a scenario."""
     given = [name for name in ("shapes", "data_shapes", "scenario") if name in spec.to_json()]
@@ -119,6 +123,8 @@ def build_workload_problem(
     spec: ModelSpec, devices: DevicesArgument, costs: str | Path | None
 ) -> SimulatedProblem:
     """Build the problem of a published workload, scheduled as a list."""
+    from placement_gym.problem.costs.workloads import SCALES, Workload
+
     workload = Workload.load(Path(str(spec.model)))
     specs = workload.devices() if devices is None else resolve_devices(devices, "simulated")
     units = workload.units(spec.granularity)
