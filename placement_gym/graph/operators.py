@@ -16,6 +16,8 @@ from placement_gym.workloads.request import Request
 
 FOLLOWERS = ("Constant", "Parameter", "Result")
 """Types that HETERO places itself: each goes to its neighbour's device."""
+QUANTIZE = "FakeQuantize"
+"""Type of nodes that round to a few levels, by which quantised models are known."""
 BACKWARD = "Backward"
 """Type of the operators of a training workload's backward pass."""
 
