@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from placement_gym.base.files import safe_name, write_text
 from placement_gym.deployment.export_scripts import UNION
 from placement_gym.deployment.several import split_placement
-from placement_gym.models.union import list_members
+from placement_gym.models.members import list_members
 from placement_gym.problem.placement import Placement
 
 if TYPE_CHECKING:

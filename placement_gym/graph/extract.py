@@ -15,9 +15,9 @@ from placement_gym.graph.bodies import count_iterations, is_static, list_bodies,
 from placement_gym.graph.flops import node_flops
 from placement_gym.graph.operators import QUANTIZE, Body, OpGraph, Tensors, distinct_edges
 from placement_gym.graph.states import find_states, held_bytes
+from placement_gym.models.members import list_members
 from placement_gym.models.shapes import Shapes
 from placement_gym.models.spec import ModelSpec
-from placement_gym.models.union import list_members
 from placement_gym.workloads.kinds import make_request
 from placement_gym.workloads.request import Request
 

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.models.union import Member
+from placement_gym.models.members import Member
 from placement_gym.workloads.inference import Inference
 from placement_gym.workloads.request import Request
 
