@@ -26,6 +26,7 @@ from placement_gym.backends.measured import assembly
 from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.inspection import Inspection
 from placement_gym.backends.measured.kept_profiles import keep, profile_path
+from placement_gym.backends.simulated import build
 from placement_gym.base.processes.signal_stack import SignalStack
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.graph.extract import extract
@@ -161,13 +162,13 @@ def inspections() -> Iterator[Callable[..., Any]]:
 @pytest.fixture(scope="session", autouse=True)
 def units_grouped_once() -> Iterator[None]:
     """Units of built-in models are made once; the fused ones anew, from what is inspected once."""
-    group_model = assembly.group_model
+    group_model = build.group_model
     once = lru_cache(32)(group_model)
 
     def group(spec: ModelSpec) -> Units:
         return once(spec) if is_built_in(spec) and not spec.fused else group_model(spec)
 
-    with mock.patch.object(assembly, "group_model", group):
+    with mock.patch.object(build, "group_model", group):
         yield
 
 

@@ -9,6 +9,12 @@ from typing import Any
 from placement_gym.base.removed import explain_removal
 
 
+def import_name(source: str) -> Any:
+    """Import what ``"package.module:name"`` names: one of several, so that others stay unread."""
+    module, _, name = source.partition(":")
+    return getattr(import_module(module), name)
+
+
 def export_lazily(
     package: str, sources: Mapping[str, str]
 ) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:

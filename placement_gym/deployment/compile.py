@@ -16,7 +16,7 @@ from placement_gym.base.errors import UserError
 from placement_gym.deployment.prepared import prepare_for
 from placement_gym.graph.extract import extract_spec
 from placement_gym.graph.operators import OpGraph
-from placement_gym.models.union import join_names, list_members
+from placement_gym.models.members import join_names, list_members
 from placement_gym.problem.placement import Placement
 from placement_gym.workloads.conversation import Conversation
 from placement_gym.workloads.phased import PhasedModel

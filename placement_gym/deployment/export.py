@@ -25,9 +25,9 @@ from placement_gym.deployment.export_models import export_union
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.submodels import submodel_devices
 from placement_gym.hardware.machine import list_plugins
+from placement_gym.models.members import list_members
 from placement_gym.models.saving import save_model
 from placement_gym.models.shapes import Shapes, input_names, shapes_of_placement
-from placement_gym.models.union import list_members
 from placement_gym.problem.placement import Placement
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from placement_gym.base.files import safe_name, write_text
 from placement_gym.deployment.export_scripts import UNION, UNION_QUEUES, UNION_THREADS
 from placement_gym.deployment.several import split_placement
+from placement_gym.models.members import list_members
 from placement_gym.models.stateful import is_stateful
-from placement_gym.models.union import list_members
 from placement_gym.problem.placement import Placement
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from placement_gym.backends.verdicts import NO, UNDECIDED, WITHIN_NOISE, YES, ju
 from placement_gym.base.errors import EngineError
 from placement_gym.base.ratios import join_noise
 from placement_gym.deployment.candidates import Candidate
-from placement_gym.models.union import Member
+from placement_gym.models.members import Member
 
 
 def make_rows(

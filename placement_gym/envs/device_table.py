@@ -6,6 +6,8 @@ bytes are shares of the model's.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,72 +30,94 @@ LINK_FEATURES = ("fixed_ms", "ms_per_size")
 """Last axis of ``links``: time of a transfer, and additional time for a mean tensor."""
 
 
-def device_spaces(n_nodes: int, n_edges: int, n_devices: int) -> dict[str, spaces.Space[Any]]:
-    """The spaces of ``describe_devices`` by key."""
-
-    def box(*shape: int) -> spaces.Box:
-        return spaces.Box(0.0, np.inf, shape, np.float32)
-
-    return {
-        "device_mask": spaces.MultiBinary(n_devices),
-        "memory_pool": spaces.Box(0, n_devices, (n_devices,), np.int64),
-        "devices": box(n_devices, len(DEVICE_FEATURES)),
-        "links": box(n_devices, n_devices, len(LINK_FEATURES)),
-        "unit_ms": box(n_nodes, n_devices),
-        "unit_bytes": spaces.Box(0.0, 1.0, (n_nodes,), np.float32),
-        "supported": spaces.MultiBinary([n_nodes, n_devices]),
-        "edge_attr": box(n_edges, len(EDGE_FEATURES)),
-        "scale_ms": box(1),
-    }
-
-
-def room_space(n_devices: int) -> spaces.Box:
-    """The space of ``observe_room`` for one placement."""
-    return spaces.Box(-1.0, 1.0, (n_devices,), np.float32)
-
-
-def describe_devices(
-    problem: Problem, costs: CostTable | None, n_nodes: int, n_edges: int, n_devices: int
-) -> dict[str, NDArray[Any]]:
-    """Describe devices, links, times and bytes in arrays that are padded with zeros.
+@dataclass(frozen=True, eq=False)
+class DeviceTable:
+    """Describes devices, links, times and bytes in arrays that are padded with zeros.
 
     The time of edge e's transfers from device a to b is
     ``tensors[e] * links[a, b, 0] + size[e] * links[a, b, 1]``; a tensor that several units of one
     device read moves there once.
 
-    Args:
+    Attributes:
         problem: Units, devices and limits.
         costs: Times; None leaves all of them zero.
         n_nodes: Padded number N of units.
         n_edges: Padded number E of edges.
         n_devices: Padded number D of devices.
-
-    Returns:
-        The arrays that ``DevicePlacementEnv`` documents, without ``room``.
     """
-    # Zeros stay where there are no costs: spaces of measured and simulated are equal.
-    present, memory = len(problem.devices), problem.memory
-    arrays: dict[str, NDArray[Any]] = {
-        "device_mask": np.ones(present, dtype=np.int8),
-        # From 1, the pool that each device shares with others; 0 where it shares none.
-        "memory_pool": np.where(memory.shared.sum(axis=1) > 1, memory.owner + 1, 0),
-        "devices": np.zeros((present, len(DEVICE_FEATURES)), dtype=np.float32),
-        "links": np.zeros((present, present, len(LINK_FEATURES)), dtype=np.float32),
-        "unit_ms": np.zeros(problem.supported.shape, dtype=np.float32),
-        "unit_bytes": (problem.unit_bytes / problem.total_bytes).astype(np.float32),
-        "supported": problem.supported.astype(np.int8),
-        "edge_attr": np.zeros(
-            (problem.units.quotient.n_edges, len(EDGE_FEATURES)), dtype=np.float32
-        ),
-        "scale_ms": np.ones(1, dtype=np.float32),
-    }
-    table = arrays["devices"]
-    table[:, LIMIT], table[:, LIMITED] = problem.limit_shares, problem.limit_shares < 1.0
-    table[:, HOST] = [device.host for device in problem.devices]
-    if costs is not None:
-        add_times(arrays, problem, costs)
-    full = device_spaces(n_nodes, n_edges, n_devices)
-    return {key: pad_to(value, full[key].shape or ()) for key, value in arrays.items()}
+
+    problem: Problem
+    costs: CostTable | None
+    n_nodes: int
+    n_edges: int
+    n_devices: int
+
+    def make_spaces(self) -> dict[str, spaces.Space[Any]]:
+        """The spaces of ``arrays`` by key."""
+        n_nodes, n_edges, n_devices = self.n_nodes, self.n_edges, self.n_devices
+
+        def box(*shape: int) -> spaces.Box:
+            return spaces.Box(0.0, np.inf, shape, np.float32)
+
+        return {
+            "device_mask": spaces.MultiBinary(n_devices),
+            "memory_pool": spaces.Box(0, n_devices, (n_devices,), np.int64),
+            "devices": box(n_devices, len(DEVICE_FEATURES)),
+            "links": box(n_devices, n_devices, len(LINK_FEATURES)),
+            "unit_ms": box(n_nodes, n_devices),
+            "unit_bytes": spaces.Box(0.0, 1.0, (n_nodes,), np.float32),
+            "supported": spaces.MultiBinary([n_nodes, n_devices]),
+            "edge_attr": box(n_edges, len(EDGE_FEATURES)),
+            "scale_ms": box(1),
+        }
+
+    def make_room_space(self) -> spaces.Box:
+        """The space of ``observe_room`` for one placement."""
+        return spaces.Box(-1.0, 1.0, (self.n_devices,), np.float32)
+
+    @cached_property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The arrays that ``DevicePlacementEnv`` documents, without ``room``."""
+        # Zeros stay where there are no costs: spaces of measured and simulated are equal.
+        problem, memory = self.problem, self.problem.memory
+        present = len(problem.devices)
+        arrays: dict[str, NDArray[Any]] = {
+            "device_mask": np.ones(present, dtype=np.int8),
+            # From 1, the pool that each device shares with others; 0 where it shares none.
+            "memory_pool": np.where(memory.shared.sum(axis=1) > 1, memory.owner + 1, 0),
+            "devices": np.zeros((present, len(DEVICE_FEATURES)), dtype=np.float32),
+            "links": np.zeros((present, present, len(LINK_FEATURES)), dtype=np.float32),
+            "unit_ms": np.zeros(problem.supported.shape, dtype=np.float32),
+            "unit_bytes": (problem.unit_bytes / problem.total_bytes).astype(np.float32),
+            "supported": problem.supported.astype(np.int8),
+            "edge_attr": np.zeros(
+                (problem.units.quotient.n_edges, len(EDGE_FEATURES)), dtype=np.float32
+            ),
+            "scale_ms": np.ones(1, dtype=np.float32),
+        }
+        table = arrays["devices"]
+        table[:, LIMIT], table[:, LIMITED] = problem.limit_shares, problem.limit_shares < 1.0
+        table[:, HOST] = [device.host for device in problem.devices]
+        if self.costs is not None:
+            add_times(arrays, problem, self.costs)
+        full = self.make_spaces()
+        return {key: pad_to(value, full[key].shape or ()) for key, value in arrays.items()}
+
+    def observe_room(self, assignments: IntArray) -> Float32Array:
+        """(k, D) room left on each device, or in its pool, as a share of the model's bytes.
+
+        It is negative where a device holds more than its limit; a device without one could hold
+        the whole model.
+
+        Args:
+            assignments: (k, n_units) placements.
+        """
+        problem = self.problem
+        used = np.array([problem.memory_bytes(assignment) for assignment in assignments])
+        used_shares = problem.memory.held(used)[:, problem.memory.of_device] / problem.total_bytes
+        room = np.zeros((len(assignments), self.n_devices), dtype=np.float32)
+        room[:, : used_shares.shape[1]] = problem.limit_shares - used_shares
+        return room
 
 
 def add_times(arrays: dict[str, NDArray[Any]], problem: Problem, costs: CostTable) -> None:
@@ -125,24 +149,6 @@ def edge_sizes(problem: Problem, costs: CostTable) -> tuple[FloatArray, FloatArr
     size = np.bincount(edge, sizes[tensor] / mean_size, quotient.n_edges)
     tensors = np.bincount(edge, minlength=quotient.n_edges).astype(np.float64)
     return size.astype(np.float64), tensors, mean_size
-
-
-def observe_room(problem: Problem, assignments: IntArray, n_devices: int) -> Float32Array:
-    """(k, D) room left on each device, or in its pool, as a share of the model's bytes.
-
-    It is negative where a device holds more than its limit; a device without one could hold the
-    whole model.
-
-    Args:
-        problem: Units, devices and limits.
-        assignments: (k, n_units) placements.
-        n_devices: Padded number D of devices.
-    """
-    used = np.array([problem.memory_bytes(assignment) for assignment in assignments])
-    used_shares = problem.memory.held(used)[:, problem.memory.of_device] / problem.total_bytes
-    room = np.zeros((len(assignments), n_devices), dtype=np.float32)
-    room[:, : used_shares.shape[1]] = problem.limit_shares - used_shares
-    return room
 
 
 def pad_to(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:

@@ -471,7 +471,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         observer = self.observer
         static = {key: value.copy() for key, value in observer.static.items()}
         if observer.devices if devices is None else devices:
-            static |= replace(observer, costs=self.backend.rough_costs).device_table
+            static |= replace(observer, costs=self.backend.rough_costs).device_table.arrays
         static["action_mask"] = observer.device_masks.copy()
         return {observer.graph_id: static}
 

@@ -1,4 +1,4 @@
-"""Entry points of ``gym.make`` for environments that OpenVINO measures."""
+"""The entry point of ``gym.make`` for environments that OpenVINO measures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from placement_gym.base.arguments import check_flag, check_integer, check_positive, flat_keywords
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.options import EnvOptions
-from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
 from placement_gym.models.spec import ModelSpec
 from placement_gym.workloads.objectives import find_objective
@@ -163,20 +162,3 @@ class MeasuredEnv(DevicePlacementEnv):
         # A repeated placement is not measured again; the benchmark still counts it.
         evaluating = CachedBackend(backend) if measuring.cache else backend
         super().__init__(evaluating, options=options, graph=spec.graph)
-
-
-def measured_per_unit(
-    start: str = "first",
-    reward: str = "improvement",
-    final_reward: str = "log_speedup",
-    **kwargs: Any,
-) -> PerUnitEnv:
-    """``DevicePlacementPerUnit-v0``: places one unit per step, measured with OpenVINO.
-
-    Args:
-        start: See ``PerUnitEnv``.
-        reward: See ``PerUnitEnv``.
-        final_reward: The reward of all environments that ``reward="final"`` pays.
-        kwargs: As for ``MeasuredEnv``.
-    """
-    return PerUnitEnv(MeasuredEnv(reward=final_reward, **kwargs), start=start, reward=reward)

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import spaces
@@ -15,16 +15,13 @@ from numpy.typing import NDArray
 from placement_gym.base.arguments import check_flag, check_integer
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.base.errors import UserError
-from placement_gym.envs.device_table import (
-    describe_devices,
-    device_spaces,
-    observe_room,
-    room_space,
-)
 from placement_gym.graph import features
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.decisions import LEVELS, PLACEMENT_ALONE, ActionLayout
 from placement_gym.problem.problem import Problem
+
+if TYPE_CHECKING:
+    from placement_gym.envs.device_table import DeviceTable
 
 Observation = dict[str, NDArray[Any]]
 
@@ -183,9 +180,9 @@ class Observer:
                 "edge_mask": spaces.MultiBinary(self.n_edges),
             }
         if self.devices:
-            keys["room"] = room_space(self.n_devices)
+            keys["room"] = self.device_table.make_room_space()
         if self.devices and self.graph:
-            keys |= device_spaces(n, self.n_edges, self.n_devices)
+            keys |= self.device_table.make_spaces()
         if not self.layout.alone:
             keys["priority"] = spaces.Box(0, LEVELS - 1, (self.layout.n_units,), np.int64)
             keys["fused"] = spaces.MultiBinary(self.layout.n_edges)
@@ -207,17 +204,17 @@ class Observer:
         }
 
     @cached_property
-    def device_table(self) -> Observation:
-        """Limits, times and links, which never change; see ``device_table.describe_devices``."""
-        return describe_devices(
-            self.problem, self.costs, self.n_nodes, self.n_edges, self.n_devices
-        )
+    def device_table(self) -> DeviceTable:
+        """Limits, times and links, which never change."""
+        from placement_gym.envs.device_table import DeviceTable
+
+        return DeviceTable(self.problem, self.costs, self.n_nodes, self.n_edges, self.n_devices)
 
     @cached_property
     def constant(self) -> Observation:
         """The entries that are the same in all observations."""
         static = self.static if self.graph else {"node_mask": self.node_mask}
-        table = self.device_table if self.graph and self.devices else {}
+        table = self.device_table.arrays if self.graph and self.devices else {}
         return {**static, **table, "graph_id": np.array([self.graph_id])}
 
     @cached_property
@@ -254,7 +251,7 @@ class Observer:
             placement[..., : self.layout.n_units] = assignments
         observed: Observation = {"placement": placement, "step": step}
         if self.devices:
-            room = observe_room(self.problem, np.atleast_2d(assignments), self.n_devices)
+            room = self.device_table.observe_room(np.atleast_2d(assignments))
             observed["room"] = room.reshape(*rows.shape[:-1], self.n_devices)
         if not self.layout.alone:
             _, priority, fused = self.layout.split(rows)

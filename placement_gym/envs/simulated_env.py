@@ -1,4 +1,4 @@
-"""Entry points of ``gym.make`` for environments that a cost table simulates."""
+"""The entry point of ``gym.make`` for environments that a cost table simulates."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.base.arguments import MAX_NOISE, check_not_negative, flat_keywords
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.observation import Observation
 from placement_gym.envs.options import EnvOptions
-from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.hardware.device_requests import DevicesArgument
 from placement_gym.models.spec import ModelSpec
+from placement_gym.problem.costs.semantics import parse_schedule
 from placement_gym.problem.decisions import PLACEMENT_ALONE
 
 if TYPE_CHECKING:
-    from placement_gym.backends.simulated.backend import SimulatedBackend
     from placement_gym.backends.simulated.joint import JointBackend
 
 
@@ -135,10 +136,6 @@ class SimulatedEnv(DevicePlacementEnv):
         decisions: Sequence[str] = PLACEMENT_ALONE,
         options: EnvOptions,
     ) -> None:
-        from placement_gym.backends.simulated.backend import SimulatedBackend
-        from placement_gym.backends.simulated.build import build_simulated_problem
-        from placement_gym.problem.costs.semantics import parse_schedule
-
         check_not_negative("noise", noise, MAX_NOISE)
         twin = build_simulated_problem(spec, devices, costs, constraints)
         # The twin brings a schedule of its own where its costs are published for one.
@@ -166,20 +163,3 @@ class SimulatedEnv(DevicePlacementEnv):
         if seed is not None:
             self.simulated.rng = np.random.default_rng(seed)
         return super().reset(seed=seed, options=options)
-
-
-def simulated_per_unit(
-    start: str = "first",
-    reward: str = "improvement",
-    final_reward: str = "log_speedup",
-    **kwargs: Any,
-) -> PerUnitEnv:
-    """``DevicePlacementPerUnitSim-v0``: places one unit per step, simulated.
-
-    Args:
-        start: See ``PerUnitEnv``.
-        reward: See ``PerUnitEnv``.
-        final_reward: The reward of all environments that ``reward="final"`` pays.
-        kwargs: As for ``SimulatedEnv``.
-    """
-    return PerUnitEnv(SimulatedEnv(reward=final_reward, **kwargs), start=start, reward=reward)

@@ -7,10 +7,12 @@ from typing import Any
 
 import gymnasium as gym
 
+from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.errors import UserError
 from placement_gym.envs.env import DevicePlacementEnv, ignore_repairs
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.envs.simulated_env import SimulatedEnv
+from placement_gym.problem.costs.semantics import parse_schedule
 
 
 def make_twin(env: gym.Env[Any, Any]) -> DevicePlacementEnv:
@@ -28,9 +30,6 @@ def make_twin(env: gym.Env[Any, Any]) -> DevicePlacementEnv:
         UserError: It is simulated itself, it decides more than the placement, or the problem cannot
             be profiled.
     """
-    from placement_gym.backends.simulated.backend import SimulatedBackend
-    from placement_gym.problem.costs.semantics import parse_schedule
-
     base = placement_env(env)
     if isinstance(base, SimulatedEnv):
         raise UserError("a simulated environment needs no twin: learn in it")

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from placement_gym.base.arrays import IntArray
+from placement_gym.base.arrays import BoolArray, IntArray
 from placement_gym.base.errors import UserError, warn_user
 from placement_gym.base.texts import join_words
 from placement_gym.graph.bodies import count_iterations, is_static, list_bodies, smallest_shape
 from placement_gym.graph.flops import node_flops
-from placement_gym.graph.operators import Body, OpGraph, Tensors, distinct_edges
-from placement_gym.graph.quantization import reads_rounded, rounding_nodes, weight_bytes
+from placement_gym.graph.operators import QUANTIZE, Body, OpGraph, Tensors, distinct_edges
 from placement_gym.graph.states import find_states, held_bytes
+from placement_gym.models.members import list_members
 from placement_gym.models.shapes import Shapes
 from placement_gym.models.spec import ModelSpec
-from placement_gym.models.union import list_members
 from placement_gym.workloads.kinds import make_request
 from placement_gym.workloads.request import Request
 
@@ -141,7 +140,7 @@ def raw_graph(model: ov.Model, static: Mapping[str, ov.Node] | None = None) -> O
     # Two operators have one edge, however many tensors pass between them.
     edges = distinct_edges(np.stack([producers[pairs[0]], pairs[1]]))
     state_bytes, bodies = held_bytes(nodes, shaped), extract_bodies(shaped)
-    weights = np.array([weight_bytes(node) for node in nodes], dtype=np.int64)
+    weights = measure_weights(nodes)
     flops = np.array([node_flops(node) if is_static(node) else 0.0 for node in shaped])
     for node, inside in bodies.items():
         weights[node] = sum(int(body.graph.weight_bytes.sum()) for body in inside)
@@ -168,6 +167,20 @@ def raw_graph(model: ov.Model, static: Mapping[str, ov.Node] | None = None) -> O
         outputs=find_outputs(model, index),
         bodies=bodies,
     )
+
+
+def measure_weights(nodes: Sequence[ov.Node]) -> IntArray:
+    """(n,) bytes that a device holds of each node: those of a constant, else none."""
+    kinds = [node.get_type_name() for node in nodes]
+    if QUANTIZE in kinds:
+        from placement_gym.graph.quantization import weight_bytes
+
+        return np.array([weight_bytes(node) for node in nodes], dtype=np.int64)
+    sizes = [
+        node.get_byte_size() if kind == "Constant" else 0
+        for node, kind in zip(nodes, kinds, strict=True)
+    ]
+    return np.array(sizes, dtype=np.int64)
 
 
 def extract_bodies(nodes: Sequence[ov.Node]) -> dict[int, tuple[Body, ...]]:
@@ -206,7 +219,7 @@ def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
     """
     # An operator owns what it computes with; static values belong to several if several read them.
     static = static_nodes(raw)
-    rounds = rounding_nodes(raw, static)
+    rounds, integers = find_rounded(raw, static)
     owners = operator_owners(raw, static, rounds)
     # What remains gets new numbers; a folded node is a member of its first owner.
     is_owner = np.array([owner == (node,) for node, owner in enumerate(owners)])
@@ -249,10 +262,20 @@ def fold(raw: OpGraph, dynamic: bool = False) -> OpGraph:
         state_bytes=None
         if raw.state_bytes is None
         else np.bincount(label, raw.state_bytes, len(kept_nodes)).astype(np.int64),
-        integers=reads_rounded(raw, static, rounds)[is_owner],
+        integers=integers[is_owner],
         outputs=tuple(sorted({int(label[node]) for node in raw.outputs})),
         bodies={int(number[node]): inside for node, inside in raw.bodies.items() if is_owner[node]},
     )
+
+
+def find_rounded(raw: OpGraph, static: list[bool]) -> tuple[list[bool], BoolArray]:
+    """(n,) each: whether a node only rounds an activation, and whether all that it reads is."""
+    if QUANTIZE not in raw.types:
+        return [False] * len(raw), np.zeros(len(raw), dtype=np.bool_)
+    from placement_gym.graph.quantization import reads_rounded, rounding_nodes
+
+    rounds = rounding_nodes(raw, static)
+    return rounds, reads_rounded(raw, static, rounds)
 
 
 def fan_out(

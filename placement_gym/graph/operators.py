@@ -10,12 +10,14 @@ from functools import cached_property
 import numpy as np
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
-from placement_gym.models.union import Member
+from placement_gym.models.members import Member
 from placement_gym.workloads.inference import Inference
 from placement_gym.workloads.request import Request
 
 FOLLOWERS = ("Constant", "Parameter", "Result")
 """Types that HETERO places itself: each goes to its neighbour's device."""
+QUANTIZE = "FakeQuantize"
+"""Type of nodes that round to a few levels, by which quantised models are known."""
 BACKWARD = "Backward"
 """Type of the operators of a training workload's backward pass."""
 

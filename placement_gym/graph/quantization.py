@@ -16,12 +16,11 @@ import numpy as np
 
 from placement_gym.base.arrays import BoolArray
 from placement_gym.graph.bodies import list_all_nodes
-from placement_gym.graph.operators import OpGraph
+from placement_gym.graph.operators import QUANTIZE, OpGraph
 
 if TYPE_CHECKING:
     import openvino as ov
 
-QUANTIZE = "FakeQuantize"
 RESTORE = ("Subtract", "Multiply")
 """Types that follow a ``Convert`` where integers become real numbers again."""
 MAX_BITS = 8

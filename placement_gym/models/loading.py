@@ -12,6 +12,7 @@ from placement_gym.base.errors import UserError, suggest
 from placement_gym.base.files import is_path, list_neighbours
 from placement_gym.base.texts import join_words
 from placement_gym.models.data_shapes import drop_lower_bounds, find_data_shapes, shape_nodes
+from placement_gym.models.members import Member, join_names, parse_rate
 from placement_gym.models.saving import make_models_picklable
 from placement_gym.models.shapes import (
     Shapes,
@@ -22,15 +23,6 @@ from placement_gym.models.shapes import (
     find_dynamic,
 )
 from placement_gym.models.stateful import bind_batch, is_stateful
-from placement_gym.models.union import (
-    Member,
-    check_shape_names,
-    join_models,
-    join_names,
-    name_members,
-    parse_rate,
-    shapes_of,
-)
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -154,6 +146,8 @@ def load_union(
     rated_models: Sequence[tuple[Any, int]], shapes: Shapes | None, data_shapes: Shapes | None
 ) -> ov.Model:
     """Load several models and join them; see ``load``."""
+    from placement_gym.models.union import check_shape_names, join_models, name_members, shapes_of
+
     for part, _ in rated_models:
         if isinstance(part, str) and (GENERATED.match(part) or part.endswith(".json")):
             raise UserError(

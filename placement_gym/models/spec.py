@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from placement_gym.base.errors import unknown_name
 from placement_gym.base.files import make_temporary_folder
 from placement_gym.models.loading import list_models, load, match_built_in
+from placement_gym.models.members import parse_rate
 from placement_gym.models.saving import write_model
 from placement_gym.models.shapes import Shapes
-from placement_gym.models.union import parse_rate
 
 if TYPE_CHECKING:
     import openvino as ov

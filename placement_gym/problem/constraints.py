@@ -16,6 +16,9 @@ import numpy as np
 from placement_gym.base.arrays import BoolArray
 from placement_gym.base.errors import UserError, suggest, unknown_name
 from placement_gym.base.files import read_bytes
+from placement_gym.base.schemas.files import ConstraintFields
+from placement_gym.base.schemas.reading import check, parse_json
+from placement_gym.base.schemas.studies import parse_yaml
 from placement_gym.base.texts import join_words
 from placement_gym.graph.operators import OpGraph
 from placement_gym.problem.problem import Problem
@@ -59,10 +62,6 @@ class Constraints:
             FileError: The file cannot be read.
             UserError: A field is unknown or wrong; the message names it.
         """
-        from placement_gym.base.schemas.files import ConstraintFields
-        from placement_gym.base.schemas.reading import check, parse_json
-        from placement_gym.base.schemas.studies import parse_yaml
-
         if isinstance(given, cls):
             return given
         if isinstance(given, (str, Path)):

@@ -7,6 +7,14 @@ import numpy as np
 from placement_gym.base.arrays import BoolArray, FloatArray, Int32, UInt8
 from placement_gym.base.kernels import kernel
 from placement_gym.schedules.program import Program
+from placement_gym.schedules.timed import TimedSchedule
+
+
+class CallSchedule(TimedSchedule):
+    """Accelerators are called like functions."""
+
+    def schedule(self, placement: UInt8) -> tuple[float, FloatArray, FloatArray]:
+        return call_schedule(self.simulator.program, placement, self.simulator.costs.host)
 
 
 @kernel

@@ -7,10 +7,42 @@ import numpy as np
 from placement_gym.base.arrays import FloatArray, UInt8, UInt32
 from placement_gym.base.kernels import kernel
 from placement_gym.schedules.event_fifo import EDGE, NOTHING, OUTPUT
+from placement_gym.schedules.lanes import LANES, fill_lanes
 from placement_gym.schedules.program import Channels, Program, Readings
+from placement_gym.schedules.timed import TimedSchedule
 
-LANES = 32
-"""Placements evaluated together; shorter loops would be unrolled instead of vectorised."""
+
+class ListSchedule(TimedSchedule):
+    """Operators run, and transfers queue, in one order."""
+
+    def schedule(self, placement: UInt8) -> tuple[float, FloatArray, FloatArray]:
+        simulator = self.simulator
+        return list_schedule(
+            simulator.program,
+            placement,
+            simulator.sequence,
+            simulator.channels,
+            simulator.transfer,
+            *simulator.gaps_ms,
+        )
+
+    def latency_ms(self, placement: UInt8) -> float:
+        simulator, program = self.simulator, self.simulator.program
+        if not simulator.is_uncontended_list:
+            return super().latency_ms(placement)
+        unit, ms, transfer_ms = program.unit, program.ms, program.transfer_ms
+        order, gap_ms = simulator.sequence, simulator.gaps_ms[0]
+        return list_makespan(unit, ms, transfer_ms, simulator.readings, order, placement, gap_ms)
+
+    def latencies_ms(self, placements: UInt8) -> FloatArray:
+        simulator = self.simulator
+        n_devices = len(simulator.costs.devices)
+        if not simulator.is_uncontended_list or not fill_lanes(len(placements), n_devices):
+            return super().latencies_ms(placements)
+        columns, gap_ms = np.ascontiguousarray(placements.T), simulator.gaps_ms[0]
+        return list_batch(
+            simulator.program, columns, simulator.readings, simulator.sequence, gap_ms
+        )
 
 
 @kernel

@@ -7,15 +7,13 @@ from functools import cached_property
 import numpy as np
 
 from placement_gym.base.arrays import FloatArray, IntArray, UInt8, UInt32
+from placement_gym.base.lazy import import_name
 from placement_gym.graph.submodels import join_operators
 from placement_gym.graph.units import Units
 from placement_gym.problem.costs.semantics import CHOICES, Semantics
 from placement_gym.problem.costs.table import CostTable
-from placement_gym.schedules.call_schedule import call_schedule
-from placement_gym.schedules.event_fifo import event_fifo, event_fifo_batch
-from placement_gym.schedules.event_heap import event_heap
 from placement_gym.schedules.held_bytes import peak_bytes
-from placement_gym.schedules.list import list_batch, list_makespan, list_schedule
+from placement_gym.schedules.lanes import fill_lanes
 from placement_gym.schedules.program import (
     Channels,
     Flow,
@@ -26,10 +24,14 @@ from placement_gym.schedules.program import (
 )
 from placement_gym.schedules.submodels import count_stages, count_submodels
 from placement_gym.schedules.sums import load_schedule, serial, serial_batch, serial_starts, traffic
+from placement_gym.schedules.timed import TimedSchedule
 
-MAX_LANE_DEVICES = 3
-FEWEST_IN_LANES = 16
-"""Batches of fewer placements take less time one by one: unused lanes compute as well."""
+TIMED = {
+    "event": "placement_gym.schedules.event:EventSchedule",
+    "list": "placement_gym.schedules.list:ListSchedule",
+    "calls": "placement_gym.schedules.call_schedule:CallSchedule",
+}
+"""Schedules in which devices work at the same time; the others are sums."""
 
 
 class Simulator:
@@ -64,6 +66,12 @@ class Simulator:
         return Flow.of(joined), self.program.unit[first], graph.model_of[first]
 
     @cached_property
+    def timed(self) -> TimedSchedule:
+        """The schedule, if it is one of ``TIMED``."""
+        schedule: TimedSchedule = import_name(TIMED[self.semantics.schedule])(self)
+        return schedule
+
+    @cached_property
     def readings(self) -> Readings:
         """The tensors that each operator reads."""
         return Readings.of(self.program)
@@ -95,11 +103,7 @@ class Simulator:
             return serial(self.program, placement)
         if self.semantics.schedule == "load":
             return float(self.loads_ms(placement).max())
-        if self.is_uncontended_list:
-            unit, ms, transfer_ms = self.program.unit, self.program.ms, self.program.transfer_ms
-            order, gap_ms = self.sequence, self.gaps_ms[0]
-            return list_makespan(unit, ms, transfer_ms, self.readings, order, placement, gap_ms)
-        return self.schedule(placement)[0]
+        return self.timed.latency_ms(placement)
 
     def loads_ms(self, placement: UInt8) -> FloatArray:
         """(n_devices,) load of each device with requests in flight."""
@@ -118,25 +122,12 @@ class Simulator:
 
     def latencies_ms(self, placements: UInt8) -> FloatArray:
         """(k,) latencies of (k, n_units) placements, bitwise those of ``latency_ms``."""
-        if self.uses_lanes and len(placements) >= FEWEST_IN_LANES:
-            columns = np.ascontiguousarray(placements.T)
-            if self.semantics.schedule == "serial":
-                return serial_batch(self.program, columns)
-            return list_batch(self.program, columns, self.readings, self.sequence, self.gaps_ms[0])
-        if self.semantics.schedule == "event" and not self.needs_heap:
-            return event_fifo_batch(
-                self.program, placements, self.channels, self.transfer, *self.gaps_ms
-            )
+        if self.semantics.schedule in TIMED:
+            return self.timed.latencies_ms(placements)
+        is_plain = self.semantics.schedule == "serial" and not self.counts_submodels
+        if is_plain and fill_lanes(len(placements), len(self.costs.devices)):
+            return serial_batch(self.program, np.ascontiguousarray(placements.T))
         return np.array([self.latency_ms(placement) for placement in placements])
-
-    @property
-    def uses_lanes(self) -> bool:
-        """True if large batches are evaluated in the lanes of vector instructions."""
-        if len(self.costs.devices) > MAX_LANE_DEVICES:
-            return False
-        if self.semantics.schedule == "serial":
-            return not self.counts_submodels
-        return self.is_uncontended_list
 
     @property
     def is_uncontended_list(self) -> bool:
@@ -144,30 +135,14 @@ class Simulator:
         axes = self.semantics
         return axes.schedule == "list" and axes.contention == "none" and axes.transfer != "output"
 
-    @property
-    def needs_heap(self) -> bool:
-        """True if events of one server may overtake each other, so that a heap must sort them."""
-        return self.semantics.contention == "none" or self.semantics.order == "priority"
-
     def schedule(self, placement: UInt8) -> tuple[float, FloatArray, FloatArray]:
         """Latency, and (n_operators,) start and finish of each operator, in ms.
 
         Under ``"load"`` start and finish are those of a serial schedule.
         """
-        axes, program, gaps = self.semantics, self.program, self.gaps_ms
-        if axes.schedule == "event" and self.needs_heap:
-            return event_heap(
-                program, placement, self.channels, self.transfer, *gaps, self.preference
-            )
-        if axes.schedule == "event":
-            return event_fifo(program, placement, self.channels, self.transfer, *gaps)
-        if axes.schedule == "list":
-            return list_schedule(
-                program, placement, self.sequence, self.channels, self.transfer, *gaps
-            )
-        if axes.schedule == "calls":
-            return call_schedule(program, placement, self.costs.host)
-        start = serial_starts(program, placement)
+        if self.semantics.schedule in TIMED:
+            return self.timed.schedule(placement)
+        start = serial_starts(self.program, placement)
         return self.latency_ms(placement), start, start + self.operator_ms(placement)
 
     def operator_ms(self, placement: UInt8) -> FloatArray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from placement_gym.base.arrays import FloatArray, IntArray, UInt8
 from placement_gym.base.kernels import kernel
-from placement_gym.schedules.list import LANES
+from placement_gym.schedules.lanes import LANES
 from placement_gym.schedules.program import Program
 
 

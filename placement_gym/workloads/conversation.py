@@ -13,7 +13,7 @@ from placement_gym.base.errors import UserError
 from placement_gym.base.texts import last_line
 from placement_gym.models.named_inputs import BEAMS, GROWING_MASKS, POSITIONS, batch_axis, is_named
 from placement_gym.models.shapes import Shapes, find_dynamic
-from placement_gym.models.stateful import find_batch, is_stateful
+from placement_gym.models.stateful import find_batch
 from placement_gym.models.tensors import Input, as_input
 from placement_gym.workloads.request import Request, Shaped
 from placement_gym.workloads.runs import Beat, EngineRequest, Inputs, StepsRun
@@ -55,8 +55,8 @@ class Conversation(Request):
             raise UserError(f"{self.name!r}: a scenario has a prompt and decodes tokens, 1 or more")
 
     @classmethod
-    def of(cls, model: ov.Model, scenario: str | None, data_shapes: Shapes | None) -> Self | None:
-        return cls.parse(scenario or "chat") if is_stateful(model) else None
+    def of(cls, model: ov.Model, scenario: str | None, data_shapes: Shapes | None) -> Self:
+        return cls.parse(scenario or "chat")
 
     @classmethod
     def parse(cls, name: str) -> Self:

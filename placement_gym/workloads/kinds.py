@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
+from placement_gym.base.lazy import import_name
 from placement_gym.models.shapes import Shapes
-from placement_gym.workloads.conversation import Conversation
+from placement_gym.models.stateful import is_stateful
 from placement_gym.workloads.inference import Inference
 from placement_gym.workloads.request import Request
 
 if TYPE_CHECKING:
     import openvino as ov
 
-KINDS: tuple[type[Request], ...] = (Conversation, Inference)
-"""The first that applies to a model is what it runs."""
+
+class Kind(NamedTuple):
+    """A kind of request.
+
+    Attributes:
+        applies: Whether a model runs it under a scenario.
+        source: Module and name of its class.
+    """
+
+    applies: Callable[[ov.Model, str | None], bool]
+    source: str
+
+
+KINDS = (
+    Kind(
+        lambda model, scenario: is_stateful(model),
+        "placement_gym.workloads.conversation:Conversation",
+    ),
+)
+"""The first that applies to a model is what it runs; if none does, a single inference."""
 
 
 def make_request(
@@ -29,5 +49,6 @@ def make_request(
     Raises:
         UserError: The keywords do not fit the model.
     """
-    requests = (kind.of(model, scenario, data_shapes) for kind in KINDS)
-    return next(request for request in requests if request is not None)
+    sources = [kind.source for kind in KINDS if kind.applies(model, scenario)]
+    kind: type[Request] = import_name(sources[0]) if sources else Inference
+    return kind.of(model, scenario, data_shapes)

@@ -9,7 +9,7 @@ from typing import Any
 
 from placement_gym.base.arguments import check_integer
 from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.models.union import Member
+from placement_gym.models.members import Member
 from placement_gym.workloads.request import Request
 
 

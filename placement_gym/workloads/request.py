@@ -32,8 +32,8 @@ class Request(ABC):
 
     @classmethod
     @abstractmethod
-    def of(cls, model: ov.Model, scenario: str | None, data_shapes: Shapes | None) -> Self | None:
-        """The request of a model with these keywords; None if it is of another kind.
+    def of(cls, model: ov.Model, scenario: str | None, data_shapes: Shapes | None) -> Self:
+        """The request of a model of this kind with these keywords.
 
         Raises:
             UserError: They do not fit the model.

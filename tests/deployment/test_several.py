@@ -30,7 +30,7 @@ from placement_gym.deployment.candidates import Candidate
 from placement_gym.deployment.export import export_placement
 from placement_gym.deployment.plan_rows import make_rows
 from placement_gym.models import load
-from placement_gym.models.union import Member
+from placement_gym.models.members import Member
 from placement_gym.workloads.samples import sample_inputs
 
 PAIR = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_B", plugin="CPU", threads=1))

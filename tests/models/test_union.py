@@ -15,8 +15,9 @@ from placement_gym import UserError
 from placement_gym.graph.extract import extract
 from placement_gym.graph.submodels import pipeline_stages
 from placement_gym.models import load
+from placement_gym.models.members import Member, list_members
 from placement_gym.models.spec import ModelSpec
-from placement_gym.models.union import Member, list_members, split_union
+from placement_gym.models.union import split_union
 from placement_gym.workloads.samples import sample_inputs
 
 

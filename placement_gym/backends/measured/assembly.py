@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,6 @@ from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.loading import is_model_file
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.allocations import fits_allocations
-from placement_gym.problem.constraints import Constraints
 from placement_gym.problem.problem import Problem
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def build_measured_backend(
 
     if tolerance is not None:
         check_positive("tolerance", tolerance)
-    parsed_constraints = Constraints.parse(constraints)
+    restrict = parse_constraints(constraints)
     # OpenVINO may crash while it reads or compiles the model: that must not end this process.
     if isolate:
         model, inspection = load_and_inspect(spec, devices, timeout_s)
@@ -62,7 +61,7 @@ def build_measured_backend(
     units = group(extract_spec(model, spec), spec.granularity, inspection.primitives)
     supported = find_supported(units, inspection.operators)
     supported &= np.stack([fits_allocations(units, device) for device in devices], axis=1)
-    problem = parsed_constraints.apply(Problem(units, devices, supported))
+    problem = restrict(Problem(units, devices, supported))
     # The worker builds the problem again from the spec and the recipe, also after a crash.
     engine = EngineProcess(spec.holding(model), Recipe.of(problem, split, tolerance), timeout_s)
     if isolate:
@@ -73,6 +72,15 @@ def build_measured_backend(
     return MeasuredBackend(
         ov.Core(), model, problem, split, protocol, remeasure_elsewhere, tolerance=tolerance
     )
+
+
+def parse_constraints(constraints: Any) -> Callable[[Problem], Problem]:
+    """Make the function that restricts a problem as ``Constraints.parse`` and ``apply`` do."""
+    if constraints is None:
+        return lambda problem: problem
+    from placement_gym.problem.constraints import Constraints
+
+    return Constraints.parse(constraints).apply
 
 
 def load_and_inspect(
@@ -98,16 +106,14 @@ def load_and_inspect(
     return spec.load(), inspection
 
 
-def group_model(spec: ModelSpec) -> Units:
-    """Group the operators of a model; ``"fused"`` takes the primitives that the CPU executes.
+def group_primitives(spec: ModelSpec) -> Units:
+    """Group the operators of a model as ``"fused"`` does: by the primitives that the CPU executes.
 
     Nothing is measured, so that it does not wait for other processes that measure.
 
     Raises:
         EngineError: The CPU cannot compile the model.
     """
-    if not spec.fused:
-        return group(extract_spec(spec.load(), spec), spec.granularity)
     model, inspection = load_and_inspect(spec, (), TIMEOUT_S, exclusive=False)
     return group(extract_spec(model, spec), spec.granularity, inspection.primitives)
 

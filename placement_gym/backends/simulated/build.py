@@ -8,15 +8,15 @@ from typing import Any
 
 from placement_gym.base.errors import UserError, suggest
 from placement_gym.base.files import is_path
-from placement_gym.graph.generated import build_generated
+from placement_gym.graph.extract import extract_spec
+from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units, group
 from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
 from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.models.loading import GENERATED
 from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.constraints import Constraints
 from placement_gym.problem.costs.analytic import analytic
 from placement_gym.problem.costs.table import CostTable
-from placement_gym.problem.costs.workloads import SCALES, Workload, is_workload
 from placement_gym.problem.problem import Problem
 
 
@@ -36,6 +36,10 @@ def build_simulated_problem(
     constraints: Any = None,
 ) -> SimulatedProblem:
     """Build the problem of ``SimulatedEnv``; see there for arguments and errors."""
+    if constraints is None:
+        return build_free_problem(spec, devices, costs)
+    from placement_gym.problem.constraints import Constraints
+
     bound = Constraints.parse(constraints)  # before seconds of reading a model
     free = build_free_problem(spec, devices, costs)
     return replace(free, problem=bound.apply(free.problem))
@@ -73,6 +77,11 @@ def default_schedule(model: object) -> str:
     return "list" if is_workload(model) else "serial"
 
 
+def is_workload(model: object) -> bool:
+    """Return whether a model argument names a workload file."""
+    return isinstance(model, (str, Path)) and Path(model).suffix == ".json"
+
+
 def check_no_sizes(spec: ModelSpec) -> None:
     """Raise ``UserError`` if a graph that is no OpenVINO model is given shapes or a scenario."""
     given = [name for name in ("shapes", "data_shapes", "scenario") if name in spec.to_json()]
@@ -85,19 +94,37 @@ def check_no_sizes(spec: ModelSpec) -> None:
 
 def build_units(spec: ModelSpec) -> Units:
     """Group the operators of a generated graph, or of a model that OpenVINO reads."""
-    graph = build_generated(spec.model)
+    graph = build_graph(spec.model)
     if graph is not None:
         check_no_sizes(spec)
         return group(graph, "op" if spec.fused else spec.granularity)
-    from placement_gym.backends.measured.assembly import group_model
-
     return group_model(spec)
+
+
+def build_graph(model: object) -> OpGraph | None:
+    """Build the graph that a name describes; None if the argument is a model's."""
+    if not isinstance(model, str) or not GENERATED.match(model):
+        return None
+    from placement_gym.graph.generated import build_generated
+
+    return build_generated(model)
+
+
+def group_model(spec: ModelSpec) -> Units:
+    """Group the operators of a model that OpenVINO reads; only ``"fused"`` compiles it."""
+    if not spec.fused:
+        return group(extract_spec(spec.load(), spec), spec.granularity)
+    from placement_gym.backends.measured.assembly import group_primitives
+
+    return group_primitives(spec)
 
 
 def build_workload_problem(
     spec: ModelSpec, devices: DevicesArgument, costs: str | Path | None
 ) -> SimulatedProblem:
     """Build the problem of a published workload, scheduled as a list."""
+    from placement_gym.problem.costs.workloads import SCALES, Workload
+
     workload = Workload.load(Path(str(spec.model)))
     specs = workload.devices() if devices is None else resolve_devices(devices, "simulated")
     units = workload.units(spec.granularity)

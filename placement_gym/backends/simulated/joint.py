@@ -43,6 +43,9 @@ class JointSimulator(Simulator):
         simulator.choices = choices
         return simulator
 
+    def latency_ms(self, placement: UInt8) -> float:
+        return self.schedule(placement)[0]
+
     def latencies_ms(self, placements: UInt8) -> FloatArray:
         return np.array([self.latency_ms(placement) for placement in placements])
 

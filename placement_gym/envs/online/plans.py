@@ -16,7 +16,7 @@ from placement_gym.envs.online.kernel import Tables
 from placement_gym.hardware.device_requests import parse_list
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.hardware.memory_groups import MemoryGroups
-from placement_gym.models.union import Member
+from placement_gym.models.members import Member
 from placement_gym.problem.placement import Placement
 
 FORMAT = 1

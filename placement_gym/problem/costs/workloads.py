@@ -6,22 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import networkx as nx
 import numpy as np
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.base.errors import UserError
+from placement_gym.base.schemas.reading import check, load_valid
+from placement_gym.base.schemas.workloads import WorkloadFields
 from placement_gym.graph.operators import BACKWARD, OpGraph, Tensors
 from placement_gym.graph.units import Units, contract, merge_cycles, sort_labels
 from placement_gym.hardware.device_requests import ACCELERATOR, make_devices
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem.costs.rooflines import check_kind
 from placement_gym.problem.costs.table import CostTable
-
-if TYPE_CHECKING:
-    from placement_gym.base.schemas.workloads import WorkloadFields
 
 SCALES = {"published": 1.0, "published-x1000": 1000.0}
 """Factor of the transfers of each source; see ``Workload.costs``."""
@@ -59,8 +58,6 @@ class Workload:
         Raises:
             UserError: A field is missing or invalid, or the graph is not acyclic.
         """
-        from placement_gym.base.schemas.reading import load_valid
-
         kind = "a valid dnn-partitioning workload file"
         return load_valid(path, partial(cls.of, name=Path(path).stem), kind)
 
@@ -71,9 +68,6 @@ class Workload:
         Raises:
             UserError: A field is missing or invalid, or the graph is not acyclic.
         """
-        from placement_gym.base.schemas.reading import check
-        from placement_gym.base.schemas.workloads import WorkloadFields
-
         fields = check(WorkloadFields, values)
         order, edges, costs = sort_nodes(fields)
         nodes = {node.id: node for node in fields.nodes}
@@ -195,8 +189,3 @@ def colour_classes(colours: Sequence[int | None]) -> IntArray:
     numbers: dict[Any, int] = {}
     keys = [("own", node) if c is None else ("class", c) for node, c in enumerate(colours)]
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
-
-
-def is_workload(model: object) -> bool:
-    """Return whether a model argument names a workload file."""
-    return isinstance(model, (str, Path)) and Path(model).suffix == ".json"

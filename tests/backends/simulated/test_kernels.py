@@ -22,7 +22,7 @@ from oracle import Oracle, count_stages
 from placement_gym.base.arrays import MAX_DEVICES
 from placement_gym.graph.submodels import acyclic_submodels, input_owners, submodel_devices
 from placement_gym.graph.units import label_components
-from placement_gym.models.union import Member
+from placement_gym.models.members import Member
 from placement_gym.problem.costs.semantics import CHOICES, Semantics
 from placement_gym.schedules.event_fifo import event_fifo
 from placement_gym.schedules.list import list_schedule

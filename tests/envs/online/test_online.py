@@ -25,8 +25,8 @@ from placement_gym.envs.online.rules import RULES, make_rule, play_anew
 from placement_gym.envs.online.serving import make_decide
 from placement_gym.envs.online.simulation import SimulatedDevices
 from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.models.members import Member
 from placement_gym.models.spec import ModelSpec
-from placement_gym.models.union import Member
 
 ID = "DevicePlacementOnline-v0"
 

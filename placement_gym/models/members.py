@@ -1,0 +1,57 @@
+"""The models that an argument or a union names, and how often each runs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from placement_gym.base.errors import UserError
+from placement_gym.base.files import is_path
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+KEY = ["placement_gym", "models"]
+"""Path of names and rates in a union's runtime info, which its files keep: JSON."""
+RATED = re.compile(r"(?P<model>.+):(?P<rate>[^:/\\]*)")
+RATE = re.compile(r"[1-9]\d{0,2}")
+
+
+class Member(NamedTuple):
+    """A model of a union, and how often it runs in a round."""
+
+    name: str
+    rate: int = 1
+
+
+def parse_rate(model: Any) -> tuple[Any, int]:
+    """Split ``"resnet:2"`` into the model and its rate, which is 1 where none is stated.
+
+    Raises:
+        UserError: The rate is not a whole number from 1 to 999.
+    """
+    match = None
+    if isinstance(model, str) and not is_path(model):
+        match = RATED.fullmatch(model)
+    if match is None:
+        return model, 1
+    if not RATE.fullmatch(match["rate"]):
+        raise UserError(
+            f"{model!r:.200}: a rate is a whole number from 1 to 999, as in 'resnet:2' for two "
+            "inferences where models without a rate run one"
+        )
+    return match["model"], int(match["rate"])
+
+
+def join_names(members: Iterable[Member]) -> str:
+    """``"resnet+bert-8:2"``."""
+    return "+".join(name if rate == 1 else f"{name}:{rate}" for name, rate in members)
+
+
+def list_members(model: ov.Model) -> tuple[Member, ...]:
+    """The models of a union; none for any other model."""
+    if not model.has_rt_info(KEY):
+        return ()
+    return tuple(Member(*pair) for pair in json.loads(model.get_rt_info(KEY).astype(str)))
