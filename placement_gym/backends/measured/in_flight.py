@@ -17,8 +17,8 @@ import numpy as np
 
 from placement_gym.backends.failures import EngineFailureError, Kind
 from placement_gym.backends.measured.outputs import compare_outputs
+from placement_gym.models.members import Member
 from placement_gym.models.tensors import read_values
-from placement_gym.models.union import Member
 from placement_gym.workloads.runs import MAX_TIMES, Beat, EngineRequest, Inferences, Inputs, Outputs
 
 if TYPE_CHECKING:

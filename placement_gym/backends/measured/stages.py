@@ -23,7 +23,7 @@ from placement_gym.graph.submodels import pipeline_stages, submodel_devices
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.hardware.machine import compile_on, register
 from placement_gym.models.input_reader import InputReader
-from placement_gym.models.union import Member
+from placement_gym.models.members import Member
 
 if TYPE_CHECKING:
     import openvino as ov

@@ -24,8 +24,8 @@ from placement_gym.backends.measured.timing import Race
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import CompileError
 from placement_gym.hardware.devices import DeviceSpec, usable_cores
+from placement_gym.models.members import Member
 from placement_gym.models.stateful import is_stateful
-from placement_gym.models.union import Member
 
 if TYPE_CHECKING:
     import openvino as ov

@@ -23,7 +23,7 @@ from placement_gym.base.errors import UserError
 from placement_gym.graph.units import Units, contract
 from placement_gym.hardware.devices import usable_cores
 from placement_gym.models import load
-from placement_gym.models.union import Member
+from placement_gym.models.members import Member
 from placement_gym.problem.problem import Problem
 
 TWO = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_B", plugin="CPU", threads=1))
