@@ -5,21 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
 from fakes import diamond_costs, diamond_problem
 
 from placement_gym.backends.measured.profile import sample_fit_placements
-from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.cli.main import main
 from placement_gym.deployment.fidelity import (
-    MIN_PLACEMENTS,
     compute_agreement,
     fidelity,
-    measure_placements,
     sample_held_out,
     slow_share,
 )
@@ -89,15 +85,6 @@ def test_the_command_writes_every_placement_and_a_picture(
     assert np.isfinite(document["twin"]["spearman"])
     assert json.loads((tmp_path / "fidelity-tiny.json").read_text()) == document
     assert (tmp_path / "fidelity-tiny.png").stat().st_size > 10_000
-
-
-@pytest.mark.parametrize(("deadline_s", "measured"), [(0.0, MIN_PLACEMENTS), (float("inf"), 9)])
-def test_placements_that_time_does_not_allow_are_left(deadline_s: float, measured: int) -> None:
-    backend = mock.MagicMock()
-    exact = backend.with_protocol.return_value
-    exact.evaluate_ignoring_limits.return_value = Measurement(1.0, 1.0)
-    placements = [np.array([index]) for index in range(9)]
-    assert len(measure_placements(backend, placements, True, deadline_s)) == measured
 
 
 def test_too_few_placements_are_refused() -> None:
