@@ -73,9 +73,13 @@ def lower_bound(
         return Solution(None, bound_ms, proven=False)
     if overlaps:
         solution = bound_overlapping(problem, costs, semantics, left_s, upper_ms)
+    elif reaches(upper_ms, bound_ms):
+        return Solution(None, bound_ms, proven=False)
     else:
-        solution = max_load(problem, costs, None, bound_ms, left_s, upper_ms=upper_ms)
-    return replace(solution, bound_ms=max(bound_ms, solution.bound_ms), proven=False)
+        # Without the known load: to refute all smaller ones took longer than to find its placement.
+        solution = max_load(problem, costs, None, bound_ms, left_s)
+    bound_ms = min(max(bound_ms, solution.bound_ms), upper_ms)
+    return replace(solution, bound_ms=bound_ms, proven=False)
 
 
 def optimum_or_bound(

@@ -29,7 +29,6 @@ def max_load(
     lower_ms: float = 0.0,
     time_limit_s: float = 60.0,
     contiguous: bool = False,
-    upper_ms: float = np.inf,
 ) -> Solution:
     """Minimise the largest load of a device under support and memory limits.
 
@@ -44,18 +43,14 @@ def max_load(
         contiguous: Whether no path of the forward pass may leave a device and return to it. Two
             devices may still send to each other, which no chain of ideals does, so that the
             optimum may be below that of ``exact_pipeline``.
-        upper_ms: A load that some placement reaches: only smaller ones are searched for, and the
-            bound does not exceed it.
     """
     end = perf_counter() + time_limit_s
     best_ms = np.inf if start is None else find_largest_load_ms(problem, costs, start)
-    upper_ms = min(upper_ms, best_ms)
-    if reaches(upper_ms, lower_ms, GAP):
-        bound_ms = min(lower_ms, upper_ms)
-        return Solution(start, bound_ms, proven=reaches(best_ms, bound_ms))
+    if reaches(best_ms, lower_ms, GAP):
+        return Solution(start, min(lower_ms, best_ms), proven=True)
     kinds = interchangeable_devices(problem, costs)
     least_ms = least_loads_of_kinds(problem, costs, kinds, perf_counter() + time_limit_s / 8)
-    program, x = build_program(problem, costs, kinds, lower_ms, upper_ms, least_ms)
+    program, x = build_program(problem, costs, kinds, lower_ms, best_ms, least_ms)
     if contiguous:
         require_contiguous(program, x, Forward.of(problem.units))
     begin = None
@@ -68,7 +63,7 @@ def max_load(
         load_ms = find_largest_load_ms(problem, costs, assignment)
         if load_ms < best_ms and not problem.infeasibility(assignment):
             best, best_ms = assignment, load_ms
-    bound_ms = min(max(result.bound, lower_ms), best_ms, upper_ms)
+    bound_ms = min(max(result.bound, lower_ms), best_ms)
     return Solution(best, bound_ms, reaches(best_ms, bound_ms))
 
 

@@ -51,29 +51,17 @@ def test_the_bound_of_a_pipeline_is_its_optimum(seed: int) -> None:
 
 
 @pytest.mark.parametrize("share", [0.5, 1.0, 2.0])
-def test_a_known_load_limits_the_bound_and_the_search(share: float) -> None:
+def test_the_bound_does_not_exceed_a_known_load(share: float) -> None:
     backend = draw_alike(1)
     least = find_least_ms(backend)
-    found = max_load(backend.problem, backend.costs, None, upper_ms=least * share)
+    found = lower_bound(backend.problem, backend.costs, LOAD, upper_ms=least * share)
     assert found.bound_ms == pytest.approx(min(least, least * share))
-    assert found.proven or found.assignment is None
-
-
-def test_a_load_that_reaches_the_bound_is_no_proof_without_its_placement() -> None:
-    backend = draw_alike(1)
-    problem, costs = backend.problem, backend.costs
-    least = find_least_ms(backend)
-    found = max_load(problem, costs, None, lower_ms=least, upper_ms=least)
-    assert (found.assignment, found.bound_ms, found.proven) == (None, least, False)
-    best = max_load(problem, costs, None).assignment
-    other = max_load(problem, costs, best, lower_ms=least, upper_ms=least)
-    assert other.proven
-    assert feasible_ms(backend, other.assignment) == pytest.approx(least)
+    assert not found.proven
 
 
 def test_the_bound_of_a_published_pipeline_is_its_optimum() -> None:
     backend = published("throughput-inputs/OperatorGraphs/bert_l-3_inference", LOAD)
-    found = max_load(backend.problem, backend.costs, None, 0.0, 30.0, upper_ms=21.9076)
+    found = lower_bound(backend.problem, backend.costs, LOAD, 30.0)
     assert found.bound_ms >= 21.9
 
 
