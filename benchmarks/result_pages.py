@@ -145,8 +145,8 @@ PAGES: dict[str, Page] = {
         ),
         (f"{PY}figures.py",),
         kept=("hsdag-tried-rows.jsonl.gz",),
-        note="what was tried on the way to 0.3.0, the published code's numbers, and ablations of 0.2.0"
-        " are not run again",
+        note="what was tried on the way to 0.3.0, and the preset code and ablations of earlier"
+        " versions, are not run again",
     ),
     "learning.md": Page(
         2.0,
