@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -35,6 +36,13 @@ def test_every_agent_lists_its_options() -> None:
         assert not known & {"env", "seed", "self", "kwargs", "settings", "policy_kwargs"}
         with pytest.raises(UserError, match="has no option 'nonsense'"):
             agents.make(name, None, nonsense=1)
+
+
+@pytest.mark.parametrize("name", ["genetic", "logits-groups"])
+def test_a_removed_agent_says_what_to_use(name: str) -> None:
+    for find in (partial(agents.make, name, None), AgentSpec(name).load):
+        with pytest.raises(UserError, match=f"'{name}' was removed: use the agent "):
+            find()
 
 
 @pytest.mark.parametrize(
