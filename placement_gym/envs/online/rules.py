@@ -146,7 +146,9 @@ def roll_out(env: OnlineEnv) -> Rule:
     def choose(_: FloatArray) -> IntArray:
         futures = [draw_future(env.state, env.model, rng) for _ in range(N_FUTURES)]
         plans = np.flatnonzero(env.action_masks())
-        totals = [sum(play_future(env, future, plan) for future in futures) for plan in plans]
+        totals = [
+            np.sum([play_future(env, future, int(plan)) for future in futures]) for plan in plans
+        ]
         return plans[[np.argmin(totals)]]
 
     return Rule(choose)
