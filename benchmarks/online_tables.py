@@ -1,4 +1,4 @@
-"""Print the tables of rows of ``placement-gym compare --env DevicePlacementOnline-v0``.
+"""Print the tables of rows of ``online.py``.
 
     python benchmarks/online_tables.py docs/results/online/requests.jsonl
 
@@ -14,10 +14,10 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 from common import Row, make_parser, read_rows
-from summaries import Tables, group_by, print_tables
+from summaries import Tables, find_interval, group_by, print_tables
 
-from placement_gym.bench.requests import FLOOR, describe_gain
-
+FLOOR = "shortest-completion"
+"""The rule that others are compared with."""
 NAMES = {
     "static": "best static plan",
     "resident": "resident partition",
@@ -112,39 +112,6 @@ def list_rivals(rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-def list_measured(rows: Sequence[Row]) -> list[Row]:
-    """A line for each policy that was measured, beside the same one simulated."""
-    own = [
-        row | {"measured": row["env_kwargs"].get("measured", False)}
-        for row in rows
-        if row["model"] != MODELS
-    ]
-    (floor,) = (row for row in own if row["measured"] and row["agent"] == FLOOR)
-    lines = []
-    for (agent,), runs in group_by(own, "agent").items():
-        both = [group for _, group in sorted(group_by(runs, "measured").items())]
-        n = len(both[1][0]["log_slowdown"])  # traces that were measured
-        groups = [[cut(row, n) for row in group] for group in both]
-        logs = [mean_of(group, "log_slowdown", 3) for group in groups]
-        means = [mean_of(group, "slowdown", 2) for group in groups]
-        lines.append(
-            {
-                "policy": NAMES[agent],
-                "log slow-down, simulated": logs[0],
-                "measured": logs[1],
-                "gain, measured (95 %)": list_gains(floor, groups[1])["gain (95 %)"],
-                "slow-down, simulated": means[0],
-                "slow-down, measured": means[1],
-            }
-        )
-    return sorted(lines, key=lambda line: float(line["measured"]))
-
-
-def cut(row: Row, n_traces: int) -> Row:
-    """A row with its first traces alone."""
-    return row | {name: row[name][:n_traces] for name in ("log_slowdown", "slowdown")}
-
-
 def mean_of(runs: Sequence[Row], field: str, digits: int) -> str:
     """Mean of a field over runs and traces."""
     return f"{np.mean([run[field] for run in runs]):.{digits}f}"
@@ -152,18 +119,19 @@ def mean_of(runs: Sequence[Row], field: str, digits: int) -> str:
 
 def list_gains(floor: Row, runs: list[Row]) -> Row:
     """Cells of the gain: with its interval, and from the least to the most of several trainings."""
-    cells = describe_gain(floor, runs)
-    each = sorted(cells.get("each run", "").split(", "), key=lambda gain: float(gain or 0))
+    if runs[0] is floor:
+        return {"gain (95 %)": "", "trainings": ""}
+    gains = np.array(floor["log_slowdown"]) - [run["log_slowdown"] for run in runs]
+    (low, high), each = find_interval(gains.mean(axis=0)), sorted(gains.mean(axis=1))
     return {
-        "gain (95 %)": cells.get("gain (95 %)", ""),
-        "trainings": f"{each[0]} to {each[-1]}" if len(runs) > 1 else "",
+        "gain (95 %)": f"{gains.mean():+.3f} ({low:+.3f}, {high:+.3f})",
+        "trainings": f"{each[0]:+.3f} to {each[-1]:+.3f}" if len(runs) > 1 else "",
     }
 
 
 TABLES: Tables = {
     "rates": list_rates,
     "rivals": list_rivals,
-    "measured": list_measured,
 }
 """Name -> what makes the table of rows."""
 

@@ -40,12 +40,7 @@ class Page:
 
 PY = "python benchmarks/"
 GYM = "placement-gym "
-UNDER_LOAD = f"{GYM}compare --env DevicePlacementOnline-v0 --out {{out}}/online"
-ONLINE = (f"{UNDER_LOAD} -m resnet,inception,vit,mobilenet -d docs/results/online/devices.json"
-          " --budget 200704")  # fmt: skip
-IN_REAL_TIME = (f"{UNDER_LOAD} -m mobilenet,cnn:2,tiny -d cpu-testbed-pair --set rate=0.6"
-                " --budget 100352 --agents static,resident,by-load,shortest-completion,lookahead,"
-                "rollouts,ppo,clone-ppo")  # fmt: skip
+ONLINE = f"{PY}online.py --rows {{out}}/online/requests.jsonl"
 WORKLOADS = "--data {data}/dnn-partitioning {data}/pipedream --devices 1cpu+2acc@0.3,1cpu+4acc@0.2"
 LEARNING = f"{PY}learning.py --data {{data}}/dnn-partitioning --rows {{out}}/learning-rows.jsonl"
 PUBLISHED = f"{PY}published.py --rows {{out}}/published-rows.jsonl"
@@ -253,23 +248,17 @@ PAGES: dict[str, Page] = {
         1.5,
         ("online/requests.jsonl",),
         (
-            *(f"{ONLINE} --set rate={rate} --seeds 5 --agents static,resident,by-load,"
-              "shortest-completion,lookahead,rollouts,ppo,clone-ppo"
-              for rate in (0.6, 0.8, 1.0, 1.4)),
-            f"{ONLINE} --set rate=0.8 --seeds 5 --agents clone,a2c",
-            f"{ONLINE} --set rate=0.8 --set observe_load=false --seeds 3 --agents ppo,clone-ppo",
-            f"{ONLINE} --set rate=0.8 --seeds 3 --agents recurrent-ppo",
-            f"{ONLINE} --set rate=0.8 --seeds 5 --agents dqn --budget 200064",
-            f"{IN_REAL_TIME} --set measured=true",
-            "cp $(ls -t {out}/online/plans-*.json | head -n 1) {results}/online/plans-pair.json",
-            f"{IN_REAL_TIME} --set plans=docs/results/online/plans-pair.json",
+            f"{ONLINE} --rates 0.6,0.8,1,1.4 --seeds 5",
+            f"{ONLINE} --rates 0.8 --seeds 5 --agents a2c",
+            f"{ONLINE} --rates 0.8 --seeds 3 --agents ppo,clone-ppo --hidden",
+            f"{ONLINE} --rates 0.8 --seeds 3 --agents recurrent-ppo",
+            f"{ONLINE} --rates 0.8 --seeds 5 --agents dqn --budget 200064",
         ),
         (
             f"{PY}online_tables.py {{results}}/online/requests.jsonl"
             " --picture {results}/online/gains.png",
             "python benchmarks/figures.py",
         ),
-        note="it is measured, too, and wants an idle machine",
     ),
 }  # fmt: skip
 """Page -> its rows and commands, those that take least first."""

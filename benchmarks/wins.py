@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 from common import Row, load_rows, make_parser
+from online_trainings import LEARNERS
 from result_pages import RESULTS, describe_origin
 from summaries import Interval, find_interval_over_problems
 
 from agents import AGENTS
 from agents.about import ABOUT, LEARNED
-from agents.requests import LEARNERS
 from placement_gym.envs.online.rules import RULES
 
 Run = tuple[str, str, int, float | None]

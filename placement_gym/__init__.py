@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from placement_gym.envs.episode import play_episode as play_episode
     from placement_gym.envs.measured_env import MeasuredEnv as MeasuredEnv
     from placement_gym.envs.online.env import OnlineEnv as OnlineEnv
-    from placement_gym.envs.online.serving import serve_plans as serve_plans
     from placement_gym.envs.per_unit import PerUnitEnv as PerUnitEnv
     from placement_gym.envs.placement_env import placement_env as placement_env
     from placement_gym.envs.placing import place as place
@@ -97,7 +96,6 @@ SOURCES = {
     "play_episode": "envs.episode",
     "report_study": "bench.report.study",
     "run_study": "bench.study.runner",
-    "serve_plans": "envs.online.serving",
     "split_placement": "deployment.several",
     "validate": "bench.study.row_checks",
     "write_board": "bench.board.page",

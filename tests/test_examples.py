@@ -24,7 +24,7 @@ PRINTED = {
     "07_ablations": r"% above the optimum, best \(greedy\)",
     "hsdag_single_file": r"the prediction is \d+\.\d{3} x best single",
     "08_published": r"published numbers and ours(.|\n)*Yao 2026",
-    "requests_under_load": r"PPO: mean log slow-down \d+(.|\n)*cnn was served in \d+",
+    "requests_under_load": r"static: mean log slow-down \d+(.|\n)*PPO: mean log slow-down \d+",
     "09_twin_then_measured": r"milp(.|\n)*twin_then_measured(.|\n)*\| 0 \| 1 \| \d+ \|",
 }
 """What the output of each example has to contain."""

@@ -33,7 +33,6 @@ from placement_gym.bench.run.agents import (
     check_labels,
     check_objects,
 )
-from placement_gym.bench.run.by_environment import by_environment
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs, to_portable
 from placement_gym.bench.run.provenance import host, versions
 from placement_gym.bench.run.rows import (
@@ -78,7 +77,6 @@ class Effort:
         return range(self.seeds) if isinstance(self.seeds, int) else list(dict.fromkeys(self.seeds))
 
 
-@by_environment
 @flat_keywords(effort=Effort)
 def compare(  # noqa: D417  the keywords of the group are described
     model: Any = "resnet",

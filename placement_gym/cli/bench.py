@@ -233,7 +233,7 @@ def run_run(options: argparse.Namespace) -> int:
         options.quiet,
         timeout_s=options.timeout,
     )
-    document, shown = summarize_study(study, rows, options.out)
+    document, shown = summarize_study(rows, options.out)
     print_result(options, document, lambda: shown)
     # The exit code says whether all runs have a result, for scripts.
     failed = [row for row in rows if row["error"]]

@@ -30,7 +30,6 @@ def add_compare(command: Command) -> None:
         "again. The default takes two to four minutes.",
         "compare --model resnet",
         "compare -m bert --env DevicePlacementSim-v0 --agents heft,hsdag",
-        "compare -m resnet,vit --env DevicePlacementOnline-v0",
         failure="a run failed",
     )
     add_model(command)

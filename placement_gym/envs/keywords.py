@@ -25,6 +25,8 @@ ENV_OF_ENTRY_POINT: dict[Callable[..., Any], Callable[..., Any]] = {
 """The environment that takes the other keywords of an entry point."""
 MAKE_KEYWORDS = {"max_episode_steps", "disable_env_checker"}
 """Keywords of ``gym.make`` itself."""
+OWN_IDS = "DevicePlacement"
+"""Prefix of the ids of this package."""
 PLACES = (DevicePlacementEnv, PerUnitEnv, gym.Wrapper)
 """Classes that may be the entry point of a placement environment."""
 
@@ -81,15 +83,18 @@ def places(spec: EnvSpec) -> bool:
 def not_placement(name: str) -> UserError:
     """The error for an environment of something else."""
     *ids, last_id = placement_ids()
-    return UserError(f"{name} is not a placement environment; use {', '.join(ids)} or {last_id}")
+    # Policies of our other environments can be compared, by their rewards.
+    own = name.startswith(OWN_IDS)
+    remedy = f", or evaluate policies of {name} with Stable-Baselines3's evaluate_policy" * own
+    return UserError(
+        f"{name} is not a placement environment; use {', '.join(ids)} or {last_id}{remedy}"
+    )
 
 
 def placement_ids() -> list[str]:
     """Ids of this package's registered placement environments, in alphabetical order."""
     return sorted(
-        name
-        for name, spec in gym.registry.items()
-        if name.startswith("DevicePlacement") and places(spec)
+        name for name, spec in gym.registry.items() if name.startswith(OWN_IDS) and places(spec)
     )
 
 

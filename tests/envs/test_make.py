@@ -192,6 +192,15 @@ def test_foreign_environment_is_refused_with_the_ids(
     assert plain in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("env_id", ["DevicePlacementOnline-v0", "DevicePlacementStream-v0"])
+def test_environments_that_place_no_one_model_name_what_evaluates_them(
+    env_id: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", "--env", env_id, "--model", "tiny", "--out", str(tmp_path)]) == 2
+    remedy = f"or evaluate policies of {env_id} with Stable-Baselines3's evaluate_policy"
+    assert remedy in capsys.readouterr().err
+
+
 def test_what_a_function_makes_is_seen_when_it_is_made() -> None:
     gym.register("Disguised-v0", entry_point=lambda model: gym.make("CartPole-v1"))
     try:

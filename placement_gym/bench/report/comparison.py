@@ -23,7 +23,6 @@ from placement_gym.bench.report.wording import (
     remark_on,
     summarize_effort,
 )
-from placement_gym.bench.run.by_environment import by_environment
 from placement_gym.bench.run.rows import Json
 
 Document = Mapping[str, Any]
@@ -133,7 +132,6 @@ def describe_run(row: Json, one_device_holds_the_model: bool = True) -> str:
     )
 
 
-@by_environment
 def comparison_table(document: Document) -> Group:
     """The table that the command prints, with notes, failures and the verdict."""
     table = FittedTable(COLUMNS, heading(document))

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from placement_gym.base.arguments import EXECUTORS, check_positive
 from placement_gym.base.errors import UserError, unknown_name
-from placement_gym.bench.run.by_environment import by_environment
 from placement_gym.bench.run.environment import BenchEnvs, is_measured
 from placement_gym.bench.study.spec import Study
 from placement_gym.bench.study.task import Task
@@ -15,7 +14,6 @@ TAKES = {"workers": ("processes",), "address": ("ray",), "timeout_s": ("processe
 """The executors that an option is for."""
 
 
-@by_environment
 def check_names(study: Study) -> None:
     """Raise if an agent or environment is unknown, or a variable of a path is not set.
 
@@ -55,7 +53,6 @@ def measures(study: Study) -> bool:
     return any(is_measured(env) for env in sorted(envs))
 
 
-@by_environment
 def choose_executor(
     study: Study,
     name: str,

@@ -16,7 +16,6 @@ from placement_gym.base.files import make_output_folder
 from placement_gym.base.progress import begin, progress_bar
 from placement_gym.base.texts import join_words, make_printable
 from placement_gym.bench.run.agents import AgentSpec
-from placement_gym.bench.run.by_environment import by_environment
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import ROWS, Json, append_row, load_runs, lock_folder
 from placement_gym.bench.study.checks import (
@@ -35,7 +34,6 @@ STUDY = "study.yaml"
 """The study that a folder holds the results of, so that what is missing can be seen and run."""
 
 
-@by_environment
 def run_study(
     study: Study,
     out: str | Path,
@@ -168,7 +166,6 @@ def make_executor(
     return Serial(envs)
 
 
-@by_environment
 def describe_study(study: Study, out: str | Path, retry_failed: bool = False) -> str:
     """Describe in a few lines what running the study would do."""
     tasks = study.tasks()
@@ -190,10 +187,7 @@ def describe_study(study: Study, out: str | Path, retry_failed: bool = False) ->
     )
 
 
-@by_environment
-def summarize_study(
-    study: Study, rows: Sequence[Json], out: str | Path
-) -> tuple[dict[str, Any], RenderableType]:
+def summarize_study(rows: Sequence[Json], out: str | Path) -> tuple[dict[str, Any], Text]:
     """The number and the file of a study's rows, as JSON and as a line."""
     failed, file = sum(bool(row["error"]) for row in rows), f"{out}/{ROWS}"
     remedy = ": --retry-failed runs them again" if failed else ""

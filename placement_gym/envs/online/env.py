@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -16,7 +16,7 @@ from placement_gym.base.arguments import (
     check_positive,
     flat_keywords,
 )
-from placement_gym.base.arrays import BoolArray, FloatArray
+from placement_gym.base.arrays import BoolArray
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs.online.kernel import State, Trace
 from placement_gym.envs.online.observation import Seen, list_parts, make_space, observe
@@ -32,19 +32,14 @@ from placement_gym.envs.online.traces import (
 )
 from placement_gym.hardware.device_requests import DevicesArgument
 
-if TYPE_CHECKING:
-    from placement_gym.envs.online.measured import MeasuredDevices
-
 REWARDS = ("log_slowdown", "deadline")
 MAX_REQUESTS, MAX_PACE = 1_000_000, 1000.0
 NO_REQUEST: dict[str, Any] = {
     **dict.fromkeys(("latency_ms", "slowdown", "queue_ms", "loaded_bytes"), 0.0),
-    **dict.fromkeys(("late", "finished", "failed", "plan"), 0),
-    "refused": False,
+    **dict.fromkeys(("late", "refused"), False),
+    "plan": 0,
 }
 """The info before the first request."""
-FAILURE_SLOWDOWN = 1000.0
-"""Slow-down of a request that a device fails on: ours, so that it is never worth it."""
 
 
 class OnlineEnv(gym.Env[Seen, np.int64]):
@@ -90,9 +85,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
     ## Rewards
     ``"log_slowdown"``: minus the logarithm of the request's slow-down, its latency over that of its
     model's fastest plan on idle devices that hold the weights. ``"deadline"``: -1 for a request
-    whose slow-down exceeds ``deadline``, else 0. With ``measured=True`` a step is rewarded for all
-    requests that have been answered since the last one, and the last step waits for the rest; a
-    request that a device fails on counts as slow as 1,000 times.
+    whose slow-down exceeds ``deadline``, else 0.
 
     ## Starting State
     Idle devices that hold nothing. ``reset(options={"trace": 3})`` plays the fourth trace of the
@@ -102,10 +95,9 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
     Truncated after the last request of the trace.
 
     ## Information
-    Means over the requests that the step is rewarded for: ``latency_ms`` and ``slowdown``; their
-    number, ``finished``, and how many of them were ``late`` or ``failed``. Of the request that the
-    step placed: ``queue_ms`` (work in all queues when it came), ``loaded_bytes``, ``plan`` (that it
-    runs by) and ``refused`` (whether the action was masked). Zeros after ``reset``.
+    Of the request that the step placed: ``latency_ms``, ``slowdown``, ``late`` (whether it missed
+    the deadline), ``queue_ms`` (work in all queues when it came), ``loaded_bytes``, ``plan`` (that
+    it runs by) and ``refused`` (whether the action was masked). Zeros after ``reset``.
 
     ## Version History
     * v0: Initial version.
@@ -123,10 +115,9 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         requests: Of an episode; a file has its own number.
         pace: Times as long that work takes on a device while another program has it.
         observe_load: Whether other programs are seen, in ``load`` and in ``latency``.
-        plans: File of plans to take in place of ``models`` and ``devices``.
-        measured: Whether plans run on this machine's devices, in real time. Times of stages are
-            measured at ``make``, unless ``plans`` states them. Other programs are one for each
-            device, which takes its core.
+        plans: File of plans to take in place of ``models``, ``devices`` and ``costs``.
+        costs: ``"analytic"``: times from shipped constants; ``"profiled"``: measured on this
+            machine, which must have the devices.
         render_mode: None or ``"ansi"``: the plans, and the last request.
 
     Raises:
@@ -148,7 +139,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         pace: float = 2.0,
         observe_load: bool = True,
         plans: str | PlanTable | None = None,
-        measured: bool = False,
+        costs: str = "analytic",
         render_mode: str | None = None,
     ) -> None:
         check_positive("rate", rate)
@@ -164,26 +155,18 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
                 f"pace must be at least 1, work takes no less time beside others: {pace}"
             )
         check_flag("observe_load", observe_load)
-        check_flag("measured", measured)
         if render_mode not in (None, "ansi"):
             raise unknown_name("render_mode", render_mode, ["ansi"])
         if plans is None:
-            self.plans = propose_plans(models, devices)
+            self.plans = propose_plans(models, devices, costs)
         else:
             self.plans = plans if isinstance(plans, PlanTable) else PlanTable.load(plans)
-        self.devices: SimulatedDevices | MeasuredDevices
-        if measured:
-            from placement_gym.envs.online.measured import MeasuredDevices
-
-            self.devices = MeasuredDevices(self.plans, models if plans is None else None, pace)
-            self.plans = self.devices.plans
-        else:
-            self.devices = SimulatedDevices(self.plans, pace)
+        self.devices = SimulatedDevices(self.plans, pace)
         self.tables = self.plans.tables
         self.parts = list_parts(self.tables)
         self.rate, self.split, self.reward, self.deadline = rate, trace, reward, deadline
         self.requests, self.pace, self.observe_load = requests, pace, observe_load
-        self.measured, self.render_mode, self.info = measured, render_mode, dict(NO_REQUEST)
+        self.render_mode, self.info = render_mode, dict(NO_REQUEST)
         self.arrivals = None if trace in SPLITS else read_arrivals(trace, self.plans)
         self.observation_space: spaces.Space[Any] = make_space(self.tables, pace)
         self.action_space = spaces.Discrete(self.tables.allowed.shape[1])
@@ -213,10 +196,6 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         toggles_ms = draw_toggles(self.plans, float(arrivals_ms[-1]), rng)
         return Trace(arrivals_ms, models, toggles_ms)
 
-    def close(self) -> None:
-        """End what a measured environment has started."""
-        self.devices.close()
-
     @property
     def over(self) -> bool:
         """True after the last request."""
@@ -228,7 +207,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         return int(self.trace.models[self.request - self.over])
 
     def observe(self) -> Seen:
-        """Wait for the request to arrive; what is seen then."""
+        """What is seen as the request arrives."""
         self.state = self.devices.look(self.request - self.over)
         if not self.observe_load:
             self.state.pace[:] = 1.0
@@ -240,7 +219,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         return masks
 
     def step(self, action: np.int64 | int) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
-        """Run the request by a plan, and wait for the next one.
+        """Run the request by a plan; the next one arrives.
 
         Raises:
             UserError: The action is not one of the space, or the trace is over.
@@ -252,30 +231,22 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
             raise UserError("the trace is over: call reset")
         plan = int(action) if self.tables.allowed[self.model, action] else 0
         queue_ms = float(self.state.queue_ms.sum())
-        models, ms, loaded_bytes = self.devices.serve(self.request, plan)
-        self.request += 1
-        failed = np.isnan(ms)
-        slowdown = np.where(failed, FAILURE_SLOWDOWN, ms / self.tables.reference_ms[models])
+        latency_ms, loaded_bytes = self.devices.serve(self.request, plan)
+        slowdown = latency_ms / float(self.tables.reference_ms[self.model])
         late = slowdown > self.deadline
-        rewards = np.log(slowdown) if self.reward == "log_slowdown" else late
         self.info = {
-            "latency_ms": mean(ms[~failed]),
-            "slowdown": mean(slowdown),
-            "late": int(late.sum()),
+            "latency_ms": latency_ms,
+            "slowdown": slowdown,
+            "late": late,
             "queue_ms": queue_ms,
             "loaded_bytes": loaded_bytes,
             "refused": bool(plan != action),
             "plan": plan,
-            "finished": len(ms),
-            "failed": int(failed.sum()),
         }
-        return self.observe(), -float(rewards.sum()), False, self.over, dict(self.info)
+        self.request += 1
+        reward = -float(np.log(slowdown)) if self.reward == "log_slowdown" else -float(late)
+        return self.observe(), reward, False, self.over, dict(self.info)
 
     def render(self) -> str | None:
         """The plans, and the last request."""
         return f"{self.plans}\nlast request: {self.info}" if self.render_mode else None
-
-
-def mean(values: FloatArray) -> float:
-    """The mean; 0 of nothing."""
-    return float(values.mean()) if len(values) else 0.0

@@ -46,7 +46,7 @@ class ServingPlan:
     Attributes:
         label: As in ``"GPU alone"`` or ``"CPU, GPU split"``.
         stages: In order.
-        placement: Where each unit goes; None for a plan that is only simulated.
+        placement: Where each unit goes; None for a plan of a file that does not state it.
     """
 
     label: str

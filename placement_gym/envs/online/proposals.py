@@ -11,7 +11,7 @@ import numpy as np
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import SimulatedProblem, build_simulated_problem
 from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.errors import UserError
+from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs.online.plans import PlanStage, PlanTable, ServingPlan
 from placement_gym.graph.submodels import pipeline_stages, submodel_devices
 from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
@@ -27,9 +27,13 @@ from placement_gym.solvers.pipelines.pipeline import linear_pipeline
 
 LOAD_MS_PER_MB = 0.25
 """Time to bring weights to a device: 4 GB/s, as from files that the system keeps in memory."""
+COSTS = {"analytic": "simulated", "profiled": "measured"}
+"""Source of times -> where the devices have to be, as ``resolve_devices`` takes it."""
 
 
-def propose_plans(models: Sequence[str], devices: DevicesArgument) -> PlanTable:
+def propose_plans(
+    models: Sequence[str], devices: DevicesArgument, costs: str = "analytic"
+) -> PlanTable:
     """Let the solvers propose plans for each model.
 
     These are the devices alone; for each two of them the fastest split of which every device holds
@@ -39,15 +43,18 @@ def propose_plans(models: Sequence[str], devices: DevicesArgument) -> PlanTable:
     Args:
         models: Names or paths; ``"resnet:2"`` gets twice as many requests.
         devices: As for ``DevicePlacementSim-v0``; ``weight_share`` is of all models together.
+        costs: A key of ``COSTS``.
 
     Raises:
-        UserError: A model or device is unknown, or no plan of a model fits.
+        UserError: A model, device or kind of costs is unknown, or no plan of a model fits.
     """
     if isinstance(models, str) or not models:
         raise UserError(f"models is a list of one or more names, not {models!r:.80}")
     names, rates = zip(*map(parse_rate, models), strict=True)
-    specs = resolve_devices(devices, "simulated")
-    twins = [build_simulated_problem(ModelSpec(name), specs) for name in names]
+    if costs not in COSTS:
+        raise unknown_name("costs", costs, COSTS)
+    specs = resolve_devices(devices, COSTS[costs])
+    twins = [build_simulated_problem(ModelSpec(name), specs, costs) for name in names]
     total = int(sum(twin.problem.total_bytes for twin in twins))
     limits = np.array([device.limit_bytes(total) for device in specs])
     plans = tuple(tuple(plan_model(twin, limits, total)) for twin in twins)

@@ -1,7 +1,7 @@
 """Rules that choose plans: what a learned policy has to beat.
 
 Each has SB3's ``predict``, so that ``evaluate_policy`` and every loop of SB3's models take it. All
-but those of ``BY_STATE`` read observations alone.
+but ``lookahead`` and ``rollouts`` read observations alone.
 """
 
 from __future__ import annotations
@@ -17,11 +17,9 @@ from numpy.typing import NDArray
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import unknown_name
 from placement_gym.envs.online.env import OnlineEnv
-from placement_gym.envs.online.kernel import State, Tables, Trace, look_ahead, play
+from placement_gym.envs.online.kernel import State, Trace, look_ahead, play
 from placement_gym.envs.online.plans import sum_by_device
 
-Decide = Callable[[State, int], int]
-"""From the devices as a request arrives, and its model, to its plan."""
 MAX_ASSIGNMENTS = 5000
 """Assignments of plans to models that are tried, at most: ours."""
 N_TRACES, TRACE_REQUESTS = 8, 400
@@ -120,45 +118,48 @@ def play_anew(env: OnlineEnv, trace: Trace, plans: IntArray) -> float:
     return play(env.tables, trace, env.pace, free_ms, used, plans)
 
 
-def decide_by_state(name: str, env: OnlineEnv) -> Rule:
-    """A rule of ``BY_STATE``, for requests of the environment alone that it is made for."""
-    decide = BY_STATE[name](env.tables, env.pace)
-    return Rule(lambda _: np.array([decide(env.state, env.model)]))
+def look_one_ahead(env: OnlineEnv) -> Rule:
+    """The plan that is best for the request and the mean next one; see ``look_ahead``.
+
+    Args:
+        env: The rule reads its state, and decides for its requests alone.
+    """
+
+    def choose(_: FloatArray) -> IntArray:
+        plans = np.flatnonzero(env.action_masks())
+        totals = [look_ahead(env.tables, env.state, env.model, plan) for plan in plans]
+        return plans[[np.argmin(totals)]]
+
+    return Rule(choose)
 
 
-def look_ahead_with(tables: Tables, pace: float) -> Decide:
-    """The plan that is best for the request and the mean next one; see ``look_ahead``."""
-
-    def decide(state: State, model: int) -> int:
-        plans = np.flatnonzero(tables.allowed[model])
-        return int(plans[np.argmin([look_ahead(tables, state, model, plan) for plan in plans])])
-
-    return decide
-
-
-def roll_out_with(tables: Tables, pace: float) -> Decide:
+def roll_out(env: OnlineEnv) -> Rule:
     """The plan that is best in futures drawn from the recent mix and rate.
 
     Later requests of a future run by the shortest completion, and devices keep their pace.
+
+    Args:
+        env: The rule reads its state, and decides for its requests alone.
     """
     rng = np.random.default_rng(0)
 
-    def decide(state: State, model: int) -> int:
-        futures = [draw_future(state, model, rng) for _ in range(N_FUTURES)]
-        plans, totals = np.flatnonzero(tables.allowed[model]), []
-        for plan in plans:
-            chosen = np.full(FUTURE_REQUESTS, -1)
-            chosen[0] = plan
-            free_ms = state.queue_ms * state.pace
-            totals.append(
-                sum(
-                    play(tables, future, pace, free_ms.copy(), state.used.copy(), chosen)
-                    for future in futures
-                )
-            )
-        return int(plans[np.argmin(totals)])
+    def choose(_: FloatArray) -> IntArray:
+        futures = [draw_future(env.state, env.model, rng) for _ in range(N_FUTURES)]
+        plans = np.flatnonzero(env.action_masks())
+        totals = [
+            np.sum([play_future(env, future, int(plan)) for future in futures]) for plan in plans
+        ]
+        return plans[[np.argmin(totals)]]
 
-    return decide
+    return Rule(choose)
+
+
+def play_future(env: OnlineEnv, future: Trace, plan: int) -> float:
+    """Sum of log slow-downs of a future whose first request runs by a plan."""
+    plans = np.full(FUTURE_REQUESTS, -1)
+    plans[0] = plan
+    free_ms, used = env.state.queue_ms * env.state.pace, env.state.used.copy()
+    return play(env.tables, future, env.pace, free_ms, used, plans)
 
 
 def draw_future(state: State, model: int, rng: np.random.Generator) -> Trace:
@@ -170,16 +171,12 @@ def draw_future(state: State, model: int, rng: np.random.Generator) -> Trace:
     return Trace(np.cumsum(gaps_ms), models, toggles_ms)
 
 
-BY_STATE: dict[str, Callable[[Tables, float], Decide]] = {
-    "lookahead": look_ahead_with,
-    "rollouts": roll_out_with,
-}
-"""Name -> what makes the function that decides by plans and the pace of devices."""
 RULES: dict[str, Callable[[OnlineEnv], Rule]] = {
     "static": keep_static,
     "by-load": choose_by_load,
     "shortest-completion": choose_shortest_completion,
-    **{name: partial(decide_by_state, name) for name in BY_STATE},
+    "lookahead": look_one_ahead,
+    "rollouts": roll_out,
     "resident": partial(keep_static, resident=True),
 }
 """Name -> what makes the rule for an environment."""

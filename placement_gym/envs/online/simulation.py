@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.envs.online.kernel import HISTORY_WEIGHT, State, Trace, look, serve
 from placement_gym.envs.online.plans import PlanTable
 
@@ -42,12 +41,11 @@ class SimulatedDevices:
         look(self.trace, self.pace, self.free_ms, self.trace.arrivals_ms[request], self.state)
         return self.state
 
-    def serve(self, request: int, plan: int) -> tuple[IntArray, FloatArray, float]:
+    def serve(self, request: int, plan: int) -> tuple[float, float]:
         """Run a request by a plan of its model.
 
         Returns:
-            Of requests that are done, and were not before: (n_done,) models, and latencies in ms,
-            nan where one failed; and bytes that were loaded for this one.
+            Its latency in ms, and bytes of weights that were loaded.
         """
         trace, mix, gap_ms = self.trace, self.state.mix, self.state.gap_ms
         ms, loaded_bytes = serve(
@@ -58,7 +56,4 @@ class SimulatedDevices:
         following = min(request + 1, len(trace.models) - 1)
         last_ms = trace.arrivals_ms[following] - trace.arrivals_ms[request]
         gap_ms[0] = HISTORY_WEIGHT * gap_ms[0] + (1.0 - HISTORY_WEIGHT) * last_ms
-        return trace.models[[request]], np.array([ms]), loaded_bytes
-
-    def close(self) -> None:
-        """Do nothing: nothing was started."""
+        return ms, loaded_bytes

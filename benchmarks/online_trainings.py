@@ -1,19 +1,18 @@
-"""What is trained to choose plans: SB3's algorithms, and behaviour cloning, with their settings."""
+"""Trainings for ``online.py``: SB3's algorithms, and behaviour cloning, with their settings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 import torch
+from sb3_contrib import RecurrentPPO
 from stable_baselines3 import A2C, DQN, PPO
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from placement_gym.base.errors import UserError
 from placement_gym.envs.online.env import OnlineEnv
 from placement_gym.envs.online.observation import Seen
 from placement_gym.envs.online.rules import make_rule
@@ -40,21 +39,6 @@ TEACHER = "lookahead"
 """The rule that is cloned: rollouts are better, and take more than ten times as long."""
 CLONE_EPOCHS, CLONE_BATCH, CLONE_LEARNING_RATE = 15, 512, 1e-3
 """Epochs, batch and learning rate of cloning: ours."""
-
-
-def make_recurrent_ppo(**kwargs: Any) -> BaseAlgorithm:
-    """``RecurrentPPO`` of sb3-contrib, an extra."""
-    try:
-        contrib = import_module("sb3_contrib")
-    except ModuleNotFoundError as error:
-        raise UserError(
-            "sb3-contrib is not installed: pip install 'placement-gym[contrib]'"
-        ) from error
-    settings = PPO_SETTINGS | {"policy_kwargs": {"lstm_hidden_size": 64}}
-    model: BaseAlgorithm = contrib.RecurrentPPO("MlpLstmPolicy", **settings, **kwargs)
-    return model
-
-
 make_ppo = partial(PPO, "MlpPolicy", **PPO_SETTINGS)
 LEARNERS: dict[str, Callable[..., BaseAlgorithm]] = {
     "ppo": make_ppo,
@@ -73,15 +57,11 @@ LEARNERS: dict[str, Callable[..., BaseAlgorithm]] = {
         target_update_interval=2000,
         exploration_fraction=0.3,
     ),
-    "recurrent-ppo": make_recurrent_ppo,
+    "recurrent-ppo": partial(
+        RecurrentPPO, "MlpLstmPolicy", **PPO_SETTINGS, policy_kwargs={"lstm_hidden_size": 64}
+    ),
 }
 """Name -> what makes the algorithm for an environment."""
-
-
-def check_budget(budget: int) -> None:
-    """Raise ``UserError`` if a budget is too small for a rollout."""
-    if budget < MIN_REQUESTS:
-        raise UserError(f"a training takes at least {MIN_REQUESTS} requests, not {budget}")
 
 
 def train(name: str, seed: int, budget: int, **kwargs: Any) -> BaseAlgorithm:
@@ -90,13 +70,10 @@ def train(name: str, seed: int, budget: int, **kwargs: Any) -> BaseAlgorithm:
     Args:
         name: One of ``LEARNERS``.
         seed: Of weights, actions and traces.
-        budget: Requests that it may use; it ends with the last whole rollout.
+        budget: Requests that it may use, at least ``MIN_REQUESTS``; it ends with the last whole
+            rollout.
         kwargs: As for ``OnlineEnv``, other than the rate and the trace.
-
-    Raises:
-        UserError: See ``check_budget``.
     """
-    check_budget(budget)
     n_envs = min(N_ENVS, budget // MIN_REQUESTS)
     envs = DummyVecEnv([partial(OnlineEnv, rate=RATE, **kwargs)] * n_envs)
     model = LEARNERS[name](env=envs, seed=seed, device="cpu")
