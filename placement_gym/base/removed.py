@@ -15,14 +15,13 @@ REMOVED: dict[str, str] = {
     "serve_plans": "simulate requests with DevicePlacementOnline-v0",
     "write_board": "use report_study",
     # commands and options
-    "board": "use `bench run` and `bench report`",
-    "list": "use `bench report FOLDER`",
+    "board": "use `bench run placement-bench-1` and `bench report`",
+    "known": "run benchmarks/known.py",
+    "list": "use `bench report STUDY --out FOLDER`",
     "export": "use DataCollector of minari on the environment",
     "report-machine": "use `devices` and `check`",
-    "--bounds": "run benchmarks/known.py",
     "--genai": "name the device in the pipeline's own arguments",
     "--sweep": "state properties in a file of devices",
-    "--update": "run benchmarks/known.py",
 }
 """Name -> the rest of the sentence that says what to use."""
 
