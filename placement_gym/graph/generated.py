@@ -20,7 +20,6 @@ from placement_gym.graph.families.convolutions import (
 from placement_gym.graph.families.recurrent import recurrent, translation
 from placement_gym.graph.families.transformers import attention, experts
 from placement_gym.graph.operators import OpGraph
-from placement_gym.graph.planted import NAME as PLANTED
 from placement_gym.graph.planted import build_planted
 from placement_gym.graph.synthetic import NAME as SYNTHETIC
 from placement_gym.graph.synthetic import (
@@ -64,11 +63,6 @@ FAMILIES: dict[str, Build] = {
     "dilated": dilated,
     "dense": densely_connected,
 }
-
-
-def is_generated(name: str) -> bool:
-    """Return whether a name describes a graph, so that no file is read for it."""
-    return any(pattern.fullmatch(name) for pattern in (NAME, SYNTHETIC, PLANTED))
 
 
 def build_generated(model: object) -> OpGraph | None:

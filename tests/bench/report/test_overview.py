@@ -57,7 +57,7 @@ def test_scores_are_relative_to_the_best_known_value(
     after = StudyResults.load(folder)
     at = after.problems.index(next(p for p in after.problems if '"tiny"' in p))
     np.testing.assert_allclose(after.scores("annealing")[:, at], before[:, at] / 2)
-    text = report_study(REPORTED, write_rows(tmp_path, read_rows(folder)))[0].read_text()
+    text = report_study(REPORTED, write_rows(tmp_path, read_rows(folder))).read_text()
     overview = text.split("## Problems")[1]
     assert line_of(overview, "tiny")[1:4] == [
         f"{value.latency_ms / 2:.6g}", value.origin, "0.500",
@@ -70,7 +70,7 @@ def test_a_better_placement_of_the_study_is_called_new(
     value = known_of("tiny")
     old = replace(value, latency_ms=value.latency_ms * 2, bound_ms=value.bound_ms / 2)
     known_script.replace_value(old)
-    text = report_study(REPORTED, write_rows(tmp_path, read_rows(folder)))[0].read_text()
+    text = report_study(REPORTED, write_rows(tmp_path, read_rows(folder))).read_text()
     cells = line_of(text.split("## Problems")[1], "tiny")
     assert cells[1] == f"{value.latency_ms:.6g}"
     assert cells[2].startswith("new in this study: ")
@@ -84,7 +84,7 @@ def test_a_trivial_problem_is_listed_and_in_no_average(
     value = known_of("tiny")
     alone = replace(value, best_single_ms=value.latency_ms)
     known_script.replace_value(alone)
-    text = report_study(REPORTED, write_rows(tmp_path, read_rows(folder)))[0].read_text()
+    text = report_study(REPORTED, write_rows(tmp_path, read_rows(folder))).read_text()
     assert line_of(text.split("## Problems")[1], "tiny")[-1] == (
         "no: trivial, one device is as fast"
     )
@@ -99,15 +99,14 @@ def test_a_study_of_trivial_problems_has_nothing_to_average(
     for model in ("tiny", "resnet"):
         value = known_of(model)
         known_script.replace_value(replace(value, best_single_ms=value.latency_ms))
-    text = report_study(REPORTED, write_rows(tmp_path, read_rows(folder)))[0].read_text()
+    text = report_study(REPORTED, write_rows(tmp_path, read_rows(folder))).read_text()
     assert "Nothing to average" in text
     assert "scores.png" not in text
 
 
 def test_agents_are_averaged_over_the_problems_of_each_role(folder: Path, tmp_path: Path) -> None:
     study = replace(REPORTED, roles=ROLES)
-    page = report_study(study, write_rows(tmp_path, read_rows(folder)))[1].read_text()
-    text = (tmp_path / "report.md").read_text()
+    text = report_study(study, write_rows(tmp_path, read_rows(folder))).read_text()
     test, validation = text.split("## All validation problems")
     assert "## All test problems" in test
     for part in (test, validation.split("## Problems")[0]):
@@ -117,14 +116,13 @@ def test_agents_are_averaged_over_the_problems_of_each_role(folder: Path, tmp_pa
         != line_of(validation.split("## Pro")[0], "random-blocks")[:2]
     )
     assert "Settings are chosen on the validation problems, tiny." in text
-    assert "All validation problems" in page
 
 
 def test_a_study_without_validation_problems_says_so(folder: Path, tmp_path: Path) -> None:
-    text = report_study(REPORTED, write_rows(tmp_path, read_rows(folder)))[0].read_text()
+    text = report_study(REPORTED, write_rows(tmp_path, read_rows(folder))).read_text()
     assert "names no validation problem" in text
     everything = replace(REPORTED, roles={"validation": ["tiny", "resnet"]})
-    assert "no test problem" in report_study(everything, tmp_path)[0].read_text()
+    assert "no test problem" in report_study(everything, tmp_path).read_text()
 
 
 def test_mean_and_interquartile_mean_stand_side_by_side(folder: Path, tmp_path: Path) -> None:
