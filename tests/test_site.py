@@ -63,6 +63,7 @@ QUICK = {
 """Pages whose code runs in every run of the tests; that of the others takes longer."""
 SMALLER = {"learn(5_000": "learn(256", "learn(2_000": "learn(256", "learn(1_000)": "learn(256)"}
 FILE_NAME = re.compile(r"Save this as\s+`([\w.]+)`")
+COPIED = re.compile(r"^cp -r (\S+) (\S+)$", re.MULTILINE)
 SKIPPED = {"profile", "GPU,CPU", "ray", "memory-limited"}
 """Words of commands that need hours, a device, a cluster or files that are not here."""
 
@@ -153,6 +154,8 @@ def commands(page: str) -> list[list[str]]:
 def test_the_commands_of_a_page_run(page: str, folder: Path) -> None:
     save_files(page, folder)
     (folder / "docs").symlink_to(ROOT / "docs")  # readers are in a checkout
+    for source, target in COPIED.findall(PAGES[page]):
+        shutil.copytree(source, target)
     for command in commands(page):
         done = subprocess.run(
             [sys.executable, "-m", "placement_gym", *command], capture_output=True, text=True
@@ -161,13 +164,12 @@ def test_the_commands_of_a_page_run(page: str, folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_page_on_offline_data_trains_on_what_it_exports(
+def test_the_page_on_offline_data_trains_on_what_it_collects(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("minari", reason="Minari is an extra")
-    page = "how_to/offline"
-    test_the_commands_of_a_page_run(page, folder)
-    for language, code in blocks(page):
+    for library in ("minari", "jax"):
+        pytest.importorskip(library, reason=f"{library} is of the extra test")
+    for language, code in blocks("how_to/offline"):
         if language == "python":
             exec(code, {})
     cloned, of_data, _ = re.findall(r"\d\.\d+", capsys.readouterr().out)
