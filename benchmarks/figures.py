@@ -35,6 +35,8 @@ from result_pages import PAGES, RESULTS, ROOT, describe_origin, describe_rows
 from summaries import Tables, group_by
 
 from placement_gym.bench.report.known_latencies import find_recorded
+from placement_gym.bench.report.overview import summarize_agents
+from placement_gym.bench.report.problems import list_problems
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.study.spec import Study
 
@@ -105,6 +107,17 @@ def compare_simulators() -> str:
     return frame(wins.make_table(lines, "agent", *columns))
 
 
+def summarize_fixed(part: str) -> str:
+    """Agents or problems of the study ``placement-bench-1``."""
+    study = Study.load("placement-bench-1")
+    keys = {task.key for task in study.tasks()}
+    rows = load_rows(RESULTS / "placement-bench-1" / "results.jsonl.xz")
+    rows_of_study = [row for row in rows if row["key"] in keys]
+    results = StudyResults(rows_of_study, find_recorded(rows_of_study), study.role_of)
+    tables = {"agents": summarize_agents, "problems": list_problems}
+    return frame(tables[part](results).markdown(ROOT))
+
+
 def summarize_bounds() -> str:
     """How close the bounds of the largest load are."""
     rows = load_rows(RESULTS / "throughput-rows.jsonl.gz")
@@ -172,6 +185,7 @@ FIGURES: dict[str, Callable[..., str]] = {
     "paper": compare_models,
     "pages": list_pages,
     "mismatch": compare_simulators,
+    "fixed": summarize_fixed,
     "bounds": summarize_bounds,
     "proven": count_proven,
     "stream": partial(show_table, stream_tables.TABLES),

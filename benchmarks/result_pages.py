@@ -66,14 +66,14 @@ PAGES: dict[str, Page] = {
             f"{GYM}bench report mismatch --out {{out}}/mismatch",
         ),
     ),
-    "board/board.md": Page(
+    "placement-bench-1.md": Page(
         0.2,
-        ("board/placement-gym/results.jsonl.xz",),
-        (f"{GYM}bench run placement-bench-1 --out {{out}}/board --workers 1",),
+        ("placement-bench-1/results.jsonl.xz",),
+        (f"{GYM}bench run placement-bench-1 --out {{out}}/placement-bench-1 --workers 1",),
         (
-            f"{GYM}bench publish placement-bench-1 --out {{out}}/board"
-            " --to {results}/board/placement-gym",
-            f"{GYM}bench board {{results}}/board --out {{results}}/board",
+            f"{GYM}bench publish placement-bench-1 --out {{out}}/placement-bench-1"
+            " --to {results}/placement-bench-1",
+            f"{PY}figures.py",
         ),
     ),
     "releases.md": Page(

@@ -47,7 +47,7 @@ the difference of their means includes 0, so that few problems rarely tell arms 
 
 
 def of_study(rows: Iterable[Row]) -> Iterator[Run]:
-    """Runs of a study, or of the leader board."""
+    """Runs of a study."""
     for row in rows:
         yield row["label"], row["problem"], row["seed"], row["latency_ms"]
 
@@ -146,13 +146,12 @@ class Question:
         return first_word(arm) in AGENTS or arm in self.arms or first_word(arm) in POLICIES
 
 
-BOARD = "board/placement-gym/results.jsonl.xz"
 FLOORS = "floors/floors.jsonl.xz"
 QUESTIONS = (
     Question("HSDAG's three models, 500 evaluations", "paper/report.md",
              "paper/results.jsonl.xz", of_study, at_home=True),
-    Question("ten problems of the leader board, 500 evaluations", "board/board.md", BOARD, of_study,
-             at_home=True),
+    Question("ten fixed problems, 500 evaluations", "placement-bench-1.md",
+             "placement-bench-1/results.jsonl.xz", of_study, at_home=True),
     *(Question(f"random starts: HSDAG's models and six workloads, {n:,} placements", "learning.md",
                "learning-rows.jsonl.gz", partial(of_learning, n), at_home=n == 2000)
       for n in (500, 2000)),

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from placement_gym.base.errors import EngineError as EngineError
     from placement_gym.base.errors import PlacementGymError as PlacementGymError
     from placement_gym.base.errors import UserError as UserError
-    from placement_gym.bench.board.page import write_board as write_board
     from placement_gym.bench.compare import compare as compare
     from placement_gym.bench.report.comparison import comparison_table as comparison_table
     from placement_gym.bench.report.scores import StudyResults as StudyResults
@@ -98,7 +97,6 @@ SOURCES = {
     "run_study": "bench.study.runner",
     "split_placement": "deployment.several",
     "validate": "bench.study.row_checks",
-    "write_board": "bench.board.page",
 }
 """Name -> module of the package, with ``:attribute`` where that is another name."""
 __all__, __getattr__, __dir__ = export_lazily(__name__, SOURCES)

@@ -12,7 +12,7 @@ import pytest
 
 FOLDER = Path(__file__).parent.parent / "examples"
 EXAMPLES = sorted(FOLDER.glob("*.py"))
-NOTEBOOK = FOLDER / "10_leader_board.ipynb"
+NOTEBOOK = FOLDER / "10_study.ipynb"
 NUMBERED = [path for path in EXAMPLES if path.name[:2].isdigit()]
 PRINTED = {
     "01_first_steps": r"reward -?\d+\.\d{3}, \d+ transfers(.|\n)*reward -?\d+\.\d{3}",
@@ -62,11 +62,22 @@ def run_cells(notebook: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_the_notebook_puts_an_agent_on_the_board(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("checkout", [True, False], ids=["in a checkout", "elsewhere"])
+def test_the_notebook_reports_an_agent_beside_others(
+    checkout: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "examples").mkdir()
+    monkeypatch.chdir(tmp_path / "examples")
+    if checkout:
+        (tmp_path / "docs").symlink_to(FOLDER.parent / "docs")
     run_cells(NOTEBOOK)
     printed = capsys.readouterr().out
-    assert "90 runs, failed: []" in printed
-    assert re.search(r"^\| my_climber:make \| 0\.\d{3} \[", printed, re.MULTILINE), printed
+    assert "18 runs, failed: []" in printed
+    for agent in ("my_climber:make", "heft", "random-blocks"):
+        assert re.search(rf"^\| {agent} \| 0\.\d{{3}} \|", printed, re.MULTILINE), printed
+    rows = 246 if checkout else 18  # the committed ones and six more
+    assert f"{rows} of {rows} rows are valid" in printed

@@ -47,10 +47,9 @@ BENCH_FLOORS = (
     {"run"},
     {"study"},
     {"known"},
-    {"problem_setup", "scenes", "offline_data"},
+    {"problem_setup", "scenes"},
     {"report"},
-    {"folders"},
-    {"board", "compare"},
+    {"compare"},
 )
 """What is in ``bench``, the largest room, has an order too."""
 ROOT_FILES = {"placement_gym", "placement_gym.__main__", "placement_gym.version"}

@@ -32,7 +32,7 @@ FILES = sorted(file for file in RESULTS.rglob("*.jsonl*"))
 OF_STUDIES_FILES = [
     file for file in FILES if any(row.keys() >= OF_STUDIES for row in read_columns(file))
 ]
-WRITTEN = {"paper/report.md", "board/board.md", "releases.md"}
+WRITTEN = {"paper/report.md", "releases.md"}
 """Pages that a command writes, with version or commit in it."""
 MIXED = {"releases.md"}
 """Pages whose rows are of several versions, as their first line says."""

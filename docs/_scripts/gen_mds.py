@@ -55,16 +55,9 @@ def write_gallery(site: Path) -> None:
 
 
 def write_views(site: Path) -> None:
-    """Write the views of reports, whose contents ``keep_views.py`` keeps, into a site.
-
-    They are next to the report's page, and next to its one HTML file, which is downloaded.
-    """
+    """Write the views of reports, whose contents ``keep_views.py`` keeps, into a site."""
     for folder in sorted((DOCS / "results").glob("*/views")):
         write_explorable(folder, site / folder.relative_to(DOCS))
-        report = (folder.parent / "report.html").read_bytes()
-        for download in site.glob("_downloads/*/report.html"):
-            if download.read_bytes() == report:
-                write_explorable(folder, download.parent / "views")
 
 
 def write_explorable(folder: Path, target: Path) -> None:

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from placement_gym.base.arguments import EXECUTORS
-from placement_gym.cli.board import add_board, add_list
-from placement_gym.cli.known import add_known
 from placement_gym.cli.options import add_out, output_of, print_json, set_command
 from placement_gym.cli.parser import Command, describe
 from placement_gym.cli.values import one_of, parse_names, positive_integer, positive_seconds
@@ -34,13 +32,9 @@ def add_bench(command: Command) -> None:
     )
     add = command.add_commands()
     add_run(add("run", "run a study, or what is missing of it"))
-    add_report(add("report", "write a study's report.md and report.html"))
+    add_report(add("report", "write a study's report.md, with pictures"))
     add_validate(add("validate", "replay the placements of a study"))
     add_publish(add("publish", "compress a study's rows, to be committed"))
-    add_export(add("export", "write evaluated placements as data for offline learning"))
-    add_known(add("known", "list or update best known latencies"))
-    add_board(add("board", "write a leader board of rows that replay"))
-    add_list(add("list", "list folders of results, and what is missing of them"))
 
 
 def add_study(command: Command) -> None:
@@ -117,8 +111,8 @@ def add_run(command: Command) -> None:
 def add_report(command: Command) -> None:
     describe(
         command,
-        "Write report.md and report.html into the folder of a study's results: scores against the "
-        "best known placements, gaps to proven optima, and pictures.",
+        "Write report.md into the folder of a study's results: scores against the best known "
+        "placements, gaps to proven optima, pictures, and pages to explore placements.",
         "bench report paper --out results/paper",
     )
     add_study(command)
@@ -132,30 +126,16 @@ def add_validate(command: Command) -> None:
     describe(
         command,
         "Make the environment of every row again and evaluate its placement: simulated numbers "
-        "must be the same, measured speed-ups agree within noise. Rows may be a stranger's: files "
-        "and environment variables are those that STUDY names, and other rows have built-in or "
-        "generated models. Of rows of an earlier schema it says which columns they lack; rows of a "
-        "benchmark that is no study are checked for their columns alone.",
+        "must be the same, measured speed-ups agree within noise. It opens the files that rows "
+        "name, and lets a row take any time and memory: validate rows that you trust. Of rows of "
+        "an earlier schema it says which columns they lack; rows of a benchmark that is no study "
+        "are checked for their columns alone.",
         "bench validate --out results/paper",
         "bench validate --out docs/results/go-scale-rows.jsonl",
-        "bench validate memory-limited --out results/memory-limited",
         failure="a row is not valid",
     )
     command.add_argument(
-        "study",
-        nargs="?",
-        metavar="STUDY",
-        help="the study of the rows, if its models are files: a YAML file, or the name of one that "
-        "comes with the package",
-    )
-    command.add_argument(
         "--out", required=True, metavar="PATH", help=f"{RESULTS}, or a file of rows"
-    )
-    command.add_argument(
-        "--timeout",
-        type=positive_seconds,
-        metavar="SECONDS",
-        help="end the replay of a row of no STUDY after this long, as not valid (default: 600)",
     )
     set_command(
         command, run_validate, "the results in {out} are kept; rerun the command to start again"
@@ -166,9 +146,9 @@ def add_publish(command: Command) -> None:
     describe(
         command,
         "Compress the rows of a study, so that they can be committed and anyone can recompute and "
-        "replay them. Simulated ones are replayed, as a leader board does.",
+        "replay them. Simulated ones are replayed, as `bench validate` does.",
         "bench publish paper --out results/paper --to docs/results/paper",
-        failure="a board would leave out a row, or an agent",
+        failure="a row is not valid",
     )
     add_study(command)
     add_out(command, None, folder=RESULTS)
@@ -176,26 +156,6 @@ def add_publish(command: Command) -> None:
         "--to", required=True, metavar="FOLDER", help="folder for results.jsonl.xz"
     )
     set_command(command, run_publish, "the results in {out}/ are kept")
-
-
-def add_export(command: Command) -> None:
-    describe(
-        command,
-        "Write the placements of simulated results as Minari datasets, one for each problem; an "
-        "episode evaluates one placement.",
-        "bench export results/paper --minari paper",
-    )
-    command.add_argument("results", metavar="RESULTS", help=RESULTS)
-    command.add_argument(
-        "--minari", required=True, metavar="NAME", help="namespace of the datasets"
-    )
-    command.add_argument(
-        "--rerun",
-        action="store_true",
-        help="let every agent search again, and write all that it evaluates instead of the "
-        "finalists alone; takes as long as the study",
-    )
-    set_command(command, run_export, "finished datasets are kept; `minari list local` lists them")
 
 
 def run_run(options: argparse.Namespace) -> int:
@@ -247,33 +207,19 @@ def run_report(options: argparse.Namespace) -> int:
 
     agents = f" --agents {','.join(options.agents)}" if options.agents else ""
     command = f"placement-gym bench run {options.study}{agents} --out {options.out}"
-    written = report_study(load_study(options), options.out, command, options.quiet)
-    paths = [str(path) for path in written]
-    if not print_json(options, {"files": paths}):
-        print("\n".join(paths))
+    written = str(report_study(load_study(options), options.out, command, options.quiet))
+    if not print_json(options, {"file": written}):
+        print(written)
     return 0
 
 
 def run_validate(options: argparse.Namespace) -> int:
-    from placement_gym.base.texts import make_printable
     from placement_gym.bench.run.row_columns import describe_older
     from placement_gym.bench.run.rows import list_files
-    from placement_gym.bench.study.row_checks import REPLAY_TIMEOUT_S, validate
-    from placement_gym.bench.study.spec import Study
 
-    study = Study.load(options.study) if options.study else None
-    timeout_s = options.timeout or REPLAY_TIMEOUT_S
-    rows, wrong = 0, list[dict[str, str]]()
-    for verdict in validate(options.out, options.quiet, study, timeout_s):
-        rows += 1
-        if verdict.error:
-            wrong.append({"run": verdict.label, "key": verdict.key, "error": verdict.error})
-            key = f" ({verdict.key})" if verdict.key else ""
-            line = f"{verdict.label}{key}: {verdict.error}"
-            print(make_printable(line), file=output_of(options), flush=True)
-    older = {
-        str(file): text for file in list_files(Path(options.out)) if (text := describe_older(file))
-    }
+    path = Path(options.out)
+    rows, wrong = replay(path, options)
+    older = {str(file): text for file in list_files(path) if (text := describe_older(file))}
     if not print_json(options, {"rows": rows, "wrong": wrong, "older": older}):
         print("\n".join(f"{file}: {text}" for file, text in older.items()), end="\n" * bool(older))
         print(f"{rows - len(wrong)} of {rows} rows are valid" if rows else NOTHING_TO_REPLAY)
@@ -281,34 +227,38 @@ def run_validate(options: argparse.Namespace) -> int:
 
 
 def run_publish(options: argparse.Namespace) -> int:
-    from placement_gym.base.texts import make_printable
-    from placement_gym.bench.board.entries import collect_entries
     from placement_gym.bench.study.checks import measures
     from placement_gym.bench.study.publishing import publish_rows
 
     study = load_study(options)
     path, missing = publish_rows(study, options.out, options.to)
-    # As a board will; measured rows would be measured again, which `bench validate` is for.
-    left_out = (
-        [] if measures(study) else collect_entries(study, [path.parent], options.quiet).left_out
-    )
+    # Measured rows would be measured again, which `bench validate` is for.
+    _, wrong = (0, []) if measures(study) else replay(path, options)
     size = path.stat().st_size
-    document = {"file": str(path), "bytes": size, "missing": missing, "left_out": [*left_out]}
+    document = {"file": str(path), "bytes": size, "missing": missing, "wrong": wrong}
     if not print_json(options, document):
         print(f"{path}: {size:,} bytes, {missing} runs of the study are missing")
-    for line in left_out:
-        print(f"a board leaves out {make_printable(line)}", file=sys.stderr)
-    return 1 if left_out else 0
+    return 1 if wrong else 0
 
 
-def run_export(options: argparse.Namespace) -> int:
-    from placement_gym.bench.offline_data import export_minari
+def replay(path: Path, options: argparse.Namespace) -> tuple[int, list[dict[str, str]]]:
+    """Replay the rows of a folder or a file, and print those that are not valid.
 
-    episodes = export_minari(options.results, options.minari, options.rerun, options.quiet)
-    if not print_json(options, episodes):
-        for dataset_id, count in episodes.items():
-            print(f"{dataset_id}: {count} episodes")
-    return 0
+    Returns:
+        The number of rows, and run, key and error of each that is not valid.
+    """
+    from placement_gym.base.texts import make_printable
+    from placement_gym.bench.study.row_checks import validate
+
+    rows, wrong = 0, list[dict[str, str]]()
+    for verdict in validate(path, options.quiet):
+        rows += 1
+        if verdict.error:
+            wrong.append({"run": verdict.label, "key": verdict.key, "error": verdict.error})
+            key = f" ({verdict.key})" if verdict.key else ""
+            line = f"{verdict.label}{key}: {verdict.error}"
+            print(make_printable(line), file=output_of(options), flush=True)
+    return rows, wrong
 
 
 def list_reasons(failed: list[dict[str, Any]]) -> list[str]:

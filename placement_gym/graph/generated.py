@@ -64,11 +64,6 @@ FAMILIES: dict[str, Build] = {
 }
 
 
-def is_generated(name: str) -> bool:
-    """Return whether a name describes a graph, so that no file is read for it."""
-    return any(pattern.fullmatch(name) for pattern in (NAME, SYNTHETIC))
-
-
 def build_generated(model: object) -> OpGraph | None:
     """Build the graph that a model argument names; None if it is meant to be a model's.
 

@@ -53,9 +53,9 @@ def fill_in(template: str, parts: Mapping[str, str]) -> str:
     return PLACEHOLDER.sub(lambda match: parts[match[1]], template)
 
 
-def read(name: str, package: str = "placement_gym.view") -> str:
-    """A file of the page, or of the page of another package."""
-    return files(package).joinpath("static", name).read_text(encoding="utf-8")
+def read(name: str) -> str:
+    """A file of the page."""
+    return files("placement_gym.view").joinpath("static", name).read_text(encoding="utf-8")
 
 
 def hash_source(script: str) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from studies import REPORTED
@@ -10,14 +13,25 @@ from studies import REPORTED
 from placement_gym.bench.known import best_known
 from placement_gym.bench.study.runner import run_study
 
+BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
+
 
 @pytest.fixture
 def values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder of best known values, in place of the package's."""
-    folder = tmp_path / "values"
-    folder.mkdir()
-    monkeypatch.setattr(best_known, "VALUES", folder)
-    return folder
+    """A file without best known values, in place of the package's."""
+    file = tmp_path / "values.json"
+    best_known.save_values([], file)
+    monkeypatch.setattr(best_known, "VALUES", file)
+    return file
+
+
+@pytest.fixture
+def known_script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The script that writes best known values."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    for name in ("common", "known"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return import_module("known")
 
 
 @pytest.fixture(scope="session")

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from placement_gym.bench.known.best_known import VALUES, load_values
-from placement_gym.bench.known.candidates import evaluate_ms
 from placement_gym.bench.known.identity import identify
-from placement_gym.bench.known.update import open_backend
+from placement_gym.bench.report.known_latencies import evaluate_ms
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.envs.stream_problem import StreamProblem
 from placement_gym.graph.families.problems import make_problem
@@ -64,7 +63,9 @@ def describe_known_values() -> Iterator[tuple[str, Any]]:
     values = [value for value in load_values(VALUES) if value.problem[2].startswith("synthetic")]
     with BenchEnvs() as envs:
         for value in values:
-            backend = open_backend(value.problem, envs)
+            env_id, env_kwargs, model, devices = value.problem
+            kwargs = {"model": model, "devices": devices, **env_kwargs}
+            backend = envs.get(env_id, kwargs).base.backend
             same = identify(backend) == value.identity
             latency_ms = evaluate_ms(backend, value.assignment)
             near = bool(np.isclose(latency_ms, value.latency_ms, rtol=1e-9))

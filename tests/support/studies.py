@@ -50,7 +50,6 @@ def timeless(rows: Iterable[Json]) -> list[Json]:
 def leave_out_pictures(patch: pytest.MonkeyPatch) -> None:
     """Name the pictures of reports instead of drawing them, and write no views."""
     patch.setattr(Picture, "markdown", lambda self, _: f"{self.name}.png")
-    patch.setattr(Picture, "html", lambda self, _: self.name)
     patch.setattr(problems, "write_view", lambda *_: Text("a view"))
 
 

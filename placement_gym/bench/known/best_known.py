@@ -1,9 +1,8 @@
-"""A best known latency with the placement that reaches it, and the files that hold them."""
+"""A best known latency with the placement that reaches it, and the file that holds them."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,14 +12,14 @@ import numpy as np
 
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
-from placement_gym.base.json_file import write_json
+from placement_gym.base.files import write_text
 from placement_gym.bench.known.identity import ProblemIdentity
 from placement_gym.bench.study.task import describe_devices
 from placement_gym.solvers.solution import TOLERANCE, reaches
 
-VALUES = Path(__file__).parent / "values"
-"""The folder of the package's best known values, one file for each problem."""
-FORMAT = 1
+VALUES = Path(__file__).parent / "values.json"
+"""The package's best known values, which ``benchmarks/known.py`` writes: a line for each problem,
+sorted."""
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -76,45 +75,12 @@ class BestKnown:
         """(n_units,) device indices."""
         return np.array([DIGITS.index(digit) for digit in self.placement], dtype=np.int64)
 
-    @property
-    def file_name(self) -> str:
-        model = re.sub(r"[^\w-]+", "-", Path(self.problem[2]).stem)
-        return f"{model}-{self.identity.key}.json"
-
-    def to_json(self) -> dict[str, Any]:
-        return {"format": FORMAT, **asdict(self)}
-
     @classmethod
-    def load(cls, path: Path) -> BestKnown:
-        """Read a file that ``save`` wrote.
-
-        Raises:
-            UserError: It is not such a file, or of another format.
-        """
-        try:
-            values = json.loads(path.read_text())
-            if values.pop("format") != FORMAT:
-                raise ValueError(f"this version reads format {FORMAT}")
-            identity = values.pop("identity")
-            identity["devices"] = tuple(identity["devices"])
-            return cls(ProblemIdentity(**identity), **values)
-        except (KeyError, TypeError, ValueError) as error:
-            raise UserError(f"{path} is not a file of a best known value: {error!r}") from error
-
-    def save(self, folder: Path) -> Path:
-        """Write the value as JSON; the problem's earlier file is replaced as a whole.
-
-        Raises:
-            FileError: It cannot be written; the earlier file is unchanged.
-        """
-        path = folder / self.file_name
-        write_json(path, self.to_json())
-        return path
-
-
-def encode_assignment(assignment: IntArray) -> str:
-    """The digits of (n_units,) device indices."""
-    return "".join(DIGITS[device] for device in assignment)
+    def of_json(cls, values: Mapping[str, Any]) -> BestKnown:
+        """The value of a line of the file."""
+        identity = dict(values["identity"])
+        identity["devices"] = tuple(identity["devices"])
+        return cls(**{**values, "identity": ProblemIdentity(**identity)})
 
 
 def is_trivial(latency_ms: float, best_single_ms: float | None) -> bool:
@@ -138,19 +104,31 @@ def _leaves(values: Mapping[str, Any]) -> Iterator[Any]:
             yield value
 
 
-def load_values(folder: Path) -> list[BestKnown]:
-    """The best known values of a folder, by name.
+def load_values(path: Path) -> list[BestKnown]:
+    """The best known values of a file.
 
     Raises:
-        UserError: A file is damaged.
+        UserError: The file is damaged.
     """
-    values = [BestKnown.load(path) for path in folder.glob("[!.]*.json")]
-    return sorted(values, key=lambda value: value.name)
+    try:
+        return [BestKnown.of_json(values) for values in json.loads(path.read_text())]
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{path} is not a file of best known values: {error!r}") from error
+
+
+def save_values(values: Sequence[BestKnown], path: Path) -> None:
+    """Write a JSON array with a line for each value, by name.
+
+    Raises:
+        FileError: It cannot be written; the earlier file is unchanged.
+    """
+    ordered = sorted(values, key=lambda value: (value.name, value.identity.key))
+    lines = [json.dumps(asdict(value)) for value in ordered]
+    write_text(path, "[\n" + ",\n".join(lines) + "\n]\n")
 
 
 def find_best_known(identity: ProblemIdentity | None) -> BestKnown | None:
     """The package's best known value of a problem, if there is one; None has none."""
     if identity is None:
         return None
-    files = VALUES.glob(f"*-{identity.key}.json")
-    return next(map(BestKnown.load, files), None)
+    return next((value for value in load_values(VALUES) if value.identity == identity), None)

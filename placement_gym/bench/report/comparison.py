@@ -163,7 +163,7 @@ def format_markdown(document: Document) -> str:
     return render_markdown(
         [
             Heading(heading(document), 1),
-            *(Text(note, "summary") for note in document["notes"]),
+            *(Text(note, bold=True) for note in document["notes"]),
             Table.of(lines),
             *map(Text, [LEGEND, *remarks, conclusion(document)]),
         ]

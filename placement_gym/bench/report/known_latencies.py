@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
 from placement_gym.base.files import keep_if_possible, write_text
 from placement_gym.base.plain import to_plain
 from placement_gym.base.schemas.files import ReferencesFile
 from placement_gym.base.schemas.reading import check, load_json
 from placement_gym.bench.known.best_known import BestKnown, find_best_known
-from placement_gym.bench.known.candidates import evaluate_ms
 from placement_gym.bench.known.identity import identify, identify_row
 from placement_gym.bench.report.drift import median_device_ms
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
@@ -216,3 +216,10 @@ def find_optimum_or_bound(
         backend.problem, backend.costs, backend.semantics, known_ms, partial(evaluate_ms, backend)
     )
     return {"optimum_ms": optimum_ms, "bound_ms": bound_ms}
+
+
+def evaluate_ms(backend: SimulatedBackend, assignment: IntArray) -> float:
+    """The exact latency of (n_units,) device indices in ms, infinite if they are infeasible."""
+    if backend.infeasibility(assignment):
+        return np.inf
+    return backend.remeasure([assignment])[0].latency_ms

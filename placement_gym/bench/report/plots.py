@@ -69,14 +69,14 @@ def draw_profiles(results: StudyResults) -> Figure:
     agents = rank_agents(results)
     scores = np.concatenate([results.scores(agent) for agent in agents])
     thresholds = np.linspace(max(scores[scores > 0].min() - 0.02, 1e-3), 1.0, N_CURVE_POINTS)
-    for index, (agent, look) in enumerate(choose_looks(agents).items()):
+    for agent, look in choose_looks(agents).items():
         mine = results.scores(agent)
         played = ~np.isnan(mine)
         is_reached = (mine[played][:, None] >= thresholds).astype(np.float64)
         problem = np.broadcast_to(np.arange(mine.shape[1]), mine.shape)[played]
         _, low, high = bootstrap_curve(is_reached, problem)
         profile = performance_profile(mine, thresholds)
-        draw_line(axes, thresholds, (profile, low, high), f"agent-{index}-0", agent, look)
+        draw_line(axes, thresholds, (profile, low, high), agent, look)
     axes.set(xlabel="score (1 is the best known)", ylabel="share of runs", ylim=(-0.02, 1.02))
     axes.spines[["top", "right"]].set_visible(False)
     add_legend(figure, axes)
@@ -96,11 +96,11 @@ def draw_curves(results: StudyResults) -> Figure:
     for axis, (axes, grid, label) in enumerate(
         zip(sides, grids, ("evaluations", "seconds"), strict=True)
     ):
-        for index, (agent, look) in enumerate(choose_looks(agents).items()):
+        for agent, look in choose_looks(agents).items():
             rows = results.rows_of(agent)
             problem = np.array([results.problems.index(row["problem"]) for row in rows])
             curve = bootstrap_curve(results.curve(agent, grid, axis), problem)
-            draw_line(axes, grid, curve, f"agent-{index}-{axis}", agent, look)
+            draw_line(axes, grid, curve, agent, look)
         axes.set(xscale="log", xlabel=label)
         number_axis(axes)
         axes.spines[["top", "right"]].set_visible(False)
@@ -113,7 +113,6 @@ def draw_line(
     axes: Axes,
     x: FloatArray,
     curve: tuple[FloatArray, FloatArray, FloatArray],
-    mark: str,
     agent: str,
     look: Look,
 ) -> None:
@@ -123,16 +122,15 @@ def draw_line(
         axes: Where.
         x: (n,) positions.
         curve: (n,) values, lower and upper ends of their intervals.
-        mark: Begins the ids of the line and its interval in SVG: ``agent-INDEX-PART``.
         agent: Its label.
         look: Of the line.
     """
     value, low, high = curve
     name = REST if look.rest else escape_figure_text(agent)
-    axes.plot(x, value, label=name, gid=f"{mark}-line", **look.line)
+    axes.plot(x, value, label=name, **look.line)
     if not look.rest:
         colour = look.line["color"]
-        axes.fill_between(x, low, high, color=colour, gid=f"{mark}-interval", **BAND)
+        axes.fill_between(x, low, high, color=colour, **BAND)
 
 
 def add_legend(figure: Figure, axes: Axes) -> None:

@@ -12,7 +12,7 @@ from placement_gym.bench.report.document import Block, Code, Heading, Picture, T
 from placement_gym.bench.report.drift import NOTE, correct_drift
 from placement_gym.bench.report.known_latencies import load_known_latencies
 from placement_gym.bench.report.overview import FLOORS, summarize_agents, summarize_study
-from placement_gym.bench.report.plots import draw_curves, draw_intervals, draw_profiles, rank_agents
+from placement_gym.bench.report.plots import draw_curves, draw_intervals, draw_profiles
 from placement_gym.bench.report.problems import describe_roles, list_problems, report_problem
 from placement_gym.bench.report.scores import StudyResults
 from placement_gym.bench.report.wording import GAP, INFEASIBLE, explain_failure
@@ -35,10 +35,8 @@ LEGEND = (
 )
 
 
-def report_study(
-    study: Study, folder: str | Path, command: str = "", quiet: bool = False
-) -> tuple[Path, Path]:
-    """Write ``report.md``, ``report.html`` and ``views`` of the results that a study has so far.
+def report_study(study: Study, folder: str | Path, command: str = "", quiet: bool = False) -> Path:
+    """Write ``report.md``, its pictures and ``views`` of the results that a study has so far.
 
     Args:
         study: What was run.
@@ -47,7 +45,7 @@ def report_study(
         quiet: Show no progress.
 
     Returns:
-        Both files.
+        The file ``report.md``.
 
     Raises:
         UserError: There are no results of this study.
@@ -118,11 +116,11 @@ def report_roles(results: StudyResults) -> list[list[Block]]:
         heading = Heading(f"All {role} problems")
         if not results_of_role.rows:
             remark = "Nothing to average: one device is as fast on each of them."
-            parts.append([Text(remark, "summary"), heading, Text(remark)])
+            parts.append([Text(remark, bold=True), heading, Text(remark)])
             continue
         parts.append(
             [
-                Text(summarize_study(results_of_role, role), "summary"),
+                Text(summarize_study(results_of_role, role), bold=True),
                 heading,
                 summarize_agents(results_of_role),
             ]
@@ -134,7 +132,7 @@ def report_roles(results: StudyResults) -> list[list[Block]]:
 
 def draw_agents(results: StudyResults, role: str) -> list[Block]:
     """Pictures of the agents over all problems of the results, which have one role."""
-    caption, ranked = f"{role.capitalize()} problems:", rank_agents(results)
+    caption = f"{role.capitalize()} problems:"
     return [
         Picture(
             draw_intervals(results),
@@ -145,13 +143,11 @@ def draw_agents(results: StudyResults, role: str) -> list[Block]:
             draw_profiles(results),
             "profiles",
             f"{caption} share of runs with at least a score, with 95 % intervals.",
-            ranked,
         ),
         Picture(
             draw_curves(results),
             "curves",
             f"{caption} best score so far, mean over all runs with 95 % intervals.",
-            ranked,
         ),
     ]
 

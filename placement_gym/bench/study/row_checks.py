@@ -1,10 +1,12 @@
-"""The one check of result rows: of a study's, of a folder's, of a leader board's."""
+"""The check of result rows, of a study's and of a folder's.
+
+A row is replayed in this process, with the model, the files and the variables that it names: check
+rows that you trust.
+"""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,12 +17,6 @@ from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.row_columns import OF_STUDIES, read_columns
 from placement_gym.bench.run.rows import ROWS, Json, read_runs
 from placement_gym.bench.study.replay import check_row
-from placement_gym.bench.study.replay_process import IsolatedReplays
-from placement_gym.bench.study.spec import Study
-from placement_gym.bench.study.task import Task
-
-REPLAY_TIMEOUT_S = 600.0
-"""Seconds for the replay of a row that comes from elsewhere: ours."""
 
 
 @dataclass(frozen=True)
@@ -38,22 +34,16 @@ class Replay:
     error: str
 
 
-def validate(
-    folder: str | Path,
-    quiet: bool = False,
-    study: Study | None = None,
-    timeout_s: float = REPLAY_TIMEOUT_S,
-) -> Iterator[Replay]:
+def validate(folder: str | Path, quiet: bool = False) -> Iterator[Replay]:
     """Replay each row of a folder's results, or of a file's; see ``check_rows``.
 
-    A damaged line is not valid, and neither is a second row of one run. Rows of a page's own
-    benchmark have no problem that could be made again, and nothing is yielded for them.
+    Rows are replayed in this process, which opens the files that they name: check rows that you
+    trust. A damaged line is not valid, and neither is a second row of one run. Rows of a page's
+    own benchmark have no problem that could be made again, and nothing is yielded for them.
 
     Args:
         folder: Where the results are.
         quiet: Show no progress.
-        study: As for ``check_rows``.
-        timeout_s: As for ``check_rows``.
 
     Raises:
         UserError: There are no results of a study.
@@ -71,16 +61,11 @@ def validate(
     for row in (row for place, row in enumerate(rows) if first[row["key"]] != place):
         yield Replay(row["key"], name_run(row), "its run appears twice")
     once = [rows[place] for place in first.values()]
-    for place, error in check_rows(once, study, quiet, timeout_s):
+    for place, error in check_rows(once, quiet):
         yield Replay(once[place]["key"], name_run(once[place]), error)
 
 
-def check_rows(
-    rows: Sequence[Json],
-    study: Study | None = None,
-    quiet: bool = False,
-    timeout_s: float = REPLAY_TIMEOUT_S,
-) -> Iterator[tuple[int, str]]:
+def check_rows(rows: Sequence[Json], quiet: bool = False) -> Iterator[tuple[int, str]]:
     """Replay rows, and say of each why it does not hold.
 
     The environment of its problem is made again and its placement evaluated: what follows from
@@ -91,33 +76,19 @@ def check_rows(
 
     Args:
         rows: As ``load_runs`` reads them.
-        study: Its problems may name files and variables. Other problems are those that the package
-            can make by itself, see ``row_limits``, and are replayed in a process of their own.
         quiet: Show no progress.
-        timeout_s: Seconds that such a replay may take.
 
     Yields:
         The place of a row in ``rows``, and an empty string if it holds; those of one problem
         follow each other.
     """
-    problem_names = {name_problem(task) for task in (study.tasks() if study else ())}
     places = sorted(range(len(rows)), key=lambda place: str(rows[place]["problem"]))
-    with (
-        BenchEnvs() as envs,
-        closing(IsolatedReplays(timeout_s)) as isolated,
-        progress_bar(len(rows), "rows", quiet) as progress,
-    ):
+    with BenchEnvs() as envs, progress_bar(len(rows), "rows", quiet) as progress:
         for place in places:
             row = rows[place]
             progress.update(progress.task_ids[0], description=name_run(row))
-            trusted = name_problem(Task.of_row(row)) in problem_names
-            yield place, check_row(row, envs) if trusted else isolated.check(row)
+            yield place, check_row(row, envs)
             progress.advance(progress.task_ids[0])
-
-
-def name_problem(task: Task) -> str:
-    """The problem of a task, and the one where it is scored a second time."""
-    return json.dumps([task.problem, dict(task.score_on)], sort_keys=True)
 
 
 def name_run(row: Json) -> str:

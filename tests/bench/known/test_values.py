@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import openvino as ov
@@ -11,11 +13,15 @@ import pytest
 from published import DATA
 
 from placement_gym.base.errors import UserError
-from placement_gym.bench.board.entries import SET, digest_set
-from placement_gym.bench.known.best_known import VALUES, BestKnown, find_best_known, load_values
-from placement_gym.bench.known.candidates import evaluate_ms, find_best_single_ms
-from placement_gym.bench.known.identity import identify
-from placement_gym.bench.known.update import open_backend
+from placement_gym.bench.known.best_known import (
+    VALUES,
+    BestKnown,
+    find_best_known,
+    load_values,
+    save_values,
+)
+from placement_gym.bench.known.identity import ProblemIdentity, digest, identify
+from placement_gym.bench.report.known_latencies import evaluate_ms
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.study.spec import Study
 
@@ -43,11 +49,15 @@ def test_no_value_is_below_its_bound() -> None:
         for i, value in enumerate(SHIPPED)
     ],
 )
-def test_every_value_is_what_its_placement_takes(value: BestKnown, envs: BenchEnvs) -> None:
-    backend = open_backend(value.problem, envs)
+def test_every_value_is_what_its_placement_takes(
+    value: BestKnown, envs: BenchEnvs, known_script: ModuleType
+) -> None:
+    backend = known_script.open_backend(value.problem, envs)
     assert identify(backend) == value.identity
     assert evaluate_ms(backend, value.assignment) == pytest.approx(value.latency_ms, rel=1e-9)
-    assert find_best_single_ms(backend) == pytest.approx(value.best_single_ms, rel=1e-9)
+    assert known_script.find_best_single_ms(backend) == pytest.approx(
+        value.best_single_ms, rel=1e-9
+    )
     assert find_best_known(value.identity) == value
 
 
@@ -64,26 +74,38 @@ def test_every_problem_of_a_simulated_study_has_a_value(name: str, envs: BenchEn
             assert find_best_known(identify(scored.base.backend))
 
 
-def test_the_set_of_the_leader_board_never_changes(envs: BenchEnvs) -> None:
-    study = Study.load(SET)
+def digest_set(study: Study, identities: Sequence[ProblemIdentity | None]) -> str:
+    """Sixteen hex digits of a study's problems, seeds and budget."""
+    keys = [identity and identity.key for identity in identities]
+    return digest(json.dumps([keys, study.all_seeds, study.budget]))
+
+
+def test_the_fixed_set_of_problems_never_changes(envs: BenchEnvs) -> None:
+    study = Study.load("placement-bench-1")
     tasks = {task.problem: task for task in study.tasks()}.values()
     identities = [identify(envs.get(task.env, task.make_kwargs).base.backend) for task in tasks]
     assert all(find_best_known(identity) for identity in identities)
     assert digest_set(study, identities) == "707f0492eb7697a8"
 
 
-def test_a_value_is_saved_as_it_was_read(tmp_path: Path) -> None:
-    value = SHIPPED[0]
-    path = value.save(tmp_path)
-    assert path.read_text() == (VALUES / value.file_name).read_text()
-    assert BestKnown.load(path) == value
-    assert [entry.name for entry in tmp_path.iterdir()] == [value.file_name]
+def test_values_are_saved_as_they_were_read_a_line_for_each(tmp_path: Path) -> None:
+    path = tmp_path / "values.json"
+    save_values(SHIPPED[::-1], path)
+    assert path.read_text() == VALUES.read_text()
+    assert load_values(path) == SHIPPED
+    assert len(path.read_text().splitlines()) == len(SHIPPED) + 2
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
 
 
-def test_a_damaged_file_is_named(tmp_path: Path) -> None:
-    (tmp_path / "odd-0.json").write_text('{"format": 2}')
-    with pytest.raises(UserError, match=r"odd-0\.json is not a file of a best known value"):
-        load_values(tmp_path)
+def test_no_problem_has_two_values() -> None:
+    assert len({value.identity.key for value in SHIPPED}) == len(SHIPPED)
+
+
+@pytest.mark.parametrize("text", ['{"format": 2}', "[{}]", '[{"identity": 3}]', "[", '["x"]'])
+def test_a_damaged_file_is_named(text: str, tmp_path: Path) -> None:
+    (tmp_path / "odd.json").write_text(text)
+    with pytest.raises(UserError, match=r"odd\.json is not a file of best known values"):
+        load_values(tmp_path / "odd.json")
 
 
 def test_only_a_split_faster_than_one_device_is_not_trivial() -> None:

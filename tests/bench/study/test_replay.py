@@ -25,7 +25,7 @@ from placement_gym.cli.main import main
 
 
 def test_true_rows_are_valid(folder: Path) -> None:
-    assert not [verdict for verdict in validate(folder, study=REPORTED) if verdict.error]
+    assert not [verdict for verdict in validate(folder) if verdict.error]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_row_that_was_changed_is_not_valid(
     changed = row | change
     if change.get("latency_ms"):
         changed["latency_ms"] = row["latency_ms"] * change["latency_ms"]
-    (verdict,) = validate(write_rows(tmp_path, [changed]), study=REPORTED)
+    (verdict,) = validate(write_rows(tmp_path, [changed]))
     assert message in verdict.error
 
 
@@ -65,13 +65,13 @@ def test_another_placement_does_not_have_the_rows_latency(folder: Path, tmp_path
         unit: "CPU" if device == "GPU" else "GPU" for unit, device in row["placement"].items()
     }
     swapped_row = row | {"placement": swapped}
-    (verdict,) = validate(write_rows(tmp_path, [swapped_row]), study=REPORTED)
+    (verdict,) = validate(write_rows(tmp_path, [swapped_row]))
     assert "now" in verdict.error
 
 
 def test_a_row_that_appears_twice_is_not_valid(folder: Path, tmp_path: Path) -> None:
     write_rows(tmp_path, read_rows(folder)[:1] * 2)
-    errors = [verdict.error for verdict in validate(tmp_path, study=REPORTED)]
+    errors = [verdict.error for verdict in validate(tmp_path)]
     assert sorted(errors) == ["", "its run appears twice"]
 
 
@@ -141,16 +141,13 @@ def test_published_rows_name_no_machine_and_replay_anywhere(
     (tmp_path / "here" / "net.json").unlink()
     monkeypatch.setenv("NETS", str(tmp_path / "there"))
     published = tmp_path / "published"
-    assert [replay.error for replay in validate(published, study=small)] == ["", ""]
-    assert all(
-        "which a row may not name without a study" in replay.error for replay in validate(published)
-    )
+    assert [replay.error for replay in validate(published)] == ["", ""]
     monkeypatch.setenv("NETS", "a password")
-    errors = [replay.error for replay in validate(published, study=small)]
+    errors = [replay.error for replay in validate(published)]
     assert all("NETS has to name a folder" in error for error in errors)
     assert "a password" not in "".join(errors)
     monkeypatch.delenv("NETS")
-    errors = [replay.error for replay in validate(published, study=small)]
+    errors = [replay.error for replay in validate(published)]
     assert all("set the variable NETS" in error for error in errors)
 
 

@@ -90,7 +90,7 @@ def test_failed_runs_are_done_again_only_if_asked(tmp_path: Path) -> None:
     assert not any(row["error"] for row in again)
     assert len(rows_file.load_rows(path)) == 4
     assert len(rows_file.load_runs(tmp_path)) == 3
-    assert not [verdict for verdict in validate(tmp_path, True, small) if verdict.error]
+    assert not [verdict for verdict in validate(tmp_path, True) if verdict.error]
 
 
 def test_a_comparison_is_a_study_of_one_problem(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_comparison_is_a_study_of_one_problem(tmp_path: Path) -> None:
     rows = run_study(small, tmp_path, "serial", quiet=True)
     assert rows[0]["key"] == document["rows"][-1]["key"]
     assert len(rows_file.load_runs(tmp_path)) == len(document["rows"]) + 1
-    assert not [replay for replay in validate(tmp_path, True, small) if replay.error]
+    assert not [replay for replay in validate(tmp_path, True) if replay.error]
     again = compare("tiny", ["random"], SIM, "hsdag-paper", budget=12, out=tmp_path, quiet=True)
     assert again["rows"] == document["rows"]
     assert again["resumed"] == len(document["rows"])
@@ -137,7 +137,7 @@ def test_an_episode_that_is_longer_than_the_budget_holds(tmp_path: Path) -> None
     )
     rows = run_study(one_by_one, tmp_path, "serial", quiet=True)
     assert all(row["evaluations"] > 2 and row["latency_ms"] for row in rows)
-    assert not [verdict for verdict in validate(tmp_path, True, one_by_one) if verdict.error]
+    assert not [verdict for verdict in validate(tmp_path, True) if verdict.error]
 
 
 def test_the_command_runs_a_study_and_a_dry_run_does_nothing(
@@ -189,7 +189,7 @@ def test_a_score_elsewhere_that_was_changed_does_not_hold(tmp_path: Path) -> Non
     scored = study(**small, score_on={"schedule": "placeto"})
     (row,) = run_study(scored, tmp_path / "true", "serial", quiet=True)
     false = write_rows(tmp_path / "false", [row | {"scored_ms": 1.1 * row["scored_ms"]}])
-    (kept,), (spoiled,) = (validate(out, True, scored) for out in (tmp_path / "true", false))
+    (kept,), (spoiled,) = (validate(out, True) for out in (tmp_path / "true", false))
     assert kept.error == ""
     assert "scored_ms" in spoiled.error
 

@@ -1,1 +1,0 @@
-"""Leader boards: rows on a fixed set of problems, replayed, as one page."""
