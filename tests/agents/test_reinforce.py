@@ -183,3 +183,8 @@ def test_the_batch_size_changes_memory_and_nothing_else(baseline: str) -> None:
         model.learn(60)
         trained.append(weights(model))
     torch.testing.assert_close(*trained, rtol=1e-3, atol=1e-5)
+
+
+def test_multi_input_policy_takes_the_options_of_stable_baselines() -> None:
+    kwargs = {"net_arch": [8]}
+    REINFORCE("MultiInputPolicy", simulated(), policy_kwargs=kwargs, n_steps=4).learn(4)
