@@ -212,17 +212,10 @@ def test_the_agent_of_the_benchmark_learns_within_its_budget(preset: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        ({"preset": "best"}, ValueError),
-        ({"policy": {"colour": 3}}, ValueError),
-        ({"policy": {"conv": "cnn"}}, ValueError),
-        ({"baseline": "luck"}, ValueError),
-        ({"returns": "all"}, ValueError),
-    ],
+    "options", [{"policy": {"conv": "cnn"}}, {"baseline": "luck"}, {"returns": "all"}]
 )
-def test_unknown_settings_are_refused(options: dict[str, Any], error: type[Exception]) -> None:
-    with pytest.raises(error):
+def test_unknown_settings_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"cnn|luck|all"):
         make(gym.make(SIMULATED, model="tiny"), 0, **options)
 
 

@@ -10,7 +10,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
-from learned import SIMULATED, simulated
+from learned import PER_UNIT, SIMULATED, simulated
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import ConvertCallback
 from stable_baselines3.common.utils import obs_as_tensor
@@ -33,8 +33,6 @@ from placement_gym.envs.measured_env import MeasuredEnv
 from placement_gym.envs.observation import FEATURES
 from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.envs.placement_env import placement_env
-
-PER_UNIT = "placement_gym:DevicePlacementPerUnitSim-v0"
 
 
 def environment(model: str = "tiny", **kwargs: Any) -> gym.Env[Any, Any]:

@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from learned import hsdag, simulated, vectorize_toy, weights
+from learned import PER_UNIT, hsdag, simulated, vectorize_toy, weights
 from stable_baselines3.common.callbacks import ConvertCallback
 from stable_baselines3.common.env_util import make_vec_env
 
@@ -17,8 +17,6 @@ from agents.common import REINFORCE
 from agents.common.baselines import BASELINES, MovingAverages, leave_one_out
 from agents.common.reinforce import STEP_BITS
 from agents.hsdag import HSDAGPolicy
-
-PER_UNIT = "placement_gym:DevicePlacementPerUnitSim-v0"
 
 
 def test_leave_one_out_is_the_mean_of_others_with_the_same_key() -> None:

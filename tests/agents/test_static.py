@@ -7,8 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from learned import SIMULATED
-from learners import PER_UNIT
+from learned import PER_UNIT, SIMULATED
 from named_agents import record_evaluations
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor

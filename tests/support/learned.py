@@ -23,6 +23,7 @@ from placement_gym.envs.vector import PlacementVectorEnv
 from placement_gym.solvers.cuts import minimum_cut
 
 SIMULATED = "placement_gym:DevicePlacementSim-v0"
+PER_UNIT = "placement_gym:DevicePlacementPerUnitSim-v0"
 TWO_MODELS = {"max_nodes": 80, "max_edges": 120}
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 import pytest
-from learned import SIMULATED, mean_return, simulated
+from learned import PER_UNIT, SIMULATED, mean_return, simulated
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import ConvertCallback
@@ -24,7 +24,6 @@ from agents.placeto import PlacetoPolicy
 from agents.post import Post
 from agents.rnn import HDPPolicy, RNNPolicy
 
-PER_UNIT = "placement_gym:DevicePlacementPerUnitSim-v0"
 RECURRENT = {"hidden": 32, "decoder": 64, "attention": 16}
 POLICIES: dict[str, tuple[type[Any], dict[str, Any]]] = {
     "hsdag": (HSDAGPolicy, {"hidden": 32}),
