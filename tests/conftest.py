@@ -38,7 +38,7 @@ from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.costs.analytic import analytic
 from placement_gym.solvers import beams, search
 
-LONGEST_FILES = ("test_learners.py", "test_isolated.py", "test_executors.py")
+LONGEST_FILES = ("test_contracts.py", "test_isolated.py", "test_executors.py")
 """They begin first."""
 GPU_COMMAND = "tests/support/gpu/with_gpu python -m pytest -m gpu_plugin"
 """Sets OpenVINO's GPU plugin up on the processor, and runs the tests that need it."""

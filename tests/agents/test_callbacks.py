@@ -6,15 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from learned import hsdag, simulated, vectorize_toy
+from learned import PER_UNIT, hsdag, simulated, vectorize_toy
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.logger import configure
 
 from agents.common import REINFORCE
 from agents.common.callbacks import Best, BestPlacementCallback
 from placement_gym.problem.placement import Placement
-
-PER_UNIT = "placement_gym:DevicePlacementPerUnitSim-v0"
 
 
 def test_the_best_placement_is_kept_saved_and_logged(tmp_path: Path) -> None:

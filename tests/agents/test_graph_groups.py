@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
 import pytest
@@ -14,6 +15,7 @@ from stable_baselines3.common.utils import obs_as_tensor
 from agents.common.weights import save_weights
 from agents.graph_groups import GraphGroupsPolicy
 from agents.graph_groups.agent import make
+from agents.graph_groups.tables import Tables
 
 CPU = torch.device("cpu")
 
@@ -39,20 +41,37 @@ def test_scores_decide_who_follows_and_tables_correct_one_graph() -> None:
     assert not set(policy.tables) & {str(graph_id) for graph_id in other}
 
 
-def test_weights_of_one_graph_begin_another_with_an_empty_table(tmp_path: Path) -> None:
-    options = {"hidden": 8, "devices": True}
-    trained = make(gym.make(SIMULATED, model="tiny", max_devices=5), 0, policy=options)
-    trained.learn(20)
+def test_tables_learn_one_graph_and_weights_go_to_another_without(tmp_path: Path) -> None:
+    trained = make_small("resnet")
+    trained.learn(40)
+    assert all(table.any() for table in read_tables(trained))
     save_weights(trained, file := tmp_path / "weights.safetensors")
-    env = gym.make(SIMULATED, model="resnet", max_devices=5)
-    agent = make(env, 0, policy=options, weights=file)
+    same, other = (make_small(model, weights=file) for model in ("resnet", "tiny"))
+    torch.testing.assert_close(same.policy.state_dict(), trained.policy.state_dict())
     network = trained.policy.networks.state_dict()
-    torch.testing.assert_close(agent.policy.networks.state_dict(), network)
-    tables = list(agent.policy.tables.parameters())
-    assert tables
-    assert not any(table.any() for table in tables)
-    agent.learn(20)
-    assert any(table.any() for table in tables)
+    torch.testing.assert_close(other.policy.networks.state_dict(), network)
+    assert read_tables(other)
+    assert not any(table.any() for table in read_tables(other))
+    other.learn(20)
+    assert any(table.any() for table in read_tables(other))
+
+
+def make_small(model: str, **kwargs: Any) -> Any:
+    env = gym.make(SIMULATED, model=model, max_nodes=80, max_edges=120, max_devices=5)
+    return make(env, 0, policy={"hidden": 8, "devices": True}, **kwargs)
+
+
+def read_tables(agent: Any) -> list[torch.Tensor]:
+    return [one for name, one in agent.policy.state_dict().items() if name.startswith("tables.")]
+
+
+def test_graphs_without_tables_keep_their_logits() -> None:
+    tables, logits = Tables([7], n_units=5, n_devices=2), torch.randn(2, 5, 2)
+    with torch.no_grad():
+        tables["7"]["own"].values += 1.0
+    known, other = tables.correct(logits, [7, 8])
+    assert (known > logits[0]).all()
+    assert (other == logits[1]).all()
 
 
 @pytest.mark.parametrize("devices", [False, True])

@@ -172,16 +172,6 @@ def test_the_first_placements_have_about_as_many_groups_as_asked() -> None:
     assert 15 < devices.leave.exp()[devices.mask].sum() < 40
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_equal_seeds_learn_alike(name: str) -> None:
-    found = []
-    for _ in range(2):
-        agent = agents.make(name, gym.make(SIMULATED, model="tiny"), seed=3)
-        agent.learn(100)
-        found.append(agent.policy.state_dict())
-    torch.testing.assert_close(*found)
-
-
 def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(UserError, match="one graph only"):
         PPO(LogitsPolicy, several("tiny", "resnet"), device="cpu").learn(1)

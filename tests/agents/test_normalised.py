@@ -7,35 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from learners import NETWORKS, POLICIES, env_of
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import VecNormalize
 
-import placement_gym  # noqa: F401  registers the environments
-from agents.common.logits import LogitsPolicy
-from agents.gdp import GOPolicy
-from agents.hsdag import HSDAGPolicy
-from agents.placeto import PlacetoPolicy
-from agents.rnn import HDPPolicy, RNNPolicy
 from placement_gym.base.errors import UserError
-
-SMALL = {"hidden": 16, "decoder": 16, "attention": 8}
-POLICIES: dict[str, tuple[Any, dict[str, Any]]] = {
-    "hsdag": (HSDAGPolicy, {"hidden": 16}),
-    "placeto": (PlacetoPolicy, {}),
-    "rnn": (RNNPolicy, SMALL),
-    "hdp": (HDPPolicy, SMALL),
-    "gdp": (GOPolicy, {"hidden": 16, "layers": 1, "rounds": 1, "segment": 4}),
-    "post": (LogitsPolicy, {}),
-}
 
 
 def learner(name: str, graphs: bool = False, **normalised: Any) -> PPO:
     """PPO with a policy on normalised environments."""
-    per_unit = "PerUnit" if name == "placeto" else ""
     kwargs = {"model": "tiny", "observe_devices": True}
-    envs = make_vec_env(f"placement_gym:DevicePlacement{per_unit}Sim-v0", 2, env_kwargs=kwargs)
+    envs = make_vec_env(lambda: env_of(name, **kwargs), 2)
     policy, options = POLICIES[name]
     if graphs:
         options = {**options, "graphs": envs.get_attr("unwrapped")[0].graph_table()}
@@ -43,7 +27,7 @@ def learner(name: str, graphs: bool = False, **normalised: Any) -> PPO:
     return PPO(policy, vec, n_steps=4, batch_size=8, n_epochs=1, policy_kwargs=options, seed=0)
 
 
-@pytest.mark.parametrize("name", [name for name in POLICIES if name != "post"])
+@pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("graphs", [False, True])
 def test_normalised_features_of_graphs_are_refused(name: str, graphs: bool) -> None:
     model = learner(name, graphs, norm_obs_keys=["x"])

@@ -12,6 +12,7 @@ import gymnasium as gym
 import pytest
 import torch
 from learned import SIMULATED
+from named_agents import tight_env
 from stable_baselines3 import PPO
 
 import agents
@@ -201,3 +202,19 @@ def test_settings_of_doppler_are_those_of_its_preset() -> None:
     for preset, settings in DOPPLER.items():
         agent = agents.make("doppler", gym.make(SIMULATED, model="tiny"), preset=preset)
         assert agent.settings == settings
+
+
+def test_the_papers_form_sees_neither_times_nor_limits() -> None:
+    made = {name: agents.make(name, tight_env(), preset="paper") for name in METHODS}
+    names = [key for key, _ in made["rnn"].policy.named_parameters()]
+    assert not any(key.startswith("preferences") for key in names)
+    assert not made["post"].policy.options.runs
+    assert not bool(made["post"].policy.logits.any())
+    assert not made["placeto"].policy.options.devices
+    assert not made["gdp"].policy.options.devices
+
+
+@pytest.mark.parametrize("name", ["rnn", "placeto"])
+def test_free_memory_is_left_to_a_repair_and_to_the_paper(name: str) -> None:
+    for env, preset in ((tight_env(repair=True), "rl"), (tight_env(), "paper")):
+        assert not agents.make(name, env, preset=preset).policy.options.respect_memory

@@ -10,7 +10,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
-from learned import SIMULATED, simulated
+from learned import PER_UNIT, SIMULATED, simulated
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import ConvertCallback
 from stable_baselines3.common.utils import obs_as_tensor
@@ -21,7 +21,7 @@ from torch.nn.utils import parameters_to_vector
 from agents.common.callbacks import BestPlacementCallback
 from agents.common.weights import save_weights
 from agents.placeto import PlacetoPolicy
-from agents.placeto.agent import entropy, make, make_trainer, rate
+from agents.placeto.agent import Placeto, entropy, make, make_trainer, rate
 from agents.placeto.episodes import make_training_episodes
 from agents.placeto.networks import Embedding, Perceptrons, find_relations
 from agents.placeto.transfer import ZeroShot
@@ -29,11 +29,10 @@ from agents.placeto.transfer import make as transferred
 from placement_gym.base.errors import UserError
 from placement_gym.bench.run.budget import BudgetedBackend
 from placement_gym.envs.episode import play_episode
+from placement_gym.envs.measured_env import MeasuredEnv
 from placement_gym.envs.observation import FEATURES
 from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.envs.placement_env import placement_env
-
-PER_UNIT = "placement_gym:DevicePlacementPerUnitSim-v0"
 
 
 def environment(model: str = "tiny", **kwargs: Any) -> gym.Env[Any, Any]:
@@ -319,3 +318,43 @@ def test_weights_of_many_problems_place_another_at_once(tmp_path: Path) -> None:
     agent.learn(1)
     adapted = parameters_to_vector(agent.policy.networks.parameters())
     assert not torch.equal(adapted, parameters_to_vector(trainer.policy.networks.parameters()))
+
+
+@pytest.mark.parametrize("env_id", [SIMULATED, PER_UNIT])
+def test_a_loaded_model_goes_on_under_either_kind_of_step(env_id: str, tmp_path: Path) -> None:
+    make(simulated(), 0).learn(60).save(tmp_path / "model.zip")
+    loaded = Placeto.load(tmp_path / "model.zip", env=gym.make(env_id, model="tiny"))
+    assert loaded.learn(14).num_timesteps >= 14
+
+
+def test_a_loaded_model_starts_from_the_best_of_its_training(tmp_path: Path) -> None:
+    model = make(environment(start="best"), 0).learn(60)
+    model.save(tmp_path / "model.zip")
+    best = model.env.get_attr("best")[0][1]
+    np.testing.assert_array_equal(Placeto.load(tmp_path / "model.zip").rehearsal.start, best)
+
+
+def test_a_measured_model_predicts_after_loading_without_measuring(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"model": "tiny", "devices": "cpu-testbed", "isolate": False}
+    env = gym.make("placement_gym:DevicePlacement-v0", **options)
+    model = make(env, 0, preset="paper")
+    expected = model.predict(env.reset()[0], deterministic=True)[0]
+    model.save(tmp_path / "model.zip")
+    observation, _ = env.reset()
+    env.close()
+    monkeypatch.delattr(MeasuredEnv, "__init__")
+    loaded = Placeto.load(tmp_path / "model.zip")
+    np.testing.assert_array_equal(loaded.predict(observation, deterministic=True)[0], expected)
+
+
+def test_one_unit_cannot_be_asked_for_a_whole_placement() -> None:
+    model = PPO(PlacetoPolicy, environment(), device="cpu")
+    with pytest.raises(UserError, match="one unit per step, as DevicePlacementPerUnit-v0"):
+        play_episode(simulated(), model)
+
+
+def test_transfer_needs_models() -> None:
+    with pytest.raises(UserError, match="needs models to train on"):
+        transferred(simulated(), 0)

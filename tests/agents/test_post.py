@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -162,3 +163,14 @@ def test_learning_anew_forgets_an_unfinished_population() -> None:
     for _ in range(3):
         model.learn(30)
     assert len(model.returns) == 30
+
+
+def test_saving_keeps_the_population(tmp_path: Path, constants: Any) -> None:
+    constants(POPULATION_SIZE=500)
+    model = post(50)
+    model.learn(60)
+    assert len(model.returns) == 100
+    model.save(tmp_path / "model.zip")
+    loaded = Post.load(tmp_path / "model.zip", env=model.env)
+    assert loaded.returns == model.returns
+    np.testing.assert_array_equal(loaded.actions, model.actions)

@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from learned import hsdag, simulated, vectorize_toy, weights
+from learned import PER_UNIT, hsdag, simulated, vectorize_toy, weights
 from stable_baselines3.common.callbacks import ConvertCallback
 from stable_baselines3.common.env_util import make_vec_env
 
@@ -17,8 +17,6 @@ from agents.common import REINFORCE
 from agents.common.baselines import BASELINES, MovingAverages, leave_one_out
 from agents.common.reinforce import STEP_BITS
 from agents.hsdag import HSDAGPolicy
-
-PER_UNIT = "placement_gym:DevicePlacementPerUnitSim-v0"
 
 
 def test_leave_one_out_is_the_mean_of_others_with_the_same_key() -> None:
@@ -180,3 +178,8 @@ def test_the_batch_size_changes_memory_and_nothing_else(baseline: str) -> None:
         model.learn(60)
         trained.append(weights(model))
     torch.testing.assert_close(*trained, rtol=1e-3, atol=1e-5)
+
+
+def test_multi_input_policy_takes_the_options_of_stable_baselines() -> None:
+    kwargs = {"net_arch": [8]}
+    REINFORCE("MultiInputPolicy", simulated(), policy_kwargs=kwargs, n_steps=4).learn(4)

@@ -31,8 +31,8 @@ def environment(model: str = "inception", devices: object = "hsdag-paper") -> gy
     return gym.make("DevicePlacementSim-v0", model=model, devices=devices)
 
 
-def made(name: str, env: gym.Env, seed: int = 0) -> Search:
-    return MAKERS[name](env, seed)
+def made(name: str, env: gym.Env) -> Search:
+    return MAKERS[name](env, 0)
 
 
 @ALL
@@ -43,24 +43,17 @@ def test_a_search_evaluates_as_many_placements_as_it_may(name: str, tmp_path: Pa
     assert row.evaluations == 131
 
 
-def evaluated(name: str, parts: Sequence[int], seed: int = 0) -> IntArray:
+def evaluated(name: str, parts: Sequence[int]) -> IntArray:
     """The placements that a search evaluates when it learns in some parts."""
     env = environment()
     base = placement_env(env)
-    search, counted = made(name, env, seed), BudgetedBackend(base.backend, sum(parts))
+    search, counted = made(name, env), BudgetedBackend(base.backend, sum(parts))
     if isinstance(search, Annealing):
         search.horizon, search.batch = sum(parts), 1
     base.backend = counted
     for part in parts:
         search.learn(part)
     return np.stack([one.assignment for one in counted.history])
-
-
-@ALL
-def test_the_same_seed_evaluates_the_same_placements(name: str) -> None:
-    first, second, other = (evaluated(name, [60], seed) for seed in (0, 0, 1))
-    assert (first == second).all()
-    assert (first != other).any()
 
 
 @ALL

@@ -28,18 +28,13 @@ def environment(model: str = "synthetic-layered-60", **kwargs: Any) -> gym.Env[A
     return gym.make("placement_gym:DevicePlacementSim-v0", model=model, **kwargs)
 
 
-def evaluated(env: gym.Env[Any, Any], budget: int, seed: int = 0) -> list[list[int]]:
+def evaluated(env: gym.Env[Any, Any], budget: int) -> list[list[int]]:
     """What an agent evaluates within a budget."""
     base = placement_env(env)
     counted = BudgetedBackend(base.backend, budget)
     with base.with_backend(counted):
-        SearchAgent(env, seed).learn(budget)
+        SearchAgent(env, 0).learn(budget)
     return [one.assignment.tolist() for one in counted.history]
-
-
-def test_equal_seeds_evaluate_the_same_placements() -> None:
-    env = environment()
-    assert evaluated(env, 30) == evaluated(env, 30) != evaluated(env, 30, seed=1)
 
 
 def test_a_larger_budget_continues_a_smaller_one() -> None:

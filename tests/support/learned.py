@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 import gymnasium as gym
 import numpy as np
@@ -11,6 +15,7 @@ from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from agents.common import REINFORCE
+from agents.common.learner import SETTINGS_OF_THE_USER
 from agents.common.vec_env import PlacementVecEnv
 from agents.hsdag import HSDAGPolicy
 from placement_gym import DevicePlacementEnv, placement_env
@@ -18,6 +23,7 @@ from placement_gym.envs.vector import PlacementVectorEnv
 from placement_gym.solvers.cuts import minimum_cut
 
 SIMULATED = "placement_gym:DevicePlacementSim-v0"
+PER_UNIT = "placement_gym:DevicePlacementPerUnitSim-v0"
 TWO_MODELS = {"max_nodes": 80, "max_edges": 120}
 
 
@@ -35,6 +41,20 @@ def several(*models: str, **kwargs: Any) -> DummyVecEnv:
 def weights(model: BaseAlgorithm) -> torch.Tensor:
     """All weights of a model's policy as one vector."""
     return torch.nn.utils.parameters_to_vector(model.policy.parameters()).detach().clone()
+
+
+@contextmanager
+def two_threads() -> Iterator[None]:
+    """Two threads by torch's own choice, not by the user's."""
+    before, kept = torch.get_num_threads(), dict(os.environ)
+    for name in SETTINGS_OF_THE_USER:
+        kept.pop(name, None)
+    torch.set_num_threads(2)
+    try:
+        with mock.patch.dict(os.environ, kept, clear=True):
+            yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def optimal_speedup() -> float:
