@@ -26,7 +26,8 @@ from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.base.files import make_output_folder
 from placement_gym.base.fitted_table import Column, FittedTable, FittedText
 from placement_gym.base.plain import to_plain
-from placement_gym.base.progress import begin, progress_bar, show_step
+from placement_gym.base.progress import begin, progress_bar
+from placement_gym.base.shown_task import show_step
 from placement_gym.bench.compare import DEFAULT_ENV, Effort
 from placement_gym.bench.run.agents import load_bundled
 from placement_gym.bench.run.provenance import host, origin, versions
