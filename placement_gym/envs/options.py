@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from placement_gym.envs.rewards import GRADED
 
+RENDER_MODES = ["ansi", "human", "rgb_array"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class EnvOptions:
