@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from placement_gym.backends.measured.aliases import uses_aliases
 from placement_gym.backends.measured.hetero import (
     HeteroPartition,
     compile_partition,
     set_affinities,
-    uses_aliases,
 )
 from placement_gym.backends.pipeline.executor import StageExecutor
 from placement_gym.backends.pipeline.models import ModelPipeline, group_by_model

@@ -12,7 +12,7 @@ from placement_gym.backends.pipeline.inputs import InputReader
 from placement_gym.backends.pipeline.stage import Stage
 from placement_gym.graph.operators import OpGraph
 from placement_gym.models.stateful import is_stateful
-from placement_gym.models.union import Member
+from placement_gym.models.members import Member
 
 if TYPE_CHECKING:
     import openvino as ov

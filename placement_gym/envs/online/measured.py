@@ -21,7 +21,7 @@ from placement_gym.envs.online.kernel import State, Trace, find_pace
 from placement_gym.envs.online.plans import PlanTable
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.loading import load
-from placement_gym.models.union import parse_rate
+from placement_gym.models.members import parse_rate
 from placement_gym.workloads.samples import sample_inputs
 
 LOADS, RUNS = 3, 6
