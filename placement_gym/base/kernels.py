@@ -10,9 +10,8 @@ import numpy as np
 from numba import njit
 from numba.core import event
 from numba.extending import register_jitable
-from rich.console import Console
 
-from placement_gym.base.progress import is_bar_shown, show_waiting
+from placement_gym.base.shown_task import is_bar_shown, show_waiting
 
 LOGGER = logging.getLogger(__name__)
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
@@ -79,6 +78,8 @@ class CompilationListener(event.Listener):
         if is_bar_shown():
             show_waiting(text)
         elif name not in self.said:
+            from rich.console import Console
+
             Console(stderr=True).print(text, style="yellow", highlight=False)
         self.said.add(name)
 

@@ -8,7 +8,6 @@ import threading
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from datetime import timedelta
 from typing import Any
 
@@ -26,12 +25,11 @@ from rich.progress import (
 from rich.table import Column
 from rich.text import Text
 
+from placement_gym.base.shown_task import SHOWN
 from placement_gym.base.texts import make_printable
 
 FIRST_LINE_S, NEXT_LINE_S = 2.0, 30.0
 """Seconds before the first line where there is no terminal, and between two lines."""
-SHOWN: ContextVar[Task | None] = ContextVar("SHOWN", default=None)
-"""The task of the bar that is shown, as what waits lies far below what shows it."""
 
 
 class Description(ProgressColumn):
@@ -125,25 +123,6 @@ def begin(progress: Progress, n_done: int = 0) -> None:
     (task,) = progress.task_ids
     progress.reset(task, completed=n_done)
     progress.advance(task, 0)
-
-
-def show_waiting(text: str) -> None:
-    """Show the reason of a wait on the bar of this thread, if any; an empty text removes it."""
-    task = SHOWN.get()
-    if task is not None:
-        task.fields["waiting"] = text
-
-
-def is_bar_shown() -> bool:
-    """Return whether this thread has a bar, be it a quiet one."""
-    return SHOWN.get() is not None
-
-
-def show_step(text: str) -> None:
-    """Show the present step on the bar of this thread, if any."""
-    task = SHOWN.get()
-    if task is not None:
-        task.description = text
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import numpy as np
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
-from placement_gym.base.progress import show_step
+from placement_gym.base.shown_task import show_step
 from placement_gym.deployment.memory import count_held, weigh_units, within_reported
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from placement_gym.backends.measured.aliases import uses_aliases
 from placement_gym.backends.measured.hetero import (
     HeteroPartition,
     compile_partition,
     set_affinities,
-    uses_aliases,
 )
 from placement_gym.backends.measured.stages import StagedModel, compile_cut
 from placement_gym.base.errors import UserError

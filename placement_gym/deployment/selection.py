@@ -11,7 +11,8 @@ from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.errors import EngineError
-from placement_gym.base.progress import progress_bar, show_step
+from placement_gym.base.progress import progress_bar
+from placement_gym.base.shown_task import show_step
 from placement_gym.deployment.candidates import (
     Candidate,
     add_variants,

@@ -22,8 +22,7 @@ from placement_gym.envs import rewards
 from placement_gym.envs.episode import read_start, warn_finished
 from placement_gym.envs.info import make_info
 from placement_gym.envs.observation import Observation, Observer
-from placement_gym.envs.options import EnvOptions
-from placement_gym.envs.render import RENDER_MODES, Painter
+from placement_gym.envs.options import RENDER_MODES, EnvOptions
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.decisions import LEVELS, PLACEMENT_ALONE, ActionLayout
 from placement_gym.problem.placement import Placement
@@ -31,6 +30,7 @@ from placement_gym.problem.problem import Problem
 from placement_gym.workloads.objectives import find_objective
 
 if TYPE_CHECKING:
+    from placement_gym.envs.render import Painter
     from placement_gym.solvers.repair import RepairPrices
 
 
@@ -224,7 +224,6 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         self.on_repair: Callable[[BoolArray], None] = ignore_repairs
         self.starts: dict[bytes, str] = {}
         self.render_mode = options.render_mode
-        self.painter = Painter()
         # Costs are never measured for an observation: rough ones take their place.
         self.observer = Observer(
             self.problem,
@@ -474,6 +473,13 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
             static |= replace(observer, costs=self.backend.rough_costs).device_table.arrays
         static["action_mask"] = observer.device_masks.copy()
         return {observer.graph_id: static}
+
+    @cached_property
+    def painter(self) -> Painter:
+        """Shows placements."""
+        from placement_gym.envs.render import Painter
+
+        return Painter()
 
     def render(self) -> str | UInt8 | None:
         """The current placement as text (``"ansi"``, printed by ``"human"``) or as a picture."""

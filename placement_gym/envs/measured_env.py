@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from placement_gym.backends.measured.timing_protocol import TimingProtocol
+from placement_gym.backends.wrapper import CachedBackend
 from placement_gym.base.arguments import check_flag, check_integer, check_positive, flat_keywords
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.options import EnvOptions
 from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
 from placement_gym.models.spec import ModelSpec
 from placement_gym.workloads.objectives import find_objective
-
-if TYPE_CHECKING:
-    from placement_gym.backends.measured.timing_protocol import TimingProtocol
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +46,6 @@ class MeasuringOptions:
 
     def make_protocol(self) -> TimingProtocol:
         """The protocol of a step."""
-        from placement_gym.backends.measured.timing_protocol import TimingProtocol
-
         repeats = find_objective(self.objective).repeats if self.repeats is None else self.repeats
         return TimingProtocol(
             self.warmup, repeats, self.noise, objective=self.objective, requests=self.requests
@@ -147,7 +144,6 @@ class MeasuredEnv(DevicePlacementEnv):
     ) -> None:
         # Imported here, because `import placement_gym` must not load OpenVINO.
         from placement_gym.backends.measured.assembly import build_measured_backend
-        from placement_gym.backends.wrapper import CachedBackend
 
         backend = build_measured_backend(
             spec,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+RENDER_MODES = ["ansi", "human", "rgb_array"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class EnvOptions:

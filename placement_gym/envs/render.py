@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from placement_gym.view.figures.film import Film
 
 LINE_LETTERS = 72
-RENDER_MODES = ["ansi", "human", "rgb_array"]
 LETTERS = ascii_uppercase + ascii_lowercase + digits
 """Letters of devices; after the last they begin again."""
 

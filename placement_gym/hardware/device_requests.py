@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from placement_gym.base.arrays import MAX_DEVICES
 from placement_gym.base.errors import UserError, suggest, warn_user
 from placement_gym.hardware.devices import NATIVE_PRECISION, PRESETS, DeviceSpec
-from placement_gym.hardware.machine import check_available, read_memory, share_host_memory
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -63,6 +62,8 @@ def resolve_devices(
     if context == "simulated":
         return parse_devices(DEFAULTS[context][0] if devices is None else devices)
     import openvino as ov
+
+    from placement_gym.hardware.machine import check_available, read_memory, share_host_memory
 
     core = core or ov.Core()
     available = list(core.available_devices)

@@ -7,7 +7,8 @@ from time import sleep
 import pytest
 
 from placement_gym.base import progress
-from placement_gym.base.progress import begin, progress_bar, show_waiting
+from placement_gym.base.progress import begin, progress_bar
+from placement_gym.base.shown_task import show_waiting
 
 
 def run(quiet: bool) -> None:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placement_gym.backends.measured.engine_process import Recipe
-from placement_gym.backends.measured.in_process import MeasuredBackend
-from placement_gym.backends.measured.inspection import Inspection, inspect
+from placement_gym.backends.measured.inspection import Inspection
 from placement_gym.backends.measured.isolated import (
     TIMEOUT_S,
     EngineProcess,
     IsolatedBackend,
     inspect_in_new_process,
-    remeasure_in_new_process,
 )
 from placement_gym.backends.measured.measuring import MeasuringBackend
+from placement_gym.backends.measured.recipe import Recipe
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.base.arguments import check_positive
 from placement_gym.base.arrays import BoolArray
@@ -47,31 +44,28 @@ def build_measured_backend(
     constraints: Any = None,
 ) -> MeasuringBackend:
     """The backend of ``MeasuredEnv`` on these devices; see there for arguments and errors."""
-    import openvino as ov
-
     if tolerance is not None:
         check_positive("tolerance", tolerance)
     restrict = parse_constraints(constraints)
+
+    def make_problem(model: ov.Model, inspection: Inspection) -> Problem:
+        units = group(extract_spec(model, spec), spec.granularity, inspection.primitives)
+        supported = find_supported(units, inspection.operators)
+        supported &= np.stack([fits_allocations(units, device) for device in devices], axis=1)
+        return restrict(Problem(units, devices, supported))
+
+    if not isolate:
+        from placement_gym.backends.measured.unisolated import build_unisolated_backend
+
+        return build_unisolated_backend(
+            spec, devices, make_problem, split, protocol, timeout_s, tolerance
+        )
     # OpenVINO may crash while it reads or compiles the model: that must not end this process.
-    if isolate:
-        model, inspection = load_and_inspect(spec, devices, timeout_s)
-    else:
-        model = spec.load()
-        inspection = inspect(model, devices, spec.fused)
-    units = group(extract_spec(model, spec), spec.granularity, inspection.primitives)
-    supported = find_supported(units, inspection.operators)
-    supported &= np.stack([fits_allocations(units, device) for device in devices], axis=1)
-    problem = restrict(Problem(units, devices, supported))
+    model, inspection = load_and_inspect(spec, devices, timeout_s)
+    problem = make_problem(model, inspection)
     # The worker builds the problem again from the spec and the recipe, also after a crash.
     engine = EngineProcess(spec.holding(model), Recipe.of(problem, split, tolerance), timeout_s)
-    if isolate:
-        return IsolatedBackend(engine, problem, protocol)
-    # Without isolation finalists are still measured in a new process: this one's caches, threads
-    # and memory differ from those of a program that serves the placement.
-    remeasure_elsewhere = partial(remeasure_in_new_process, engine, problem)
-    return MeasuredBackend(
-        ov.Core(), model, problem, split, protocol, remeasure_elsewhere, tolerance=tolerance
-    )
+    return IsolatedBackend(engine, problem, protocol)
 
 
 def parse_constraints(constraints: Any) -> Callable[[Problem], Problem]:

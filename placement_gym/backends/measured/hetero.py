@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from placement_gym.base.arguments import SPLITS
 from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import CompileError, UserError, unknown_name
+from placement_gym.base.errors import CompileError
 from placement_gym.base.texts import last_line
 from placement_gym.graph.borders import state_border_shapes
 from placement_gym.graph.operators import OpGraph
@@ -90,22 +89,6 @@ def alias_device(spec: DeviceSpec, colour: int, used_names: Collection[str] = ()
     while name + dot + number in used_names:
         name += "_"
     return replace(spec, name=name + dot + number, plugin=spec.kind + dot + number)
-
-
-def uses_aliases(split: str, specs: Sequence[DeviceSpec]) -> bool:
-    """Return whether a split mode gives alias names to the devices that can have them.
-
-    Raises:
-        ValueError: Unknown mode, or aliases of a plugin that cannot be registered twice.
-    """
-    if split not in SPLITS:
-        raise unknown_name("split", split, SPLITS)
-    unaliasable = [spec.name for spec in specs if spec.kind not in ALIASABLE]
-    if split == "alias" and unaliasable:
-        raise UserError(
-            f"{unaliasable} cannot be given a second name: use split='hetero' or 'auto'"
-        )
-    return split != "hetero"
 
 
 def set_affinities(model: ov.Model, graph: OpGraph, partition: HeteroPartition) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from placement_gym.backends.failures import check_values, classify
 from placement_gym.backends.measured import counters, hetero
+from placement_gym.backends.measured.aliases import uses_aliases
 from placement_gym.backends.measured.candidate import (
     Compilation,
     CompiledPlacement,
@@ -75,7 +76,7 @@ class MeasuredBackend(MeasuringBackend):
         reporter: Reporter | None = None,
         tolerance: float | None = None,
     ) -> None:
-        alias = hetero.uses_aliases(split, problem.devices)
+        alias = uses_aliases(split, problem.devices)
         super().__init__(problem, alias, protocol or TimingProtocol())
         self.core = core
         self.model = model

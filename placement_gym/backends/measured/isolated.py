@@ -13,11 +13,11 @@ from typing import Any, Self
 import numpy as np
 
 from placement_gym.backends.failures import EngineFailureError, Kind, check_values
-from placement_gym.backends.measured.engine_process import Recipe
-from placement_gym.backends.measured.hetero import uses_aliases
+from placement_gym.backends.measured.aliases import uses_aliases
 from placement_gym.backends.measured.inspection import Inspection
 from placement_gym.backends.measured.lock import describe_command
 from placement_gym.backends.measured.measuring import MeasuringBackend, OnRounds
+from placement_gym.backends.measured.recipe import Recipe
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Measurement
 from placement_gym.base.arrays import FloatArray, IntArray
@@ -34,7 +34,7 @@ from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 
 WORKER = "placement_gym.backends.measured.engine_process"
-INSPECTOR = "placement_gym.backends.measured.inspection"
+INSPECTOR = "placement_gym.backends.measured.inspection_process"
 TIMEOUT_S = 120.0
 """Seconds that one step may take: a compilation, an inference."""
 READY = {"method": "ready", "protocol": {}, "arguments": []}

@@ -18,7 +18,7 @@ from typing import IO, Any
 from placement_gym.base.errors import EngineError, warn_user
 from placement_gym.base.files import IMPORT_ROOT
 from placement_gym.base.processes.heartbeat import Heartbeat
-from placement_gym.base.progress import show_waiting
+from placement_gym.base.shown_task import show_waiting
 
 Json = dict[str, Any]
 START_S = 120.0

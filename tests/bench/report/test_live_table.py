@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.base.progress import show_waiting
+from placement_gym.base.shown_task import show_waiting
 from placement_gym.bench.report.announcement import estimate_minutes, warn_if_busy
 from placement_gym.bench.report.live_table import BASE, STRIP_WIDTH, Line, draw_strip
 from placement_gym.bench.run.environment import BenchEnv

@@ -1,0 +1,60 @@
+"""The recipe of a measured backend: what another process needs to build it again."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from placement_gym.base.errors import UserError
+from placement_gym.graph.operators import OpGraph
+from placement_gym.problem.problem import Problem
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A problem and its way of splitting, JSON-able but for the model.
+
+    Attributes:
+        name: Name of the model.
+        devices: Their specifications.
+        unit_of: Operator -> unit.
+        supported: (n_units, n_devices) whether the device runs the unit.
+        split: Way of splitting.
+        operators: Fingerprint of the graph.
+        tolerance: See ``MeasuredEnv``.
+    """
+
+    name: str
+    devices: list[Json]
+    unit_of: dict[str, int]
+    supported: list[list[bool]]
+    split: str
+    operators: str
+    tolerance: float | None = None
+
+    @classmethod
+    def of(cls, problem: Problem, split: str, tolerance: float | None = None) -> Recipe:
+        units = problem.units
+        return cls(
+            units.graph.model,
+            [device.to_json() for device in problem.devices],
+            dict(zip(units.graph.names, units.of_operator.tolist(), strict=True)),
+            problem.runs.tolist(),
+            split,
+            units.graph.fingerprint(),
+            tolerance,
+        )
+
+    def to_json(self) -> Json:
+        return asdict(self)
+
+    def check(self, graph: OpGraph) -> None:
+        """Raise ``UserError`` if a graph has other operators than the problem."""
+        if graph.fingerprint() != self.operators:
+            raise UserError(
+                f"the process that measures finds other operators in {self.name!r} than this one: "
+                "its file has changed since the environment was made, or it changes when it is "
+                "saved. Make the environment again, or pass isolate=False to measure here"
+            )
