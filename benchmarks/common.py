@@ -76,7 +76,7 @@ def can_run(row: Row) -> bool:
     """Return whether neither the agent of a row nor an option of it was removed."""
     options = row.get("kwargs") or {}
     removed = REMOVED_OPTIONS & {*options, *(options.get("policy") or {})}
-    return not removed and not explain_removal(row.get("agent"))
+    return not removed and not explain_removal("agent", row.get("agent"))
 
 
 @cache

@@ -110,7 +110,7 @@ def test_tables_of_agents_name_those_that_can_be_made(pages: ModuleType) -> None
         for row in "".join(AGENT_TABLE.findall(text)).splitlines():
             cell = row.split("|")[1]
             name = re.split(r"[ ,(]", cell.strip(" `*").replace("`", ""))[0]
-            is_name = cell.strip().startswith("`") or explain_removal(name)
+            is_name = cell.strip().startswith("`") or explain_removal("agent", name)
             assert name in {*AGENTS, *OF_SB3} or not is_name, f"{document.name}: {cell}"
 
 

@@ -17,8 +17,8 @@ from placement_gym.deployment.prepared import prepare_for
 from placement_gym.graph.extract import extract_spec
 from placement_gym.graph.operators import OpGraph
 from placement_gym.models.members import join_names, list_members
+from placement_gym.models.stateful import is_stateful
 from placement_gym.problem.placement import Placement
-from placement_gym.workloads.conversation import Conversation
 from placement_gym.workloads.phased import PhasedModel
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def compile_phases(
         CompileError: OpenVINO refused a placement.
         UserError: The model keeps no state.
     """
-    if Conversation.of(model, None, None) is None:
+    if not is_stateful(model):
         raise UserError("a model without state has no phases: use compile_model")
     return PhasedModel(compile_model(core, model, prefill), compile_model(core, model, decode))
 

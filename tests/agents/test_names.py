@@ -52,6 +52,6 @@ def test_an_agent_says_what_it_places_for() -> None:
 def test_a_removed_agent_names_one_in_its_place(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(AGENTS, name, raising=False)
     for find in (partial(agents.make, name, None), AgentSpec(name).load):
-        with pytest.raises(UserError, match=f"'{name}' was removed: use the agent ") as error:
+        with pytest.raises(UserError, match=f"'{name}' was removed: use ") as error:
             find()
-        assert str(error.value).split("use the agent ")[1].split()[0] in AGENTS
+        assert str(error.value).split(": use ")[1].split()[0] in AGENTS

@@ -208,7 +208,6 @@ def test_the_papers_form_sees_neither_times_nor_limits() -> None:
     made = {name: agents.make(name, tight_env(), preset="paper") for name in METHODS}
     names = [key for key, _ in made["rnn"].policy.named_parameters()]
     assert not any(key.startswith("preferences") for key in names)
-    assert not made["post"].policy.options.runs
     assert not bool(made["post"].policy.logits.any())
     assert not made["placeto"].policy.options.devices
     assert not made["gdp"].policy.options.devices

@@ -30,8 +30,9 @@ def test_a_name_that_is_gone_says_so_on_import(name: str) -> None:
     ("words", "said"),
     [
         ("report-machine out.json", "use `devices` and `check`"),
-        ("bench board", "use `bench run`"),
+        ("bench board", "use `bench run placement-bench-1`"),
         ("bench export", "minari"),
+        ("bench known --update o", "benchmarks/known.py"),
         ("plan -m tiny --sweep", "file of devices"),
     ],
 )

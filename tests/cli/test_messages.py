@@ -87,7 +87,7 @@ REMEDIES = [
     ("plan -m tiny --time-limit -3", "--time-limit", "'-3'", "seconds above 0"),
     ("plan -m tiny --time-limit inf", "--time-limit", "'inf'", "seconds above 0"),
     ("plan -m tiny --sweep", "'--sweep'", "removed", "file of devices"),
-    ("export my_placement.json --to genai", "'genai'", "removed", "pipeline's own arguments"),
+    ("export my_placement.json --to genai", "'genai'", "removed", "GenAI pipeline"),
     ("report-machine my.json", "'report-machine'", "removed", "`check`"),
     ("fidelity -m tiny --placements few", "--placements", "'few'", "whole number of at least 1"),
     (f"bench run {'x' * 5000} --out o", "'xxx", "not a file", "measured,"),

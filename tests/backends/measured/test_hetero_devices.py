@@ -72,7 +72,7 @@ def test_submodels_that_report_another_gpu_are_an_error(second: str, refused: bo
     compiled = SimpleNamespace(get_property={"DEVICE_PROPERTIES": reported}.get)
     expected = pytest.raises(CompileError, match=r"on GPU_ALIAS1\.1 run on GPU\.0, though GPU\.1")
     with expected if refused else nullcontext():
-        check_cards(compiled, partition)
+        check_cards(compiled, partition.devices)
 
 
 def thread_time_ns() -> dict[str, int]:

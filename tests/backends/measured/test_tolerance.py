@@ -15,6 +15,7 @@ from quantized import write_onnx
 from testbed import backend, build_here, known_model, make
 
 from placement_gym.backends.measured.assembly import build_measured_backend
+from placement_gym.backends.measured.engine_process import build_backend
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.isolated import IsolatedBackend
 from placement_gym.backends.measured.outputs import check_expected, compare_outputs, relative_error
@@ -206,7 +207,7 @@ def test_a_reference_that_is_wrong_is_not_blamed_on_a_placement() -> None:
 def test_a_worker_gets_the_stated_tolerance() -> None:
     isolated = build_measured_backend(ModelSpec("tiny"), TESTBED, tolerance=0.25)
     assert isinstance(isolated, IsolatedBackend)
-    built = isolated.engine.recipe.build(ModelSpec("tiny"), Reporter())
+    built = build_backend(isolated.engine.recipe, ModelSpec("tiny"), Reporter())
     assert built.tolerance == built.with_protocol(built.protocol).tolerance == 0.25
 
 
