@@ -11,8 +11,8 @@ from placement_gym.backends.pipeline.executor import StageExecutor
 from placement_gym.backends.pipeline.inputs import InputReader
 from placement_gym.backends.pipeline.stage import Stage
 from placement_gym.graph.operators import OpGraph
-from placement_gym.models.stateful import is_stateful
 from placement_gym.models.members import Member
+from placement_gym.models.stateful import is_stateful
 
 if TYPE_CHECKING:
     import openvino as ov
