@@ -14,22 +14,21 @@ import numpy as np
 
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
+from placement_gym.base.lazy import import_name
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.patterns import MAX_CELLS, Interval, cut_grid, window
 from placement_gym.problem.problem import Problem
-from placement_gym.solvers.fill import fill_in_order
-from placement_gym.solvers.list_scheduling import critical_path, heft, m_etf
-from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline
 
 Named = tuple[str, IntArray]
-SIMPLE: dict[str, Callable[[Problem, CostTable], IntArray]] = {
-    "fill-in-order": fill_in_order,
-    "heft": heft,
-    "critical-path": critical_path,
-    "m-etf": m_etf,
-    "dpl": linear_pipeline,
-    "dp": exact_pipeline,
+SIMPLE = {
+    "fill-in-order": "placement_gym.solvers.fill:fill_in_order",
+    "heft": "placement_gym.solvers.list_scheduling:heft",
+    "critical-path": "placement_gym.solvers.list_scheduling:critical_path",
+    "m-etf": "placement_gym.solvers.list_scheduling:m_etf",
+    "dpl": "placement_gym.solvers.pipelines.pipeline:linear_pipeline",
+    "dp": "placement_gym.solvers.pipelines.pipeline:exact_pipeline",
 }
+"""Name -> module and name of the function of a problem and its costs."""
 MANY_UNITS, VERY_MANY_UNITS = 2_000, 20_000
 """Above the first, m-ETF takes longer than the search that begins with it; above the second, every
 list schedule does."""
@@ -49,8 +48,9 @@ def propose_simple(problem: Problem, costs: CostTable, *names: str) -> Iterator[
     """
     for name in names:
         if problem.n_units <= MOST_UNITS.get(name, problem.n_units):
+            solve: Callable[[Problem, CostTable], IntArray] = import_name(SIMPLE[name])
             with suppress(UserError):
-                yield name, SIMPLE[name](problem, costs)
+                yield name, solve(problem, costs)
 
 
 def propose_single_devices(problem: Problem) -> Iterator[Named]:

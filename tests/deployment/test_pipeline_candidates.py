@@ -22,7 +22,7 @@ from placement_gym.deployment.plan_files import make_placement
 from placement_gym.deployment.plan_rows import make_rows
 from placement_gym.models import load
 from placement_gym.problem.costs.semantics import parse_schedule
-from placement_gym.solvers import heuristics
+from placement_gym.solvers.pipelines import pipeline
 from placement_gym.solvers.pipelines.ideals import TooManyIdealsError
 from placement_gym.solvers.pipelines.pipeline import find_largest_load_ms
 
@@ -43,7 +43,7 @@ def test_a_graph_that_is_too_wide_is_split_along_one_order(monkeypatch: Any) -> 
     def refuse(*_: Any) -> None:
         raise TooManyIdealsError("too wide")
 
-    monkeypatch.setitem(heuristics.SIMPLE, "dp", refuse)
+    monkeypatch.setattr(pipeline, "exact_pipeline", refuse)
     problem = diamond_problem()
     assert [label for label, _ in find_pipelines(problem, diamond_costs(problem))] == ["dpl"]
 
