@@ -3,7 +3,8 @@
 Requests run on OpenVINO's own queue (``ov.AsyncInferQueue``), those of a model with state each in a
 thread of its own, over the placement as HETERO compiles it. HETERO gives each submodel threads of
 its own: a device that states its threads would compute on more of them where it has several
-submodels, or models of a union. Such a placement runs in stages that take turns; see ``stages``.
+submodels, of one model or of a union. Such a placement runs in stages that take turns; see
+``stages``.
 """
 
 from __future__ import annotations
@@ -176,11 +177,10 @@ class ThroughputCompiler:
 
 
 def shares_threads(partition: HeteroPartition, specs: Sequence[DeviceSpec]) -> bool:
-    """Return whether a device that states its threads has more submodels than streams."""
+    """Return whether a device that states its threads has several submodels."""
     counts = np.bincount(partition.on, minlength=len(specs)).tolist()
     return any(
-        spec.threads is not None and count > spec.streams
-        for spec, count in zip(specs, counts, strict=True)
+        spec.threads is not None and count > 1 for spec, count in zip(specs, counts, strict=True)
     )
 
 

@@ -101,8 +101,9 @@ def test_submodels_of_a_device_that_states_its_threads_take_turns() -> None:
     assert lanes(backend, BACK) == [ThreadLane]
     back = backend.evaluate(BACK)
     assert (back.error, back.requests, back.n_submodels) == ("", 2, 3)
-    unlimited = build((DeviceSpec("CPU"), TWO[1]))
-    assert lanes(unlimited, BACK) == [QueueLane]
+    streams = DeviceSpec("CPU", threads=2, properties={"NUM_STREAMS": 2})
+    assert lanes(build((streams, TWO[1])), BACK) == [ThreadLane]  # each submodel has two threads
+    assert lanes(build((DeviceSpec("CPU"), TWO[1])), BACK) == [QueueLane]  # what the machine has
 
 
 def lanes(backend: MeasuredBackend, assignment: Any) -> list[type]:
