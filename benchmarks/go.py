@@ -3,7 +3,7 @@
     python benchmarks/go.py scale --rows scale.jsonl --arms "gdp;gdp, gcn"
     python benchmarks/go.py joint --rows joint.jsonl
 
-A second call does what the file of rows lacks, and prints the table of all of them.
+A second call does what the file of rows lacks.
 Arms of ``scale`` run in processes of their own; their seconds are of the CPU, over all threads.
 ``python benchmarks/transfer.py go`` trains across problems, ``go_pictures.py`` draws the rows.
 """
@@ -44,7 +44,6 @@ from summaries import (
     describe_groups,
     describe_mean,
     group_by,
-    print_table,
 )
 
 from placement_gym.bench.run.agents import AgentSpec
@@ -80,7 +79,7 @@ ARMS = (*TRAINED, *SEARCHES, *HEURISTICS, *BOUNDS)
 
 
 def run_scale(options: argparse.Namespace) -> None:
-    """Run the arms that are not done, each in a process; print all rows."""
+    """Run the arms that are not done, each in a process."""
     if options.arm:
         for row in scale_rows(options):
             append_row(options.rows, row)
@@ -91,7 +90,6 @@ def run_scale(options: argparse.Namespace) -> None:
         if arm not in done:
             command = [sys.executable, __file__, *sys.argv[1:], "--arm", arm]
             subprocess.run(command, check=True, env=os.environ | MALLOC)
-    print_table(list_scale(read_rows(options.rows)))
 
 
 def list_scale(rows: Sequence[Row]) -> list[Row]:
@@ -202,7 +200,7 @@ SETS = {ALONE: DECISIONS[:1], ALL: DECISIONS}
 
 
 def run_joint(options: argparse.Namespace) -> None:
-    """Decide placement, priority and fusion, and print what more decisions gain."""
+    """Decide placement alone, and with priority and fusion."""
     jobs = combine(
         model=("inception", "bert-8"),
         decisions=SETS,
@@ -210,7 +208,7 @@ def run_joint(options: argparse.Namespace) -> None:
         arm=options.arms.split(";"),
         budget=[400],
     )
-    print_table(list_joint(run_missing(options.rows, jobs, decide)))
+    run_missing(options.rows, jobs, decide)
 
 
 def list_joint(rows: Sequence[Row]) -> list[Row]:

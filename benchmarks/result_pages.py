@@ -41,7 +41,7 @@ class Page:
 PY = "python benchmarks/"
 GYM = "placement-gym "
 ONLINE = f"{PY}online.py --rows {{out}}/online/requests.jsonl"
-WORKLOADS = "--data {data}/dnn-partitioning {data}/pipedream --devices 1cpu+2acc@0.3,1cpu+4acc@0.2"
+WORKLOADS = "--data {data}/dnn-partitioning {data}/pipedream"
 LEARNING = f"{PY}learning.py --data {{data}}/dnn-partitioning --rows {{out}}/learning-rows.jsonl"
 PUBLISHED = f"{PY}published.py --rows {{out}}/published-rows.jsonl"
 PAGES: dict[str, Page] = {
@@ -155,7 +155,7 @@ PAGES: dict[str, Page] = {
         ),
         (
             f"{PY}learning_tables.py {{out}}/learning-rows.jsonl"
-            " --picture {results}/learning.png",
+            " {results}/learning.png",
             f"{PY}figures.py",
         ),
     ),
@@ -167,16 +167,14 @@ PAGES: dict[str, Page] = {
             for options in (
                 *(f"{WORKLOADS} {options}"
                   for options in (
-                      "--repair no --agents search --seeds 3 --evaluations 1,20,100,500",
-                      "--repair no --agents search --seeds 3 --evaluations ''"
-                      " --seconds 0.03,0.1,0.3,1,3,10",
-                      "--repair yes --agents hill-climb,annealing,random-blocks,heft"
+                      "--agents search --evaluations 1,20,100,500",
+                      "--agents search --seconds 0.03,0.1,0.3,1,3,10",
+                      "--repair --agents hill-climb,annealing,random-blocks,heft"
                       " --seeds 1 --evaluations 100,500 --seconds 0.1,1,10",
-                      "--repair yes --agents hsdag,graph-groups --seeds 3 --evaluations 100,500",
+                      "--repair --agents hsdag,graph-groups --evaluations 100,500",
                   )),
                 "--generated synthetic-layered-20000,synthetic-layered-80000,stacked-bert-80000"
-                " --devices 1cpu+2acc@0.3 --repair no --agents heft,search --seeds 2"
-                " --evaluations '' --seconds 3,10,30",
+                " --devices 1cpu+2acc@0.3 --agents heft,search --seeds 2 --seconds 3,10,30",
             )
         ),
         (f"{PY}figures.py",),
@@ -256,7 +254,7 @@ PAGES: dict[str, Page] = {
         ),
         (
             f"{PY}online_tables.py {{results}}/online/requests.jsonl"
-            " --picture {results}/online/gains.png",
+            " {results}/online/gains.png",
             "python benchmarks/figures.py",
         ),
     ),
