@@ -1,12 +1,8 @@
-"""Time that the environment adds to measuring with OpenVINO, and how good its answers are.
+"""Time that the environment adds to measuring with OpenVINO.
 
-    python benchmarks/measuring.py answers --model resnet --steps 30
     python benchmarks/measuring.py overhead --model resnet --steps 12
     python benchmarks/measuring.py isolation --model resnet --steps 12
 
-``answers`` prints what a reset and steps cost and how good their answers are, compared with a fixed
-number of inferences: the error and rank correlation of the same placements measured at length, and
-how many comparisons of a placement with itself call it faster; and what other programs took.
 ``overhead`` compares steps with plain OpenVINO calls of the same counts, ``isolation`` with steps
 that measure in this process.
 """
@@ -22,40 +18,28 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from common import make_parser
-from scipy.stats import spearmanr
 
 import placement_gym  # noqa: F401  registers the environments
 from placement_gym.backends.measured import hetero
 from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.in_process import MeasuredBackend
-from placement_gym.backends.measured.interference import describe, find_share, read_usage
 from placement_gym.backends.measured.isolated import IsolatedBackend
-from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.base.arrays import IntArray
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.hardware.devices import TESTBED
 from placement_gym.models.spec import ModelSpec
-from placement_gym.problem.patterns import sample_placements
 from placement_gym.workloads.runs import SingleInference
-
-PROTOCOLS = {
-    "short": TimingProtocol(),
-    "fixed": TimingProtocol(warmup=5, repeats=18, noise=0.0, racing=False),
-    "long": TimingProtocol(repeats=60, noise=0.0, racing=False),
-}
 
 
 def main() -> None:
     parser = make_parser(__doc__)
     commands: dict[str, Callable[[argparse.Namespace], None]] = {
-        "answers": judge_answers,
         "overhead": time_overhead,
         "isolation": time_isolation,
     }
     parser.add_argument("command", choices=commands)
     parser.add_argument("--model", default="tiny", help="built-in model or file (%(default)s)")
     parser.add_argument("--steps", type=int, default=12, help="of each run (%(default)s)")
-    parser.add_argument("--comparisons", type=int, default=10, help="with itself (%(default)s)")
     options = parser.parse_args()
     commands[options.command](options)
 
@@ -65,40 +49,6 @@ def time_s(action: Callable[..., Any], *arguments: Any) -> float:
     started = perf_counter()
     action(*arguments)
     return perf_counter() - started
-
-
-def judge_answers(options: argparse.Namespace) -> None:
-    """Measure placements by each protocol in turn, and some finalists against themselves."""
-    env = gym.make("DevicePlacement-v0", model=options.model, devices="cpu-testbed", isolate=False)
-    backend = placement_env(env).backend.inner  # type: ignore[attr-defined]
-    runs = count_runs()
-    first = read_usage()
-    reset_s = time_s(env.reset)
-    print(f"{options.model}: reset {reset_s:.1f} s, {runs[0]} inferences")
-    placements = sample_placements(backend.problem, options.steps, np.random.default_rng(1))
-    found: dict[str, list[Any]] = {name: [] for name in PROTOCOLS}
-    for placed in placements:
-        for name, protocol in PROTOCOLS.items():
-            runs[0] = 0
-            started = perf_counter()
-            measured = backend.with_protocol(protocol).evaluate(placed)
-            spent = perf_counter() - started, runs[0]
-            found[name].append((measured.speedup, measured.noise, bool(measured.warning), *spent))
-    long = np.array(found["long"])[:, 0]
-    for name, rows in found.items():
-        speedup, noise, doubt, seconds, n = np.array(rows).T
-        error, rank = np.abs(np.log(speedup / long)), spearmanr(speedup, long).statistic
-        print(
-            f"{name:6} {np.median(seconds):5.2f} s {np.median(n):4.0f} inferences, error "
-            f"{np.sqrt((error**2).mean()):.2%} (largest {error.max():.1%}, beyond its noise "
-            f"{(error > noise).mean():.0%}), rank {rank:.3f}, doubtful {doubt.mean():.0%}"
-        )
-    backend.remeasure_elsewhere = None
-    verdicts = [backend.remeasure([one, one])[1] for one in placements[: options.comparisons]]
-    faster = sum(m.speedup * (1 - m.noise) > 1.0 for m in verdicts)
-    doubtful = sum(bool(m.warning) for m in verdicts)
-    print(f"{len(verdicts)} comparisons with itself: {faster} faster, {doubtful} doubtful")
-    print(describe(find_share(first, read_usage()), ()))
 
 
 def count_runs() -> list[int]:

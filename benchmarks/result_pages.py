@@ -40,7 +40,7 @@ class Page:
 
 PY = "python benchmarks/"
 GYM = "placement-gym "
-ONLINE = f"{PY}online.py --rows {{out}}/online/requests.jsonl"
+ONLINE = f"{PY}online.py --rows {{out}}/requests.jsonl"
 WORKLOADS = "--data {data}/dnn-partitioning {data}/pipedream"
 LEARNING = f"{PY}learning.py --data {{data}}/dnn-partitioning --rows {{out}}/learning-rows.jsonl"
 PUBLISHED = f"{PY}published.py --rows {{out}}/published-rows.jsonl"
@@ -79,7 +79,7 @@ PAGES: dict[str, Page] = {
     "releases.md": Page(
         0.3,
         ("releases.jsonl.xz",),
-        (f"PYTHONPATH=. {PY}releases.py --run $(git rev-parse HEAD)",),
+        (f"{PY}releases.py --run",),
         (f"{PY}releases.py",),
         note="it compares versions, so that its rows are of several",
     ),
@@ -123,7 +123,10 @@ PAGES: dict[str, Page] = {
     "foreign.md": Page(
         0.2,
         ("foreign-rows.jsonl",),
-        (f"{PY}foreign.py --out {{out}}/foreign",),
+        (
+            f"{PY}foreign.py --out {{out}}/foreign",
+            "cp {out}/foreign/rows.jsonl {out}/foreign-rows.jsonl",
+        ),
         note="it needs torchvision, timm, Transformers and optimum-intel",
     ),
     "hsdag.md": Page(
@@ -219,7 +222,7 @@ PAGES: dict[str, Page] = {
             " --families translation,dilated,dense --problems 6",
         ),
         (
-            f"{PY}go_pictures.py --rows {{results}} --out {{results}}/go",
+            f"{PY}go_pictures.py {{results}}/go-scale-rows.jsonl {{results}}/go/scale.png",
             f"{PY}figures.py",
         ),
     ),
@@ -235,6 +238,7 @@ PAGES: dict[str, Page] = {
             f"{PY}stream.py --rows {{out}}/stream-rows.jsonl --problems 1000",
             f"{PY}stream_trainings.py --folder {{out}}/policies",
             f"{PY}stream_trainings.py --folder {{out}}/policies --arms 'PPO short' --seeds 5",
+            "cp {out}/policies/rows.jsonl {out}/stream-trainings-rows.jsonl",
             f"{PY}stream.py --rows {{out}}/stream-trained-rows.jsonl --problems 1000"
             " --policies {out}/policies",
             f"{PY}stream.py --rows {{out}}/stream-published-rows.jsonl"

@@ -87,15 +87,10 @@ def describe_ratio(rows: list[Row]) -> str:
     return f"{floor(1e-6 + 1e3 * rows[0]['bound_ms'] / rows[0]['best_ms']) / 1e3:.3f}"
 
 
-def describe_load(rows: list[Row]) -> str:
-    return f"{rows[0]['best_ms']:.6g}"
-
-
 TABLES: Tables = {
     "bounds": partial(list_values, describe_ratio),
-    "loads": partial(list_values, describe_load),
 }
-"""Name -> a table: bound / best, rounded down, and the best largest load in ms."""
+"""Name -> the table on the page: bound / best, rounded down."""
 
 
 if __name__ == "__main__":
