@@ -11,13 +11,12 @@ others. A second call does what the file of rows lacks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from math import floor
 from pathlib import Path
 from time import perf_counter
 
 from common import Row, combine, describe_run, load_pipeline, make_parser, run_missing
-from summaries import Describe, Tables, columns_of, describe_groups
+from summaries import Tables, columns_of, describe_groups
 
 from agents.solvers import search_loads
 from placement_gym.base.arrays import IntArray
@@ -77,20 +76,18 @@ def solve_few(problem: Problem, costs: CostTable) -> list[IntArray]:
         return []
 
 
-def list_values(describe: Describe, rows: Sequence[Row]) -> list[Row]:
-    """What each number of devices has for each input."""
+def list_bounds(rows: Sequence[Row]) -> list[Row]:
+    """Bound / best of each input, rounded down, by the number of devices."""
     by_size = sorted(rows, key=lambda row: row["devices"])
-    return describe_groups(rows, ("input",), columns_of(by_size, "devices", describe))
+    return describe_groups(rows, ("input",), columns_of(by_size, "devices", describe_ratio))
 
 
 def describe_ratio(rows: list[Row]) -> str:
     return f"{floor(1e-6 + 1e3 * rows[0]['bound_ms'] / rows[0]['best_ms']) / 1e3:.3f}"
 
 
-TABLES: Tables = {
-    "bounds": partial(list_values, describe_ratio),
-}
-"""Name -> the table on the page: bound / best, rounded down."""
+TABLES: Tables = {"bounds": list_bounds}
+"""Name -> the table on the page."""
 
 
 if __name__ == "__main__":
