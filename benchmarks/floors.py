@@ -58,7 +58,7 @@ PLACERS = {
 """Label of the runs -> agent."""
 PLANNED = ("annealing", "graph-groups", "hsdag")
 """Agents whose search the budget shapes; one run of the others serves all budgets."""
-Files = Mapping[str, tuple[Path, ...]]
+Files = dict[str, tuple[Path, ...]]
 """Name of each workload -> its file and the smallest one; generated graphs have none."""
 
 
@@ -102,7 +102,7 @@ def plan_jobs(options: argparse.Namespace, files: Files) -> Iterator[Row]:
             yield job | {"evaluations": [], "cpu_seconds": [limit_s]}
 
 
-def find_models(folders: Sequence[Path]) -> dict[str, tuple[Path, ...]]:
+def find_models(folders: Sequence[Path]) -> Files:
     """See ``Files``."""
     files: dict[str, Path] = {}
     for folder in folders:

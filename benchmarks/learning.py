@@ -4,7 +4,7 @@
 
 DIR holds the inputs of dnn-partitioning; without it the six problems with little memory are left
 out. All begin with random placements, and are compared with annealing that does:
-``learning_tables.py`` prints tables of the rows, and draws them.
+``learning_tables.py`` has tables of the rows, and draws them.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
     python benchmarks/online.py --rows requests.jsonl --rates 0.6,0.8,1,1.4 --seeds 5
     python benchmarks/online.py --rows requests.jsonl --rates 0.8 --agents ppo --hidden
-    python benchmarks/online_tables.py requests.jsonl
 
 Trainings are those of ``online_trainings.py``, at a rate of their own, and each seed is one; rules
 are played once. Static rules are searched on validation traces. A run that has a row is not

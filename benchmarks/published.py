@@ -1,7 +1,6 @@
 """Published agents on generated problems with little memory, compared with classic placers.
 
     python benchmarks/published.py --rows FILE --budget 500
-    python benchmarks/published_tables.py FILE
 
 It appends a line a run to FILE and does what is missing in it; ``--arms`` limits what is run now.
 ``--budget "3 s"`` runs every agent for three CPU seconds in place of evaluations. All placements

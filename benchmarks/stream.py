@@ -9,7 +9,7 @@
 Problems are those of ``DevicePlacementStream-v0``, of the test split, and each is placed by all
 arms of ``stream_arms.py`` in turn. ``--policies`` compares policies of
 ``stream_trainings.py`` in place of searches. ``--data`` places published inputs, on accelerators
-with little memory, by list schedules alone. ``stream_tables.py`` prints the tables of rows.
+with little memory, by list schedules alone. ``stream_tables.py`` has the tables of rows.
 ``--speed`` prints steps of environments a second of the process.
 """
 
