@@ -1,7 +1,6 @@
 """Programs, dynamic programmes and baselines of "Efficient Algorithms for Device Placement".
 
     python benchmarks/algorithms.py --data DIR --rows rows.jsonl
-    python benchmarks/algorithms.py --rows docs/results/algorithms-rows.jsonl   # its tables
 
 DIR is a copy of dnn-partitioning, whose inputs state their devices. A second call does what the
 file of rows lacks. Loads and latencies are computed again from the placement, infinite ones are of
@@ -18,7 +17,7 @@ from pathlib import Path
 from time import process_time
 
 from common import Row, combine, describe_run, load_pipeline, make_parser, run_missing
-from summaries import Tables, columns_of, describe_groups, print_tables
+from summaries import Tables, columns_of, describe_groups
 
 from agents.solvers import search_loads
 from placement_gym.base.arrays import IntArray
@@ -39,10 +38,10 @@ from placement_gym.solvers.solution import Solution
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--rows", type=Path, required=True, help="one for each input and arm")
-    parser.add_argument("--data", type=Path, help="a copy of dnn-partitioning")
+    parser.add_argument("--data", type=Path, required=True, help="a copy of dnn-partitioning")
     parser.add_argument("--time-limit", type=float, default=30.0, help="s a program (%(default)s)")
     options = parser.parse_args()
-    paths = sorted(options.data.glob("*-inputs/*/*.json")) if options.data else []
+    paths = sorted(options.data.glob("*-inputs/*/*.json"))
     files = {"/".join(path.with_suffix("").parts[-3:]): path for path in paths}
 
     def run(input: str, arm: str) -> Row:
@@ -53,8 +52,7 @@ def main() -> None:
         for job in combine(input=files, arm=ARMS)
         if job["input"].startswith("latency") == (job["arm"] in LATENCY)
     ]
-    rows = run_missing(options.rows, jobs, run)
-    print_tables(TABLES, rows)
+    run_missing(options.rows, jobs, run)
 
 
 Arm = Callable[[Problem, CostTable, float], Solution | IntArray | None]

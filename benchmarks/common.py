@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 
 import placement_gym
 from placement_gym.backends.protocol import Backend
@@ -236,21 +235,13 @@ class Meter(BudgetedBackend):
         self, inner: Backend, evaluations: Sequence[int] = (), cpu_seconds: Sequence[float] = ()
     ) -> None:
         super().__init__(inner, sys.maxsize)
-        self.waiting: dict[str, list[Any]] = {
-            "evaluations": sorted(evaluations),
-            "cpu_seconds": sorted(cpu_seconds),
-        }
-        self.n = self.infeasible = 0
-        self.at: dict[str, tuple[int, int]] = {}
+        self.limit, self.limit_s = max(evaluations, default=0), max(cpu_seconds, default=0.0)
+        self.n = 0
         self.fastest: list[IntArray] = []
 
     @property
     def evaluations(self) -> int:
         return self.n
-
-    @property
-    def n_infeasible(self) -> int:
-        return self.infeasible
 
     def record(self, assignment: Any, speedup: float, error: str) -> None:
         """Count an evaluation; see ``BudgetedBackend.record``.
@@ -259,27 +250,13 @@ class Meter(BudgetedBackend):
             BudgetReached: All budgets are.
         """
         passed_s = self.cpu_s
-        self.note("cpu_seconds", passed_s)
         self.n += 1
-        self.infeasible += bool(error)
         if not error and speedup > (self.curve[-1][2] if self.curve else 0.0):
             self.curve.append((self.n, round(passed_s, 5), speedup))
             self.fastest = [assignment.copy()]
-        self.note("evaluations", self.n)
-        if not any(self.waiting.values()):
+        if self.n >= self.limit and passed_s >= self.limit_s:
             raise BudgetReached(f"{self.n} evaluations in {passed_s:.1f} s")
 
     def best(self, n: int) -> list[IntArray]:
         """The best placement, if there is one, whatever ``n`` is."""
         return self.fastest
-
-    def note(self, unit: str, reached: float) -> None:
-        """Keep evaluations, and infeasible ones, at the budgets that are reached."""
-        waiting = self.waiting[unit]
-        while waiting and reached >= waiting[0]:
-            self.at[f"{waiting.pop(0)} {unit}"] = (self.n, self.infeasible)
-
-    def note_rest(self) -> None:
-        """The same at budgets that an agent does not use up."""
-        for unit in self.waiting:
-            self.note(unit, np.inf)

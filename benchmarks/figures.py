@@ -1,9 +1,11 @@
 """Figures in the text of documents that come from rows.
 
-    python benchmarks/figures.py        # fills them
+    python benchmarks/figures.py                                            # fills them
+    python benchmarks/figures.py floors problems floors/floors.jsonl.xz     # prints this one
 
 A figure stands between ``<!-- figure: NAME ARGUMENTS -->`` and ``<!-- end -->``, a table on lines
 of its own. No line of a paragraph may begin with the first of these: Markdown takes it as HTML.
+Files of rows are relative to ``docs/results``.
 """
 
 from __future__ import annotations
@@ -22,12 +24,12 @@ import foreign
 import go
 import hsdag_tables
 import learning_tables
-import measured_tables
 import numpy as np
 import online_tables
 import published_tables
 import stream_tables
 import throughput
+import throughput_measured
 import transfer
 import wins
 from common import load_rows, make_parser
@@ -59,7 +61,11 @@ CLOSED = 0.99
 
 
 def main() -> None:
-    make_parser(__doc__).parse_args()
+    parser = make_parser(__doc__)
+    parser.add_argument("figure", nargs="*", help="print this one alone: NAME ARGUMENTS")
+    if asked := parser.parse_args().figure:
+        print(compute(shlex.join(asked)))
+        return
     for document in DOCUMENTS:
         text = document.read_text()
         if (filled := fill(text)) != text:
@@ -201,7 +207,7 @@ FIGURES: dict[str, Callable[..., str]] = {
     "foreign": partial(show_table, foreign.TABLES),
     "planned": count_planned,
     "transfer": partial(show_table, transfer.TABLES),
-    "measured": partial(show_table, measured_tables.TABLES),
+    "measured": partial(show_table, throughput_measured.TABLES),
     "online": partial(show_table, online_tables.TABLES),
     "wins": lambda folder="": frame(wins.make_short_table(folder)),
 }

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from common import Row
-from summaries import Tables, columns_of, describe_groups, group_by, print_groups
+from summaries import Tables, columns_of, describe_groups, group_by
 
 UNITS = {"evaluations": 0, "cpu_seconds": 1}
 """Units of budgets, and their places in the points of curves."""
@@ -19,29 +17,24 @@ GENERATED = "synthetic-", "stacked-"
 SEARCH = "search"
 
 
-def write_tables(rows: Sequence[Row], out: Path) -> None:
-    """Write ``floors.csv``, a line for each placer, problem and budget; print their means."""
-    lines = summarize_all(rows)
-    with (out / "floors.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, lines[0])
-        writer.writeheader()
-        writer.writerows(lines)
-    print(f"{describe(rows)} {find_best_known(rows)[1]}")
-    for (unit,), mine in group_by(lines, "unit").items():
-        second = "infeasible" if unit == "evaluations" else "evaluations"
-        by_size = sorted(mine, key=lambda line: line["budget"])
-        columns = columns_of(by_size, "budget", partial(describe_cell, second))
-        print_groups(mine, ("agent", "repair"), columns, f"score ({second}) by {unit}")
-
-
 def summarize_all(rows: Sequence[Row]) -> list[Row]:
-    """A line for each placer, problem and budget."""
-    known_ms, _ = find_best_known(rows)
+    """A line for each placer, problem and budget: the median of its runs."""
+    known_ms = find_best_known(rows)
     return [
-        summarize(unit, amount, mine, known_ms[key[2:]])
-        for key, same in group_by(rows, "arm", "repair", "model", "devices").items()
+        {
+            "agent": arm,
+            "model": model,
+            "devices": devices,
+            "budget": amount,
+            "unit": unit,
+            "latency_ms": (ms := float(np.median([latency_at(row, unit, amount) for row in mine]))),
+            "best_known_ms": known_ms[model, devices],
+            "score": known_ms[model, devices] / ms,
+            "bound_ms": mine[0].get("bound_ms"),
+        }
+        for (arm, model, devices), same in group_by(rows, "arm", "model", "devices").items()
         for unit in UNITS
-        for (amount, mine) in by_budget(same, unit).items()
+        for amount, mine in by_budget(same, unit).items()
     ]
 
 
@@ -51,40 +44,14 @@ def by_budget(rows: Sequence[Row], unit: str) -> dict[float, list[Row]]:
     return {one: [row for row in rows if one in row.get(unit, ())] for one in amounts}
 
 
-def find_best_known(rows: Sequence[Row]) -> tuple[dict[tuple[Any, ...], float], str]:
-    """The least latency in ms of each problem that is known or in these rows, and its source."""
-    best, unknown, faster = {}, 0, 0
-    for problem, mine in group_by(rows, "model", "devices").items():
-        known = min(row["best_known_ms"] or np.inf for row in mine)
-        found = min((row["curve"][-1][2] for row in mine if row["curve"]), default=np.inf)
-        best[problem] = min(known, found)
-        unknown += np.isinf(known)
-        faster += found < (1.0 - 1e-9) * known < np.inf
-    about = f"Best known is the package's value on {len(best) - unknown} problems"
-    about += f", but a row's on {faster} of them, where it is faster" if faster else ""
-    about += f"; the best of all rows on {unknown} without a value." if unknown else "."
-    return best, about
-
-
-def summarize(unit: str, amount: float, rows: Sequence[Row], best_ms: float) -> Row:
-    """The line of one placer, problem and budget."""
-    evaluations, infeasible = np.array([row["at"][f"{amount} {unit}"] for row in rows]).T
-    latency_ms = float(np.median([latency_at(row, unit, amount) for row in rows]))
+def find_best_known(rows: Sequence[Row]) -> dict[tuple[Any, ...], float]:
+    """The least latency in ms of each problem that is known or in these rows."""
     return {
-        "agent": rows[0]["arm"],
-        "repair": "yes" if rows[0]["repair"] else "no",
-        "model": rows[0]["model"],
-        "devices": rows[0]["devices"],
-        "budget": amount,
-        "unit": unit,
-        "latency_ms": latency_ms,
-        "best_known_ms": best_ms,
-        "score": best_ms / latency_ms,
-        "infeasible": infeasible.sum() / max(evaluations.sum(), 1),
-        "evaluations": int(np.median(evaluations)),
-        "seeds": len(rows),
-        "errors": sum(bool(row["error"]) for row in rows),
-        "bound_ms": rows[0].get("bound_ms"),
+        problem: min(
+            min(row["best_known_ms"] or np.inf for row in mine),
+            min((row["curve"][-1][2] for row in mine if row["curve"]), default=np.inf),
+        )
+        for problem, mine in group_by(rows, "model", "devices").items()
     }
 
 
@@ -162,24 +129,6 @@ def list_large(rows: Sequence[Row]) -> list[Row]:
 def describe_ms(latency_ms: float) -> str:
     """A latency, if one was reached in time."""
     return f"{latency_ms:.4g}" if np.isfinite(latency_ms) else "-"
-
-
-def describe_cell(second: str, lines: list[Row]) -> str:
-    """Mean score over problems; mean infeasible share, or median of all evaluations."""
-    values = [line[second] for line in lines]
-    text = f"{np.mean(values):.0%}" if second == "infeasible" else f"{np.median(values):,.0f}"
-    return f"{np.mean([line['score'] for line in lines]):.3f} ({text})"
-
-
-def describe(rows: Sequence[Row]) -> str:
-    """A sentence on what the tables show."""
-    seeds = len({row["seed"] for row in rows})
-    failed = sum(bool(row["error"]) for row in rows)
-    return (
-        f"Mean over {len(group_by(rows, 'model', 'devices'))} problems of each problem's median "
-        f"score over at most {seeds} seeds; score = best known latency / latency, 0 if nothing "
-        f"feasible was found in time. {failed} of {len(rows)} runs failed."
-    )
 
 
 TABLES: Tables = {

@@ -9,20 +9,18 @@ there are not made again.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import BrokenExecutor
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from common import Row, run_missing
+from common import Row, combine, make_parser, run_apart, run_missing
 from summaries import Tables
 
-TIMEOUT_S = 900
 DEVICES = "cpu-testbed"
 SCENARIO = "chat-16-8"
 
@@ -210,20 +208,14 @@ def first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0][:200]}"
 
 
-def run_apart(name: str, folder: Path) -> Row:
+def plan_apart(out: Path, name: str) -> Row:
     """``make_row`` in a process of its own."""
-    command = [sys.executable, __file__, "--one", name, "--out", str(folder)]
-    env = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    (out / name).mkdir(exist_ok=True)
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=TIMEOUT_S, env=env, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return describe(name) | {"error": f"crashed: over {TIMEOUT_S} s"}
-    if done.returncode:
-        tail = done.stderr.strip().splitlines()[-1:] or [str(done.returncode)]
-        return describe(name) | {"error": f"crashed: {tail[0]}"}
-    row: Row = json.loads(done.stdout.strip().splitlines()[-1])
+        row: Row = run_apart(make_row, name, out / name)
+    except BrokenExecutor as error:
+        row = describe(name) | {"error": f"crashed: {first_line(error)}"}
+    print(f"{name}: {row['error'] or row['verdict']}", flush=True)
     return row
 
 
@@ -254,23 +246,14 @@ TABLES: Tables = {"plans": list_plans, "refusals": list_refusals}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("names", nargs="*", default=list(MODELS), metavar="NAME")
     parser.add_argument("--out", type=Path, default=Path("foreign"))
-    parser.add_argument("--one", choices=list(MODELS), help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    if options.one:
-        print(json.dumps(make_row(options.one, options.out)))
-        return
-
-    def plan_one(name: str) -> Row:
-        (options.out / name).mkdir(exist_ok=True)
-        row = run_apart(name, options.out / name)
-        print(f"{name}: {row['error'] or row['verdict']}", flush=True)
-        return row
-
-    run_missing(options.out / "rows.jsonl", ({"name": name} for name in options.names), plan_one)
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    jobs = combine(name=options.names)
+    run_missing(options.out / "rows.jsonl", jobs, partial(plan_apart, options.out))
 
 
 if __name__ == "__main__":

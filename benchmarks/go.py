@@ -3,7 +3,7 @@
     python benchmarks/go.py scale --rows scale.jsonl --arms "gdp;gdp, gcn"
     python benchmarks/go.py joint --rows joint.jsonl
 
-A second call does what the file of rows lacks, and prints the table of all of them.
+A second call does what the file of rows lacks.
 Arms of ``scale`` run in processes of their own; their seconds are of the CPU, over all threads.
 ``python benchmarks/transfer.py go`` trains across problems, ``go_pictures.py`` draws the rows.
 """
@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import os
 import resource
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -34,6 +33,7 @@ from common import (
     make_env,
     make_parser,
     read_rows,
+    run_apart,
     run_missing,
     search,
 )
@@ -44,7 +44,6 @@ from summaries import (
     describe_groups,
     describe_mean,
     group_by,
-    print_table,
 )
 
 from placement_gym.bench.run.agents import AgentSpec
@@ -80,18 +79,19 @@ ARMS = (*TRAINED, *SEARCHES, *HEURISTICS, *BOUNDS)
 
 
 def run_scale(options: argparse.Namespace) -> None:
-    """Run the arms that are not done, each in a process; print all rows."""
-    if options.arm:
-        for row in scale_rows(options):
-            append_row(options.rows, row)
-        return
+    """Run the arms that are not done, each in a process."""
+    os.environ.update(MALLOC)  # which processes read as they start
     known = read_rows(options.rows)
     done = {row["arm"] for row in known if row["last"] and row["seed"] == options.seed}
     for arm in options.arms.split(";"):
         if arm not in done:
-            command = [sys.executable, __file__, *sys.argv[1:], "--arm", arm]
-            subprocess.run(command, check=True, env=os.environ | MALLOC)
-    print_table(list_scale(read_rows(options.rows)))
+            run_apart(run_arm, options.rows, arm, options.seed)
+
+
+def run_arm(path: Path, arm: str, seed: int) -> None:
+    """Run an arm in this process, and add its rows."""
+    for row in scale_rows(arm, seed):
+        append_row(path, row)
 
 
 def list_scale(rows: Sequence[Row]) -> list[Row]:
@@ -128,9 +128,8 @@ def describe_ends(column: str, rows: list[Row]) -> str:
     return least if least == most else f"{least} to {most}"
 
 
-def scale_rows(options: argparse.Namespace) -> Iterator[Row]:
+def scale_rows(arm: str, seed: int) -> Iterator[Row]:
     """The rows of an arm: evaluations, CPU seconds, peak memory and the best latency so far."""
-    arm, seed = options.arm, options.seed
     if arm in SEARCHES:  # compiles kernels before time counts
         small = make_env("synthetic-layered-100", devices=GPUS, **SETTING)
         search(small, BudgetedBackend(small.backend, 40), AgentSpec(arm), seed, 40)
@@ -143,7 +142,7 @@ def scale_rows(options: argparse.Namespace) -> Iterator[Row]:
         found = spec.make(env, seed).assignment
         points = iter([(0, meter.evaluate(found).latency_ms, True)])
     else:
-        points = follow(env, meter, spec, options)
+        points = follow(env, meter, spec, seed)
     for evaluations, latency_ms, last in points:
         yield (
             origin()
@@ -171,14 +170,14 @@ def choose_agent(arm: str) -> AgentSpec:
 
 
 def follow(
-    env: DevicePlacementEnv, meter: Meter, spec: AgentSpec, options: argparse.Namespace
+    env: DevicePlacementEnv, meter: Meter, spec: AgentSpec, seed: int
 ) -> Iterator[tuple[int, float, bool]]:
     """Evaluations, the best latency in ms and whether it is the end, at each mark and minute.
 
     The horizon, over which a search cools down, is what it may evaluate.
     """
-    reference_ms, trains = env.reference.reference_ms, options.arm in TRAINED
-    agent: Any = spec.make(env, options.seed)
+    reference_ms, trains = env.reference.reference_ms, spec.name in ("gdp", "gcn")
+    agent: Any = spec.make(env, seed)
     agent.horizon = MARKS[-1]
     marks, minute_s, over = list(MARKS), EVERY_S, False
     while not over:
@@ -202,7 +201,7 @@ SETS = {ALONE: DECISIONS[:1], ALL: DECISIONS}
 
 
 def run_joint(options: argparse.Namespace) -> None:
-    """Decide placement, priority and fusion, and print what more decisions gain."""
+    """Decide placement alone, and with priority and fusion."""
     jobs = combine(
         model=("inception", "bert-8"),
         decisions=SETS,
@@ -210,7 +209,7 @@ def run_joint(options: argparse.Namespace) -> None:
         arm=options.arms.split(";"),
         budget=[400],
     )
-    print_table(list_joint(run_missing(options.rows, jobs, decide)))
+    run_missing(options.rows, jobs, decide)
 
 
 def list_joint(rows: Sequence[Row]) -> list[Row]:
@@ -273,7 +272,6 @@ def main() -> None:
 
     scale = add("scale", run_scale, ARMS)
     scale.add_argument("--seed", type=int, default=0, help="%(default)s")
-    scale.add_argument("--arm", choices=ARMS, help=argparse.SUPPRESS)
     joint = add("joint", run_joint, DECIDERS)
     joint.add_argument("--seeds", type=int, default=5, help="%(default)s")
     options = parser.parse_args()

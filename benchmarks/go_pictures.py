@@ -1,6 +1,6 @@
 """Picture of GO's page: latencies by CPU seconds.
 
-python benchmarks/go_pictures.py --rows docs/results --out docs/results/go
+python benchmarks/go_pictures.py rows.jsonl scale.png
 """
 
 from __future__ import annotations
@@ -35,12 +35,10 @@ ON_THE_RIGHT: dict[str, Any] = {
 
 def main() -> None:
     parser = make_parser(__doc__)
-    parser.add_argument("--rows", type=Path, required=True, help="folder of go-*-rows.jsonl")
-    parser.add_argument("--out", type=Path, required=True, help="folder for the picture")
+    parser.add_argument("rows", type=Path)
+    parser.add_argument("picture", type=Path)
     options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
-    scale = read_rows(options.rows / "go-scale-rows.jsonl")
-    save(draw_scale(scale), options.out / "scale.png")
+    save(draw_scale(read_rows(options.rows)), options.picture)
 
 
 def draw_scale(rows: list[Row]) -> Figure:

@@ -4,7 +4,7 @@
     python benchmarks/hsdag.py parts --rows parts-rows.jsonl --budget 500
     python benchmarks/hsdag.py statistics
 
-``hsdag_tables.py`` prints the tables of rows. Devices are ``hsdag-paper``, whose single-device
+``hsdag_tables.py`` has the tables of rows. Devices are ``hsdag-paper``, whose single-device
 latencies are the published ones. Learned agents and annealing begin with random placements.
 """
 

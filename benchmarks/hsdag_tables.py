@@ -1,6 +1,4 @@
-"""Print the tables of HSDAG from its rows.
-
-    python benchmarks/hsdag_tables.py docs/results/hsdag*-rows.jsonl*
+"""The tables of HSDAG from its rows.
 
 Rows of raw graphs and of parts are made by ``hsdag.py``, those of folded graphs by ``learning.py``.
 Latencies are in ms, of the best placement where nothing else is said, and means over seeds.
@@ -10,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from pathlib import Path
 
 import numpy as np
-from common import Row, make_parser, read_rows
-from summaries import Tables, group_by, print_tables
+from common import Row
+from summaries import Tables, group_by
 
 from placement_gym.bench.study.spec import Study
 
@@ -42,13 +39,6 @@ supports all operators on both."""
 MARKS = ("100", "500", "2000")
 """Placements after which runs are compared."""
 KEYS = ("best_ms", "mean_ms")
-
-
-def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("rows", type=Path, nargs="+")
-    rows = [row for file in parser.parse_args().rows for row in read_rows(file)]
-    print_tables(TABLES, rows)
 
 
 def shorten(model: str) -> str:
@@ -209,6 +199,3 @@ TABLES: Tables = {
     "parts": list_parts,
 }
 """Name -> the table; ``arms-whole`` is without coarsening."""
-
-if __name__ == "__main__":
-    main()

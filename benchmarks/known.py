@@ -1,7 +1,7 @@
 """Best known values: faster placements from rows, once a replay confirms them, and higher bounds.
 
-    python benchmarks/known.py rows results/mine            # placements of a folder's rows
-    python benchmarks/known.py bounds --time-limit 60       # lower bounds of all values again
+    python benchmarks/known.py results/mine            # placements of a folder's rows
+    python benchmarks/known.py --time-limit 60         # lower bounds of all values again
 
 Writes ``placement_gym/bench/known/values.json``. A placement counts only if the simulator computes
 the latency that its row states, in an environment that is made again from the row. A new problem,
@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from common import make_parser
 
@@ -45,18 +44,10 @@ from placement_gym.problem.placement import parse_assignment
 from placement_gym.solvers.bounds import lower_bound
 from placement_gym.solvers.solution import TOLERANCE
 
-Entry = TypeVar("Entry")
+Claims = Sequence[tuple[float, Json]]
+"""Latencies in ms that rows state for their placements, the least first."""
 TIME_LIMIT_S = 10.0
 SOLVER = "solver of the bound"
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A placement that claims a latency on the problem of a task."""
-
-    task: Task
-    latency_ms: float
-    row: Json
 
 
 @dataclass(frozen=True)
@@ -71,30 +62,26 @@ class Change:
     """
 
     problem: Sequence[Any]
-    before: BestKnown | None
-    after: BestKnown | None
+    before: BestKnown | None = None
+    after: BestKnown | None = None
     note: str = ""
 
 
 def main() -> None:
     parser = make_parser(__doc__)
-    parts = parser.add_subparsers(dest="part", required=True)
-    parts.add_parser("rows", help="take faster placements").add_argument("folder", type=Path)
-    parts.add_parser("bounds", help="compute all bounds again, keep higher ones")
-    for part in parts.choices.values():
-        part.add_argument("--time-limit", type=float, default=TIME_LIMIT_S, help="for a bound, s")
+    parser.add_argument("folder", type=Path, nargs="?", help="of results; none: bounds alone")
+    parser.add_argument("--time-limit", type=float, default=TIME_LIMIT_S, help="for a bound, s")
     options = parser.parse_args()
-    changes = (
-        update_bounds(options.time_limit)
-        if options.part == "bounds"
-        else update_values(options.folder, options.time_limit)
-    )
-    for line in map(describe_change, changes):
-        print(line, flush=True)
+    for change in update_values(options.folder, options.time_limit):
+        print(describe_change(change), flush=True)
 
 
-def update_values(folder: Path, time_limit_s: float = TIME_LIMIT_S) -> Iterator[Change]:
+def update_values(
+    folder: Path | None = None, time_limit_s: float = TIME_LIMIT_S
+) -> Iterator[Change]:
     """Update the best known values by better placements in the rows of a folder.
+
+    Without a folder the bounds of all values are computed again, and higher ones are kept.
 
     Yields:
         What became of each problem, after the file is written.
@@ -102,28 +89,16 @@ def update_values(folder: Path, time_limit_s: float = TIME_LIMIT_S) -> Iterator[
     Raises:
         UserError: There are no placements of simulated runs.
     """
-    groups = group_claims(load_runs(folder))
-    if not groups:
-        raise UserError(f"{folder} has no {ROWS} with placements of simulated runs")
-    yield from _update_each(groups, partial(update_problem, time_limit_s=time_limit_s))
-
-
-def update_bounds(time_limit_s: float = TIME_LIMIT_S) -> Iterator[Change]:
-    """Compute the bounds of all best known values again and keep those that are higher.
-
-    Yields:
-        What became of each problem, after the file is written.
-    """
-    update = partial(update_bound, time_limit_s=time_limit_s)
-    yield from _update_each(load_values(best_known.VALUES), update)
-
-
-def _update_each(
-    entries: Sequence[Entry], update: Callable[[Entry, BenchEnvs], Change]
-) -> Iterator[Change]:
+    if folder is None:
+        known = load_values(best_known.VALUES)
+        claims: Mapping[str, Claims] = {json.dumps(value.problem): () for value in known}
+    else:
+        claims = group_claims(load_runs(folder))
+        if not claims:
+            raise UserError(f"{folder} has no {ROWS} with placements of simulated runs")
     with BenchEnvs() as envs:
-        for entry in entries:
-            change = update(entry, envs)
+        for problem, mine in claims.items():
+            change = update_problem(json.loads(problem), mine, envs, time_limit_s)
             if change.after is not None and change.after is not change.before:
                 replace_value(change.after)
             yield change
@@ -136,77 +111,70 @@ def replace_value(value: BestKnown) -> None:
     save_values([*others, value], best_known.VALUES)
 
 
-def group_claims(rows: Sequence[Json]) -> list[list[Claim]]:
-    """The placements of simulated runs by problem, the fastest first."""
-    groups: dict[str, list[Claim]] = {}
+def group_claims(rows: Sequence[Json]) -> dict[str, Claims]:
+    """The placements of simulated runs by problem, also by the one where they were scored again."""
+    groups: dict[str, list[tuple[float, Json]]] = {}
     for row in rows:
         if row["latency_ms"] is not None and row["costs_fingerprint"] is not None:
-            for claim in list_claims(row):
-                groups.setdefault(claim.task.problem, []).append(claim)
-    return [sorted(group, key=lambda claim: claim.latency_ms) for group in groups.values()]
+            task = Task.of_row(row)
+            groups.setdefault(task.problem, []).append((row["latency_ms"], row))
+            if row["scored_ms"]:
+                elsewhere = task.elsewhere or task
+                groups.setdefault(elsewhere.problem, []).append((row["scored_ms"], row))
+    return {name: sorted(mine, key=lambda claim: claim[0]) for name, mine in groups.items()}
 
 
-def list_claims(row: Json) -> list[Claim]:
-    """A row's placement on its own problem, and on the one where it was scored a second time."""
-    task = Task.of_row(row)
-    claims = [Claim(task, row["latency_ms"], row)]
-    if row["scored_ms"]:
-        claims.append(Claim(task.elsewhere or task, row["scored_ms"], row))
-    return claims
-
-
-def update_problem(claims: Sequence[Claim], envs: BenchEnvs, time_limit_s: float) -> Change:
-    """The change that placements of one problem, the fastest first, make to its value."""
-    problem = json.loads(claims[0].task.problem)
+def update_problem(
+    problem: Sequence[Any], claims: Claims, envs: BenchEnvs, time_limit_s: float
+) -> Change:
+    """The change that placements, or without any a new bound, make to the value of a problem."""
     try:
         backend = open_backend(problem, envs)
     except (PlacementGymError, OSError) as error:
-        return Change(problem, None, None, str(error))
-    earlier = find_best_known(identify(backend))
-    confirmed, note = confirm_first(claims, backend, earlier.latency_ms if earlier else math.inf)
-    if confirmed is None:
-        return Change(problem, earlier, earlier, note)
-    value = make_value(confirmed, backend)
-    if earlier is None or earlier.bound_ms > value.latency_ms * (1 + TOLERANCE):
-        value = raise_bound(value, backend, time_limit_s)
-    else:
-        value = replace(value, bound_ms=earlier.bound_ms)
-    return Change(problem, earlier, value, note)
+        return Change(problem, note=str(error))
+    before = find_best_known(identify(backend))
+    row, note = confirm_first(claims, backend, before.latency_ms if before else math.inf)
+    after = before if row is None else make_value(problem, row, backend, before)
+    if after is not None and not (claims and after.bound_ms):
+        after = raise_bound(after, backend, time_limit_s)
+    return Change(problem, before, after, note)
 
 
 def confirm_first(
-    claims: Sequence[Claim], backend: SimulatedBackend, limit_ms: float
-) -> tuple[Claim | None, str]:
-    """The first placement below a limit whose latency a replay confirms.
+    claims: Claims, backend: SimulatedBackend, limit_ms: float
+) -> tuple[Json | None, str]:
+    """The row of the first placement below a limit whose latency a replay confirms.
 
     Returns:
-        The placement, None without any; and which ones were not confirmed.
+        The row, None without any; and which ones were not confirmed.
     """
     wrong: list[str] = []
-    for claim in claims:
-        if claim.latency_ms >= limit_ms * (1 - ROUNDING):
+    for then_ms, row in claims:
+        if then_ms >= limit_ms * (1 - ROUNDING):
             break
-        now_ms = evaluate_ms(backend, parse_assignment(claim.row["placement"], backend.problem))
-        if math.isclose(now_ms, claim.latency_ms, rel_tol=ROUNDING):
-            return claim, "; ".join(wrong)
-        label, then_ms = claim.row["label"], claim.latency_ms
-        wrong.append(f"{label}: was {then_ms:.6g} ms and is now {now_ms:.6g} ms")
+        now_ms = evaluate_ms(backend, parse_assignment(row["placement"], backend.problem))
+        if math.isclose(now_ms, then_ms, rel_tol=ROUNDING):
+            return row, "; ".join(wrong)
+        wrong.append(f"{row['label']}: was {then_ms:.6g} ms and is now {now_ms:.6g} ms")
     return None, "; ".join(wrong)
 
 
-def make_value(claim: Claim, backend: SimulatedBackend) -> BestKnown:
-    """The best known value that a confirmed placement is, without a bound."""
-    row = claim.row
+def make_value(
+    problem: Sequence[Any], row: Json, backend: SimulatedBackend, before: BestKnown | None
+) -> BestKnown:
+    """The best known value of a confirmed row, with the earlier bound unless it refutes that."""
     identity = identify(backend)
     assert identity is not None
     assignment = parse_assignment(row["placement"], backend.problem)
+    latency_ms = evaluate_ms(backend, assignment)
+    bound_ms = before.bound_ms if before is not None else 0.0
     return BestKnown(
         identity=identity,
-        problem=json.loads(claim.task.problem),
-        latency_ms=evaluate_ms(backend, assignment),
+        problem=problem,
+        latency_ms=latency_ms,
         placement=encode_assignment(assignment),
         best_single_ms=find_best_single_ms(backend),
-        bound_ms=0.0,
+        bound_ms=bound_ms if bound_ms <= latency_ms * (1 + TOLERANCE) else 0.0,
         agent=row["label"],
         commit=row["commit"],
         date=row["time"][:10],
@@ -222,15 +190,6 @@ def find_best_single_ms(backend: SimulatedBackend) -> float | None:
 def encode_assignment(assignment: IntArray) -> str:
     """The digits of (n_units,) device indices."""
     return "".join(DIGITS[device] for device in assignment)
-
-
-def update_bound(value: BestKnown, envs: BenchEnvs, time_limit_s: float) -> Change:
-    """The change that computing the bound of a value again makes."""
-    try:
-        backend = open_backend(value.problem, envs)
-    except (PlacementGymError, OSError) as error:
-        return Change(value.problem, value, value, str(error))
-    return Change(value.problem, value, raise_bound(value, backend, time_limit_s))
 
 
 def raise_bound(value: BestKnown, backend: SimulatedBackend, time_limit_s: float) -> BestKnown:
@@ -272,21 +231,15 @@ def open_backend(problem: Sequence[Any], envs: BenchEnvs) -> SimulatedBackend:
     kwargs = {"model": expand_variables(model), "devices": devices, **env_kwargs}
     backend = envs.get(env_id, kwargs).base.backend
     if not isinstance(backend, SimulatedBackend):
-        raise UserError(
-            "measured latencies hold for one machine alone: name results of a simulated environment"
-        )
-    if len(backend.problem.devices) > len(DIGITS):
-        raise UserError(f"a problem has more than {len(DIGITS)} devices: name results on fewer")
+        raise UserError("measured latencies hold for one machine alone")
     return backend
 
 
 def describe_change(change: Change) -> str:
     """A line on what became of a problem."""
-    earlier, value = change.before, change.after
-    if value is None or value is earlier:
-        became = "unchanged"
-    else:
-        became = f"was {describe_value(earlier)}; is {describe_value(value)}"
+    became = "unchanged"
+    if change.after is not change.before:
+        became = f"was {describe_value(change.before)}; is {describe_value(change.after)}"
     note = f"; not taken: {change.note}" if change.note else ""
     return f"{name_problem(change.problem)}: {became}{note}"
 

@@ -4,7 +4,7 @@
 
 DIR holds the inputs of dnn-partitioning; without it the six problems with little memory are left
 out. All begin with random placements, and are compared with annealing that does:
-``learning_tables.py`` prints tables of the rows, and draws them.
+``learning_tables.py`` has tables of the rows, and draws them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from common import (
     run_missing,
 )
 from learning_tables import FLOOR
-from stable_baselines3 import PPO
 
 from placement_gym.base.arrays import FloatArray
 from placement_gym.bench.run.agents import AgentSpec
@@ -48,28 +47,22 @@ LIMITED = (
 )
 """With four accelerators that hold a fifth of the weights each."""
 POINTS = (100, 500, 2000)
-"""Placements after which rows have the best and the mean."""
+"""Placements after which rows have the best and the mean; the last are a run's."""
 RECENT = 100
 """Placements that a mean is of."""
 SINGLE_UNITS = "hsdag, single units"
 """HSDAG's encoder and placer alone: what grouping costs."""
 
 
-def make_ppo(env: DevicePlacementEnv, seed: int) -> PPO:
-    """Make SB3's PPO with its own policy."""
-    return PPO("MultiInputPolicy", env, n_steps=100, batch_size=100, seed=seed, device="cpu")
-
-
 ARMS: dict[str, AgentSpec] = {
     **{name: AgentSpec(name) for name in ("logits", "graph-groups", "hsdag")},
     SINGLE_UNITS: AgentSpec("hsdag", {"policy": {"depth": 0}}),
-    **{name: AgentSpec(name) for name in ("post", "rnn", "gdp", "hdp", "placeto")},
+    "post": AgentSpec("post"),
     "graph-groups, redrawn": AgentSpec(
         "graph-groups", {"redraw": 100, "envs": {"num_envs": 5}, "n_steps": 4}
     ),
     FLOOR: AgentSpec(FLOOR, {"start": "random"}),
     "hsdag paper": AgentSpec("hsdag", {"preset": "paper"}),
-    "ppo": AgentSpec("learning:make_ppo"),
 }
 """Learned agents from random starts, and what they are compared with."""
 
@@ -79,7 +72,6 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="inputs of dnn-partitioning")
     parser.add_argument("--rows", type=Path, required=True, help="file of rows, .jsonl")
     parser.add_argument("--agents", default=";".join(ARMS), help="arms, separated by ;")
-    parser.add_argument("--budget", type=int, default=2000, help="placements (%(default)s)")
     parser.add_argument("--seeds", type=int, default=5, help="runs of each (%(default)s)")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -92,7 +84,7 @@ def list_jobs(options: argparse.Namespace) -> list[Row]:
         seed=range(options.seeds),
         problem=(*SMALL, *(LIMITED if options.data else ())),
         arm=options.agents.split(";"),
-        budget=[options.budget],
+        budget=[POINTS[-1]],
     )
     return list(choices)
 

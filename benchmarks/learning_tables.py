@@ -1,7 +1,6 @@
-"""Print the tables of rows of ``learning.py``, and draw their curves.
+"""The tables of rows of ``learning.py``, and a picture of their curves.
 
-    python benchmarks/learning_tables.py rows.jsonl
-    python benchmarks/learning_tables.py rows.jsonl --picture learning.png
+    python benchmarks/learning_tables.py rows.jsonl learning.png        # draws it
 
 Rows are of one budget, 2,000 placements, and some are of annealing; means are over seeds where
 nothing else is said.
@@ -17,7 +16,7 @@ import numpy as np
 from common import Row, make_parser, read_rows
 from matplotlib.ticker import LogLocator, NullLocator
 from scipy import stats
-from summaries import Tables, describe_mean, group_by, print_tables
+from summaries import Tables, describe_mean, group_by
 
 FLOOR = "annealing"
 """From random placements, as all others: what they are compared with."""
@@ -32,12 +31,9 @@ N_COLOURS = 10
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("rows", type=Path)
-    parser.add_argument("--picture", type=Path, help="file to draw the curves into")
+    parser.add_argument("picture", type=Path)
     options = parser.parse_args()
-    rows = read_rows(options.rows)
-    print_tables(TABLES, rows)
-    if options.picture:
-        draw(rows, options.picture)
+    draw(read_rows(options.rows), options.picture)
 
 
 def find_best(rows: Sequence[Row]) -> dict[tuple[str, str], dict[str, float]]:

@@ -10,12 +10,12 @@ and the mean of floor / latency on validation problems.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from time import process_time
 
 import numpy as np
 import torch
+from common import make_parser
 
 from agents.list_policy import BestOfK
 from placement_gym.envs.stream import StreamEnv
@@ -29,23 +29,20 @@ TRAININGS = {ONE: (1, 600, 900), MANY: (8, 600, 900)}
 """``k``, problems and updates of each policy."""
 VALIDATED, SIZES = 60, (1, 8, 100)
 STREAM = StreamProblems()
+FOLDER = Path(list_policy.__path__[0])
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("names", nargs="+", choices=(ONE, MANY), help="policies to train")
-    parser.add_argument("--seed", type=int, default=0, help="of weights and samples (%(default)s)")
-    parser.add_argument("--folder", type=Path, default=Path(list_policy.__path__[0]))
     options = parser.parse_args()
     torch.set_num_threads(1)
     validation = StreamEnv("validation", VALIDATED, make_problem=mix)
     print(f"random {validate(None, validation)}", flush=True)
     for name in options.names:
         began = process_time()
-        policy = train(name, options.seed)
-        policy.save(options.folder / f"{name}.json")
+        policy = train(name)
+        policy.save(FOLDER / f"{name}.json")
         spent = process_time() - began
         print(f"{name} {spent:.0f} CPU s {validate(policy, validation)}", flush=True)
 
@@ -55,12 +52,12 @@ def mix(seed: int) -> SampledProblem:
     return make_problem(seed) if seed % 2 else STREAM(seed)
 
 
-def train(name: str, seed: int) -> ListPolicy:
+def train(name: str) -> ListPolicy:
     """Train a policy on generated problems."""
     k, problems, updates = TRAININGS[name]
-    trainer = BestOfK(StreamEnv(n_problems=problems, make_problem=mix), k, seed=seed)
+    trainer = BestOfK(StreamEnv(n_problems=problems, make_problem=mix), k, seed=0)
     trainer.learn(updates * trainer.samples * trainer.n_problems)
-    return trainer.export(f"best of {k}, {updates} updates on {problems} problems, seed {seed}")
+    return trainer.export(f"best of {k}, {updates} updates on {problems} problems, seed 0")
 
 
 def validate(policy: ListPolicy | None, env: StreamEnv) -> dict[int, float]:

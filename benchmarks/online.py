@@ -2,7 +2,6 @@
 
     python benchmarks/online.py --rows requests.jsonl --rates 0.6,0.8,1,1.4 --seeds 5
     python benchmarks/online.py --rows requests.jsonl --rates 0.8 --agents ppo --hidden
-    python benchmarks/online_tables.py requests.jsonl
 
 Trainings are those of ``online_trainings.py``, at a rate of their own, and each seed is one; rules
 are played once. Static rules are searched on validation traces. A run that has a row is not
@@ -32,6 +31,7 @@ from placement_gym.envs.online.rules import RULES, make_rule
 ENV_ID = "DevicePlacementOnline-v0"
 MODELS, DEVICES = "resnet,inception,vit,mobilenet", "docs/results/online/devices.json"
 AGENTS = (*RULES, "ppo", "clone-ppo", "clone")
+TRACES = 50
 SEARCHED = ("static", "resident")
 """Rules that are searched on traces, which must not be those that are played."""
 MEANS = ("log_slowdown", "slowdown", "late", "loaded_mb", "other", "spared")
@@ -42,22 +42,19 @@ MEANS = ("log_slowdown", "slowdown", "late", "loaded_mb", "other", "spared")
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--rows", type=Path, required=True, help="rows, added to and read")
-    parser.add_argument("--models", default=MODELS, help="served together (%(default)s)")
-    parser.add_argument("--devices", default=DEVICES, help="%(default)s")
     parser.add_argument("--rates", default="0.6,0.8,1,1.4", help="of what is played (%(default)s)")
     parser.add_argument("--agents", default=",".join(AGENTS), help="%(default)s")
     parser.add_argument("--seeds", type=int, default=5, help="of trainings (%(default)s)")
     parser.add_argument("--budget", type=int, default=200_704, help="requests of a training")
     parser.add_argument("--hidden", action="store_true", help="other programs are not seen")
-    parser.add_argument("--traces", type=int, default=50, help="that are played (%(default)s)")
     run(parser.parse_args())
 
 
 def run(options: argparse.Namespace) -> list[Row]:
     """Play what has no row; returns all rows."""
     torch.set_num_threads(1)
-    plans = propose_plans(options.models.split(","), options.devices)
-    return run_missing(options.rows, list_jobs(options), partial(play, plans, options.traces))
+    plans = propose_plans(MODELS.split(","), DEVICES)
+    return run_missing(options.rows, list_jobs(options), partial(play, plans))
 
 
 def list_jobs(options: argparse.Namespace) -> Iterator[Row]:
@@ -71,19 +68,19 @@ def list_jobs(options: argparse.Namespace) -> Iterator[Row]:
                     "agent": agent,
                     "env": ENV_ID,
                     "env_kwargs": {"trace": "test", "rate": rate, **hidden},
-                    "model": options.models,
-                    "devices": options.devices,
+                    "model": MODELS,
+                    "devices": DEVICES,
                     "seed": seed,
                     "budget": 1 if agent in RULES else options.budget,
                 }
 
 
-def play(plans: PlanTable, n_traces: int, **job: Any) -> Row:
+def play(plans: PlanTable, **job: Any) -> Row:
     """Make or train a policy, and play the traces."""
     env, began_s = OnlineEnv(plans=plans, **job["env_kwargs"]), process_time()
     policy = make_policy(job["agent"], job["seed"], job["budget"], env)
     train_s = round(process_time() - began_s, 1)
-    *means, decision_ms = np.transpose([play_trace(env, policy, one) for one in range(n_traces)])
+    *means, decision_ms = np.transpose([play_trace(env, policy, one) for one in range(TRACES)])
     values = dict(zip(MEANS, np.round(means, 5).tolist(), strict=True))
     return {"train_s": train_s, **values, "decision_ms": round(float(decision_ms.mean()), 4)}
 

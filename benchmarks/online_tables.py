@@ -1,6 +1,6 @@
-"""Print the tables of rows of ``online.py``.
+"""The tables of rows of ``online.py``, and a picture of their gains.
 
-    python benchmarks/online_tables.py docs/results/online/requests.jsonl
+    python benchmarks/online_tables.py rows.jsonl gains.png        # draws it
 
 A gain is how much less the mean log slow-down is than that of the shortest completion on the same
 traces, with its 95 % interval over traces, of the mean of all trainings.
@@ -14,7 +14,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 from common import Row, make_parser, read_rows
-from summaries import Tables, find_interval, group_by, print_tables
+from summaries import Tables, find_interval, group_by
 
 FLOOR = "shortest-completion"
 """The rule that others are compared with."""
@@ -40,13 +40,10 @@ MODELS = "resnet,inception,vit,mobilenet"
 
 def main() -> None:
     parser = make_parser(__doc__)
-    parser.add_argument("rows", type=Path, help="requests.jsonl")
-    parser.add_argument("--picture", type=Path, help="file to draw the gains into")
+    parser.add_argument("rows", type=Path)
+    parser.add_argument("picture", type=Path)
     options = parser.parse_args()
-    rows = read_rows(options.rows)
-    print_tables(TABLES, rows)
-    if options.picture:
-        draw_gains(rows, options.picture)
+    draw_gains(read_rows(options.rows), options.picture)
 
 
 def draw_gains(rows: Sequence[Row], path: Path) -> None:

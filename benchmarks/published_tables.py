@@ -1,6 +1,4 @@
-"""Print the tables of rows of ``published.py``.
-
-    python benchmarks/published_tables.py docs/results/published-rows.jsonl.gz
+"""The tables of rows of ``published.py``.
 
 A score is the best latency known over the best of a run; differences to hill climbing are over runs
 of the same problem and seed, with bootstrap intervals.
@@ -10,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import Row, make_parser, read_rows
+from common import Row
 from summaries import (
     ProblemName,
     Scores,
@@ -23,7 +20,6 @@ from summaries import (
     compare_scores,
     find_interval,
     group_by,
-    print_tables,
 )
 
 FLOOR, QUICK = "hill-climb", "hill-climb, quick"
@@ -32,13 +28,6 @@ OF_HSDAG = "Duan 2024"
 """First author and year of HSDAG's paper, as lines have them."""
 PAIR = ("placeto, paper", "rnn, paper")
 """Whose evaluations until the same latency are compared."""
-
-
-def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("rows", type=Path)
-    rows = read_rows(parser.parse_args().rows)
-    print_tables(TABLES, rows)
 
 
 def list_arms(budget: int | str, floor: str, rows: Sequence[Row]) -> list[Row]:
@@ -161,7 +150,3 @@ TABLES: Tables = {
 """Name -> the table on the page."""
 LINES: Tables = {"numbers": list_numbers, "claims": list_claims}
 """The same, of the lines of ``published.csv``."""
-
-
-if __name__ == "__main__":
-    main()

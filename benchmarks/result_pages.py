@@ -40,8 +40,8 @@ class Page:
 
 PY = "python benchmarks/"
 GYM = "placement-gym "
-ONLINE = f"{PY}online.py --rows {{out}}/online/requests.jsonl"
-WORKLOADS = "--data {data}/dnn-partitioning {data}/pipedream --devices 1cpu+2acc@0.3,1cpu+4acc@0.2"
+ONLINE = f"{PY}online.py --rows {{out}}/requests.jsonl"
+WORKLOADS = "--data {data}/dnn-partitioning {data}/pipedream"
 LEARNING = f"{PY}learning.py --data {{data}}/dnn-partitioning --rows {{out}}/learning-rows.jsonl"
 PUBLISHED = f"{PY}published.py --rows {{out}}/published-rows.jsonl"
 PAGES: dict[str, Page] = {
@@ -79,7 +79,7 @@ PAGES: dict[str, Page] = {
     "releases.md": Page(
         0.3,
         ("releases.jsonl.xz",),
-        (f"PYTHONPATH=. {PY}releases.py --run $(git rev-parse HEAD)",),
+        (f"{PY}releases.py --run",),
         (f"{PY}releases.py",),
         note="it compares versions, so that its rows are of several",
     ),
@@ -123,7 +123,10 @@ PAGES: dict[str, Page] = {
     "foreign.md": Page(
         0.2,
         ("foreign-rows.jsonl",),
-        (f"{PY}foreign.py --out {{out}}/foreign",),
+        (
+            f"{PY}foreign.py --out {{out}}/foreign",
+            "cp {out}/foreign/rows.jsonl {out}/foreign-rows.jsonl",
+        ),
         note="it needs torchvision, timm, Transformers and optimum-intel",
     ),
     "hsdag.md": Page(
@@ -155,7 +158,7 @@ PAGES: dict[str, Page] = {
         ),
         (
             f"{PY}learning_tables.py {{out}}/learning-rows.jsonl"
-            " --picture {results}/learning.png",
+            " {results}/learning.png",
             f"{PY}figures.py",
         ),
     ),
@@ -167,16 +170,14 @@ PAGES: dict[str, Page] = {
             for options in (
                 *(f"{WORKLOADS} {options}"
                   for options in (
-                      "--repair no --agents search --seeds 3 --evaluations 1,20,100,500",
-                      "--repair no --agents search --seeds 3 --evaluations ''"
-                      " --seconds 0.03,0.1,0.3,1,3,10",
-                      "--repair yes --agents hill-climb,annealing,random-blocks,heft"
+                      "--agents search --evaluations 1,20,100,500",
+                      "--agents search --seconds 0.03,0.1,0.3,1,3,10",
+                      "--repair --agents hill-climb,annealing,random-blocks,heft"
                       " --seeds 1 --evaluations 100,500 --seconds 0.1,1,10",
-                      "--repair yes --agents hsdag,graph-groups --seeds 3 --evaluations 100,500",
+                      "--repair --agents hsdag,graph-groups --evaluations 100,500",
                   )),
                 "--generated synthetic-layered-20000,synthetic-layered-80000,stacked-bert-80000"
-                " --devices 1cpu+2acc@0.3 --repair no --agents heft,search --seeds 2"
-                " --evaluations '' --seconds 3,10,30",
+                " --devices 1cpu+2acc@0.3 --agents heft,search --seeds 2 --seconds 3,10,30",
             )
         ),
         (f"{PY}figures.py",),
@@ -221,7 +222,7 @@ PAGES: dict[str, Page] = {
             " --families translation,dilated,dense --problems 6",
         ),
         (
-            f"{PY}go_pictures.py --rows {{results}} --out {{results}}/go",
+            f"{PY}go_pictures.py {{results}}/go-scale-rows.jsonl {{results}}/go/scale.png",
             f"{PY}figures.py",
         ),
     ),
@@ -237,6 +238,7 @@ PAGES: dict[str, Page] = {
             f"{PY}stream.py --rows {{out}}/stream-rows.jsonl --problems 1000",
             f"{PY}stream_trainings.py --folder {{out}}/policies",
             f"{PY}stream_trainings.py --folder {{out}}/policies --arms 'PPO short' --seeds 5",
+            "cp {out}/policies/rows.jsonl {out}/stream-trainings-rows.jsonl",
             f"{PY}stream.py --rows {{out}}/stream-trained-rows.jsonl --problems 1000"
             " --policies {out}/policies",
             f"{PY}stream.py --rows {{out}}/stream-published-rows.jsonl"
@@ -256,7 +258,7 @@ PAGES: dict[str, Page] = {
         ),
         (
             f"{PY}online_tables.py {{results}}/online/requests.jsonl"
-            " --picture {results}/online/gains.png",
+            " {results}/online/gains.png",
             "python benchmarks/figures.py",
         ),
     ),

@@ -1,4 +1,4 @@
-"""The simulator's speed: by size of the graph, within a step, and what the first use compiles.
+"""The simulator's speed: by size of the graph, and within a step.
 
     python benchmarks/simulator.py
     python benchmarks/simulator.py --largest 0    # steps alone
@@ -8,12 +8,8 @@ Times are of the CPU, the shortest of several rounds, in which what is compared 
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from tempfile import TemporaryDirectory
 from time import thread_time
 from typing import Any
 
@@ -24,9 +20,6 @@ import openvino.opset13 as ops
 from common import make_env, make_parser
 from summaries import print_table
 
-from placement_gym.backends.protocol import Measurement
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.backends.wrapper import BackendWrapper
 from placement_gym.envs.observation import compute_node_features
 from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.graph.extract import extract
@@ -43,23 +36,6 @@ STEP = {"model": "synthetic-layered-800", "granularity": "op", "observe_graph": 
 ACTIONS, NUM_ENVS, ROUNDS = 16, 256, 300
 """Steps of a turn: so few that many turns pass without an interruption; and rounds of turns."""
 
-FIRST_USES = {
-    "step": "env.step(env.action_space.sample())",
-    "hill climbing": "agents.make('hill-climb', env, seed=0).learn(20)",
-    "search": "agents.make('search', env, seed=0).learn(20)",
-}
-FIRST_USE = """
-from time import process_time
-import gymnasium as gym
-import agents, agents.search, placement_gym
-began = process_time()
-env = gym.make("DevicePlacementSim-v0", model="resnet", devices="cpu-testbed-limited")
-env.reset(seed=0)
-{use}
-print(process_time() - began)
-"""
-"""Without imports."""
-
 
 def main() -> None:
     parser = make_parser(__doc__)
@@ -67,7 +43,6 @@ def main() -> None:
     options = parser.parse_args()
     print_table(time_operators(n) for n in SIZES if n <= options.largest)
     print_table(time_steps())
-    print_table(map(time_first_use, FIRST_USES))
 
 
 def time_operators(n: int) -> dict[str, str]:
@@ -110,40 +85,14 @@ def chain(n_operators: int) -> ov.Model:
     return ov.Model([last], [first], "chain")
 
 
-class KnownAnswer(BackendWrapper):
-    """Answers every request with what it found for one placement."""
-
-    noise = 0.0
-
-    def __init__(self, inner: SimulatedBackend, placement: np.ndarray) -> None:
-        super().__init__(inner)
-        self.found = inner.evaluate(placement), inner.start_ms(placement)
-        self.batch = inner.evaluate_batch_exactly(np.tile(placement, (NUM_ENVS, 1)))
-
-    def evaluate(self, assignment: np.ndarray) -> Measurement:
-        return self.found[0]
-
-    def start_ms(self, assignment: np.ndarray) -> np.ndarray:
-        return self.found[1]
-
-    def evaluate_batch_exactly(self, assignments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        latency_ms, feasible = self.batch
-        return latency_ms.copy(), feasible
-
-
 def time_steps() -> Iterator[dict[str, str]]:
-    """Time an evaluation and steps, and what these take where the answer of the backend is known.
-
-    The second is not the difference to an evaluation alone: the processor learns the branches of
-    few placements in a loop that does nothing else, and then evaluates them twice as fast.
-    """
+    """Time an evaluation, and steps of environments."""
     env, per_unit = make_env(**STEP), PerUnitEnv(make_env(**STEP))
     vector: Any = gym.make_vec("DevicePlacementSim-v0", num_envs=NUM_ENVS, **STEP)
     for one in (env, per_unit, vector):
         one.reset(seed=0)
     actions = [env.action_space.sample() for _ in range(ACTIONS)]
     rows = np.stack([actions[i % ACTIONS] for i in range(NUM_ENVS)])
-    known = KnownAnswer(vector.exact, actions[0])
 
     def place_unit(unit: int) -> None:
         per_unit.current = unit
@@ -156,14 +105,8 @@ def time_steps() -> Iterator[dict[str, str]]:
         f"each of {NUM_ENVS} in a vector's step": (partial(vector.step, rows), NUM_ENVS),
     }
     spent = time_best_us(*(arm for arm, _ in arms.values()), rounds=ROUNDS)
-    env.backend = per_unit.base.backend = vector.exact = known
-    without = time_best_us(*(arm for arm, _ in arms.values()), rounds=ROUNDS)
-    for (name, (_, n)), us, rest_us in zip(arms.items(), spent, without, strict=True):
-        yield {
-            "800 units": name,
-            "us": f"{us / n:.1f}",
-            "without the backend": "" if name == "an evaluation" else f"{rest_us / n:.1f}",
-        }
+    for (name, (_, n)), us in zip(arms.items(), spent, strict=True):
+        yield {"800 units": name, "us": f"{us / n:.1f}"}
 
 
 def call_on_each(function: Callable[[Any], object], items: Sequence[Any]) -> Callable[[], None]:
@@ -187,18 +130,6 @@ def time_best_us(*arms: Callable[[], object], rounds: int = 5) -> Sequence[float
             arm()
             best[position] = min(best[position], (thread_time() - started) * 1e6)
     return best
-
-
-def time_first_use(name: str) -> dict[str, str]:
-    """Time a first use in a new process, with numba's cache empty and with it filled."""
-    command = [sys.executable, "-c", FIRST_USE.format(use=FIRST_USES[name])]
-    with TemporaryDirectory() as folder:
-        variables = os.environ | {"NUMBA_CACHE_DIR": folder}
-        cold, warm = (
-            float(subprocess.run(command, env=variables, capture_output=True, check=True).stdout)
-            for _ in range(2)
-        )
-    return {"first use": name, "CPU s": f"{cold:.1f}", "CPU s from the cache": f"{warm:.2f}"}
 
 
 if __name__ == "__main__":

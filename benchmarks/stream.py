@@ -6,10 +6,10 @@
     python benchmarks/stream.py --rows published.jsonl --data DNN_PARTITIONING PIPEDREAM
     python benchmarks/stream.py --speed
 
-Problems are those of ``DevicePlacementStream-v0``, of the test split or of ``--split validation``,
-and each is placed by all arms of ``stream_arms.py`` in turn. ``--policies`` compares policies of
+Problems are those of ``DevicePlacementStream-v0``, of the test split, and each is placed by all
+arms of ``stream_arms.py`` in turn. ``--policies`` compares policies of
 ``stream_trainings.py`` in place of searches. ``--data`` places published inputs, on accelerators
-with little memory, by list schedules alone. ``stream_tables.py`` prints the tables of rows.
+with little memory, by list schedules alone. ``stream_tables.py`` has the tables of rows.
 ``--speed`` prints steps of environments a second of the process.
 """
 
@@ -50,7 +50,6 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--rows", type=Path, help="rows, added to and read")
     parser.add_argument("--problems", type=int, default=1000, help="how many (%(default)s)")
-    parser.add_argument("--split", default="test", help="test or validation (%(default)s)")
     parser.add_argument("--policies", type=Path, help="folder of policies, compared alone")
     parser.add_argument("--data", type=Path, nargs="+", help="folders of published inputs")
     parser.add_argument("--speed", action="store_true", help="time steps of environments alone")
@@ -66,7 +65,7 @@ def main() -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Place the problems that have no row."""
-    env = StreamEnv(options.split, options.problems)
+    env = StreamEnv("test", options.problems)
     arms = list_trained(options.policies) if options.policies else list_arms(env)
     train = StreamEnv("train", WARM)
     for seed in train.seeds:

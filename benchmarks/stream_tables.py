@@ -1,8 +1,4 @@
-"""Print the tables of rows of ``stream.py``.
-
-    python benchmarks/stream_tables.py docs/results/stream-rows.jsonl.gz
-    python benchmarks/stream_tables.py docs/results/stream-trained-rows.jsonl.gz
-    python benchmarks/stream_tables.py docs/results/stream-published-rows.jsonl.gz
+"""The tables of rows of ``stream.py``.
 
 A score is the best latency of all arms over an arm's, 0 where it has no answer, with half of the
 95 % interval of its mean over problems.
@@ -12,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Row, make_parser, read_rows
+from common import Row
 from scipy import stats
 from summaries import (
     Describe,
@@ -25,7 +20,6 @@ from summaries import (
     describe_groups,
     describe_mean,
     group_by,
-    print_table,
 )
 
 from placement_gym.graph.families.stream import UNSEEN
@@ -37,21 +31,6 @@ WRONG = "list-policy, one, other statistics"
 """Arm that shows what statistics are worth, and is no way to place a graph."""
 LATENCY, SECONDS = 1, 2
 """Columns of an answer, after its label."""
-
-
-def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("rows", type=Path, help="rows of stream.py")
-    rows = read_rows(parser.parse_args().rows)
-    if "model" in rows[0]:
-        print_table(list_published(rows))
-        return
-    if SEARCH in rows[0]["arms"]:
-        print_table(list_times(rows))
-        print_table(list_gains(rows), "by learned starts")
-        print_table(list_answers(rows))
-    else:
-        print_table(list_trainings(rows))
 
 
 def score_times(rows: Sequence[Row]) -> list[Row]:
@@ -196,6 +175,3 @@ TABLES: Tables = {
     "trainings": list_trainings,
     "published": list_published,
 }
-
-if __name__ == "__main__":
-    main()

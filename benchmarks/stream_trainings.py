@@ -1,7 +1,6 @@
 """Train policies on ``DevicePlacementStream-v0`` by several algorithms, for ``stream.py``.
 
     OMP_NUM_THREADS=1 python benchmarks/stream_trainings.py --folder policies
-    python benchmarks/stream_trainings.py --folder policies --tables
 
 All learn on the same problems for about as long, but ``PPO short``, the training of the README on
 the environment's own 128. ``shuffled`` is ``best of 1`` that sees each problem with the statistics
@@ -21,13 +20,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import Row, combine, make_parser, read_rows, run_missing
+from common import Row, combine, make_parser, run_missing
 from numpy.typing import NDArray
 from stable_baselines3 import PPO, SAC, TD3
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.noise import NormalActionNoise
-from summaries import print_groups
+from summaries import Describe, describe_groups, print_table
 
 from agents.list_policy import BestOfK
 from placement_gym.base.arrays import FloatArray
@@ -65,19 +64,15 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True, help="policies, and rows.jsonl")
     parser.add_argument("--arms", nargs="+", choices=tuple(TRAININGS), default=tuple(TRAININGS))
     parser.add_argument("--seeds", type=int, default=3, help="of each (%(default)s)")
-    parser.add_argument("--tables", action="store_true", help="print the table of rows alone")
     options = parser.parse_args()
     torch.set_num_threads(1)
     options.folder.mkdir(parents=True, exist_ok=True)
-    print_groups(
-        read_rows(options.folder / "rows.jsonl") if options.tables else run(options),
-        ["arm"],
-        {
-            "seeds": len,
-            "episodes": lambda mine: mine[0]["episodes"],
-            "CPU s": lambda mine: ", ".join(f"{row['cpu_s']:.1f}" for row in mine),
-        },
-    )
+    columns: dict[str, Describe] = {
+        "seeds": len,
+        "episodes": lambda mine: mine[0]["episodes"],
+        "CPU s": lambda mine: ", ".join(f"{row['cpu_s']:.1f}" for row in mine),
+    }
+    print_table(describe_groups(run(options), ["arm"], columns))
 
 
 def run(options: argparse.Namespace) -> list[Row]:

@@ -40,19 +40,6 @@ def print_table(lines: Iterable[Row], title: str = "") -> None:
     Console(width=400).print(table)
 
 
-def print_tables(tables: Tables, rows: Sequence[Row]) -> None:
-    """Print every table of some rows."""
-    for name, make_table in tables.items():
-        print_table(make_table(rows), name)
-
-
-def print_groups(
-    rows: Iterable[Row], keys: Sequence[str], columns: Mapping[str, Describe], title: str = ""
-) -> None:
-    """Print the lines of ``describe_groups``."""
-    print_table(describe_groups(rows, keys, columns), title)
-
-
 def describe_groups(
     rows: Iterable[Row], keys: Sequence[str], columns: Mapping[str, Describe]
 ) -> list[Row]:

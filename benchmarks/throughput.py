@@ -1,7 +1,6 @@
 """Bounds of the largest load over the best known one, on published inputs with more devices.
 
     python benchmarks/throughput.py --data DIR --rows rows.jsonl
-    python benchmarks/throughput.py --rows docs/results/throughput-rows.jsonl.gz   # its tables
 
 DIR is a copy of dnn-partitioning. One CPU core and up to 15 accelerators with the published memory.
 The best load is that of the exact pipeline where there are few ideals, of the linear one, of the
@@ -12,13 +11,12 @@ others. A second call does what the file of rows lacks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from math import floor
 from pathlib import Path
 from time import perf_counter
 
 from common import Row, combine, describe_run, load_pipeline, make_parser, run_missing
-from summaries import Describe, Tables, columns_of, describe_groups, print_tables
+from summaries import Tables, columns_of, describe_groups
 
 from agents.solvers import search_loads
 from placement_gym.base.arrays import IntArray
@@ -39,18 +37,17 @@ MAX_PLACEMENTS = 4
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--rows", type=Path, required=True, help="one for each input and count")
-    parser.add_argument("--data", type=Path, help="a copy of dnn-partitioning")
+    parser.add_argument("--data", type=Path, required=True, help="a copy of dnn-partitioning")
     parser.add_argument("--time-limit", type=float, default=60.0, help="s a bound (%(default)s)")
     options = parser.parse_args()
-    paths = options.data.glob("throughput-inputs/*/*.json") if options.data else ()
+    paths = options.data.glob("throughput-inputs/*/*.json")
     files = {f"{path.parent.name}/{path.stem}": path for path in sorted(paths)}
 
     def compare(input: str, devices: int) -> Row:
         return find_bound(files[input], devices, options.time_limit)
 
     jobs = combine(input=files, devices=(2, 4, 6, 8, 12, 16))
-    rows = run_missing(options.rows, jobs, compare)
-    print_tables(TABLES, rows)
+    run_missing(options.rows, jobs, compare)
 
 
 def find_bound(path: Path, count: int, time_limit_s: float) -> Row:
@@ -79,25 +76,18 @@ def solve_few(problem: Problem, costs: CostTable) -> list[IntArray]:
         return []
 
 
-def list_values(describe: Describe, rows: Sequence[Row]) -> list[Row]:
-    """What each number of devices has for each input."""
+def list_bounds(rows: Sequence[Row]) -> list[Row]:
+    """Bound / best of each input, rounded down, by the number of devices."""
     by_size = sorted(rows, key=lambda row: row["devices"])
-    return describe_groups(rows, ("input",), columns_of(by_size, "devices", describe))
+    return describe_groups(rows, ("input",), columns_of(by_size, "devices", describe_ratio))
 
 
 def describe_ratio(rows: list[Row]) -> str:
     return f"{floor(1e-6 + 1e3 * rows[0]['bound_ms'] / rows[0]['best_ms']) / 1e3:.3f}"
 
 
-def describe_load(rows: list[Row]) -> str:
-    return f"{rows[0]['best_ms']:.6g}"
-
-
-TABLES: Tables = {
-    "bounds": partial(list_values, describe_ratio),
-    "loads": partial(list_values, describe_load),
-}
-"""Name -> a table: bound / best, rounded down, and the best largest load in ms."""
+TABLES: Tables = {"bounds": list_bounds}
+"""Name -> the table on the page."""
 
 
 if __name__ == "__main__":

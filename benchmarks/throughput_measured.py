@@ -5,7 +5,8 @@
     python benchmarks/throughput_measured.py --model resnet:2 bert-8 --rows rows.jsonl
 
 The split is the exact contiguous one of a quick profile. Arms are compiled three times and timed in
-turns; adds a row for each arm, whose tables ``measured_tables.py`` prints.
+turns; adds a row for each arm. Rates of tables are medians of compilations and windows; ± is half
+of the 95 % interval of a median ratio.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
 from common import Row, append_row, describe_placement, make_parser
+from summaries import Tables
 
 from placement_gym.backends.measured.assembly import build_measured_backend
 from placement_gym.backends.measured.in_flight import InFlight
@@ -171,6 +174,34 @@ def noise(reference: FloatArray, candidate: FloatArray) -> float:
     drawn = np.random.default_rng(0).choice(ratios, (2000, len(ratios)))
     low, high = np.percentile(np.median(drawn, axis=1), [2.5, 97.5])
     return float(high - low) / 2
+
+
+def list_rates(model: str, rows: Sequence[Row]) -> list[Row]:
+    """Requests a second of each arm of a model."""
+    return [
+        {
+            model: row["arm"],
+            "requests a second": f"{row['requests_per_s']:.1f}",
+            "cores in use": f"{row['cores']:.2f}",
+            "x one thread": describe_ratio(row["ratio_to_one_thread"], row["noise_to_one_thread"]),
+            "x two streams": describe_ratio(row["ratio_to_two_streams"], row["noise"]),
+        }
+        for row in rows
+        if row["model"] == model
+    ]
+
+
+def describe_ratio(ratio: float, noise: float) -> str:
+    """A ratio with its interval; an arm's to itself has none."""
+    return f"{ratio:.2f} ± {noise:.2f}" if noise else f"{ratio:.2f}"
+
+
+TABLES: Tables = {
+    "resnet": partial(list_rates, "resnet"),
+    "gpt": partial(list_rates, "gpt"),
+    "resnet:2+bert-8": partial(list_rates, "resnet:2+bert-8"),
+}
+"""Model -> the table."""
 
 
 if __name__ == "__main__":

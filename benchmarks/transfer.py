@@ -7,7 +7,7 @@ GO is trained across families and places others, those of ``--families`` or thos
 tests; Placeto is trained within each of ``--families``. Both are trained from several seeds, and
 place at once (zero-shot), after fine-tuning, and by training from scratch at equal evaluations,
 compared with searches. All placements are repaired. FOLDER keeps the weights. A second call does
-what the file of rows lacks, and prints the tables of all of them.
+what the file of rows lacks.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ from summaries import (
     describe_groups,
     describe_mean,
     group_by,
-    print_table,
 )
 
 import agents
@@ -92,11 +91,8 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     options.folder.mkdir(parents=True, exist_ok=True)
-    if options.agent == "go":
-        print_table(list_go(run_go(options)))
-    else:
-        for (family,), mine in group_by(run_placeto(options), "family").items():
-            print_table(list_placeto(mine), family)
+    run = run_go if options.agent == "go" else run_placeto
+    run(options)
 
 
 def place(env: DevicePlacementEnv, arm: Arm, seed: int, budget: int, agent: AgentSpec) -> Row:
@@ -127,8 +123,8 @@ def choose_agent(name: str, policy: Row, arm: str, weights: Path) -> AgentSpec:
     return AgentSpec(name, {"policy": policy} | trained)
 
 
-def run_go(options: argparse.Namespace) -> list[Row]:
-    """Train GO and place; returns all rows."""
+def run_go(options: argparse.Namespace) -> None:
+    """Train GO and place."""
     weights = partial(train_go, options.folder)
     searches = ("random-blocks", "hill-climb", "annealing", "search")
     arms: dict[str, Arm] = {name: run_agent(name, GO_BUDGET) for name in searches} | {
@@ -155,7 +151,7 @@ def run_go(options: argparse.Namespace) -> list[Row]:
         for arm in arms
         for seed in range(1 if arm == "heft" else options.trainings)
     )
-    return run_missing(options.rows, jobs, run)
+    run_missing(options.rows, jobs, run)
 
 
 def draw_problems(n: int, families: str) -> list[SampledProblem]:
@@ -243,8 +239,8 @@ def describe_reached(near: float, rows: list[Row]) -> str:
     return f"{reached}/{len(found)}" + (f", {median:.0f}" if np.isfinite(median) else "")
 
 
-def run_placeto(options: argparse.Namespace) -> list[Row]:
-    """Train Placeto within each family and place; returns all rows."""
+def run_placeto(options: argparse.Namespace) -> None:
+    """Train Placeto within each family and place."""
     weights = partial(train_placeto, options.folder)
 
     def run(family: str, model: str, arm: str, seed: int) -> Row:
@@ -271,7 +267,7 @@ def run_placeto(options: argparse.Namespace) -> list[Row]:
         for arm in ("HEFT", "random-blocks", "search", "zero-shot", TUNED, SCRATCH)
         if not (seed and arm in ("HEFT", "search"))
     )
-    return run_missing(options.rows, jobs, run)
+    run_missing(options.rows, jobs, run)
 
 
 def name_models(family: str, split: str) -> tuple[str, ...]:

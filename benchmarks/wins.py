@@ -53,10 +53,9 @@ def of_study(rows: Iterable[Row]) -> Iterator[Run]:
 
 
 def of_learning(n: int, rows: Sequence[Row]) -> Iterator[Run]:
-    """The best of the first ``n`` placements of the learning curves, by runs of 2,000."""
+    """The best of the first ``n`` placements of the learning curves."""
     for row in rows:
-        if row["budget"] == 2000:
-            yield row["arm"], row["problem"], row["seed"], row["best_ms"][str(n)]
+        yield row["arm"], row["problem"], row["seed"], row["best_ms"][str(n)]
 
 
 def of_floors(unit: str, column: int, amount: float, rows: Iterable[Row]) -> Iterator[Run]:

@@ -139,11 +139,11 @@ def test_bounds_only_rise(
     update([ran[1]])
     (known,) = load_values(values)
     known_script.replace_value(replace(known, bound_ms=0.0))
-    (change,) = known_script.update_bounds()
+    (change,) = known_script.update_values()
     assert load_values(values) == [change.after] == [known]
     high = replace(known, bound_ms=known.latency_ms)
     known_script.replace_value(high)
-    (change,) = known_script.update_bounds()
+    (change,) = known_script.update_values()
     assert change.after == high
 
 
@@ -187,12 +187,12 @@ def test_the_script_says_what_it_changed(
 ) -> None:
     update([ran[0]])
     results = write_rows(values.parent / "results", ran[1:])
-    monkeypatch.setattr(sys, "argv", ["known.py", "rows", str(results)])
+    monkeypatch.setattr(sys, "argv", ["known.py", str(results)])
     known_script.main()
     printed = capsys.readouterr().out
     assert f"was {ran[0]['latency_ms']:.6g} ms" in printed
     assert f"is {ran[1]['latency_ms']:.6g} ms" in printed
-    monkeypatch.setattr(sys, "argv", ["known.py", "bounds"])
+    monkeypatch.setattr(sys, "argv", ["known.py"])
     known_script.main()
     assert capsys.readouterr().out.endswith(": unchanged\n")
     assert isinstance(load_values(values)[0], BestKnown)

@@ -28,6 +28,7 @@ def online(monkeypatch: pytest.MonkeyPatch) -> Any:
     sys.modules.pop("common", None)
     module = import_module("online")
     monkeypatch.setattr(module, "propose_plans", lambda *_: make_plans())
+    monkeypatch.setattr(module, "TRACES", 2)
     return module
 
 
@@ -41,8 +42,8 @@ def make_plans() -> PlanTable:
 
 def test_policies_play_the_same_traces_once(online: Any, tmp_path: Path) -> None:
     agents = [*RULES, *online.LEARNERS]
-    options = Namespace(rows=tmp_path / "rows.jsonl", models="a", devices="cpu+dgpu", rates="1")
-    options.__dict__ |= {"seeds": 1, "budget": 70, "hidden": False, "traces": 2}
+    options = Namespace(rows=tmp_path / "rows.jsonl", rates="1")
+    options.__dict__ |= {"seeds": 1, "budget": 70, "hidden": False}
     options.agents = ",".join(agents)
     rows = online.run(options)
     assert [row["agent"] for row in rows] == agents
