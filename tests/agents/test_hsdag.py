@@ -94,11 +94,7 @@ def test_learning_without_rough_costs_leads_near_the_optimum(
     [PPO, *(pytest.param(kind, marks=pytest.mark.slow) for kind in (A2C, REINFORCE, MaskablePPO))],
 )
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"preset": "paper"},
-        pytest.param({"cost_weight": 0.0}, marks=pytest.mark.slow),
-    ],
+    "options", [{"preset": "paper"}, pytest.param({"cost_weight": 0.0}, marks=pytest.mark.slow)]
 )
 def test_the_reward_rises_without_rough_costs(
     algorithm: type[BaseAlgorithm], options: dict[str, Any]

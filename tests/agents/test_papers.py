@@ -51,10 +51,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 """Small networks, and short stages before the first evaluation."""
 Steps = list[tuple[Any, str]]
 FORWARD: dict[str, Steps] = {
-    "placeto": [
-        (placeto.Embedding, "forward"),
-        (placeto.Networks, "summarize"),
-    ],
+    "placeto": [(placeto.Embedding, "forward"), (placeto.Networks, "summarize")],
     "rnn": [(UnitFeatures, "forward"), (Seq2Seq, "encode"), (Seq2Seq, "attend")],
     "hdp": [
         *((UnitFeatures, "forward"), (Grouper, "forward"), (rnn, "describe_groups")),
@@ -74,7 +71,7 @@ UPDATE: dict[str, Steps] = {
     "post": [(Post, "update_by_ppo"), (Post, "update_by_cross_entropy")],
     "gdp": [(UnitPPO, "compute_losses")],
     "doppler": [
-        *((Doppler, "imitate_teacher"), (Doppler, "learn_on_own_schedule"), (Doppler, "improve")),
+        *((Doppler, "imitate_teacher"), (Doppler, "learn_on_own_schedule"), (Doppler, "improve"))
     ],
 }
 """Steps of learning."""

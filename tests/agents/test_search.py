@@ -20,10 +20,7 @@ from placement_gym.envs.placement_env import placement_env
 from placement_gym.problem.placement import Placement
 from placement_gym.solvers.cuts import minimum_cut
 
-MAKERS = {
-    "hill-climb": hill_climb,
-    "annealing": annealing,
-}
+MAKERS = {"hill-climb": hill_climb, "annealing": annealing}
 ALL = pytest.mark.parametrize("name", list(MAKERS))
 
 

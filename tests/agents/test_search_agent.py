@@ -135,9 +135,7 @@ def misled(seed: int) -> gym.Env[Any, Any]:
     return env
 
 
-def test_measured_moves_correct_a_wrong_profile(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_measured_moves_correct_a_wrong_profile(monkeypatch: pytest.MonkeyPatch) -> None:
     def reach(trusted: int) -> float:
         monkeypatch.setattr("agents.search.anytime.N_TRUSTED", trusted)
         return SearchAgent(misled(0), 0).learn(60).best_speedup

@@ -12,11 +12,7 @@ import torch
 from stable_baselines3 import PPO
 
 import agents
-from agents.common.weights import (
-    read_safetensors,
-    save_weights,
-    write_safetensors,
-)
+from agents.common.weights import read_safetensors, save_weights, write_safetensors
 from agents.hsdag import HSDAGPolicy
 from placement_gym.base.errors import UserError
 from placement_gym.base.files import FileError

@@ -80,8 +80,7 @@ def test_the_script_runs_the_placement_without_this_package(model: str, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("model", "scenario"),
-    [("tiny", None), pytest.param("gpt", "chat-8-6", marks=pytest.mark.slow)],
+    ("model", "scenario"), [("tiny", None), pytest.param("gpt", "chat-8-6", marks=pytest.mark.slow)]
 )
 def test_the_script_infers_on_zeros_and_prints_a_latency(
     model: str, scenario: str | None, tmp_path: Path
@@ -240,9 +239,7 @@ def test_the_command_writes_the_same_and_lists_it(
     assert all(Path(one).is_file() for one in listed)
 
 
-def test_placement_of_another_model_is_refused_before_writing(
-    tmp_path: Path,
-) -> None:
+def test_placement_of_another_model_is_refused_before_writing(tmp_path: Path) -> None:
     with pytest.raises(PlacementMismatchError):
         export_placement(thirds("tiny"), tmp_path, model="bert-8")
     assert not list(tmp_path.iterdir())

@@ -18,12 +18,7 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.errors import UserError
 from placement_gym.cli.tables import memory_tables
 from placement_gym.deployment.candidates import propose_candidates
-from placement_gym.deployment.memory import (
-    check_room,
-    count_held,
-    describe_fit,
-    report_memory,
-)
+from placement_gym.deployment.memory import check_room, count_held, describe_fit, report_memory
 from placement_gym.graph.extract import extract
 from placement_gym.graph.units import group
 from placement_gym.hardware.device_requests import resolve_devices

@@ -108,9 +108,7 @@ def test_the_four_ids_are_registered_two_as_deterministic() -> None:
     }
 
 
-def test_registering_again_restores_missing_ids_quietly(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_registering_again_restores_missing_ids_quietly(monkeypatch: pytest.MonkeyPatch) -> None:
     kept, removed = IDS[1:], IDS[0]
     before = {env_id: gym.registry[env_id] for env_id in kept}
     monkeypatch.delitem(gym.registry, removed)

@@ -14,13 +14,7 @@ from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.graph.units import group
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.problem import Problem
-from placement_gym.solvers.list_scheduling import (
-    PartialSchedule,
-    critical_path,
-    heft,
-    m_etf,
-    merge,
-)
+from placement_gym.solvers.list_scheduling import PartialSchedule, critical_path, heft, m_etf, merge
 from placement_gym.solvers.tasks import Tasks
 
 Solver = Callable[[Problem, CostTable], IntArray]

@@ -61,9 +61,7 @@ def test_the_library_comes_with_its_licence() -> None:
 
 
 @pytest.mark.parametrize("placed", [[0, 0, 0, 1], [1, 1, 1, 1]])
-def test_title_has_the_pages_latency_and_says_what_does_not_fit(
-    placed: list[int],
-) -> None:
+def test_title_has_the_pages_latency_and_says_what_does_not_fit(placed: list[int]) -> None:
     problem = diamond_problem(LIMITED)
     backend = diamond_backend(problem)
     scene = Scene(backend, (Shown("mine", np.array(placed)),))

@@ -105,9 +105,7 @@ def test_a_compiled_placement_computes_what_the_plain_model_does(
 
 
 @pytest.mark.parametrize("placed", TINY_SPLITS, ids=str)
-def test_compiled_placement_runs_on_the_devices_it_names(
-    placed: list[int],
-) -> None:
+def test_compiled_placement_runs_on_the_devices_it_names(placed: list[int]) -> None:
     wanted = {TESTBED[device].name for device in placed}
     for split, name_of in (
         ("hetero", str),
@@ -137,10 +135,7 @@ def test_compiling_leaves_the_model_as_it_is() -> None:
 
 def test_compiling_takes_further_properties() -> None:
     compiled = placement_gym.compile_model(
-        ov.Core(),
-        known_model("tiny"),
-        placement("tiny", CHESSBOARD),
-        config={"PERF_COUNT": True},
+        ov.Core(), known_model("tiny"), placement("tiny", CHESSBOARD), config={"PERF_COUNT": True}
     )
     request = compiled.create_infer_request()
     request.infer(dict(enumerate(sample_inputs(known_model("tiny")))))

@@ -203,9 +203,7 @@ class ScriptedArm:
         return self.compilation
 
 
-def test_placements_keep_their_times_in_any_compile_order(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_placements_keep_their_times_in_any_compile_order(monkeypatch: pytest.MonkeyPatch) -> None:
     tested = backend(ov.Core(), final_compiles=2)
     now_ms, compiled = [0.0], []
 
@@ -277,9 +275,7 @@ def test_operators_of_the_raw_graph_are_measured_too() -> None:
     assert info["error"] == ""
 
 
-def test_primitive_counts_for_its_own_work_not_its_readers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_primitive_counts_for_its_own_work_not_its_readers(monkeypatch: pytest.MonkeyPatch) -> None:
     tested, fused = backend(ov.Core(), "cnn-int8", counter_inferences=1), "stage0/block0/sum"
     names = [fused, "stage0/block0/relu2/quantized"]
     monkeypatch.setattr(counters, "members_of_primitives", lambda _: {"primitive": names})

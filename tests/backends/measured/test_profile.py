@@ -83,9 +83,7 @@ def test_the_fit_recovers_the_costs_that_made_the_measurements(
         )
 
 
-def test_drifting_machine_gives_the_same_costs(
-    inception: tuple[Problem, np.ndarray],
-) -> None:
+def test_drifting_machine_gives_the_same_costs(inception: tuple[Problem, np.ndarray]) -> None:
     problem, true_ms = inception
     placements, steady = follow_the_model(problem, true_ms)
     speeds = np.geomspace(0.7, 1 / 0.7, len(steady) - 1).tolist()
