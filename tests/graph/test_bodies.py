@@ -113,14 +113,9 @@ def test_a_limit_counts_what_is_in_a_body() -> None:
 
 
 def test_compressed_weights_in_a_body_make_a_model_quantized() -> None:
-    rows, inner = parameter(5, WIDTH), parameter(1, WIDTH)
     stored = ops.convert(ops.constant(np.ones((WIDTH, WIDTH), np.int8)), "f32")
-    body = ov.Model([ops.result(ops.matmul(inner, stored, False, False))], [inner], "body")
-    node = ops.tensor_iterator()
-    node.set_body(body)
-    node.set_sliced_input(inner, rows.output(0), 0, 1, 1, -1, 0)
-    node.get_concatenated_slices(body.get_results()[0].output(0), 0, 1, 1, -1, 0)
-    assert is_quantized(model_of(node, rows))
+    rows = parameter(5, WIDTH)
+    assert is_quantized(model_of(iterate(rows, stored), rows))
 
 
 def conditional(path: Path, outside: bool) -> Path:

@@ -67,10 +67,11 @@ def branches(condition: ov.Node, data: ov.Node) -> ov.Node:
     return named("if", node)
 
 
-def iterate(rows: ov.Node) -> ov.Node:
-    """A product for each of the rows."""
+def iterate(rows: ov.Node, weights: ov.Node | None = None) -> ov.Node:
+    """A product for each of the rows, with other weights if these are given."""
     inner = parameter(1, WIDTH)
-    body = ov.Model([ops.result(product(inner))], [inner], "body")
+    row = product(inner) if weights is None else ops.matmul(inner, weights, False, False)
+    body = ov.Model([ops.result(row)], [inner], "body")
     node = ops.tensor_iterator()
     node.set_body(body)
     node.set_sliced_input(inner, rows.output(0), 0, 1, 1, -1, 0)
