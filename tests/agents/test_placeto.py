@@ -263,16 +263,17 @@ def test_transfer_may_see_limits() -> None:
     assert action.shape == env.action_space.shape
 
 
-def test_transfer_refuses_a_training_of_less_than_a_rollout() -> None:
-    env = gym.make(SIMULATED, model="tiny")
-    with pytest.raises(ValueError, match="one rollout is 64"):
-        transferred(env, 0, train_on=["inception"], evaluations=63)
-
-
-def test_transfer_refuses_a_model_that_was_trained_on() -> None:
-    env = gym.make(SIMULATED, model="tiny")
-    with pytest.raises(ValueError, match="leave it out"):
-        transferred(env, 0, train_on=["tiny"])
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"train_on": ["inception"], "evaluations": 63}, "one rollout is 64"),
+        ({"train_on": ["tiny"]}, "leave it out"),
+        ({}, "needs models to train on"),
+    ],
+)
+def test_transfer_refuses_what_it_cannot_train_on(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        transferred(gym.make(SIMULATED, model="tiny"), 0, **settings)
 
 
 def test_episodes_of_a_problem_are_compared_step_by_step() -> None:
@@ -353,8 +354,3 @@ def test_one_unit_cannot_be_asked_for_a_whole_placement() -> None:
     model = PPO(PlacetoPolicy, environment(), device="cpu")
     with pytest.raises(UserError, match="one unit per step, as DevicePlacementPerUnit-v0"):
         play_episode(simulated(), model)
-
-
-def test_transfer_needs_models() -> None:
-    with pytest.raises(UserError, match="needs models to train on"):
-        transferred(simulated(), 0)

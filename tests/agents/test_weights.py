@@ -65,11 +65,6 @@ def test_damaged_files_are_refused(content: bytes, tmp_path: Path) -> None:
         read_safetensors(file)
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match="gone"):
-        read_safetensors(tmp_path / "gone.safetensors")
-
-
 def test_half_of_the_bytes_keep_weights_as_float32(tmp_path: Path) -> None:
     file, network = tmp_path / "weights.safetensors", torch.nn.BatchNorm1d(4096)
     torch.nn.init.uniform_(network.weight)

@@ -62,10 +62,6 @@ def test_rgb_array_is_a_picture_that_shows_the_placement() -> None:
     for action in ([0, 0, 0, 0], [0, 1, 1, 0]):
         env.step(action)
         frames.append(env.render())
-    for frame in frames:
-        assert frame.dtype == np.uint8
-        assert frame.ndim == 3
-        assert frame.shape[2] == 3
     assert not np.array_equal(frames[0], frames[1])
 
 

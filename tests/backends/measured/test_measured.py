@@ -258,9 +258,7 @@ def test_measured_observations_know_no_costs() -> None:
     assert not make().reset()[0]["x"][:, FEATURES["cost"]].any()
 
 
-@pytest.mark.parametrize(
-    "kwargs", [{"granularity": "fused"}, {"granularity": "op", "graph": "raw"}]
-)
+@pytest.mark.parametrize("kwargs", [{"granularity": "fused"}, {"graph": "raw"}])
 def test_fused_units_and_raw_operators_are_measured_too(kwargs: dict[str, str]) -> None:
     env = make(**{"granularity": "op", **kwargs})
     info = step(env, (np.arange(env.problem.n_units) % 2).tolist())
