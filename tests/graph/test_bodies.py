@@ -22,18 +22,17 @@ from control_flow import (
     named,
     parameter,
 )
+from graphs import problem_on
 from onnx import TensorProto, helper, numpy_helper
 from openvino import opset13 as ops
 
+from placement_gym import DeviceSpec
 from placement_gym.base.errors import PlacementGymWarning
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.quantization import is_quantized
-from placement_gym.graph.units import group
-from placement_gym.hardware.device_requests import resolve_devices
 from placement_gym.models import load
 from placement_gym.problem.costs.analytic import analytic, operator_times
-from placement_gym.problem.problem import Problem
 
 
 def count(graph: OpGraph, name: str) -> tuple[int, float]:
@@ -104,11 +103,7 @@ def test_a_loop_that_draws_numbers_is_not_copied() -> None:
 def test_a_limit_counts_what_is_in_a_body() -> None:
     x = parameter(1, WIDTH)
     graph = extract(model_of(ops.relu(loop(ops.exp(x), ops.constant(TIMES))), x))
-    units = group(graph, "op")
-    devices = resolve_devices(
-        [{"name": "CPU"}, {"name": "GPU", "memory_bytes": MATRIX - 1}], "simulated"
-    )
-    problem = Problem(units, devices, np.ones((len(units), 2), dtype=np.bool_))
+    problem = problem_on(graph, (DeviceSpec("CPU"), DeviceSpec("GPU", memory_bytes=MATRIX - 1)))
     assert "GPU holds" in problem.infeasibility(problem.single(1))
 
 

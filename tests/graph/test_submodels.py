@@ -155,7 +155,7 @@ def test_skip_over_another_device_needs_a_second_colour() -> None:
     assert separating_colours(skip, devices, submodels).tolist() == [0, 0, 1]
 
 
-CHAIN = made_graph(4, [(0, [1]), (1, [2]), (2, [3])])
+CHAIN = chain(4)
 BRANCHES = made_graph(5, [(0, [1, 2]), (1, [3]), (2, [4])])
 
 
