@@ -10,10 +10,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from learned import SMALL_GO
+from learned import SMALL_GO, first_observation
 from learned import small_go as agent
 from stable_baselines3 import PPO
-from stable_baselines3.common.utils import obs_as_tensor
 
 from agents.common.policy import read_parts
 from agents.gdp.agent import make, make_gcn
@@ -35,7 +34,7 @@ def joint(decisions: Any = DECISIONS, **kwargs: Any) -> Any:
 
 def sample(model: Any, k: int = 6) -> tuple[Any, torch.Tensor, StagedLikelihood]:
     """Observations, sampled actions and their likelihood."""
-    seen = obs_as_tensor(model.env.reset(), model.device)
+    seen = first_observation(model.env)
     seen = {key: value[:1].expand(k, *value.shape[1:]) for key, value in seen.items()}
     distribution = model.policy.decide(seen).distribution
     actions = distribution.get_actions()

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from learned import several, simulated
-from stable_baselines3.common.utils import obs_as_tensor
+from learned import first_observation, several, simulated
 from torch import nn
 from torch_geometric.data import Batch
 from torch_geometric.nn import GATv2Conv, NNConv, SAGEConv
@@ -26,7 +25,7 @@ from placement_gym.envs.observation import FEATURES
 
 
 def batch(*models: str) -> tuple[GraphBatch, torch.Tensor]:
-    return Graphs().batch(obs_as_tensor(several(*models).reset(), torch.device("cpu")))
+    return Graphs().batch(first_observation(several(*models)))
 
 
 def test_rows_of_the_same_graph_are_one_graph_of_the_batch() -> None:

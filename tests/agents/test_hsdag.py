@@ -12,6 +12,7 @@ from learned import (
     SIMULATED,
     Steps,
     count_calls,
+    first_observation,
     mean_return,
     optimal_speedup,
     several,
@@ -144,7 +145,7 @@ def test_groups_stay_in_a_rollout_and_are_drawn_for_the_next() -> None:
     envs = several("resnet")
     policy = PPO(HSDAGPolicy, envs, policy_kwargs=PAPER, seed=0, device="cpu").policy
     policy.set_training_mode(False)
-    tensors = obs_as_tensor(envs.reset(), CPU)
+    tensors = first_observation(envs)
     leaders = [policy.decide(tensors).distribution.leader for _ in range(2)]
     assert torch.equal(*leaders)
     drawn = set()
@@ -162,7 +163,7 @@ def test_groups_stay_in_a_rollout_and_are_drawn_for_the_next() -> None:
 def test_a_group_goes_to_one_device() -> None:
     envs = several("resnet")
     policy = PPO(HSDAGPolicy, envs, policy_kwargs=PAPER, seed=0, device="cpu").policy
-    tensors = obs_as_tensor(envs.reset(), CPU)
+    tensors = first_observation(envs)
     for _ in range(5):
         actions, *_ = policy(tensors)
         leader = policy.decide(tensors).distribution.leader
@@ -172,7 +173,7 @@ def test_a_group_goes_to_one_device() -> None:
 def test_prediction_parses_groups_and_not_into_one() -> None:
     envs = several("inception")
     policy = PPO(HSDAGPolicy, envs, policy_kwargs=PAPER, seed=0, device="cpu").policy
-    distribution = policy.decide(obs_as_tensor(envs.reset(), CPU), greedy=True).distribution
+    distribution = policy.decide(first_observation(envs), greedy=True).distribution
     assert 3 < distribution.weight.sum() < 0.6 * envs.get_attr("problem")[0].n_units
 
 
@@ -191,7 +192,7 @@ def test_the_state_moves_within_an_episode() -> None:
     envs = DummyVecEnv([lambda: env])
     kwargs = {"preset": "paper", "dropout": 0.0}
     policy = PPO(HSDAGPolicy, envs, policy_kwargs=kwargs, seed=0, device="cpu").policy
-    seen = obs_as_tensor(envs.reset(), CPU)
+    seen = first_observation(envs)
     first = policy.decide(seen).distribution.log_probs
     later = policy.decide({**seen, "step": seen["step"] + 1}).distribution.log_probs
     assert not torch.allclose(first, later)

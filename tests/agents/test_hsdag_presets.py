@@ -7,9 +7,8 @@ from dataclasses import asdict
 import gymnasium as gym
 import pytest
 import torch
-from learned import SIMULATED, read_table
+from learned import SIMULATED, first_observation, read_table
 from stable_baselines3 import PPO
-from stable_baselines3.common.utils import obs_as_tensor
 
 from agents.hsdag import HSDAGPolicy
 from agents.hsdag.agent import make
@@ -17,14 +16,12 @@ from agents.hsdag.presets import PRESETS
 from agents.hsdag.sampled_groups import SampledGroups
 from placement_gym.envs.rewards import REWARDS
 
-CPU = torch.device("cpu")
-
 
 def test_default_is_a_preset_with_all_steps() -> None:
     env = gym.make(SIMULATED, model="resnet")
     for model in (make(env, 0), PPO(HSDAGPolicy, env, n_steps=20, batch_size=20, device="cpu")):
         assert model.policy.options == PRESETS["rl"].policy
-        seen = obs_as_tensor(model.env.reset(), CPU)
+        seen = first_observation(model.env)
         assert isinstance(model.policy.decide(seen).distribution, SampledGroups)
 
 

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.vec_env import DummyVecEnv
+from stable_baselines3.common.utils import obs_as_tensor
+from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
 import agents
 from agents.common import REINFORCE
@@ -42,6 +43,12 @@ def several(*models: str, **kwargs: Any) -> DummyVecEnv:
     return DummyVecEnv(
         [lambda model=model: simulated(model, **TWO_MODELS, **kwargs) for model in models]
     )
+
+
+def first_observation(env: VecEnv) -> dict[str, torch.Tensor]:
+    """Reset environments, and return what a policy sees."""
+    observations: dict[str, torch.Tensor] = obs_as_tensor(env.reset(), torch.device("cpu"))
+    return observations
 
 
 def weights(model: BaseAlgorithm) -> torch.Tensor:

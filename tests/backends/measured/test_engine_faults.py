@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fakes import assignment
-from faulty_worker import ENDS, FAULTS, REFUSALS
+from faulty_worker import FAULTS, REFUSALS
 from testbed import CHESSBOARD, N_TINY
 
 from placement_gym.backends.failures import POLICIES, EngineFailureError, Kind
@@ -23,7 +23,6 @@ from placement_gym.models.spec import ModelSpec
 
 SUPPORT = Path(__file__).parents[2] / "support"
 PROTOCOL = TimingProtocol(warmup=1, repeats=2, final_repeats=2, final_compiles=2)
-RESTARTS = (*ENDS, "exit", "hang", "stop")
 
 
 @pytest.fixture
