@@ -213,7 +213,7 @@ def test_several_equals_are_left_to_the_race_of_the_chosen_one(machine: Machine)
 
 def test_hopeless_races_end(machine: Machine) -> None:
     machine.taken = lambda: 0.5
-    assert count_compilations(machine, 10.0, 8.0, samples=2, gain=0.0) == 3
+    assert count_compilations(machine, 10.0, 10.0, samples=2, gain=0.0) == 3
 
 
 @pytest.mark.parametrize(("ms", "decided"), [(3.0, True), (5.0, False)])
