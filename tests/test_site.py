@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import inspect
 import json
-import os
 import re
 import runpy
 import shlex
@@ -174,21 +173,6 @@ def test_the_page_on_offline_data_trains_on_what_it_collects(
             exec(code, {})
     cloned, of_data, _ = re.findall(r"\d\.\d+", capsys.readouterr().out)
     assert float(cloned) > float(of_data)
-
-
-@pytest.mark.slow
-def test_the_command_of_the_readme_prints_its_sample(folder: Path) -> None:
-    found = BLOCK.findall((ROOT / "README.md").read_text())
-    sample = next(code for language, code in found if language == "text")
-    command = next(code for language, code in found if "--agents prefix" in code)
-    done = subprocess.run(
-        [sys.executable, "-m", *command.replace("placement-gym", "placement_gym").split()],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"COLUMNS": "80"},
-    )
-    printed = [line.split() for line in done.stdout.splitlines()]
-    assert not [line for line in sample.splitlines() if line.split() not in printed]
 
 
 SWALLOWED = re.compile(r"%|\+\+\+|\+ |\([^()]*\)=")

@@ -10,8 +10,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from learned import SMALL_GO, first_observation
+from learned import small_go as agent
 from stable_baselines3 import PPO
-from stable_baselines3.common.utils import obs_as_tensor
 
 from agents.common.policy import read_parts
 from agents.gdp.agent import make, make_gcn
@@ -22,7 +23,6 @@ from placement_gym.base.errors import UserError
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.problem.decisions import DECISIONS
 
-SMALL = {"hidden": 16, "layers": 1, "rounds": 1, "segment": 4, "memory": 2}
 SETS = (DECISIONS[:1], DECISIONS[:2], DECISIONS[::2], DECISIONS)
 
 
@@ -32,14 +32,9 @@ def joint(decisions: Any = DECISIONS, **kwargs: Any) -> Any:
     return placement_env(made, joint=True)
 
 
-def agent(env: Any, **kwargs: Any) -> Any:
-    policy = {**SMALL, **kwargs.pop("policy", {})}
-    return make(env, 0, policy=policy, **kwargs)
-
-
 def sample(model: Any, k: int = 6) -> tuple[Any, torch.Tensor, StagedLikelihood]:
     """Observations, sampled actions and their likelihood."""
-    seen = obs_as_tensor(model.env.reset(), model.device)
+    seen = first_observation(model.env)
     seen = {key: value[:1].expand(k, *value.shape[1:]) for key, value in seen.items()}
     distribution = model.policy.decide(seen).distribution
     actions = distribution.get_actions()
@@ -105,10 +100,11 @@ def test_each_stage_reads_what_the_stage_before_decided() -> None:
         assert not same[stage]
 
 
-def test_the_first_step_of_ppo_is_that_of_reinforce() -> None:
+@pytest.mark.parametrize("decisions", [DECISIONS[:1], DECISIONS])
+def test_the_first_step_of_ppo_is_that_of_reinforce(decisions: tuple[str, ...]) -> None:
     after = []
     for algorithm in ("ppo", "reinforce"):
-        model = agent(joint(), algorithm=algorithm, n_epochs=1)
+        model = agent(joint(decisions), algorithm=algorithm, n_epochs=1)
         model.learn(20)
         after.append(torch.nn.utils.parameters_to_vector(model.policy.parameters()))
     torch.testing.assert_close(*after)
@@ -158,7 +154,7 @@ def test_sb3s_ppo_takes_all_decisions() -> None:
         n_steps=16,
         batch_size=8,
         n_epochs=1,
-        policy_kwargs=SMALL | {"devices": False},
+        policy_kwargs=SMALL_GO | {"devices": False},
     )
     model.learn(16)
     action, _ = model.predict(env.reset()[0], deterministic=True)

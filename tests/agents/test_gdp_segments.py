@@ -6,15 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from learned import simulated
+from learned import small_go
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from agents.gdp import networks
-from agents.gdp.agent import make
 from agents.gdp.networks import Attention, Neighbours, SegmentAttention, take_largest
-
-SMALL = {"hidden": 16, "layers": 1, "rounds": 1, "segment": 4, "memory": 2}
 
 
 def apply_one_by_one(network: SegmentAttention, x: Tensor, context: Tensor) -> Tensor:
@@ -85,14 +82,14 @@ def differentiate(
 
 @pytest.mark.parametrize("algorithm", ["ppo", "reinforce"])
 def test_the_first_step_goes_on_from_the_rollout(algorithm: str) -> None:
-    model: Any = make(simulated(), 0, algorithm=algorithm, policy=SMALL, n_epochs=2)
+    model: Any = small_go(algorithm=algorithm, n_epochs=2)
     read: list[bool] = []
     model.policy.network.encoder.register_forward_hook(
         lambda *_: read.append(torch.is_grad_enabled())
     )
     model.learn(20)
     assert read == [True, True, False]  # the last is of the most likely placement, at the end
-    anew: Any = make(simulated(), 0, algorithm=algorithm, policy=SMALL, n_epochs=2)
+    anew: Any = small_go(algorithm=algorithm, n_epochs=2)
     train = anew.train
     anew.train = lambda: (anew.policy.clear_caches(), train())
     anew.learn(20)
@@ -101,7 +98,7 @@ def test_the_first_step_goes_on_from_the_rollout(algorithm: str) -> None:
 
 
 def test_what_was_read_with_other_weights_is_not_used() -> None:
-    model: Any = make(simulated(), 0, policy=SMALL)
+    model: Any = small_go()
     seen = model.policy.obs_to_tensor(model.env.reset())[0]
     graphs, _ = model.policy.graphs.batch(seen)
     with torch.no_grad():

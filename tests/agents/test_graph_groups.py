@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 import pytest
 import torch
-from learned import SIMULATED, several, simulated
+from learned import SIMULATED, first_observation, several, simulated
 from stable_baselines3 import PPO
 from stable_baselines3.common.utils import obs_as_tensor
 
@@ -25,7 +25,7 @@ def test_scores_decide_who_follows_and_tables_correct_one_graph() -> None:
     table = envs.get_attr("graph_table")[0]()
     kwargs = {"graphs": table, "hidden": 8}
     policy = PPO(GraphGroupsPolicy, envs, policy_kwargs=kwargs, seed=0, device="cpu").policy
-    seen = obs_as_tensor(envs.reset(), CPU)
+    seen = first_observation(envs)
     before = policy.decide(seen).distribution
     assert 5 < before.leave.exp()[before.mask].sum() < 120  # about 30 units choose
     with torch.no_grad():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,9 @@ import pytest
 import torch
 from learned import (
     SIMULATED,
+    Steps,
+    count_calls,
+    first_observation,
     mean_return,
     optimal_speedup,
     several,
@@ -94,11 +96,7 @@ def test_learning_without_rough_costs_leads_near_the_optimum(
     [PPO, *(pytest.param(kind, marks=pytest.mark.slow) for kind in (A2C, REINFORCE, MaskablePPO))],
 )
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"preset": "paper"},
-        pytest.param({"cost_weight": 0.0}, marks=pytest.mark.slow),
-    ],
+    "options", [{"preset": "paper"}, pytest.param({"cost_weight": 0.0}, marks=pytest.mark.slow)]
 )
 def test_the_reward_rises_without_rough_costs(
     algorithm: type[BaseAlgorithm], options: dict[str, Any]
@@ -147,7 +145,7 @@ def test_groups_stay_in_a_rollout_and_are_drawn_for_the_next() -> None:
     envs = several("resnet")
     policy = PPO(HSDAGPolicy, envs, policy_kwargs=PAPER, seed=0, device="cpu").policy
     policy.set_training_mode(False)
-    tensors = obs_as_tensor(envs.reset(), CPU)
+    tensors = first_observation(envs)
     leaders = [policy.decide(tensors).distribution.leader for _ in range(2)]
     assert torch.equal(*leaders)
     drawn = set()
@@ -165,7 +163,7 @@ def test_groups_stay_in_a_rollout_and_are_drawn_for_the_next() -> None:
 def test_a_group_goes_to_one_device() -> None:
     envs = several("resnet")
     policy = PPO(HSDAGPolicy, envs, policy_kwargs=PAPER, seed=0, device="cpu").policy
-    tensors = obs_as_tensor(envs.reset(), CPU)
+    tensors = first_observation(envs)
     for _ in range(5):
         actions, *_ = policy(tensors)
         leader = policy.decide(tensors).distribution.leader
@@ -175,7 +173,7 @@ def test_a_group_goes_to_one_device() -> None:
 def test_prediction_parses_groups_and_not_into_one() -> None:
     envs = several("inception")
     policy = PPO(HSDAGPolicy, envs, policy_kwargs=PAPER, seed=0, device="cpu").policy
-    distribution = policy.decide(obs_as_tensor(envs.reset(), CPU), greedy=True).distribution
+    distribution = policy.decide(first_observation(envs), greedy=True).distribution
     assert 3 < distribution.weight.sum() < 0.6 * envs.get_attr("problem")[0].n_units
 
 
@@ -194,7 +192,7 @@ def test_the_state_moves_within_an_episode() -> None:
     envs = DummyVecEnv([lambda: env])
     kwargs = {"preset": "paper", "dropout": 0.0}
     policy = PPO(HSDAGPolicy, envs, policy_kwargs=kwargs, seed=0, device="cpu").policy
-    seen = obs_as_tensor(envs.reset(), CPU)
+    seen = first_observation(envs)
     first = policy.decide(seen).distribution.log_probs
     later = policy.decide({**seen, "step": seen["step"] + 1}).distribution.log_probs
     assert not torch.allclose(first, later)
@@ -218,25 +216,11 @@ def test_unknown_settings_are_refused(options: dict[str, Any]) -> None:
         make(gym.make(SIMULATED, model="tiny"), 0, **options)
 
 
-STEPS = ("encode", "score_edges", "parse", "pool_groups", "place_groups")
+STEPS: Steps = [
+    *((Networks, name) for name in ("encode", "score_edges", "pool_groups", "place_groups")),
+    (rollout, "parse"),
+]
 """The five steps but for the update: 2.3, 2.4."""
-
-
-def count_calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Count the calls of each step from now on."""
-    counts: Counter[str] = Counter()
-
-    def counted(name: str, function: Any) -> Any:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            counts[name] += 1
-            return function(*args, **kwargs)
-
-        return call
-
-    monkeypatch.setattr(rollout, "parse", counted("parse", rollout.parse))
-    for name in set(STEPS) - {"parse"}:
-        monkeypatch.setattr(Networks, name, counted(name, getattr(Networks, name)))
-    return counts
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -245,16 +229,16 @@ def test_all_steps_run_in_learning_and_in_predicting(
     algorithm: type[BaseAlgorithm], preset: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = learner(algorithm, vectorize_toy(5), preset=preset, hidden=8)
-    counts = count_calls(monkeypatch)
+    counts = count_calls(STEPS, monkeypatch)
     model.learn(20)
-    assert min(counts[name] for name in STEPS) > 0
+    assert len(counts) == len(STEPS)
     before, observation = model.policy.state_dict(), simulated().reset()[0]
     for deterministic in (True, False):
         counts.clear()
         with torch.no_grad():
             next(model.policy.parameters()).add_(1e-4)
         model.predict(observation, deterministic=deterministic)
-        assert min(counts[name] for name in STEPS) > 0
+        assert len(counts) == len(STEPS)
     # the fifth step is the algorithm's update
     fresh = learner(algorithm, vectorize_toy(5), preset=preset, hidden=8).policy.state_dict()
     assert any((fresh[name] != one).any() for name, one in before.items() if name != "drawn")

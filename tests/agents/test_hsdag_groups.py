@@ -8,9 +8,8 @@ from typing import Any
 import gymnasium as gym
 import pytest
 import torch
-from learned import SIMULATED, several
+from learned import SIMULATED, first_observation, several
 from stable_baselines3 import PPO
-from stable_baselines3.common.utils import obs_as_tensor
 
 from agents.common.graphs import MIN_COST
 from agents.common.vec_env import vectorize as vectorized
@@ -19,13 +18,11 @@ from agents.hsdag.agent import make
 from agents.hsdag.networks import Groups, Networks
 from agents.hsdag.sampled_groups import SampledGroups
 
-CPU = torch.device("cpu")
-
 
 def draws(policy: dict[str, Any] | None = None) -> tuple[HSDAGPolicy, Any, SampledGroups]:
     """A policy, what it sees, and its distribution of groups and devices."""
     model = make(gym.make(SIMULATED, model="tiny"), 0, policy={"groups": 3, **(policy or {})})
-    seen = obs_as_tensor(model.env.reset(), CPU)
+    seen = first_observation(model.env)
     seen = {key: value[:1] for key, value in seen.items()}
     return model.policy, seen, model.policy.decide(seen).distribution
 
@@ -59,7 +56,7 @@ def test_edges_are_kept_as_often_as_their_scores_say() -> None:
 def test_groups_become_single_units_as_placements_are_drawn() -> None:
     env = gym.make(SIMULATED, model="inception")
     policy = make(env, 0, policy={"groups": 5, "refine": 100}).policy
-    seen = obs_as_tensor(vectorized(env).reset(), CPU)
+    seen = first_observation(vectorized(env))
     sizes = []
     for drawn in (0, 200, 2_000):
         policy.drawn.fill_(drawn)
@@ -102,7 +99,7 @@ def test_a_group_prefers_devices_by_the_sum_of_its_times() -> None:
 @torch.no_grad()
 def test_the_state_gains_the_embedding_of_its_group() -> None:
     policy = make(env := gym.make(SIMULATED, model="tiny"), 0, preset="paper").policy
-    graphs, _ = policy.graphs.batch(obs_as_tensor(vectorized(env).reset(), CPU))
+    graphs, _ = policy.graphs.batch(first_observation(vectorized(env)))
     (graph_id,) = graphs.ids
     first, second = (policy.greedy.find_step(graphs, graph_id, step) for step in (0, 1))
     z = policy.greedy.embed(graphs)
@@ -117,7 +114,7 @@ def test_groups_of_several_graphs_are_recalled() -> None:
     graphs = {key: one for env in envs.envs for key, one in env.graph_table().items()}
     kwargs = {"graphs": graphs, "hidden": 8}
     policy = PPO(HSDAGPolicy, envs, policy_kwargs=kwargs, seed=0, device="cpu").policy
-    seen = obs_as_tensor(envs.reset(), CPU)
+    seen = first_observation(envs)
     actions, _, log_prob = policy(seen)
     for row in (0, 1):
         one = {key: value[row : row + 1] for key, value in seen.items()}

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 
 import gymnasium as gym
 import pytest
 import torch
-from learned import SIMULATED
+from learned import SIMULATED, first_observation, read_table
 from stable_baselines3 import PPO
-from stable_baselines3.common.utils import obs_as_tensor
 
-import agents
 from agents.hsdag import HSDAGPolicy
 from agents.hsdag.agent import make
 from agents.hsdag.presets import PRESETS
 from agents.hsdag.sampled_groups import SampledGroups
 from placement_gym.envs.rewards import REWARDS
 
-CPU = torch.device("cpu")
-
 
 def test_default_is_a_preset_with_all_steps() -> None:
     env = gym.make(SIMULATED, model="resnet")
     for model in (make(env, 0), PPO(HSDAGPolicy, env, n_steps=20, batch_size=20, device="cpu")):
         assert model.policy.options == PRESETS["rl"].policy
-        seen = obs_as_tensor(model.env.reset(), CPU)
+        seen = first_observation(model.env)
         assert isinstance(model.policy.decide(seen).distribution, SampledGroups)
 
 
@@ -39,21 +34,14 @@ def flatten(preset: str) -> dict[str, str]:
             for name, value in found.items()}  # fmt: skip
 
 
-def read_table() -> list[dict[str, str]]:
-    """The rows of the README's table of numbers and switches."""
-    text = (Path(agents.__file__).parent / "hsdag" / "README.md").read_text()
-    lines = [line for line in text.splitlines() if line.startswith("| `")]
-    names = ("name", "paper", "rl", "source")
-    cells = [[cell.strip().strip("`") for cell in line.strip("| ").split(" | ")] for line in lines]
-    return [dict(zip(names, row, strict=True)) for row in cells if row[0].count(".") == 1]
-
-
 @pytest.mark.parametrize("preset", PRESETS)
 def test_presets_have_the_values_of_the_table(preset: str) -> None:
-    rows = read_table()
-    written = {row["name"]: row[preset] for row in rows if row[preset] != "-"}
-    assert written == flatten(preset)
-    assert all(len(row["source"]) > 2 for row in rows)
+    column = ("paper", "rl").index(preset)
+    rows = {name: row for name, row in read_table("hsdag").items() if name.count(".") == 1}
+    assert {name: row[column] for name, row in rows.items() if row[column] != "-"} == flatten(
+        preset
+    )
+    assert all(len(row) == 3 and len(row[2]) > 2 for row in rows.values())
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -14,7 +13,6 @@ import agents
 from agents import AGENTS
 from agents.about import SUBSTITUTES, describe_goal
 from placement_gym.base.errors import UserError
-from placement_gym.bench.run.agents import AgentSpec
 
 
 def test_agents_are_made_by_name_with_their_options() -> None:
@@ -46,12 +44,3 @@ def test_an_agent_says_what_it_places_for() -> None:
     assert f"For latency it refuses: {SUBSTITUTES['latency']}" in describe_goal("dp")
     assert "a heuristic" in describe_goal("heft")
     assert "what its environment evaluates" in describe_goal("hsdag")
-
-
-@pytest.mark.parametrize("name", ["balance", "genetic", "logits-groups", "logits-multiscale"])
-def test_a_removed_agent_names_one_in_its_place(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(AGENTS, name, raising=False)
-    for find in (partial(agents.make, name, None), AgentSpec(name).load):
-        with pytest.raises(UserError, match=f"'{name}' was removed: use ") as error:
-            find()
-        assert str(error.value).split(": use ")[1].split()[0] in AGENTS

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import asdict
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import pytest
 import torch
-from learned import SIMULATED
+from learned import SIMULATED, Steps, count_calls, read_table
 from named_agents import tight_env
 from stable_baselines3 import PPO
 
@@ -49,12 +47,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "doppler": {"hidden": 8, "rounds": 1, "imitation": 2, "simulation": 2},
 }
 """Small networks, and short stages before the first evaluation."""
-Steps = list[tuple[Any, str]]
 FORWARD: dict[str, Steps] = {
-    "placeto": [
-        (placeto.Embedding, "forward"),
-        (placeto.Networks, "summarize"),
-    ],
+    "placeto": [(placeto.Embedding, "forward"), (placeto.Networks, "summarize")],
     "rnn": [(UnitFeatures, "forward"), (Seq2Seq, "encode"), (Seq2Seq, "attend")],
     "hdp": [
         *((UnitFeatures, "forward"), (Grouper, "forward"), (rnn, "describe_groups")),
@@ -74,7 +68,7 @@ UPDATE: dict[str, Steps] = {
     "post": [(Post, "update_by_ppo"), (Post, "update_by_cross_entropy")],
     "gdp": [(UnitPPO, "compute_losses")],
     "doppler": [
-        *((Doppler, "imitate_teacher"), (Doppler, "learn_on_own_schedule"), (Doppler, "improve")),
+        *((Doppler, "imitate_teacher"), (Doppler, "learn_on_own_schedule"), (Doppler, "improve"))
     ],
 }
 """Steps of learning."""
@@ -85,23 +79,6 @@ def make_env(name: str) -> gym.Env[Any, Any]:
     """The toy; GO decides priority and fusion there, too."""
     joint = {"schedule": "event", "decisions": ("placement", "priority", "fusion")}
     return gym.make(SIMULATED, model="tiny", **(joint if name == "gdp" else {}))
-
-
-def count_calls(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Count the calls of each step from now on."""
-    counts: Counter[str] = Counter()
-
-    def counted(key: str, function: Any) -> Any:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            counts[key] += 1
-            return function(*args, **kwargs)
-
-        return call
-
-    for home, name in steps:
-        key = f"{home.__name__}.{name}"
-        monkeypatch.setattr(home, name, counted(key, getattr(home, name)))
-    return counts
 
 
 @pytest.mark.parametrize("name", UPDATE)
@@ -150,14 +127,6 @@ def flatten(name: str, preset: str) -> dict[str, str]:
         for part, found in parts.items()
         for key, value in found.items()
     }
-
-
-def read_table(name: str) -> dict[str, list[str]]:
-    """Rows of a README's table of numbers and switches: both presets' values, and the source."""
-    text = (Path(agents.__file__).parent / name / "README.md").read_text()
-    lines = [line for line in text.splitlines() if line.startswith("| `")]
-    rows = [[cell.strip().strip("`") for cell in line.strip("| ").split(" | ")] for line in lines]
-    return {row[0]: row[1:] for row in rows}
 
 
 def find_constant(folder: str, name: str) -> str:

@@ -10,10 +10,9 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
-from learned import PER_UNIT, SIMULATED, simulated
+from learned import PER_UNIT, SIMULATED, first_observation, simulated
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import ConvertCallback
-from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import DummyVecEnv
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector
@@ -41,10 +40,6 @@ def environment(model: str = "tiny", **kwargs: Any) -> gym.Env[Any, Any]:
 
 def policy(env: Any, **kwargs: Any) -> PlacetoPolicy:
     return PPO(PlacetoPolicy, env, policy_kwargs=kwargs, seed=0, device="cpu").policy
-
-
-def seen(env: DummyVecEnv) -> dict[str, Tensor]:
-    return obs_as_tensor(env.reset(), torch.device("cpu"))
 
 
 def test_relations_are_those_of_the_graph() -> None:
@@ -89,7 +84,7 @@ def by_hand(embedding: Embedding, x: Tensor, edges: list[tuple[int, int]]) -> Te
 def test_messages_go_up_and_down_as_in_the_paper() -> None:
     env = DummyVecEnv([environment])
     model = policy(env, hidden=4, rounds=3)
-    model.decide(seen(env))
+    model.decide(first_observation(env))
     (structure,) = model.structures.values()
     embedding = model.networks.embedding
     edges = simulated().problem.units.quotient.edge_index.T.tolist()
@@ -105,7 +100,7 @@ def test_messages_go_up_and_down_as_in_the_paper() -> None:
 def test_current_unit_reads_ancestors_descendants_and_parallels() -> None:
     env = DummyVecEnv([lambda: environment("inception")])
     model = policy(env, hidden=4, rounds=2)
-    model.decide(seen(env))
+    model.decide(first_observation(env))
     (structure,) = model.structures.values()
     networks, n = model.networks, len(structure.static)
     torch.manual_seed(0)
@@ -146,10 +141,10 @@ def test_predictions_do_not_depend_on_who_is_beside() -> None:
     models = ("resnet", "tiny")
     both = DummyVecEnv([lambda model=model: environment(model, **sizes) for model in models])
     model = policy(both)
-    together, values = model.decide(seen(both))
+    together, values = model.decide(first_observation(both))
     for row, name in enumerate(models):
         alone = DummyVecEnv([lambda name=name: environment(name, **sizes)])
-        choice, value = model.decide(seen(alone))
+        choice, value = model.decide(first_observation(alone))
         torch.testing.assert_close(choice.log_probs[0], together.log_probs[row])
         torch.testing.assert_close(value[0], values[row])
 
@@ -263,16 +258,17 @@ def test_transfer_may_see_limits() -> None:
     assert action.shape == env.action_space.shape
 
 
-def test_transfer_refuses_a_training_of_less_than_a_rollout() -> None:
-    env = gym.make(SIMULATED, model="tiny")
-    with pytest.raises(ValueError, match="one rollout is 64"):
-        transferred(env, 0, train_on=["inception"], evaluations=63)
-
-
-def test_transfer_refuses_a_model_that_was_trained_on() -> None:
-    env = gym.make(SIMULATED, model="tiny")
-    with pytest.raises(ValueError, match="leave it out"):
-        transferred(env, 0, train_on=["tiny"])
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"train_on": ["inception"], "evaluations": 63}, "one rollout is 64"),
+        ({"train_on": ["tiny"]}, "leave it out"),
+        ({}, "needs models to train on"),
+    ],
+)
+def test_transfer_refuses_what_it_cannot_train_on(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        transferred(gym.make(SIMULATED, model="tiny"), 0, **settings)
 
 
 def test_episodes_of_a_problem_are_compared_step_by_step() -> None:
@@ -353,8 +349,3 @@ def test_one_unit_cannot_be_asked_for_a_whole_placement() -> None:
     model = PPO(PlacetoPolicy, environment(), device="cpu")
     with pytest.raises(UserError, match="one unit per step, as DevicePlacementPerUnit-v0"):
         play_episode(simulated(), model)
-
-
-def test_transfer_needs_models() -> None:
-    with pytest.raises(UserError, match="needs models to train on"):
-        transferred(simulated(), 0)

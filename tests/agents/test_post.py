@@ -36,10 +36,6 @@ def probabilities(model: Post) -> torch.Tensor:
     return model.policy.logits.detach().softmax(dim=1)
 
 
-def test_it_begins_with_equal_probabilities() -> None:
-    torch.testing.assert_close(probabilities(post()), torch.full((7, 2), 0.5))
-
-
 def test_cross_entropy_takes_the_frequencies_among_the_best(constants: Any) -> None:
     constants(UNIFORM_WEIGHTS=(0.0, 0.0), ELITE_SHARE=0.2)
     model = post(variant="cross_entropy")

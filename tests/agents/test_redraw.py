@@ -21,10 +21,7 @@ from placement_gym.base.errors import UserError
 LEADER = torch.tensor([[0, 0, 1, 1]])
 BASE = torch.tensor([2, 0, 1, 0])
 WINDOW = torch.tensor([False, True, False, True])
-LIMITED = [
-    {"name": "CPU", "roofline": "CPU"},
-    {"name": "GPU", "roofline": "GPU", "weight_share": 0.4},
-]
+LIMITED = ["CPU", {"name": "GPU", "weight_share": 0.4}]
 
 
 def whole(rows: int = 1, allowed: Tensor | None = None) -> FollowingDevices:

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from learned import several, simulated
+from learned import first_observation, several, simulated
 from stable_baselines3 import PPO
-from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import DummyVecEnv
 from torch import Tensor
 
@@ -150,7 +149,7 @@ def test_placement_keeps_its_first_groups_until_the_rollout_ends() -> None:
     assert memory.recall(graph + 1, devices, later).tolist() == later.tolist()
     env = vectorize(simulated(), num_envs=4)
     policy = PPO(HDPPolicy, env, device="cpu", seed=0, policy_kwargs=table(env)).policy
-    policy(obs_as_tensor(env.reset(), torch.device("cpu")))
+    policy(first_observation(env))
     assert policy.memory.values
     policy.set_training_mode(True)
     assert policy.memory.values
@@ -177,9 +176,11 @@ def test_predictions_do_not_depend_on_who_is_beside(policy: type[RNNPolicy]) -> 
     envs = [simulated(model, **sizes) for model in ("tiny", "resnet")]
     both = DummyVecEnv([lambda env=env: env for env in envs])
     model = PPO(policy, both, device="cpu", seed=0).policy
-    together = model.evaluate_actions(seen(both), torch.zeros(2, 80))[1]
+    together = model.evaluate_actions(first_observation(both), torch.zeros(2, 80))[1]
     for row, env in enumerate(envs):
-        alone = model.evaluate_actions(seen(DummyVecEnv([lambda env=env: env])), torch.zeros(1, 80))
+        alone = model.evaluate_actions(
+            first_observation(DummyVecEnv([lambda env=env: env])), torch.zeros(1, 80)
+        )
         torch.testing.assert_close(alone[1][0], together[row])
 
 
@@ -188,9 +189,9 @@ def test_likelihood_is_the_same_in_any_part_of_a_rollout() -> None:
     env = several("tiny", "synthetic-layered-20")
     options = {"hidden": 8, "decoder": 16, "attention": 4}
     model = PPO(RNNPolicy, env, device="cpu", seed=0, policy_kwargs=options).policy
-    actions, _, sampled = model(seen(env))
+    actions, _, sampled = model(first_observation(env))
     for row in ([0], [1], [1, 0]):
-        part = {key: value[row] for key, value in seen(env).items()}
+        part = {key: value[row] for key, value in first_observation(env).items()}
         again = model.evaluate_actions(part, actions[row])[1]
         torch.testing.assert_close(again, sampled[row])
 
@@ -200,7 +201,7 @@ def test_groups_take_only_what_all_their_units_can_run_on() -> None:
     env = simulated("synthetic-layered-30")
     env.problem.supported[[3, 9, 15], 1] = False
     model = make_hierarchical(env, 0)
-    actions, _, likelihood = model.policy(obs_as_tensor(model.env.reset(), torch.device("cpu")))
+    actions, _, likelihood = model.policy(first_observation(model.env))
     assert all(env.problem.unsupported(one.numpy()) == "" for one in actions)
     assert likelihood.min() > -1e6
 
@@ -210,12 +211,10 @@ def test_expected_returns_do_not_depend_on_padding(policy: type[RNNPolicy]) -> N
     expected = []
     for sizes in ({}, {"max_nodes": 20, "max_edges": 30}):
         env = DummyVecEnv([lambda sizes=sizes: simulated(**sizes)])
-        expected.append(PPO(policy, env, device="cpu", seed=0).policy.predict_values(seen(env)))
+        expected.append(
+            PPO(policy, env, device="cpu", seed=0).policy.predict_values(first_observation(env))
+        )
     torch.testing.assert_close(*expected)
-
-
-def seen(env: DummyVecEnv) -> dict[str, Tensor]:
-    return obs_as_tensor(env.reset(), torch.device("cpu"))
 
 
 def test_the_paper_is_rewarded_by_the_root_of_the_latency() -> None:
@@ -231,7 +230,7 @@ def test_predicting_keeps_no_groups() -> None:
 
 def test_unit_reads_itself_and_means_of_its_neighbours() -> None:
     env = simulated("resnet", max_nodes=80)
-    graphs, _ = Graphs().batch(seen(DummyVecEnv([lambda: env])))
+    graphs, _ = Graphs().batch(first_observation(DummyVecEnv([lambda: env])))
     units = UnitFeatures(["type", "shape"])
     found, n = units(graphs)[0], env.problem.n_units
     x, edges = graphs.scaled[:, units.columns], graphs.edge_index

@@ -11,10 +11,7 @@ from agents.common.graph_data import Graphs
 from agents.common.unit_device_features import COLUMNS, describe_units_on_devices
 from placement_gym.base.errors import UserError
 
-LIMITED = [
-    {"name": "CPU", "roofline": "CPU"},
-    {"name": "GPU", "roofline": "GPU", "weight_share": 0.4},
-]
+LIMITED = ["CPU", {"name": "GPU", "weight_share": 0.4}]
 
 
 def tensors(observation: dict[str, object]) -> dict[str, Tensor]:

@@ -60,12 +60,7 @@ def test_the_best_single_device_does_not_beat_itself(bench_env: BenchEnv) -> Non
 
 @pytest.mark.parametrize(
     ("noisy", "speeds", "doubts"),
-    [
-        (False, (1.0, 1.1), 0),
-        (True, (1.0, 1.1), 0),
-        (True, (1.0, 1.1), 1),
-        (True, (1.0, 1.3), 0),
-    ],
+    [(False, (1.0, 1.1), 0), (True, (1.0, 1.1), 0), (True, (1.0, 1.1), 1), (True, (1.0, 1.3), 0)],
 )
 def test_best_single_device_is_settled_as_finalists_are(
     noisy: bool,

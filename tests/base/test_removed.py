@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 import agents
 import placement_gym
 from placement_gym import UserError
 from placement_gym.base.removed import REMOVED
+from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.cli.main import make_parser
 
 
 @pytest.mark.parametrize("name", REMOVED["agent"])
-def test_an_agent_that_is_gone_names_the_one_to_use(name: str) -> None:
-    with pytest.raises(UserError, match=f"'{name}' was removed: use ") as error:
-        agents.make(name, None)
+def test_an_agent_that_is_gone_names_one_in_its_place(name: str) -> None:
     assert name not in agents.AGENTS
-    assert any(known in str(error.value) for known in ("search", "graph-groups"))
+    for find in (partial(agents.make, name, None), AgentSpec(name).load):
+        with pytest.raises(UserError, match=f"'{name}' was removed: use ") as error:
+            find()
+        assert str(error.value).split(": use ")[1].split()[0] in agents.AGENTS
 
 
 @pytest.mark.parametrize("name", sorted(set(REMOVED["name"]) - {"balance_loads"}))

@@ -26,9 +26,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     monkeypatch.setattr(ov, "Core", Core)
 
 
-def test_one_device_is_split_with_a_too_small_faster_part(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_one_device_is_split_with_a_too_small_faster_part(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, "CPU")
     devices, (why,) = choose_devices(MEASURED, None)
     slow, fast = PRESETS[devices]

@@ -18,6 +18,10 @@ from placement_gym.cli.main import main
 SIM = ["--env", "DevicePlacementSim-v0", "--model", "tiny"]
 
 
+def interrupt(*args: Any, **kwargs: Any) -> None:
+    raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize(
     ("typed", "target", "kept"),
     [
@@ -38,10 +42,7 @@ def test_an_interrupt_says_what_is_kept(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def interrupted(*args: Any, **kwargs: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(f"placement_gym.{target}", interrupted)
+    monkeypatch.setattr(f"placement_gym.{target}", interrupt)
     assert main(typed.split()) == 130
     error = capsys.readouterr().err.splitlines()
     assert re.match(f"placement-gym: interrupted: .*{kept}", error[-1])
@@ -116,10 +117,7 @@ def test_the_script_is_interrupted_at_any_time_alike(moment: str, tmp_path: Path
 def test_interrupted_before_the_first_run_names_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted(*args: Any, **kwargs: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("placement_gym.bench.run.agent_run.run_search", interrupted)
+    monkeypatch.setattr("placement_gym.bench.run.agent_run.run_search", interrupt)
     assert main(["compare", *SIM, "--agents", "prefix", "--out", str(tmp_path)]) == 130
     printed = capsys.readouterr()
     assert printed.err.endswith("interrupted: no run has ended; rerun the command to start again\n")

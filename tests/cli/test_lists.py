@@ -60,10 +60,7 @@ def test_an_agents_options_have_defaults_and_meanings() -> None:
     assert not {"env", "seed", "self"} & set(options)
     options = describe_options(load_agent("search"))
     assert options == {
-        "seconds": {
-            "default": None,
-            "meaning": "learn ends after this wall time; None: no limit.",
-        }
+        "seconds": {"default": None, "meaning": "learn ends after this wall time; None: no limit."}
     }
     assert "kwargs" in describe_options(load_agent("annealing"))
     handed_on = describe_options(load_agent("hdp"))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from studies import read_rows, study, write_rows
 
-from placement_gym.bench.run.rows import PACKED_ROWS
+from placement_gym.bench.run.rows import PACKED_ROWS, load_runs
 from placement_gym.bench.study.runner import run_study
 from placement_gym.cli.main import main
 
@@ -21,7 +21,10 @@ def test_published_rows_that_are_not_valid_are_named(
     words = ["bench", "publish", str(tmp_path / "study.yaml"), "--out", str(out), "--to", str(to)]
     run_study(small, out, "serial", quiet=True)
     assert main([*words, "-q"]) == 0
-    assert "latency_ms was" not in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "latency_ms was" not in printed
+    assert "0 runs of the study are missing" in printed
+    assert len(load_runs(to)) == 1
     write_rows(out, [row | {"latency_ms": row["latency_ms"] / 2} for row in read_rows(out)])
     assert main([*words, "-q"]) == 1
     printed = capsys.readouterr().out

@@ -12,6 +12,7 @@ import numpy as np
 import openvino as ov
 import pytest
 from fakes import diamond_problem
+from graphs import problem_on
 from processes import run_python
 from testbed import worst_relative
 
@@ -19,11 +20,9 @@ from placement_gym.base.errors import UserError
 from placement_gym.cli.main import main
 from placement_gym.deployment.export import export_phases, export_placement
 from placement_gym.graph.extract import extract
-from placement_gym.graph.units import group
 from placement_gym.hardware.device_requests import parse_devices
 from placement_gym.models import load
 from placement_gym.problem.placement import Placement, PlacementMismatchError
-from placement_gym.problem.problem import Problem
 from placement_gym.workloads.kinds import make_request
 
 PROGRAM = """
@@ -45,9 +44,8 @@ print(compiled.get_property("HETERO_NUMBER_OF_SUBMODELS"))
 
 def thirds(name: str, scenario: str | None = None) -> Placement:
     """The first and last third of a model's units on one device, the middle on the other."""
-    units = group(extract(load(name), "folded", scenario), "op")
-    problem = Problem(units, parse_devices("cpu-testbed"), np.ones((len(units), 2), dtype=np.bool_))
-    return Placement.of(problem, np.arange(len(units)) * 3 // len(units) % 2)
+    problem = problem_on(extract(load(name), "folded", scenario), parse_devices("cpu-testbed"))
+    return Placement.of(problem, np.arange(problem.n_units) * 3 // problem.n_units % 2)
 
 
 def run_alone(
@@ -80,8 +78,7 @@ def test_the_script_runs_the_placement_without_this_package(model: str, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("model", "scenario"),
-    [("tiny", None), pytest.param("gpt", "chat-8-6", marks=pytest.mark.slow)],
+    ("model", "scenario"), [("tiny", None), pytest.param("gpt", "chat-8-6", marks=pytest.mark.slow)]
 )
 def test_the_script_infers_on_zeros_and_prints_a_latency(
     model: str, scenario: str | None, tmp_path: Path
@@ -240,9 +237,7 @@ def test_the_command_writes_the_same_and_lists_it(
     assert all(Path(one).is_file() for one in listed)
 
 
-def test_placement_of_another_model_is_refused_before_writing(
-    tmp_path: Path,
-) -> None:
+def test_placement_of_another_model_is_refused_before_writing(tmp_path: Path) -> None:
     with pytest.raises(PlacementMismatchError):
         export_placement(thirds("tiny"), tmp_path, model="bert-8")
     assert not list(tmp_path.iterdir())
@@ -259,10 +254,8 @@ def test_names_that_no_file_can_hold_are_replaced(tmp_path: Path) -> None:
     model = load("tiny")
     for number, node in enumerate(model.get_ordered_ops()):
         node.set_friendly_name(f"node\0{number}")
-    units = group(extract(model, "folded"), "op")
-    problem = Problem(units, parse_devices("cpu-testbed"), np.ones((len(units), 2), dtype=np.bool_))
-    placement = Placement.of(problem, np.arange(len(units)) % 2)
-    export_placement(placement, tmp_path, model)
+    problem = problem_on(extract(model, "folded"), parse_devices("cpu-testbed"))
+    export_placement(Placement.of(problem, np.arange(problem.n_units) % 2), tmp_path, model)
     submodels, error = run_alone(tmp_path, load("tiny"), "")
     assert submodels > 1
     assert error < 1e-4

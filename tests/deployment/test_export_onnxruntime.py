@@ -10,17 +10,16 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from graphs import problem_on
 from onnx_files import Writer
 
 from placement_gym.base.errors import UserError
 from placement_gym.cli.main import main
 from placement_gym.deployment.export_onnxruntime import export_for_onnxruntime
 from placement_gym.graph.extract import extract
-from placement_gym.graph.units import group
 from placement_gym.hardware.device_requests import parse_devices
 from placement_gym.models import load
 from placement_gym.problem.placement import Placement
-from placement_gym.problem.problem import Problem
 
 EXPECTED = {
     "first": "CPU", "relu": "CPU", "same": "CPU",
@@ -44,10 +43,8 @@ def save_chain(path: Path) -> Path:
 
 def place(path: Path, devices: str = "CPU,GPU") -> Placement:
     """The second layer on the second device."""
-    units = group(extract(load(path), "folded"), "op")
-    specs = parse_devices(devices)
-    problem = Problem(units, specs, np.ones((len(units), len(specs)), dtype=np.bool_))
-    second = [name in ("flat", "second") for name in units.names]
+    problem = problem_on(extract(load(path), "folded"), parse_devices(devices))
+    second = [name in ("flat", "second") for name in problem.units.names]
     return Placement.of(problem, np.array(second, dtype=np.int64))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
+from typing import Any
 
 import numpy as np
 import openvino as ov
@@ -43,28 +44,23 @@ def test_a_models_name_moves_no_cursor(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().err.splitlines()[-1].startswith("\\x1b[2Jchain: ")
 
 
-def test_one_unit_alone_gives_way_to_a_finer_granularity() -> None:
-    backend, notes = build_backend_to_split(
-        ModelSpec(make_chain(), "colocated"), "cpu-testbed", quiet=True
-    )
-    assert backend.problem.units.granularity == "fused"
-    assert re.search("'colocated' .* 1 unit.*'fused'", notes[0])
-
-
-def test_few_primitives_give_way_to_operators() -> None:
-    backend, notes = build_backend_to_split(
-        ModelSpec(make_chain(2), "fused"), "cpu-testbed", quiet=True
-    )
-    assert backend.problem.units.granularity == "op"
+@pytest.mark.parametrize(
+    ("model", "asked", "used", "said"),
+    [
+        (make_chain(), "colocated", "fused", "'colocated' .* 1 unit.*'fused'"),
+        (make_chain(2), "fused", "op", "'op'"),
+        ("tiny", "colocated", "colocated", "^7 units to place"),
+    ],
+    ids=["one unit", "few primitives", "enough units"],
+)
+def test_too_few_units_give_way_to_a_finer_granularity(
+    model: Any, asked: str, used: str, said: str
+) -> None:
+    backend, notes = build_backend_to_split(ModelSpec(model, asked), "cpu-testbed", quiet=True)
+    assert backend.problem.units.granularity == used
     assert backend.problem.n_units >= 4
-    assert "'op'" in notes[0]
-
-
-def test_enough_units_stay_as_they_are() -> None:
-    backend, notes = build_backend_to_split(
-        ModelSpec("tiny", "colocated"), "cpu-testbed", quiet=True
-    )
-    assert (backend.problem.n_units, len(notes)) == (7, 1)
+    assert re.search(said, notes[0])
+    assert (len(notes) == 1) == (asked == used)
 
 
 def test_a_model_of_one_operator_is_refused() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from by_hand import cost_table, made_graph
+from by_hand import cost_table
+from graphs import chain, problem_on
 from rich.console import Console
 from testbed import build_here
 
@@ -18,14 +19,8 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.errors import UserError
 from placement_gym.cli.tables import memory_tables
 from placement_gym.deployment.candidates import propose_candidates
-from placement_gym.deployment.memory import (
-    check_room,
-    count_held,
-    describe_fit,
-    report_memory,
-)
+from placement_gym.deployment.memory import check_room, count_held, describe_fit, report_memory
 from placement_gym.graph.extract import extract
-from placement_gym.graph.units import group
 from placement_gym.hardware.device_requests import resolve_devices
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models import load
@@ -39,12 +34,8 @@ TABLE = 4096 * 256 * 4
 
 @cache
 def gpt_problem(limits: tuple[float | None, float | None] = (None, None)) -> Problem:
-    units = group(extract(load("gpt"), "folded", "chat-8-4"), "op")
-    devices = tuple(
-        DeviceSpec(name, weight_share=share)
-        for name, share in zip(("CPU", "GPU"), limits, strict=True)
-    )
-    return Problem(units, devices, np.ones((len(units), 2), dtype=np.bool_))
+    devices = (DeviceSpec("CPU", weight_share=limits[0]), DeviceSpec("GPU", weight_share=limits[1]))
+    return problem_on(extract(load("gpt"), "folded", "chat-8-4"), devices)
 
 
 def test_devices_hold_the_constants_of_the_compiled_model() -> None:
@@ -92,14 +83,8 @@ def test_decoder_decodes_32_tokens_within_the_limits(devices: str, too_small: in
 
 def chain_problem(limits: tuple[int | None, int | None] = (None, None)) -> Problem:
     """A chain of four units of 10 bytes."""
-    graph = replace(
-        made_graph(4, [(unit, [unit + 1]) for unit in range(3)]), weight_bytes=np.full(4, 10)
-    )
-    devices = tuple(
-        DeviceSpec(name, memory_bytes=limit)
-        for name, limit in zip(("device0", "device1"), limits, strict=True)
-    )
-    return Problem(group(graph, "op"), devices, np.ones((4, 2), dtype=np.bool_))
+    devices = tuple(DeviceSpec(f"device{i}", memory_bytes=limit) for i, limit in enumerate(limits))
+    return problem_on(chain(4, weight_bytes=10), devices)
 
 
 def test_a_cache_counts_apart_from_weights() -> None:

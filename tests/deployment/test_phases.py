@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fakes import FakeBackend, diamond_problem
+from fakes import CPU_GPU, FakeBackend, diamond_problem
 from foreign_models import make_decoder
+from graphs import problem_on
 
 from placement_gym.backends.protocol import Measurement
 from placement_gym.base.errors import UserError
@@ -19,7 +20,6 @@ from placement_gym.deployment.phases import Phased, choose_pair, describe_phases
 from placement_gym.deployment.plan import plan
 from placement_gym.deployment.plan_rows import choose, make_rows
 from placement_gym.graph.extract import extract
-from placement_gym.graph.units import group
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models import load
 from placement_gym.problem.costs.analytic import analytic
@@ -140,10 +140,8 @@ def test_only_models_with_state_and_latencies_have_phases() -> None:
 def test_a_profile_is_divided_into_the_prompt_and_its_tokens(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    units = group(extract(load("gpt"), "folded", "chat-6-3"), "op")
-    devices = (DeviceSpec("CPU"), DeviceSpec("GPU"))
-    problem = Problem(units, devices, np.ones((len(units), 2), np.bool_))
-    costs = analytic(units.graph, devices)
+    problem = problem_on(extract(load("gpt"), "folded", "chat-6-3"), CPU_GPU)
+    costs = analytic(problem.units.graph, CPU_GPU)
     share = np.full(costs.operator_ms.shape, 0.25)
     monkeypatch.setattr(phases, "measure_prompt_shares", lambda backend: share)
     backend: Any = FakeBackend(problem=problem)

@@ -48,9 +48,7 @@ def rows(
         Candidate("CPU alone", 1 - ALONE, 19.0),
     ]
     first_ms = single_ms or other_ms
-    measured = {
-        "milp": Measurement(split_ms, first_ms, noise=noise, n_submodels=2),
-    }
+    measured = {"milp": Measurement(split_ms, first_ms, noise=noise, n_submodels=2)}
     if single_ms is not None:
         measured["GPU alone"] = Measurement(single_ms, first_ms, n_submodels=1)
         measured["CPU alone"] = Measurement(other_ms, first_ms, n_submodels=1)

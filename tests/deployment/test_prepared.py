@@ -61,9 +61,7 @@ def save_flattened(path: Path) -> Path:
     return path
 
 
-def test_reshaped_model_fits_a_placement_with_these_shapes(
-    tmp_path: Path,
-) -> None:
+def test_reshaped_model_fits_a_placement_with_these_shapes(tmp_path: Path) -> None:
     file = save_flattened(tmp_path / "flattened.xml")
     problem = build_simulated_problem(
         ModelSpec(str(file), "op", shapes={"x": [1, 3, 4, 4]}), "cpu-testbed"

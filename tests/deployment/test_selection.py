@@ -15,18 +15,8 @@ from placement_gym.backends.protocol import Measurement
 from placement_gym.base.arrays import IntArray
 from placement_gym.deployment.candidates import Candidate
 from placement_gym.deployment.phases import Phased
-from placement_gym.deployment.plan_rows import (
-    choose,
-    find_contender,
-    make_rows,
-    state_plan_verdict,
-)
-from placement_gym.deployment.selection import (
-    Selection,
-    confirm,
-    measure_again,
-    measure_candidates,
-)
+from placement_gym.deployment.plan_rows import choose, find_contender, make_rows, state_plan_verdict
+from placement_gym.deployment.selection import Selection, confirm, measure_again, measure_candidates
 
 ALONE, SPLIT = np.array([1, 1, 1, 1]), np.array([0, 1, 1, 1])
 

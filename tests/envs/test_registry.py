@@ -83,20 +83,13 @@ def texts(caught: Iterable[warnings.WarningMessage]) -> set[str]:
         ("DevicePlacementPerUnitSim-v0", {"start": "random", "reward": "final"}),
     ],
 )
-def test_gymnasiums_check_passes_with_known_warnings_only(
+def test_checks_of_gymnasium_and_sb3_pass_with_known_warnings_only(
     make: Make, env_id: str, kwargs: dict[str, Any]
 ) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         check_env(make(env_id, **kwargs).unwrapped)
-    assert texts(caught) <= allowed(env_id)
-
-
-@pytest.mark.parametrize("env_id", IDS)
-def test_stable_baselines_check_passes_with_known_warnings_only(make: Make, env_id: str) -> None:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        check_env_for_sb3(make(env_id))
+        check_env_for_sb3(make(env_id, **kwargs))
     assert texts(caught) <= allowed(env_id)
 
 
@@ -108,9 +101,7 @@ def test_the_four_ids_are_registered_two_as_deterministic() -> None:
     }
 
 
-def test_registering_again_restores_missing_ids_quietly(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_registering_again_restores_missing_ids_quietly(monkeypatch: pytest.MonkeyPatch) -> None:
     kept, removed = IDS[1:], IDS[0]
     before = {env_id: gym.registry[env_id] for env_id in kept}
     monkeypatch.delitem(gym.registry, removed)

@@ -8,13 +8,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from fakes import LIMITED, diamond_backend, diamond_env, diamond_problem, play_actions
+from graphs import simulate
 
 from placement_gym import DevicePlacementEnv
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.base.arrays import IntArray, UInt8
 from placement_gym.envs.render import Painter
-from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.problem import Problem
 from placement_gym.view.figures import film, placement
 from placement_gym.view.figures.film import Film
@@ -62,16 +60,12 @@ def test_rgb_array_is_a_picture_that_shows_the_placement() -> None:
     for action in ([0, 0, 0, 0], [0, 1, 1, 0]):
         env.step(action)
         frames.append(env.render())
-    for frame in frames:
-        assert frame.dtype == np.uint8
-        assert frame.ndim == 3
-        assert frame.shape[2] == 3
     assert not np.array_equal(frames[0], frames[1])
 
 
 @pytest.fixture(scope="module")
 def problem() -> Problem:
-    return build_simulated_problem(ModelSpec("tiny", "op"), "cpu+igpu+npu").problem
+    return simulate("tiny", "op", "cpu+igpu+npu").problem
 
 
 def random_assignments(problem: Problem, n: int) -> list[IntArray]:
@@ -118,9 +112,7 @@ def test_a_large_graph_is_drawn_in_groups_in_every_frame(
 
 
 def test_an_env_that_has_drawn_can_be_copied(problem: Problem) -> None:
-    simulated = build_simulated_problem(ModelSpec("tiny", "op"))
-    backend = SimulatedBackend(simulated.problem, simulated.costs)
-    env = DevicePlacementEnv(backend, render_mode="rgb_array")
+    env = DevicePlacementEnv(simulate("tiny", "op"), render_mode="rgb_array")
     env.reset()
     frame = env.render()
     copy = pickle.loads(pickle.dumps(env))

@@ -25,9 +25,7 @@ HALF = (DeviceSpec("CPU"), DeviceSpec("GPU", precision="f16"))
 
 
 def build(
-    devices: Sequence[DeviceSpec],
-    reporter: Reporter | None = None,
-    protocol: TimingProtocol = ONCE,
+    devices: Sequence[DeviceSpec], reporter: Reporter | None = None, protocol: TimingProtocol = ONCE
 ) -> MeasuredBackend:
     core = ov.Core()
     model, problem = make_problem(core, devices)

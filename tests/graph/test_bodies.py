@@ -22,18 +22,17 @@ from control_flow import (
     named,
     parameter,
 )
+from graphs import problem_on
 from onnx import TensorProto, helper, numpy_helper
 from openvino import opset13 as ops
 
+from placement_gym import DeviceSpec
 from placement_gym.base.errors import PlacementGymWarning
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.quantization import is_quantized
-from placement_gym.graph.units import group
-from placement_gym.hardware.device_requests import resolve_devices
 from placement_gym.models import load
 from placement_gym.problem.costs.analytic import analytic, operator_times
-from placement_gym.problem.problem import Problem
 
 
 def count(graph: OpGraph, name: str) -> tuple[int, float]:
@@ -104,23 +103,14 @@ def test_a_loop_that_draws_numbers_is_not_copied() -> None:
 def test_a_limit_counts_what_is_in_a_body() -> None:
     x = parameter(1, WIDTH)
     graph = extract(model_of(ops.relu(loop(ops.exp(x), ops.constant(TIMES))), x))
-    units = group(graph, "op")
-    devices = resolve_devices(
-        [{"name": "CPU"}, {"name": "GPU", "memory_bytes": MATRIX - 1}], "simulated"
-    )
-    problem = Problem(units, devices, np.ones((len(units), 2), dtype=np.bool_))
+    problem = problem_on(graph, (DeviceSpec("CPU"), DeviceSpec("GPU", memory_bytes=MATRIX - 1)))
     assert "GPU holds" in problem.infeasibility(problem.single(1))
 
 
 def test_compressed_weights_in_a_body_make_a_model_quantized() -> None:
-    rows, inner = parameter(5, WIDTH), parameter(1, WIDTH)
     stored = ops.convert(ops.constant(np.ones((WIDTH, WIDTH), np.int8)), "f32")
-    body = ov.Model([ops.result(ops.matmul(inner, stored, False, False))], [inner], "body")
-    node = ops.tensor_iterator()
-    node.set_body(body)
-    node.set_sliced_input(inner, rows.output(0), 0, 1, 1, -1, 0)
-    node.get_concatenated_slices(body.get_results()[0].output(0), 0, 1, 1, -1, 0)
-    assert is_quantized(model_of(node, rows))
+    rows = parameter(5, WIDTH)
+    assert is_quantized(model_of(iterate(rows, stored), rows))
 
 
 def conditional(path: Path, outside: bool) -> Path:

@@ -89,21 +89,18 @@ def test_moving_one_unit_gives_at_most_three_submodels(graph_of: GraphOf, name: 
     assert counts == {2, 3}
 
 
-def test_skip_around_a_moved_operator_does_not_close_a_circle() -> None:
-    skip = op_graph(4, [(0, 1), (1, 2), (2, 3), (0, 3)])
-    assert acyclic_submodels(skip, ints(0, 1, 1, 0)).tolist() == [0, 1, 1, 2]
-
-
-def test_branch_beside_a_moved_operator_joins_a_neighbour() -> None:
-    diamond = op_graph(4, [(0, 1), (0, 2), (1, 3), (2, 3)])
-    submodels = acyclic_submodels(diamond, ints(0, 1, 0, 0))
-    assert submodels.max() + 1 == 3
-
-
-def test_side_branch_without_a_producer_joins_its_consumer() -> None:
-    graph = op_graph(4, [(0, 1), (1, 3), (2, 3)])
-    submodels = acyclic_submodels(graph, ints(0, 1, 0, 0))
-    assert submodels.tolist() == [0, 1, 2, 2]
+@pytest.mark.parametrize(
+    ("edges", "devices", "expected"),
+    [
+        pytest.param([(0, 1), (1, 2), (2, 3), (0, 3)], [0, 1, 1, 0], [0, 1, 1, 2], id="skip"),
+        pytest.param([(0, 1), (0, 2), (1, 3), (2, 3)], [0, 1, 0, 0], [0, 1, 0, 2], id="branch"),
+        pytest.param([(0, 1), (1, 3), (2, 3)], [0, 1, 0, 0], [0, 1, 2, 2], id="side branch"),
+    ],
+)
+def test_what_is_beside_a_moved_operator_joins_a_neighbour_without_a_circle(
+    edges: list[tuple[int, int]], devices: list[int], expected: list[int]
+) -> None:
+    assert acyclic_submodels(op_graph(4, edges), ints(*devices)).tolist() == expected
 
 
 def test_readers_of_an_input_are_a_submodel_but_those_elsewhere() -> None:
@@ -158,7 +155,7 @@ def test_skip_over_another_device_needs_a_second_colour() -> None:
     assert separating_colours(skip, devices, submodels).tolist() == [0, 0, 1]
 
 
-CHAIN = made_graph(4, [(0, [1]), (1, [2]), (2, [3])])
+CHAIN = chain(4)
 BRANCHES = made_graph(5, [(0, [1, 2]), (1, [3]), (2, [4])])
 
 
@@ -168,8 +165,15 @@ def test_device_is_one_stage_even_if_its_operators_are_apart() -> None:
     assert pipeline_stages(BRANCHES, devices).tolist() == [0, 1, 1, 1, 1]
 
 
-def test_a_device_that_data_returns_to_has_several_stages() -> None:
-    assert pipeline_stages(CHAIN, np.array([0, 1, 0, 0])).tolist() == [0, 1, 2, 2]
+@pytest.mark.parametrize(
+    ("devices", "stages"),
+    [
+        pytest.param([0, 1, 0, 0], [0, 1, 2, 2], id="data return to a device"),
+        pytest.param([2, 2, 0, 1], [0, 0, 1, 2], id="in the order of data, not of devices"),
+    ],
+)
+def test_stages_of_a_chain_are_numbered_as_data_pass(devices: list[int], stages: list[int]) -> None:
+    assert pipeline_stages(CHAIN, ints(*devices)).tolist() == stages
 
 
 def test_stages_are_counted_for_each_device() -> None:
@@ -180,10 +184,6 @@ def test_branches_of_one_device_are_one_stage_between_others() -> None:
     graph = made_graph(6, [(0, [1, 2]), (1, [3]), (2, [4]), (3, [5]), (4, [5])])
     devices = np.array([0, 1, 1, 1, 1, 0])
     assert pipeline_stages(graph, devices).tolist() == [0, 1, 1, 1, 1, 2]
-
-
-def test_stages_are_numbered_in_the_order_of_data_not_of_devices() -> None:
-    assert pipeline_stages(CHAIN, np.array([2, 2, 0, 1])).tolist() == [0, 0, 1, 2]
 
 
 @pytest.mark.parametrize("seed", range(20))

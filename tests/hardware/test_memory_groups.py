@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from by_hand import cost_table, every_placement, made_graph
 from fakes import diamond_backend, diamond_costs, diamond_problem
+from graphs import chain, problem_on
 from hypothesis import given
 from hypothesis import strategies as st
 from slow_repair import SlowRepair
@@ -17,7 +18,6 @@ from placement_gym import DevicePlacementEnv, DeviceSpec, UserError
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import BoolArray, IntArray
 from placement_gym.bench.known.identity import identify
-from placement_gym.graph.units import group
 from placement_gym.hardware.device_requests import parse_devices
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.bounds import load_ms, lower_bound
@@ -59,8 +59,7 @@ def backends(draw: st.DrawFn) -> SimulatedBackend:
     """A chain on three or four devices, some of which share memory; the last one has no limit."""
     n, d = draw(st.integers(2, 5)), draw(st.integers(3, 4))
     numbers = np.random.default_rng(draw(st.integers(0, 10_000)))
-    graph = made_graph(n, [(unit, [unit + 1]) for unit in range(n - 1)])
-    graph = replace(graph, weight_bytes=numbers.integers(0, 6, n))
+    graph = replace(chain(n), weight_bytes=numbers.integers(0, 6, n))
     pools = draw(st.lists(st.sampled_from(["", "a", "b"]), min_size=d - 1, max_size=d - 1))
     limits = {pool: int(numbers.integers(2, 12)) for pool in ("a", "b")}
     devices = [
@@ -69,9 +68,7 @@ def backends(draw: st.DrawFn) -> SimulatedBackend:
         )
         for i, pool in enumerate(pools)
     ]
-    problem = Problem(
-        group(graph, "op"), (*devices, DeviceSpec(f"device{d - 1}")), np.ones((n, d), dtype=bool)
-    )
+    problem = problem_on(graph, (*devices, DeviceSpec(f"device{d - 1}")))
     costs = cost_table(
         graph,
         numbers.integers(1, 9, (n, d)).astype(float),
@@ -130,8 +127,7 @@ def test_the_bound_of_loads_counts_a_pool_once() -> None:
 
     def bound(pool: str) -> float:
         devices = tuple(DeviceSpec(n, memory_bytes=20, memory_pool=pool) for n in ("CPU", "GPU"))
-        problem = Problem(group(graph, "op"), (*devices, DeviceSpec("NPU")), np.ones((4, 3), bool))
-        return load_ms(problem, costs)
+        return load_ms(problem_on(graph, (*devices, DeviceSpec("NPU"))), costs)
 
     assert bound("") < 2.0  # units are divided, and the slow device takes a little
     assert bound("host") == pytest.approx(10.0)  # half of them have to go to the slow one

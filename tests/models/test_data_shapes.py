@@ -92,14 +92,6 @@ def test_unbounded_dimension_is_refused_with_both_remedies() -> None:
         assert remedy in str(error.value)
 
 
-def test_data_dependent_shape_is_refused_at_any_size() -> None:
-    x = ops.parameter([-1], np.float32, name="x")
-    x.output(0).get_tensor().set_names({"x"})
-    model = ov.Model([ops.result(ops.non_zero(x))], [x], "data")
-    with pytest.raises(UnsupportedModelError, match="depends on the data"):
-        load(model, data_shapes={"x": [4]})
-
-
 def test_a_model_with_state_is_measured_with_a_scenario() -> None:
     with pytest.raises(ValueError, match=re.escape("scenario='chat-128-32'")):
         load(make_decoder(), data_shapes={"input_ids": [1, 4]})

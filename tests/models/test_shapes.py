@@ -50,11 +50,12 @@ def test_input_of_unknown_rank_is_an_error_with_a_remedy() -> None:
     assert load(model(), shapes=shapes).output().shape == [1, 3, 224, 224]
 
 
-def test_dimension_that_depends_on_the_data_has_no_remedy() -> None:
-    x = ops.parameter([4], np.float32, name="x")
-    model = ov.Model([ops.result(ops.non_zero(x))], [x], "data")
+@pytest.mark.parametrize(("size", "data_shapes"), [(4, None), (-1, {"x": [4]})])
+def test_dimension_that_depends_on_the_data_has_no_remedy(size: int, data_shapes: Any) -> None:
+    x = ops.parameter([size], np.float32, name="x")
+    x.output(0).get_tensor().set_names({"x"})
     with pytest.raises(UnsupportedModelError, match="depends on the data"):
-        load(model)
+        load(ov.Model([ops.result(ops.non_zero(x))], [x], "data"), data_shapes=data_shapes)
 
 
 def test_file_and_simulated_problem_take_shapes(tmp_path: Path) -> None:

@@ -7,26 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import openvino as ov
-import pytest
 from foreign_models import make_encoder
 
-from placement_gym import UserError
 from placement_gym.models import load
 from placement_gym.models.spec import ModelSpec
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "known"),
-    [
-        ("granularity", "layer", r"colocated.*fused.*op.*'layer'"),
-        ("graph", "cooked", "folded.*raw"),
-    ],
-)
-def test_an_unknown_name_is_refused_with_those_there_are(
-    field: str, value: str, known: str
-) -> None:
-    with pytest.raises(UserError, match=known):
-        ModelSpec("tiny", **{field: value})
 
 
 def test_equal_specs_are_one_key_whatever_their_shapes() -> None:

@@ -7,7 +7,6 @@ from graphs import chain, problem_on
 
 from placement_gym import DeviceSpec
 from placement_gym.base.arrays import BoolArray, IntArray
-from placement_gym.graph.units import group
 from placement_gym.problem.patterns import MAX_RUNS, random_runs, sample_placements
 from placement_gym.problem.problem import Problem
 
@@ -100,9 +99,7 @@ def test_equal_generators_make_equal_placements() -> None:
 
 
 def test_a_small_problem_has_all_its_placements_sampled() -> None:
-    units = group(chain(3), "op")
-    problem = Problem(units, CPU_GPU, np.ones((3, 2), dtype=np.bool_))
-    placements = sample_placements(problem, 30, np.random.default_rng(0))
+    placements = sample_placements(long_problem(3), 30, np.random.default_rng(0))
     assert len(placements) == len(distinct(placements)) == 2**3 - 2
 
 

@@ -157,6 +157,8 @@ def test_placement_for_another_model_is_refused_with_both_names(mixed: Placement
     other = load("tiny-fp16")
     with pytest.raises(PlacementMismatchError, match=r"'tiny'.*'tiny-fp16'"):
         apply_placement(other, mixed)
+    with pytest.raises(PlacementMismatchError, match=r"'tiny'.*'tiny-fp16'"):
+        compile_model(ov.Core(), other, mixed)
     assert not any("affinity" in node.get_rt_info() for node in other.get_ordered_ops())
 
 

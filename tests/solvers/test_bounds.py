@@ -25,13 +25,7 @@ from placement_gym.bench.report.known_latencies import find_optimum_or_bound
 from placement_gym.problem.costs.semantics import PRESETS, Semantics
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers import bounds
-from placement_gym.solvers.bounds import (
-    call_tasks,
-    load_ms,
-    lower_bound,
-    optimum_or_bound,
-    path_ms,
-)
+from placement_gym.solvers.bounds import call_tasks, load_ms, lower_bound, optimum_or_bound, path_ms
 from placement_gym.solvers.highs import minimize
 from placement_gym.solvers.linear import Linear
 from placement_gym.solvers.milp import add_placement

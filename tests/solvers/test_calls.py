@@ -5,13 +5,7 @@ from __future__ import annotations
 import networkx as nx
 import numpy as np
 import pytest
-from by_hand import (
-    chain,
-    cost_table,
-    feasible_ms,
-    grouped,
-    problem_of,
-)
+from by_hand import chain, cost_table, feasible_ms, grouped, problem_of
 from published import published
 
 from placement_gym.backends.simulated.backend import SimulatedBackend

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from by_hand import cost_table, draw_made, feasible_ms, find_least_ms, made_graph, problem_of
+from graphs import simulate
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.graph.units import group
-from placement_gym.models.spec import ModelSpec
 from placement_gym.solvers.cuts import minimum_cut
 
 HEADROOM = {"inception": (12.5, 20.0), "resnet": (2.0, 8.0), "bert-8": (4.0, 8.0)}
@@ -51,17 +50,16 @@ def check(backend: SimulatedBackend) -> None:
 
 
 def test_three_devices_are_refused() -> None:
-    twin = build_simulated_problem(ModelSpec("tiny"), "cpu+2dgpu")
+    backend = simulate("tiny", devices="cpu+2dgpu")
     with pytest.raises(ValueError, match="two devices, not 3"):
-        minimum_cut(twin.problem.units, twin.costs)
+        minimum_cut(backend.problem.units, backend.costs)
 
 
 @pytest.mark.parametrize("model", list(HEADROOM))
 def test_the_paper_preset_has_the_published_headroom(model: str) -> None:
-    twin = build_simulated_problem(ModelSpec(model), "hsdag-paper")
-    backend = SimulatedBackend(twin.problem, twin.costs)
-    optimum = feasible_ms(backend, minimum_cut(twin.problem.units, twin.costs).assignment)
-    best_single = min(feasible_ms(backend, twin.problem.single(d)) for d in range(2))
+    backend = simulate(model, devices="hsdag-paper")
+    optimum = feasible_ms(backend, minimum_cut(backend.problem.units, backend.costs).assignment)
+    best_single = min(feasible_ms(backend, backend.problem.single(d)) for d in range(2))
     lowest, highest = HEADROOM[model]
     assert lowest <= 100 * (1 - optimum / best_single) <= highest
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from graphs import op_graph
+from graphs import chain, op_graph, problem_on
 from slow_repair import SlowRepair
 
 from placement_gym import DeviceSpec
@@ -86,10 +86,9 @@ def test_a_batch_is_repaired_as_its_members_are(seed: int) -> None:
 
 
 def chain_problem(limits: list[int], sizes: list[int]) -> Problem:
-    graph = op_graph(len(sizes), [(i, i + 1) for i in range(len(sizes) - 1)])
-    graph = replace(graph, weight_bytes=np.array(sizes))
+    graph = replace(chain(len(sizes)), weight_bytes=np.array(sizes))
     devices = tuple(DeviceSpec(f"GPU.{d}", memory_bytes=m) for d, m in enumerate(limits))
-    return Problem(group(graph, "op"), devices, np.ones((len(sizes), len(limits)), dtype=bool))
+    return problem_on(graph, devices)
 
 
 def unlinked(unit_ms: list[list[float]]) -> RepairPrices:

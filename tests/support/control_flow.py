@@ -6,16 +6,15 @@ from typing import Any
 
 import numpy as np
 import openvino as ov
+from graphs import problem_on
 from numpy.typing import NDArray
 from openvino import opset13 as ops
 
 import placement_gym
 from placement_gym.graph.extract import extract
-from placement_gym.graph.units import group
 from placement_gym.hardware.device_requests import resolve_devices
 from placement_gym.models import load
 from placement_gym.problem.placement import Placement
-from placement_gym.problem.problem import Problem
 
 WIDTH, TIMES = 64, 20
 """Of a row, and iterations of a loop."""
@@ -67,10 +66,11 @@ def branches(condition: ov.Node, data: ov.Node) -> ov.Node:
     return named("if", node)
 
 
-def iterate(rows: ov.Node) -> ov.Node:
-    """A product for each of the rows."""
+def iterate(rows: ov.Node, weights: ov.Node | None = None) -> ov.Node:
+    """A product for each of the rows, with other weights if these are given."""
     inner = parameter(1, WIDTH)
-    body = ov.Model([ops.result(product(inner))], [inner], "body")
+    row = product(inner) if weights is None else ops.matmul(inner, weights, False, False)
+    body = ov.Model([ops.result(row)], [inner], "body")
     node = ops.tensor_iterator()
     node.set_body(body)
     node.set_sliced_input(inner, rows.output(0), 0, 1, 1, -1, 0)
@@ -85,9 +85,8 @@ def named(name: str, node: ov.Node) -> ov.Node:
 
 def check_split(model: ov.Model, inputs: list[NDArray[Any]]) -> None:
     """Alternate operators between two devices, and compare with the model on one."""
-    units = group(extract(load(model)), "op")
-    problem = Problem(units, PAIR, np.ones((len(units), 2), dtype=np.bool_))
-    placement = Placement.of(problem, np.arange(len(units)) % 2)
+    problem = problem_on(extract(load(model)), PAIR)
+    placement = Placement.of(problem, np.arange(problem.n_units) % 2)
     exact, core = {"INFERENCE_PRECISION_HINT": "f32"}, ov.Core()
     expected = core.compile_model(model, "CPU", exact)(inputs)[0]
     split = placement_gym.compile_model(core, model, placement)(inputs)[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from by_hand import chain as chain
@@ -10,9 +11,13 @@ from by_hand import made_graph
 from hypothesis import strategies as st
 
 from placement_gym import DeviceSpec
+from placement_gym.backends.simulated.backend import SimulatedBackend
+from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.base.arrays import IntArray
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.units import Units, group
+from placement_gym.models.spec import ModelSpec
+from placement_gym.problem.costs.semantics import Semantics
 from placement_gym.problem.problem import Problem
 
 TWO_DEVICES = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_FAST", plugin="CPU", threads=1))
@@ -55,3 +60,15 @@ def problem_on(
     """A problem whose devices support every unit."""
     units: Units = group(graph, granularity)
     return Problem(units, devices, np.ones((len(units), len(devices)), dtype=np.bool_))
+
+
+def simulate(
+    model: str,
+    granularity: str = "colocated",
+    devices: Any = None,
+    semantics: Semantics | None = None,
+    costs: str | None = None,
+) -> SimulatedBackend:
+    """A model by its name, simulated on devices, by default serially on a CPU and a GPU."""
+    made = build_simulated_problem(ModelSpec(model, granularity), devices, costs)
+    return SimulatedBackend(made.problem, made.costs, semantics or Semantics())

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import gymnasium as gym
 import numpy as np
+import pytest
 import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.vec_env import DummyVecEnv
+from stable_baselines3.common.utils import obs_as_tensor
+from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
+import agents
 from agents.common import REINFORCE
 from agents.common.learner import SETTINGS_OF_THE_USER
 from agents.common.vec_env import PlacementVecEnv
+from agents.gdp.agent import make as make_go
 from agents.hsdag import HSDAGPolicy
 from placement_gym import DevicePlacementEnv, placement_env
 from placement_gym.envs.vector import PlacementVectorEnv
@@ -24,6 +30,7 @@ from placement_gym.solvers.cuts import minimum_cut
 
 SIMULATED = "placement_gym:DevicePlacementSim-v0"
 PER_UNIT = "placement_gym:DevicePlacementPerUnitSim-v0"
+SMALL_GO = {"hidden": 16, "layers": 1, "rounds": 1, "segment": 4, "memory": 2}
 TWO_MODELS = {"max_nodes": 80, "max_edges": 120}
 
 
@@ -36,6 +43,12 @@ def several(*models: str, **kwargs: Any) -> DummyVecEnv:
     return DummyVecEnv(
         [lambda model=model: simulated(model, **TWO_MODELS, **kwargs) for model in models]
     )
+
+
+def first_observation(env: VecEnv) -> dict[str, torch.Tensor]:
+    """Reset environments, and return what a policy sees."""
+    observations: dict[str, torch.Tensor] = obs_as_tensor(env.reset(), torch.device("cpu"))
+    return observations
 
 
 def weights(model: BaseAlgorithm) -> torch.Tensor:
@@ -78,3 +91,38 @@ def hsdag(env: PlacementVecEnv, **kwargs: Any) -> REINFORCE:
     policy = {"graphs": env.get_attr("graph_table")[0](), "hidden": 16, "cost_weight": 0.0}
     settings = {"n_steps": 1, "seed": 0, "device": "cpu", **kwargs}
     return REINFORCE(HSDAGPolicy, env, policy_kwargs=policy, **settings)
+
+
+def small_go(env: Any = None, **kwargs: Any) -> Any:
+    """GO with a small network, by default on the toy."""
+    policy = {**SMALL_GO, **kwargs.pop("policy", {})}
+    return make_go(simulated() if env is None else env, 0, policy=policy, **kwargs)
+
+
+Steps = list[tuple[Any, str]]
+"""Classes or modules, and names of their functions."""
+
+
+def count_calls(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count the calls of each step from now on."""
+    counts: Counter[str] = Counter()
+
+    def counted(key: str, function: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            counts[key] += 1
+            return function(*args, **kwargs)
+
+        return call
+
+    for home, name in steps:
+        key = f"{home.__name__}.{name}"
+        monkeypatch.setattr(home, name, counted(key, getattr(home, name)))
+    return counts
+
+
+def read_table(name: str) -> dict[str, list[str]]:
+    """Rows of a README's table of numbers and switches: both presets' values, and the source."""
+    text = (Path(agents.__file__).parent / name / "README.md").read_text()
+    lines = [line for line in text.splitlines() if line.startswith("| `")]
+    rows = [[cell.strip().strip("`") for cell in line.strip("| ").split(" | ")] for line in lines]
+    return {row[0]: row[1:] for row in rows}

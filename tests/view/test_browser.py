@@ -12,12 +12,10 @@ from urllib.parse import urlencode
 
 import numpy as np
 import pytest
+from graphs import simulate
 from pages import EVIL, make_large_page, make_page
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.base.arrays import IntArray
-from placement_gym.models.spec import ModelSpec
 from placement_gym.view.data import make_view_data
 from placement_gym.view.page import render_page
 from placement_gym.view.scene import Scene, Shown
@@ -65,15 +63,13 @@ def test_a_selected_unit_shows_its_costs(tmp_path: Path) -> None:
 
 
 def make_tiny_page(granularity: str, assignment: Callable[[int], IntArray]) -> str:
-    simulated = build_simulated_problem(ModelSpec("tiny", granularity))
-    backend = SimulatedBackend(simulated.problem, simulated.costs)
-    shown = Shown("mine", assignment(simulated.problem.n_units), saved="Saved: a split")
+    backend = simulate("tiny", granularity)
+    shown = Shown("mine", assignment(backend.problem.n_units), saved="Saved: a split")
     return render_page(make_view_data(Scene(backend, (shown,))))
 
 
 def test_a_selected_unit_lists_its_operators_with_types(tmp_path: Path) -> None:
-    simulated = build_simulated_problem(ModelSpec("tiny", "colocated"))
-    units = simulated.problem.units
+    units = simulate("tiny").problem.units
     unit = int(np.bincount(units.of_operator).argmax())
     page = make_tiny_page("colocated", lambda n: np.zeros(n, dtype=np.int64))
     details = read_details(open_page(page, tmp_path, unit=units.names[unit]))

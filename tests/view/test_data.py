@@ -7,11 +7,8 @@ import json
 import numpy as np
 import pytest
 from fakes import diamond_backend
-from graphs import op_graph
+from graphs import op_graph, simulate
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.backends.simulated.build import build_simulated_problem
-from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.view.data import find_runs, make_view_data
 from placement_gym.view.scene import Scene, Shown
@@ -43,9 +40,8 @@ def test_units_have_names_types_shapes_and_times_on_each_device(diamond: dict) -
 
 
 def test_a_unit_of_several_operators_lists_each_with_its_type() -> None:
-    simulated = build_simulated_problem(ModelSpec("tiny", "colocated"))
-    problem, units = simulated.problem, simulated.problem.units
-    backend = SimulatedBackend(problem, simulated.costs)
+    backend = simulate("tiny")
+    problem, units = backend.problem, backend.problem.units
     shown = make_view_data(Scene(backend, (Shown("one", problem.single(0)),)))["units"]
     listed = shown["operators"]
     found = dict(zip(listed["name"], listed["unit"], strict=True))
@@ -82,16 +78,14 @@ def test_transfers_are_those_of_the_simulation(diamond: dict) -> None:
 
 
 def test_a_test_bed_is_called_one() -> None:
-    simulated = build_simulated_problem(ModelSpec("synthetic-layered-20", "op"), "cpu-testbed")
-    backend = SimulatedBackend(simulated.problem, simulated.costs)
-    data = make_view_data(Scene(backend, (Shown("one", simulated.problem.single(0)),)))
+    backend = simulate("synthetic-layered-20", "op", "cpu-testbed")
+    data = make_view_data(Scene(backend, (Shown("one", backend.problem.single(0)),)))
     assert data["cautions"] == ["test bed: virtual devices of one CPU, never a claim about a GPU"]
 
 
 def test_an_edge_states_what_decides_its_transfer() -> None:
-    simulated = build_simulated_problem(ModelSpec("synthetic-layered-60", "colocated"))
-    problem, costs = simulated.problem, simulated.costs
-    backend = SimulatedBackend(problem, costs)
+    backend = simulate("synthetic-layered-60")
+    problem = backend.problem
     data = make_view_data(Scene(backend, (Shown("first", problem.single(0)),)))
     edges, tensors = data["edges"], problem.units.quotient.tensors
     tensor, reader = tensors.readings()
@@ -105,9 +99,8 @@ def test_an_edge_states_what_decides_its_transfer() -> None:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_schedule_can_be_shown(preset: str) -> None:
-    simulated = build_simulated_problem(ModelSpec("synthetic-layered-20", "op"), "cpu+2dgpu")
-    backend = SimulatedBackend(simulated.problem, simulated.costs, PRESETS[preset])
-    mixed = np.arange(simulated.problem.n_units) % len(simulated.problem.devices)
+    backend = simulate("synthetic-layered-20", "op", "cpu+2dgpu", PRESETS[preset])
+    mixed = np.arange(backend.problem.n_units) % 3
     data = make_view_data(Scene(backend, (Shown("mixed", mixed),)))
     json.dumps(data, allow_nan=False)
     assert data["placements"][0]["device"] == mixed.tolist()

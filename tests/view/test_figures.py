@@ -21,13 +21,7 @@ from placement_gym.view.figures.labels import MAX_NAMED_UNITS
 from placement_gym.view.figures.large_placement import COLUMNS, split_into_columns, work_shares
 from placement_gym.view.figures.placement import MAX_AREA_PT2, MAX_EDGES, draw_placement, edge_bytes
 from placement_gym.view.figures.results import choose_looks, draw_best_so_far, draw_comparison
-from placement_gym.view.figures.style import (
-    COLOURS,
-    CROSSING,
-    WITHIN,
-    draw_if_possible,
-    save,
-)
+from placement_gym.view.figures.style import COLOURS, CROSSING, WITHIN, draw_if_possible, save
 from placement_gym.view.page import PICTURES
 
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 from browsing import browse
+from graphs import simulate
 from pages import make_large_page
 
-from placement_gym.backends.simulated.build import build_simulated_problem
-from placement_gym.models.spec import ModelSpec
 from placement_gym.view.data import make_view_data
 from placement_gym.view.page import render_page
 from placement_gym.view.scene import Scene, Shown
@@ -126,11 +125,8 @@ def test_a_browser_that_cannot_unpack_the_page_says_so(tmp_path: Path) -> None:
 
 
 def test_a_measured_latency_is_a_line_of_the_timeline(tmp_path: Path) -> None:
-    from placement_gym.backends.simulated.backend import SimulatedBackend
-
-    simulated = build_simulated_problem(ModelSpec("tiny", "op"))
-    backend = SimulatedBackend(simulated.problem, simulated.costs)
-    alone = simulated.problem.single(0)
+    backend = simulate("tiny", "op")
+    alone = backend.problem.single(0)
     pixels = []
     for measured_ms in (None, 1.2 * backend.evaluate(alone).latency_ms):
         file = tmp_path / "page.html"

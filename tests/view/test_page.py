@@ -7,11 +7,9 @@ import re
 import numpy as np
 import pytest
 from fakes import LIMITED, diamond_backend, diamond_problem
+from graphs import simulate
 from pages import EVIL, Elements, make_page, unpack
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.backends.simulated.build import build_simulated_problem
-from placement_gym.models.spec import ModelSpec
 from placement_gym.view.data import make_view_data
 from placement_gym.view.page import SCRIPTS, hash_source, make_title, read
 from placement_gym.view.scene import Scene, Shown
@@ -61,9 +59,7 @@ def test_the_library_comes_with_its_licence() -> None:
 
 
 @pytest.mark.parametrize("placed", [[0, 0, 0, 1], [1, 1, 1, 1]])
-def test_title_has_the_pages_latency_and_says_what_does_not_fit(
-    placed: list[int],
-) -> None:
+def test_title_has_the_pages_latency_and_says_what_does_not_fit(placed: list[int]) -> None:
     problem = diamond_problem(LIMITED)
     backend = diamond_backend(problem)
     scene = Scene(backend, (Shown("mine", np.array(placed)),))
@@ -74,9 +70,8 @@ def test_title_has_the_pages_latency_and_says_what_does_not_fit(
 
 
 def test_title_begins_with_what_was_saved_and_ends_with_cautions() -> None:
-    simulated = build_simulated_problem(ModelSpec("tiny", "op"), "cpu-testbed")
-    backend = SimulatedBackend(simulated.problem, simulated.costs)
-    shown = Shown("mine", simulated.problem.single(0), saved="Saved: CPU alone")
+    backend = simulate("tiny", "op", "cpu-testbed")
+    shown = Shown("mine", backend.problem.single(0), saved="Saved: CPU alone")
     first, _, last = make_title(Scene(backend, (shown,))).splitlines()
     assert first == "Saved: CPU alone"
     assert "test bed" in last

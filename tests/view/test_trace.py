@@ -10,12 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fakes import diamond_backend
+from graphs import simulate
 from pages import unpack
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.cli.main import main
-from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.costs.semantics import PRESETS
 from placement_gym.problem.placement import Placement
 from placement_gym.view.data import make_view_data
@@ -47,9 +45,8 @@ def test_a_trace_has_every_bar_in_a_named_thread_in_microseconds(scene: Scene) -
 
 
 def test_bars_of_a_thread_never_overlap() -> None:
-    simulated = build_simulated_problem(ModelSpec("synthetic-layered-60", "op"), "cpu+2dgpu")
-    backend = SimulatedBackend(simulated.problem, simulated.costs, PRESETS["list"])
-    mixed = np.arange(simulated.problem.n_units) % 3
+    backend = simulate("synthetic-layered-60", "op", "cpu+2dgpu", PRESETS["list"])
+    mixed = np.arange(backend.problem.n_units) % 3
     trace = make_trace(make_view_data(Scene(backend, (Shown("mixed", mixed),))))
     threads = defaultdict(list)
     for event in trace["traceEvents"]:
@@ -74,7 +71,7 @@ def test_bars_that_overlap_are_in_several_lanes() -> None:
 def test_the_command_writes_what_is_asked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    problem = build_simulated_problem(ModelSpec("tiny", "op"), "cpu+dgpu").problem
+    problem = simulate("tiny", "op").problem
     Placement.of(problem, np.arange(problem.n_units) % 2).save(tmp_path / "p.json")
     files = {name: str(tmp_path / name) for name in ("t.json", "p.svg", "v.html")}
     view = ["view", str(tmp_path / "p.json"), "--out", files["v.html"]]

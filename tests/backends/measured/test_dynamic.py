@@ -108,14 +108,6 @@ def test_requests_of_a_scattered_placement_begin(kind: str) -> None:
 
 
 @pytest.mark.slow
-def test_bounds_are_no_obstacle_to_a_split() -> None:
-    backend = encoder(shapes={"input_ids": [1, "1..8"]})
-    halves = (np.arange(backend.problem.n_units) * 2 // backend.problem.n_units) % 2
-    assert not backend.evaluate(halves).error
-    backend.close()
-
-
-@pytest.mark.slow
 def test_a_pipeline_takes_requests_of_several_sizes() -> None:
     backend = encoder(data_shapes=SIZES)
     halves = (np.arange(backend.problem.n_units) * 2 // backend.problem.n_units) % 2

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fakes import assignment
-from faulty_worker import ENDS, FAULTS, REFUSALS
+from faulty_worker import FAULTS, REFUSALS
 from testbed import CHESSBOARD, N_TINY
 
 from placement_gym.backends.failures import POLICIES, EngineFailureError, Kind
@@ -23,7 +23,6 @@ from placement_gym.models.spec import ModelSpec
 
 SUPPORT = Path(__file__).parents[2] / "support"
 PROTOCOL = TimingProtocol(warmup=1, repeats=2, final_repeats=2, final_compiles=2)
-RESTARTS = (*ENDS, "exit", "hang", "stop")
 
 
 @pytest.fixture
@@ -66,9 +65,7 @@ def test_exceptions_bad_latencies_and_wrong_outputs_differ(faults: Path) -> None
 
 
 @pytest.mark.slow
-def test_two_crashes_make_a_placement_infeasible_for_good(
-    faults: Path,
-) -> None:
+def test_two_crashes_make_a_placement_infeasible_for_good(faults: Path) -> None:
     backend = faulty()
     found = evaluate_with(backend, faults, ["segv", "kill"], CHESSBOARD)
     assert found.error.startswith("the engine's process: killed by SIG")
@@ -105,9 +102,7 @@ def test_run_survives_each_fault_and_keeps_no_wrong_value(fault: str, faults: Pa
 
 
 @pytest.mark.slow
-def test_compile_without_memory_blames_no_placement(
-    faults: Path,
-) -> None:
+def test_compile_without_memory_blames_no_placement(faults: Path) -> None:
     backend, placed = faulty(), [1, *CHESSBOARD[1:]]
     assert evaluate_with(backend, faults, ["no-room"], CHESSBOARD).error == ""
     attempts = 1 + len(POLICIES[Kind.TRANSIENT].pauses_s)

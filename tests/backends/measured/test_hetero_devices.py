@@ -27,11 +27,7 @@ from testbed import (
 
 import placement_gym
 from placement_gym import DeviceSpec, Placement
-from placement_gym.backends.measured.hetero import (
-    HeteroPartition,
-    alias_device,
-    check_cards,
-)
+from placement_gym.backends.measured.hetero import HeteroPartition, alias_device, check_cards
 from placement_gym.base.errors import CompileError
 from placement_gym.hardware.devices import TESTBED
 from placement_gym.models import load

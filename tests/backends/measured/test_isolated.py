@@ -152,9 +152,7 @@ def test_the_other_questions_are_answered_there_too(shared: IsolatedBackend) -> 
         shared.evaluate(assignment([5] * N_TINY))
 
 
-def test_another_protocol_shares_the_process_and_does_not_end_it(
-    shared: IsolatedBackend,
-) -> None:
+def test_another_protocol_shares_the_process_and_does_not_end_it(shared: IsolatedBackend) -> None:
     shared.evaluate(assignment(CHESSBOARD))
     other = shared.with_protocol(TimingProtocol(warmup=0, repeats=8))
     assert other.evaluate(assignment(CHESSBOARD)).feasible

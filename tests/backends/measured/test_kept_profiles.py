@@ -60,8 +60,7 @@ def test_a_profile_is_measured_once_and_kept_as_a_file(
 
 @pytest.mark.usefixtures("own_cache")
 def test_quick_profile_is_measured_only_without_a_full_one(
-    tiny: MeasuringBackend,
-    measured: list[TimingProtocol],
+    tiny: MeasuringBackend, measured: list[TimingProtocol]
 ) -> None:
     kept_profiles.load_or_measure(tiny, quiet=True, quick=True)
     assert kept_profiles.kept_profile(tiny) is None
@@ -73,8 +72,7 @@ def test_quick_profile_is_measured_only_without_a_full_one(
 
 @pytest.mark.usefixtures("own_cache")
 def test_a_damaged_profile_is_set_aside_reported_and_made_again(
-    tiny: MeasuringBackend,
-    measured: list[TimingProtocol],
+    tiny: MeasuringBackend, measured: list[TimingProtocol]
 ) -> None:
     kept_profiles.load_or_measure(tiny, quiet=True)
     path = kept_profiles.profile_path(tiny)

@@ -11,10 +11,7 @@ from pathlib import Path
 import openvino as ov
 import pytest
 from fakes import assignment
-from testbed import (
-    CHESSBOARD,
-    backend,
-)
+from testbed import CHESSBOARD, backend
 
 from placement_gym.backends.measured import lock
 from placement_gym.backends.measured.lock import measurement_lock
@@ -116,9 +113,7 @@ def test_the_lock_is_where_the_environment_variable_says(own_lock: Path) -> None
     assert lock.lock_path() == own_lock
 
 
-def test_without_the_variable_all_processes_share_the_lock(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_the_variable_all_processes_share_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PLACEMENT_GYM_LOCK")
     monkeypatch.setenv("TMPDIR", "/somewhere/else")
     assert lock.lock_path() == lock.DEFAULT_PATH
@@ -161,10 +156,7 @@ def test_a_lock_that_leads_elsewhere_is_refused_with_the_remedy(own_lock: Path) 
     mine = own_lock.parent / "mine"
     mine.write_text("precious")
     own_lock.symlink_to(mine)
-    with (
-        pytest.raises(EngineError, match="set PLACEMENT_GYM_LOCK to a path"),
-        measurement_lock(),
-    ):
+    with pytest.raises(EngineError, match="set PLACEMENT_GYM_LOCK to a path"), measurement_lock():
         pytest.fail("it entered")
     assert mine.read_text() == "precious"
 

@@ -71,17 +71,13 @@ def test_a_measurement_reports_a_plausible_pair_of_latencies() -> None:
     assert not measured.cached
 
 
-def test_a_failure_of_the_engine_is_data() -> None:
-    measured = backend(WatchedCore(splits=False)).evaluate(assignment(CHESSBOARD))
+def test_a_failure_of_the_engine_is_data_and_does_not_spoil_the_next() -> None:
+    core = WatchedCore(splits=False)
+    tested = backend(core)
+    measured = tested.evaluate(assignment(CHESSBOARD))
     assert not measured.feasible
     assert "the plugin is tired" in measured.error
     assert measured.latency_ms == pytest.approx(10 * measured.reference_ms)
-
-
-def test_a_failed_placement_does_not_spoil_the_next() -> None:
-    core = WatchedCore(splits=False)
-    tested = backend(core)
-    assert not tested.evaluate(assignment(CHESSBOARD)).feasible
     core.splits = True
     assert tested.evaluate(assignment(CHESSBOARD)).feasible
 
@@ -203,9 +199,7 @@ class ScriptedArm:
         return self.compilation
 
 
-def test_placements_keep_their_times_in_any_compile_order(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_placements_keep_their_times_in_any_compile_order(monkeypatch: pytest.MonkeyPatch) -> None:
     tested = backend(ov.Core(), final_compiles=2)
     now_ms, compiled = [0.0], []
 
@@ -264,22 +258,14 @@ def test_measured_observations_know_no_costs() -> None:
     assert not make().reset()[0]["x"][:, FEATURES["cost"]].any()
 
 
-def test_fused_units_are_measured_too() -> None:
-    env = make(granularity="fused")
-    placed = np.arange(env.problem.n_units) % 2
-    info = step(env, placed.tolist())
+@pytest.mark.parametrize("kwargs", [{"granularity": "fused"}, {"graph": "raw"}])
+def test_fused_units_and_raw_operators_are_measured_too(kwargs: dict[str, str]) -> None:
+    env = make(**{"granularity": "op", **kwargs})
+    info = step(env, (np.arange(env.problem.n_units) % 2).tolist())
     assert (info["error"], info["n_submodels"]) == ("", info["n_submodels_expected"])
 
 
-def test_operators_of_the_raw_graph_are_measured_too() -> None:
-    env = make(granularity="op", graph="raw")
-    info = step(env, (np.arange(env.problem.n_units) % 2).tolist())
-    assert info["error"] == ""
-
-
-def test_primitive_counts_for_its_own_work_not_its_readers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_primitive_counts_for_its_own_work_not_its_readers(monkeypatch: pytest.MonkeyPatch) -> None:
     tested, fused = backend(ov.Core(), "cnn-int8", counter_inferences=1), "stage0/block0/sum"
     names = [fused, "stage0/block0/relu2/quantized"]
     monkeypatch.setattr(counters, "members_of_primitives", lambda _: {"primitive": names})

@@ -92,9 +92,7 @@ def test_reference_that_moved_is_measured_again() -> None:
 
 
 @pytest.mark.parametrize("failure", [BUSY, DEAD, INVALID, REFUSED])
-def test_failed_repeat_leaves_the_first_sample_with_its_doubt(
-    failure: EngineFailureError,
-) -> None:
+def test_failed_repeat_leaves_the_first_sample_with_its_doubt(failure: EngineFailureError) -> None:
     engine = ScriptedEngine([10.0, 10.0, 10.0, 12.0, failure])
     found = [engine.evaluate(MIXED) for _ in range(4)][-1]
     assert (found.error, found.reference_ms) == ("", 12.0)

@@ -9,6 +9,7 @@ import openvino as ov
 import pytest
 from fakes import diamond_problem
 from faulty_devices import FaultyCore
+from graphs import simulate
 from openvino import opset13 as ops
 from testbed import build_here, known_model
 
@@ -63,9 +64,16 @@ def check_recovered(costs: CostTable) -> None:
 @pytest.fixture(scope="module")
 def inception() -> tuple[Problem, np.ndarray]:
     """A problem, and made-up times of its operators."""
-    problem = build_simulated_problem(ModelSpec("inception"), "cpu+dgpu").problem
+    problem = simulate("inception").problem
     rng = np.random.default_rng(1)
     return problem, rng.random((len(problem.units.graph), 2)) * [1.0, 0.5]
+
+
+@pytest.fixture(scope="module")
+def tiny() -> tuple[Problem, np.ndarray]:
+    """The toy, whose operators take 1 ms on either device."""
+    problem = simulate("tiny").problem
+    return problem, np.ones((len(problem.units.graph), 2))
 
 
 def test_the_fit_recovers_the_costs_that_made_the_measurements(
@@ -83,9 +91,7 @@ def test_the_fit_recovers_the_costs_that_made_the_measurements(
         )
 
 
-def test_drifting_machine_gives_the_same_costs(
-    inception: tuple[Problem, np.ndarray],
-) -> None:
+def test_drifting_machine_gives_the_same_costs(inception: tuple[Problem, np.ndarray]) -> None:
     problem, true_ms = inception
     placements, steady = follow_the_model(problem, true_ms)
     speeds = np.geomspace(0.7, 1 / 0.7, len(steady) - 1).tolist()
@@ -100,9 +106,10 @@ def test_drifting_machine_gives_the_same_costs(
     assert costs.operator_ms.sum(axis=0) == pytest.approx(true_ms.sum(axis=0), rel=0.02)
 
 
-def test_the_twin_charges_a_device_alone_what_was_measured() -> None:
-    problem = build_simulated_problem(ModelSpec("tiny"), "cpu+dgpu").problem
-    operator_ms = np.ones((len(problem.units.graph), 2)) * [1.0, 0.6]
+def test_the_twin_charges_a_device_alone_what_was_measured(
+    tiny: tuple[Problem, np.ndarray],
+) -> None:
+    problem, operator_ms = tiny[0], tiny[1] * [1.0, 0.6]
     placements, found = follow_the_model(problem, operator_ms, submodel_ms=2.0)
     twin = SimulatedBackend(problem, profile.fit_costs(problem, operator_ms, placements, found))
     assert twin.costs.submodel_ms == pytest.approx(np.full(2, 2.0), rel=0.02)
@@ -112,18 +119,16 @@ def test_the_twin_charges_a_device_alone_what_was_measured() -> None:
         )
 
 
-def test_a_transfer_never_costs_less_than_its_floor() -> None:
-    problem = build_simulated_problem(ModelSpec("tiny"), "cpu+dgpu").problem
-    operator_ms = np.ones((len(problem.units.graph), 2))
+def test_a_transfer_never_costs_less_than_its_floor(tiny: tuple[Problem, np.ndarray]) -> None:
+    problem, operator_ms = tiny
     placements, found = follow_the_model(problem, operator_ms)
     free = [Measurement(7.0, 7.0, n_submodels=m.n_submodels) for m in found]
     costs = profile.fit_costs(problem, operator_ms, placements, free)
     assert costs.link_ms[0, 1] == pytest.approx(profile.MIN_TRANSFER_MS)
 
 
-def test_submodels_that_seem_to_save_time_cost_nothing() -> None:
-    problem = build_simulated_problem(ModelSpec("tiny"), "cpu+dgpu").problem
-    operator_ms = np.ones((len(problem.units.graph), 2))
+def test_submodels_that_seem_to_save_time_cost_nothing(tiny: tuple[Problem, np.ndarray]) -> None:
+    problem, operator_ms = tiny
     placements, found = follow_the_model(problem, operator_ms, submodel_ms=-SUBMODEL_MS)
     costs = profile.fit_costs(problem, operator_ms, placements, found)
     assert costs.submodel_ms.tolist() == [0.0, 0.0]
@@ -141,9 +146,8 @@ def test_model_shorter_than_its_transfers_still_takes_time(
         assert twin.evaluate_ignoring_limits(placement).latency_ms > 0.024
 
 
-def test_too_few_measurements_are_no_profile() -> None:
-    problem = build_simulated_problem(ModelSpec("tiny"), "cpu+dgpu").problem
-    operator_ms = np.ones((len(problem.units.graph), 2))
+def test_too_few_measurements_are_no_profile(tiny: tuple[Problem, np.ndarray]) -> None:
+    problem, operator_ms = tiny
     placements, found = follow_the_model(problem, operator_ms)
     failed = [Measurement.failed("no", 1.0) for _ in found]
     with pytest.raises(RuntimeError, match="no profile"):
@@ -154,7 +158,7 @@ def test_too_few_measurements_are_no_profile() -> None:
     ("reason", "advised"), [("Can't set the input tensor", True), ("out of memory", False)]
 )
 def test_binding_shapes_is_advised_where_it_helps(reason: str, advised: bool) -> None:
-    problem = build_simulated_problem(ModelSpec("tiny"), "cpu+dgpu").problem
+    problem = simulate("tiny").problem
     graph = replace(problem.units.graph, request=Inference({"image": (1, 3, 64, 64)}))
     problem = replace(problem, units=replace(problem.units, graph=graph))
     failed = [Measurement.failed(reason, 1.0) for _ in range(9)]

@@ -194,24 +194,26 @@ def test_the_slow_drop_out_between_compilations(machine: Machine) -> None:
     assert len(race.samples(1)) == 8
 
 
-def test_a_clear_win_is_decided_sooner_than_a_draw(machine: Machine) -> None:
-    def compilations(ms: float) -> int:
-        race = Race(2)
-        while not race.is_decided(NOISE, 0.02):
-            race.run([machine.arm("a", 10.0), machine.arm("b", ms)], 4)
-        return len(race.compilations)
+def count_compilations(machine: Machine, *ms: float, samples: int = 4, gain: float = 0.02) -> int:
+    """Compilations until a race of arms that take this long is decided."""
+    race = Race(len(ms))
+    while not race.is_decided(NOISE, gain):
+        race.run([machine.arm(str(arm), one) for arm, one in enumerate(ms)], samples)
+    return len(race.compilations)
 
-    assert compilations(8.0) < compilations(10.0) <= 8
+
+def test_a_clear_win_is_decided_sooner_than_a_draw(machine: Machine) -> None:
+    draw = count_compilations(machine, 10.0, 10.0)
+    assert count_compilations(machine, 10.0, 8.0) < draw <= 8
 
 
 def test_several_equals_are_left_to_the_race_of_the_chosen_one(machine: Machine) -> None:
-    def compilations(n_arms: int) -> int:
-        race = Race(n_arms)
-        while not race.is_decided(NOISE, 0.02):
-            race.run([machine.arm(str(arm), 10.0) for arm in range(n_arms)], 4)
-        return len(race.compilations)
+    assert count_compilations(machine, *[10.0] * 3) < count_compilations(machine, *[10.0] * 2)
 
-    assert compilations(3) < compilations(2)
+
+def test_hopeless_races_end(machine: Machine) -> None:
+    machine.taken = lambda: 0.5
+    assert count_compilations(machine, 10.0, 10.0, samples=2, gain=0.0) == 3
 
 
 @pytest.mark.parametrize(("ms", "decided"), [(3.0, True), (5.0, False)])
@@ -231,13 +233,6 @@ def test_a_race_that_the_first_wins_is_decided(machine: Machine) -> None:
         race.drop_slower(NOISE)
     assert race.live == [0]
     assert race.is_decided(NOISE, 0.02)
-
-
-def test_hopeless_races_end(machine: Machine) -> None:
-    machine.taken, race = lambda: 0.5, Race(2)
-    while not race.is_decided(NOISE, 0.0):
-        race.run([machine.arm("a", 10.0), machine.arm("b", 8.0)], 2)
-    assert len(race.compilations) == 3
 
 
 def test_the_spread_between_compilations_is_noise_too(machine: Machine) -> None:

@@ -30,13 +30,7 @@ TWO = (DeviceSpec("CPU", threads=1), DeviceSpec("CPU_B", plugin="CPU", threads=1
 SPLIT = np.array([0, 0, 1, 1])
 BACK = np.array([0, 1, 0, 0])
 """The first device has two submodels."""
-ONCE = {
-    "warmup": 0,
-    "repeats": 2,
-    "final_repeats": 2,
-    "final_compiles": 2,
-    "window": 2,
-}
+ONCE = {"warmup": 0, "repeats": 2, "final_repeats": 2, "final_compiles": 2, "window": 2}
 
 
 @cache
@@ -112,9 +106,7 @@ def lanes(backend: MeasuredBackend, assignment: Any) -> list[type]:
     return [type(lane) for lane in in_flight.lanes]
 
 
-def test_streams_of_a_single_device_give_the_most_results(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_streams_of_a_single_device_give_the_most_results(monkeypatch: pytest.MonkeyPatch) -> None:
     backend = build((DeviceSpec("CPU", threads=4), TWO[1]))
 
     def scripted(in_flight: InFlight) -> float:

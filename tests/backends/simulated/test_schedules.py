@@ -47,8 +47,6 @@ def everywhere(
 
 
 PAIR: Made = [(0, [1])]
-
-
 TWO_PAIRS: Made = [(0, [1]), (2, [3])]
 CHAIN: Made = [(0, [1]), (1, [2])]
 SPLIT: Made = [(0, [2]), (1, [3])]
@@ -180,9 +178,6 @@ def test_accelerators_pay_a_tensor_once_and_the_host_does_not(
     operator_ms = [[0, 2, 2], [0, 0.5, 0.5], [0, 1, 1], [0, 4, 4]]
     costs = cost_table(made_graph(4, FAN), operator_ms, [3], host=[True, False, False])
     assert latency_of(simulate, costs, FAN, on, Semantics("load")) == busiest_ms
-
-
-TWO_TENSORS: Made = [(0, [1]), (0, [2])]
 
 
 @BOTH

@@ -28,14 +28,10 @@ ALONE = {"label": "single-device CPU", "placement": {"a": "CPU"}, "beats_best_si
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
-def test_a_gap_is_a_share_at_any_scale(scale: float) -> None:
+def test_a_gap_is_a_share_and_never_negative_at_any_scale(scale: float) -> None:
     known = KnownLatencies(bound_ms=2.0 * scale)
     assert format_gap(2.5 * scale, known) == "≤ 25.0 %"
     assert format_gap(2.5 * scale, KnownLatencies(optimum_ms=2.0 * scale)) == "25.0 %"
-
-
-@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
-def test_a_gap_is_never_negative(scale: float) -> None:
     known = KnownLatencies(bound_ms=scale * (1 + 1e-7))
     assert format_gap(scale, known) == "≤ 0.0 %"
     assert format_gap(scale, known.add_proof([scale])) == "0.0 %"

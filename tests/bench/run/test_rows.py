@@ -22,10 +22,7 @@ from placement_gym.bench.run.environment import BenchEnv
 
 
 def test_values_that_are_not_finite_become_null() -> None:
-    assert to_plain({"a": [float("nan"), 1.0], "b": float("inf")}) == {
-        "a": [None, 1.0],
-        "b": None,
-    }
+    assert to_plain({"a": [float("nan"), 1.0], "b": float("inf")}) == {"a": [None, 1.0], "b": None}
 
 
 def test_rows_carry_what_made_them(bench_env: BenchEnv) -> None:

@@ -22,13 +22,7 @@ from placement_gym.bench.run import rows as rows_file
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study import runner
-from placement_gym.bench.study.executors import (
-    MAX_ATTEMPTS,
-    Executor,
-    Serial,
-    WorkerLost,
-    run_all,
-)
+from placement_gym.bench.study.executors import MAX_ATTEMPTS, Executor, Serial, WorkerLost, run_all
 from placement_gym.bench.study.processes import Processes
 from placement_gym.bench.study.runner import run_study
 from placement_gym.bench.study.spec import Study
@@ -122,9 +116,7 @@ def test_a_killed_worker_loses_no_run() -> None:
 
 
 @pytest.mark.slow
-def test_tasks_that_crash_or_hang_are_error_rows_and_others_end(
-    tmp_path: Path,
-) -> None:
+def test_tasks_that_crash_or_hang_are_error_rows_and_others_end(tmp_path: Path) -> None:
     agents = ["fatal_agent:crash", "fatal_agent:hang", "fatal_agent:leave", "random"]
     fatal = study(models=["tiny"], agents=agents, seeds=1)
     rows = run_study(fatal, tmp_path, "processes", workers=1, quiet=True, timeout_s=15.0)

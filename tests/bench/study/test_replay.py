@@ -21,7 +21,6 @@ from placement_gym.bench.study.replay import compare_measurements
 from placement_gym.bench.study.row_checks import validate
 from placement_gym.bench.study.runner import run_study
 from placement_gym.bench.study.spec import Study
-from placement_gym.cli.main import main
 
 
 def test_true_rows_are_valid(folder: Path) -> None:
@@ -154,14 +153,3 @@ def test_published_rows_name_no_machine_and_replay_anywhere(
 def test_a_study_without_results_is_not_published(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="run it first"):
         publish_rows(REPORTED, tmp_path, tmp_path)
-
-
-def test_the_command_publishes(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "study.yaml"
-    file.write_text(json.dumps(vars(REPORTED)))
-    words = ["bench", "publish", str(file), "--out", str(folder), "--to", str(tmp_path)]
-    assert main(words) == 0
-    assert "0 runs of the study are missing" in capsys.readouterr().out
-    assert len(rows_file.load_runs(tmp_path)) == 30

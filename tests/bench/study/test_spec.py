@@ -139,9 +139,7 @@ def test_more_runs_than_anyone_can_wait_for_are_refused() -> None:
         study(seeds=100_001)
 
 
-def test_study_without_roles_is_checked_without_its_runs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_study_without_roles_is_checked_without_its_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Study, "tasks", lambda _: pytest.fail("built all runs"))
     study(seeds=10_000)
     with pytest.raises(pytest.fail.Exception):

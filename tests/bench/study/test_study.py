@@ -68,9 +68,7 @@ def test_a_full_disk_ends_the_study_which_continues_later(tmp_path: Path) -> Non
     assert run_study(small, tmp_path, "serial", quiet=True)[: len(kept)] == kept
 
 
-def test_environment_that_cannot_be_remade_is_an_error_row(
-    envs: BenchEnvs,
-) -> None:
+def test_environment_that_cannot_be_remade_is_an_error_row(envs: BenchEnvs) -> None:
     row = run_task(study(models=["no-such-model"]).tasks()[0], envs)
     assert "no-such-model" in row["error"]
     assert row["label"] == "random"
@@ -152,9 +150,7 @@ def test_the_command_runs_a_study_and_a_dry_run_does_nothing(
     assert main(["bench", "run", str(tmp_path / "none.yaml"), "--out", str(out)]) == 2
 
 
-def test_only_warnings_of_this_package_are_shown(
-    envs: BenchEnvs,
-) -> None:
+def test_only_warnings_of_this_package_are_shown(envs: BenchEnvs) -> None:
     def warn(env: gym.Env[Any, Any], seed: int) -> Any:
         warnings.warn("of a library", UserWarning, stacklevel=1)
         warn_user("of this package")

@@ -9,12 +9,11 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from graphs import simulate as simulate_model
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import check_env
 from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
 
-from placement_gym.backends.simulated.backend import SimulatedBackend
-from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.base.errors import UserError
 from placement_gym.envs.online.env import OnlineEnv
 from placement_gym.envs.online.kernel import Trace, find_end, find_work, look_ahead, play
@@ -24,7 +23,6 @@ from placement_gym.envs.online.rules import RULES, make_rule, play_anew
 from placement_gym.envs.online.simulation import SimulatedDevices
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.members import Member
-from placement_gym.models.spec import ModelSpec
 
 ID = "DevicePlacementOnline-v0"
 
@@ -65,16 +63,24 @@ def test_text_shows_the_plans_and_the_last_request() -> None:
         OnlineEnv(models=["tiny"], render_mode="human")
 
 
-def test_requests_queue_and_weights_are_loaded_by_hand(table: PlanTable) -> None:
-    # GPU: a loads 6 and runs 10; b waits until 16, loads 5, evicts a, runs 8; a loads again.
-    ms = simulate(table, [0.0, 1.0, 2.0], [0, 1, 0], (1, 1, 1))
-    assert ms == pytest.approx([16.0, 28.0, 43.0])
-
-
-def test_a_split_waits_for_its_stages_in_turn(table: PlanTable) -> None:
-    # CPU is busy for 5 + 16; the split's first stage ends at 3 + 6, its second one begins at 21.
-    ms = simulate(table, [0.0, 0.0], [1, 0], (0, 2))
-    assert ms == pytest.approx([21.0, 21.0 + 3.0 + 5.0])
+@pytest.mark.parametrize(
+    ("arrivals_ms", "models", "plans", "expected_ms"),
+    [
+        # GPU: a loads 6 and runs 10; b waits until 16, loads 5, evicts a, runs 8; a loads again.
+        ([0.0, 1.0, 2.0], [0, 1, 0], (1, 1, 1), [16.0, 28.0, 43.0]),
+        # CPU is busy for 5 + 16; a split's first stage ends at 3 + 6, its second begins at 21.
+        ([0.0, 0.0], [1, 0], (0, 2), [21.0, 21.0 + 3.0 + 5.0]),
+    ],
+    ids=["queue and weights", "stages of a split"],
+)
+def test_latencies_of_requests_are_those_worked_out_by_hand(
+    arrivals_ms: list[float],
+    models: list[int],
+    plans: tuple[int, ...],
+    expected_ms: list[float],
+    table: PlanTable,
+) -> None:
+    assert simulate(table, arrivals_ms, models, plans) == pytest.approx(expected_ms)
 
 
 def test_predictions_are_true_while_nothing_changes(table: PlanTable) -> None:
@@ -285,11 +291,10 @@ def proposed() -> PlanTable:
 
 def test_stages_of_a_plan_take_what_the_simulator_says(proposed: PlanTable) -> None:
     for model, plans in zip(("tiny", "cnn"), proposed.plans, strict=True):
-        twin = build_simulated_problem(ModelSpec(model), ["CPU", "GPU"])
-        backend = SimulatedBackend(twin.problem, twin.costs)
+        backend = simulate_model(model, devices=["CPU", "GPU"])
         for one in plans:
             assert one.placement is not None
-            assignment = one.placement.assignment(twin.problem)
+            assignment = one.placement.assignment(backend.problem)
             assert one.ms == pytest.approx(backend.evaluate(assignment).latency_ms)
 
 
@@ -328,10 +333,9 @@ def test_profiled_plans_have_this_machines_times() -> None:
         OnlineEnv(models=["tiny"], devices="cpu-testbed-pair", costs=costs).plans
         for costs in ("analytic", "profiled")
     )
-    twin = build_simulated_problem(ModelSpec("tiny"), "cpu-testbed-pair", "profiled")
-    backend = SimulatedBackend(twin.problem, twin.costs)
+    backend = simulate_model("tiny", devices="cpu-testbed-pair", costs="profiled")
     for one in profiled.plans[0]:
         assert one.placement is not None
-        latency_ms = backend.evaluate(one.placement.assignment(twin.problem)).latency_ms
+        latency_ms = backend.evaluate(one.placement.assignment(backend.problem)).latency_ms
         assert one.ms == pytest.approx(latency_ms)
     assert profiled.plans[0][0].ms != analytic.plans[0][0].ms

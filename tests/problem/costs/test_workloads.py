@@ -249,21 +249,21 @@ def test_throughput_of_one_accelerator_is_the_published(
 
 
 @pytest.mark.parametrize(
-    ("name", "load_ms"),
-    [("bert24_inference", 20.084), ("bert24_training", 49.4049), ("resnet50_inference", 43.9183)],
+    ("kind", "name", "n_accelerators", "published_split_ms"),
+    [
+        ("throughput", "bert24_inference", 6, 20.084),
+        ("throughput", "bert24_training", 6, 49.4049),
+        ("throughput", "resnet50_inference", 6, 43.9183),
+        ("latency", "bert24_inference", 6, 111.937),
+    ],
 )
-def test_throughput_of_the_experts_is_the_published(name: str, load_ms: float) -> None:
-    read = published(f"throughput-inputs/LayerGraphs/{name}")
+def test_splits_of_the_experts_take_what_is_published(
+    kind: str, name: str, n_accelerators: int, published_split_ms: float
+) -> None:
+    read = published(f"{kind}-inputs/LayerGraphs/{name}")
     split = expert_split(read, name)
-    found = published_ms(read, "tarnawski-throughput", split, read.n_accelerators)
-    assert found == pytest.approx(load_ms, rel=SIX_DIGITS)
-
-
-def test_latency_of_the_six_accelerator_expert_is_the_published() -> None:
-    read = published("latency-inputs/LayerGraphs/bert24_inference")
-    split = expert_split(read, "bert24_inference")
-    found = published_ms(read, "tarnawski-latency", split, 6)
-    assert found == pytest.approx(111.937, rel=SIX_DIGITS)
+    found = published_ms(read, f"tarnawski-{kind}", split, n_accelerators)
+    assert found == pytest.approx(published_split_ms, rel=SIX_DIGITS)
 
 
 @pytest.mark.parametrize("name", ["bert24_inference", "resnet50_inference"])

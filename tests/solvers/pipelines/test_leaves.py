@@ -33,17 +33,28 @@ def test_bert24_has_the_publications_30_ideals(name: str) -> None:
     assert len(enumerate_ideals(merged)) == 30
 
 
-def test_chains_of_leaves_join_what_has_work() -> None:
-    merged, joined = merge([(0, [1]), (1, [2]), (2, [3]), (3, [4])], [0, 0, 5, 5, 0])
-    assert merged.node.tolist() == [0, 0, 0, 1, 1]
-    assert merged.edge_index.tolist() == [[0], [1]]
-    assert joined == [True, True, False, False, True]
-
-
-def test_work_or_a_second_neighbour_keeps_a_node_apart() -> None:
-    merged, joined = merge([(0, [1]), (1, [2]), (0, [2])], [5, 0, 5])
-    assert merged.node.tolist() == [0, 1, 2]
-    assert not any(joined)
+@pytest.mark.parametrize(
+    ("made", "ms", "nodes", "edges"),
+    [
+        pytest.param(
+            [(0, [1]), (1, [2]), (2, [3]), (3, [4])], [0, 0, 5, 5, 0], [0, 0, 0, 1, 1], [[0], [1]],
+            id="chains of leaves",
+        ),
+        pytest.param(
+            [(0, [1]), (1, [2]), (0, [2])], [5, 0, 5], [0, 1, 2], [[0, 0, 1], [1, 2, 2]],
+            id="work or a second neighbour",
+        ),
+        pytest.param([(0, [1]), (1, [2])], [0, 0, 0], [0, 0, 0], [[], []], id="leaves alone"),
+    ],
+)  # fmt: skip
+def test_leaves_join_a_neighbour_and_what_has_work_stays(
+    made: list[tuple[int, list[int]]], ms: list[int], nodes: list[int], edges: list[list[int]]
+) -> None:
+    merged, joined = merge(made, ms)
+    assert merged.node.tolist() == nodes
+    assert merged.edge_index.tolist() == edges
+    assert sum(joined) == len(nodes) - len(merged)
+    assert not any(one and own for one, own in zip(joined, ms, strict=True))
 
 
 def test_leaf_stays_apart_if_its_neighbour_runs_elsewhere() -> None:
@@ -55,12 +66,6 @@ def test_leaf_stays_apart_if_its_neighbour_runs_elsewhere() -> None:
     supported[1, 1] = True
     merged, _ = merge([(0, [1]), (1, [2])], [5, 5, 0], supported)
     assert len(merged) == 3
-
-
-def test_a_graph_of_leaves_alone_becomes_one_node() -> None:
-    merged, joined = merge([(0, [1]), (1, [2])], [0, 0, 0])
-    assert merged.node.tolist() == [0, 0, 0]
-    assert sum(joined) == 2
 
 
 @pytest.mark.parametrize("seed", range(15))

@@ -7,14 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from by_hand import (
-    chain,
-    cost_table,
-    feasible_ms,
-    grouped,
-    made_graph,
-    problem_of,
-)
+from by_hand import chain, cost_table, feasible_ms, grouped, made_graph, problem_of
 from pipelines import THROUGHPUT, draw_backend, is_pipeline, least_load_ms, plain_pipeline_ms
 from published import published
 
@@ -37,10 +30,7 @@ from placement_gym.solvers.pipelines.pipeline import (
     narrow,
 )
 
-SOLVERS = {
-    "exact": exact_pipeline,
-    "linear": linear_pipeline,
-}
+SOLVERS = {"exact": exact_pipeline, "linear": linear_pipeline}
 LAYERS, OPERATORS = "LayerGraphs", "OperatorGraphs"
 VALUES = [
     (f"{LAYERS}/bert24_inference", 17.7899, 17.7899),

@@ -38,11 +38,7 @@ def chain(n: int) -> tuple[np.ndarray, ...]:
     own, other = np.concatenate([ends, ends[::-1]], axis=1)
     by_own = np.argsort(own, kind="stable")
     first = np.searchsorted(own[by_own], np.arange(n + 1))
-    return (
-        first.astype(np.uint32),
-        other[by_own].astype(np.uint32),
-        np.ones(2 * n - 2),
-    )
+    return (first.astype(np.uint32), other[by_own].astype(np.uint32), np.ones(2 * n - 2))
 
 
 def members(clusters, level: int, unit: int) -> set[int]:

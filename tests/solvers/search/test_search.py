@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from itertools import product
 from time import perf_counter
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from by_hand import cost_table, made_graph, random_backend
+from by_hand import chain as row_of
+from by_hand import cost_table, find_least_ms, grouped, problem_of, random_backend
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
 from placement_gym.envs.placement_env import placement_env
-from placement_gym.graph.units import group
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem.costs.semantics import PRESETS, Semantics
-from placement_gym.problem.problem import Problem
 from placement_gym.solvers.search import AnytimeSearch, search
 
 SCHEDULES = {
@@ -37,6 +36,7 @@ CASES = [
     for name in SCHEDULES
     for seed in range(12)
 ]
+Make = Callable[[str, int], SimulatedBackend]
 EVERY = pytest.mark.parametrize("schedule", SCHEDULES)
 
 
@@ -67,28 +67,14 @@ def enough(schedule: str, seed: int) -> int:
     return 10 if schedule in SIMULATED and not seed else 40
 
 
-def find_optimum_ms(backend: SimulatedBackend) -> float:
-    problem = backend.problem
-    every = np.array(list(product(range(len(problem.devices)), repeat=problem.n_units)))
-    latency_ms, feasible = backend.evaluate_batch_exactly(every)
-    return float(latency_ms[feasible].min(initial=np.inf))
-
-
+@pytest.mark.parametrize("make", [drawn, sharing])
 @pytest.mark.parametrize(("schedule", "seed"), CASES)
-def test_it_finds_the_optimum_of_small_problems(schedule: str, seed: int) -> None:
-    backend = drawn(schedule, seed)
+def test_it_finds_the_optimum_of_small_problems(make: Make, schedule: str, seed: int) -> None:
+    backend = make(schedule, seed)
     assignment, latency_ms = find(backend, evaluations=enough(schedule, seed))
     assert backend.infeasibility(assignment) == ""
     assert latency_ms == pytest.approx(backend.evaluate(assignment).latency_ms, rel=1e-9)
-    assert latency_ms == pytest.approx(find_optimum_ms(backend), rel=1e-9)
-
-
-@pytest.mark.parametrize(("schedule", "seed"), CASES)
-def test_it_finds_the_optimum_where_devices_share_memory(schedule: str, seed: int) -> None:
-    backend = sharing(schedule, seed)
-    assignment, latency_ms = find(backend, evaluations=enough(schedule, seed))
-    assert backend.infeasibility(assignment) == ""
-    assert latency_ms == pytest.approx(find_optimum_ms(backend), rel=1e-9)
+    assert latency_ms == pytest.approx(find_least_ms(backend), rel=1e-9)
 
 
 @EVERY
@@ -183,15 +169,13 @@ def test_without_a_budget_there_is_no_search() -> None:
 
 def chain(n: int, n_devices: int, supported: Any = None, shares: Any = None) -> SimulatedBackend:
     """Operators that read each other; transfers take no time."""
-    graph = made_graph(n, [(i, [i + 1]) for i in range(n - 1)])
+    units = grouped(row_of(n))
     ms = [[float(1 + (i + d) % n_devices) for d in range(n_devices)] for i in range(n)]
-    costs = cost_table(graph, ms, [0.0] * (n - 1))
-    shares = [None] * n_devices if shares is None else shares
-    devices = [
-        DeviceSpec(name, weight_share=s) for name, s in zip(costs.devices, shares, strict=True)
-    ]
-    able = np.ones((n, n_devices), dtype=np.bool_) if supported is None else np.array(supported)
-    problem = Problem(group(graph, "op"), tuple(devices), able, np.full(n, 10))
+    costs = cost_table(units.graph, ms, [0.0] * (n - 1))
+    able = None if supported is None else np.array(supported)
+    problem = problem_of(
+        units, costs, np.full(n, 10), able, weight_share=shares or [None] * n_devices
+    )
     return SimulatedBackend(problem, costs)
 
 
@@ -225,7 +209,7 @@ def test_units_are_only_where_they_can_run() -> None:
     backend = chain(7, 3, supported)
     assignment, latency_ms = find(backend, evaluations=50)
     assert backend.infeasibility(assignment) == ""
-    assert latency_ms == pytest.approx(find_optimum_ms(backend))
+    assert latency_ms == pytest.approx(find_least_ms(backend))
 
 
 def test_limits_that_only_a_full_packing_holds_are_kept() -> None:
@@ -244,19 +228,14 @@ def test_where_nothing_fits_the_latency_is_infinite() -> None:
 
 @pytest.mark.parametrize("seed", [72, 77, 81, 137])
 def test_where_hardly_anything_fits_what_fits_is_found(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    graph = made_graph(7, [(i, [i + 1]) for i in range(6)])
-    costs = cost_table(graph, rng.integers(1, 9, (7, 3)), rng.integers(0, 3, 6))
+    rng, units = np.random.default_rng(seed), grouped(row_of(7))
+    costs = cost_table(units.graph, rng.integers(1, 9, (7, 3)), rng.integers(0, 3, 6))
     shares = [0.35, 0.35, 0.36]  # of 2,187 placements, between 2 and 18 fit
-    devices = [
-        DeviceSpec(name, weight_share=s) for name, s in zip(costs.devices, shares, strict=True)
-    ]
-    able = np.ones((7, 3), dtype=np.bool_)
-    problem = Problem(group(graph, "op"), tuple(devices), able, rng.integers(1, 30, 7))
+    problem = problem_of(units, costs, rng.integers(1, 30, 7), weight_share=shares)
     backend = SimulatedBackend(problem, costs, SCHEDULES["list"])
     assignment, latency_ms = find(backend, evaluations=50)
     assert backend.infeasibility(assignment) == ""
-    assert latency_ms == pytest.approx(find_optimum_ms(backend))
+    assert latency_ms == pytest.approx(find_least_ms(backend))
 
 
 def test_limits_that_do_not_count_are_ignored() -> None:
