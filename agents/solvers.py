@@ -16,7 +16,7 @@ from placement_gym.base.errors import EngineError, UserError
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
-from placement_gym.solvers import calls, cuts, fill, list_scheduling
+from placement_gym.solvers import cuts, fill, list_scheduling
 from placement_gym.solvers import model_per_device as whole_models
 from placement_gym.solvers.bounds import load_ms
 from placement_gym.solvers.milp import serial_program
@@ -96,7 +96,7 @@ pipedream = without_options(
     "pipedream", lambda problem, costs: linear_pipeline(problem, costs, BY_CUT)
 )
 model_per_device = without_options("model-per-device", whole_models.model_per_device)
-greedy_fill = without_options("greedy-fill", calls.greedy_fill)
+greedy_fill = without_options("greedy-fill", fill.greedy_fill)
 
 
 def fill_in_order(env: gym.Env[Any, Any], seed: int, shares: str = "full") -> FixedPlacement:

@@ -27,7 +27,7 @@ from placement_gym.bench.run.budget import BudgetedBackend
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.bounds import load_ms
-from placement_gym.solvers.calls import greedy_fill
+from placement_gym.solvers.fill import greedy_fill
 from placement_gym.solvers.partition import metis_partition
 from placement_gym.solvers.pipelines.ideal_stages import BY_CUT
 from placement_gym.solvers.pipelines.pipeline import exact_pipeline, linear_pipeline

@@ -212,7 +212,7 @@ def search(
     has its one placement evaluated.
     """
     agent: Any = None
-    with env.with_backend(meter), suppress(BudgetReached):
+    with meter.count_evaluations(env), suppress(BudgetReached):
         agent = spec.make(env, seed)
         if hasattr(agent, "learn"):
             env.reset(seed=seed)

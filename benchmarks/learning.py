@@ -125,7 +125,7 @@ def learn(data: Path | None, seed: int, problem: str, arm: str, budget: int) -> 
 def learn_in(env: DevicePlacementEnv, agent: AgentSpec, seed: int, budget: int) -> Row:
     """Let an agent learn, and return how well it placed."""
     recorder, began_s = Recorder(env.backend, [budget]), process_time()
-    with env.with_backend(recorder):
+    with recorder.count_evaluations(env):
         made = agent.make(env, seed)
         env.reset(seed=seed)
         with suppress(BudgetReached):

@@ -32,7 +32,7 @@ from agents.list_policy import BestOfK
 from placement_gym.base.arrays import FloatArray
 from placement_gym.bench.run.provenance import git_commit
 from placement_gym.envs.stream import StreamEnv
-from placement_gym.envs.weights_action import read_weights
+from placement_gym.envs.stream_problem import read_weights
 from placement_gym.solvers.list_policy.policy import MOST_SPREAD, ListPolicy
 from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS
 from placement_gym.solvers.list_policy.statistics import N_STATISTICS

@@ -1,25 +1,17 @@
 """Shared by learned agents: graph batches, per-unit policies, REINFORCE, callbacks.
 
-What ``HOMES`` lists is imported when it is first used: agents that do not learn need no torch.
+What ``SOURCES`` lists is imported when first used: agents that do not learn need no torch.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from placement_gym.base.lazy import export_lazily
 
 if TYPE_CHECKING:
-    from agents.common.graph_data import to_data
-    from agents.common.reinforce import REINFORCE
+    from agents.common.graph_data import to_data as to_data
+    from agents.common.reinforce import REINFORCE as REINFORCE
 
-__all__ = ["REINFORCE", "to_data"]
-HOMES = {
-    "REINFORCE": "agents.common.reinforce",
-    "to_data": "agents.common.graph_data",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in HOMES:
-        return getattr(import_module(HOMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+SOURCES = {"REINFORCE": "reinforce", "to_data": "graph_data"}
+__all__, __getattr__, __dir__ = export_lazily(__name__, SOURCES)

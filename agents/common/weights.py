@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
@@ -28,9 +27,7 @@ ABOUT = "placement_gym"
 MAX_BYTES = 2**30
 
 
-def save_weights(
-    model: Any, path: str | Path, about: Mapping[str, Any] | None = None, half: bool = False
-) -> None:
+def save_weights(model: Any, path: str | Path, about: Mapping[str, Any] | None = None) -> None:
     """Write the weights of a model as safetensors, a format without code that is safe to share.
 
     ``agents.make(name, env, weights=path)`` loads them.
@@ -39,18 +36,11 @@ def save_weights(
         model: A learned agent, any algorithm of SB3, a policy or another network.
         path: The file, which is replaced.
         about: Plain values that describe the training.
-        half: Whether weights are rounded to float16, which is enough to predict.
 
     Raises:
         FileError: It cannot be written; the file that was there is unchanged.
     """
-    weights = find_network(model).state_dict()
-    if half:
-        weights = {
-            name: weight.half() if weight.dtype == torch.float32 else weight
-            for name, weight in weights.items()
-        }
-    write_safetensors(path, weights, about or {})
+    write_safetensors(path, find_network(model).state_dict(), about or {})
 
 
 def load_weights(model: Any, path: str | Path) -> None:
@@ -113,7 +103,7 @@ def write_safetensors(
 
 
 def read_safetensors(path: str | Path) -> tuple[dict[str, NDArray[Any]], Any]:
-    """Read the arrays and the plain values of a file; float16 becomes float32, nothing is run.
+    """Read the arrays and the plain values of a file; nothing in it is run.
 
     Raises:
         FileError: The file cannot be read.
@@ -122,16 +112,11 @@ def read_safetensors(path: str | Path) -> tuple[dict[str, NDArray[Any]], Any]:
     read_bytes(path, MAX_BYTES)
     try:
         with safe_open(path, framework="numpy") as file:
-            arrays = {name: widen(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             metadata = file.metadata() or {}
     except (SafetensorError, TypeError, AttributeError) as error:  # types that NumPy lacks, too
         raise UserError(f"it is not a safetensors file, or damaged: {error}") from error
     return arrays, parse_json(metadata.get(ABOUT, "{}"))
-
-
-def widen(array: NDArray[Any]) -> NDArray[Any]:
-    """Return float32 for float16, and other arrays as they are."""
-    return array.astype(np.float32) if array.dtype == np.float16 else array
 
 
 def to_tensors(arrays: Mapping[str, NDArray[Any]], like: Mapping[str, Tensor]) -> dict[str, Tensor]:

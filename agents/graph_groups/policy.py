@@ -62,7 +62,7 @@ class GraphGroupsPolicy(UnitPolicy, ActorCriticPolicy):
         check_integer("groups", self.options.groups, 1)
         self.networks = Networks(self.options, self.n_devices, self.has_critic)
         graphs = (self.table or {}) if self.options.table else {}
-        self.tables = Tables(graphs, self.n_slots, self.n_devices, following=True)
+        self.tables = Tables(graphs, self.n_slots, self.n_devices)
 
     @property
     def draws_groups(self) -> bool:

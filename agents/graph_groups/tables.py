@@ -1,4 +1,4 @@
-"""A table of logits for each graph, which is added to the output of a network for all graphs."""
+"""Tables of logits, one for each graph, added to the output of a network for all graphs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,44 @@ import torch
 from torch import Tensor, nn
 
 from agents.common.following import FOLLOWING_STEP
-from agents.graph_groups.runs import RunTable
 
 TABLE_STEP = 100.0
 """Steps of tables, relative to those of weights."""
+
+
+class RunTable(nn.Module):
+    """Values of units, each the sum of those of all runs that the unit is in.
+
+    Runs are of 1, 2, 4, ... units in topological order, and the same shifted by half a run. The
+    gradient moves many units at once by the values of long runs, and single ones by those of short
+    runs. All values are zero at first.
+
+    Args:
+        n_units: Number of units, padding included.
+        width: Values of a unit.
+        step: Factor of the learning rate.
+    """
+
+    index: Tensor
+
+    def __init__(self, n_units: int, width: int, step: float = 1.0) -> None:
+        super().__init__()
+        self.step = step
+        units, n_values, size = torch.arange(n_units), 0, 1
+        levels: list[Tensor] = []
+        while size < 2 * n_units or not levels:
+            # Shifted runs, too, or no run would span a border between two long ones.
+            for shift in (0, size // 2) if 1 < size < n_units else (0,):
+                run = (units + shift) // size
+                levels.append(run + n_values)
+                n_values += int(run[-1]) + 1
+            size *= 2
+        self.register_buffer("index", torch.stack(levels), persistent=False)
+        self.values = nn.Parameter(torch.zeros(n_values, width))
+
+    def forward(self) -> Tensor:
+        """(n_units, width) values."""
+        return self.step * self.values[self.index].sum(dim=0)
 
 
 class Tables(nn.ModuleDict):
@@ -21,18 +55,14 @@ class Tables(nn.ModuleDict):
         graphs: ``graph_id`` of each graph that gets tables.
         n_units: Number of units, padding included.
         n_devices: Number of devices.
-        following: Whether there is one for logits of following a producer, too.
     """
 
-    def __init__(
-        self, graphs: Iterable[int], n_units: int, n_devices: int, following: bool = False
-    ) -> None:
+    def __init__(self, graphs: Iterable[int], n_units: int, n_devices: int) -> None:
         super().__init__()
         for graph_id in graphs:
-            own = {"own": RunTable(n_units, n_devices, TABLE_STEP)}
-            step = TABLE_STEP * FOLLOWING_STEP
-            keep = {"keep": RunTable(n_units, 1, step)} if following else {}
-            self[str(graph_id)] = nn.ModuleDict(own | keep)
+            own = RunTable(n_units, n_devices, TABLE_STEP)
+            keep = RunTable(n_units, 1, TABLE_STEP * FOLLOWING_STEP)
+            self[str(graph_id)] = nn.ModuleDict({"own": own, "keep": keep})
 
     def correct(self, logits: Tensor, ids: Sequence[int], name: str = "own") -> Tensor:
         """(G, N, F) logits of G graphs with the terms of those that have tables.

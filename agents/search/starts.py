@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +64,17 @@ def propose_starts(env: gym.Env[Any, Any], start: str = HEURISTICS) -> IntArray 
             f"start must be 'heuristics', 'quick', 'random' or a placement file, not {start!r}"
         )
     placement = saved(env, 0, start).assignment
-    placement_env(env, joint=True).remember_starts({Path(start).name: placement})
+    remember_starts(placement_env(env, joint=True), {Path(start).name: placement})
     return placement[None]
+
+
+def remember_starts(env: DevicePlacementEnv, placements: Mapping[str, IntArray]) -> None:
+    """Name (n_units,) placements, so that a result can say that its finalist is one of them.
+
+    Of equal ones the last name is kept.
+    """
+    for name, placement in placements.items():
+        env.starts[placement.astype(np.int64).tobytes()] = name
 
 
 def propose_heuristics(env: DevicePlacementEnv, with_program: bool = True) -> IntArray:
@@ -80,7 +89,7 @@ def propose_heuristics(env: DevicePlacementEnv, with_program: bool = True) -> In
     assignments = np.stack(placements)
     if env.repair:
         assignments = env.repair_placements(assignments)
-    env.remember_starts(dict(zip(names, assignments, strict=True)))
+    remember_starts(env, dict(zip(names, assignments, strict=True)))
     # Heuristics often agree, and a repeated placement costs an evaluation.
     unique = {placement.tobytes(): placement for placement in assignments}
     return np.stack(list(unique.values()))

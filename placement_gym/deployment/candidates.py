@@ -14,12 +14,10 @@ import numpy as np
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError
 from placement_gym.base.shown_task import show_step
 from placement_gym.deployment.memory import count_held, weigh_units, within_reported
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
-from placement_gym.solvers.bounds import lower_bound
 from placement_gym.solvers.cuts import minimum_cut
 from placement_gym.solvers.fill import pipeline_parallel
 from placement_gym.solvers.heuristics import (
@@ -31,7 +29,6 @@ from placement_gym.solvers.heuristics import (
 )
 from placement_gym.solvers.merge import merge_submodels
 from placement_gym.solvers.milp import serial_program
-from placement_gym.solvers.model_per_device import model_per_device
 from placement_gym.solvers.repair import RepairPrices, repair
 from placement_gym.solvers.search import search
 from placement_gym.solvers.solution import Solution
@@ -138,13 +135,16 @@ def collect(
 
 def propose_pipelines(twin: SimulatedBackend, time_limit_s: float) -> tuple[list[Candidate], float]:
     """Propose candidates for throughput; devices alone are predicted with one stream."""
+    from placement_gym.solvers.bounds import lower_bound
+
     problem, costs = twin.problem, twin.costs
     placements = [
         *list_single_devices(problem),
         *find_pipelines(problem, costs),
         *propose_by_search(twin),
-        *place_whole_models(problem, costs),
     ]
+    if problem.units.graph.models:
+        placements += propose_simple(problem, costs, "model-per-device")
     show_step(f"solving: bound, at most {time_limit_s:.0f} s")
     bound_ms = lower_bound(problem, costs, twin.semantics, time_limit_s).bound_ms
     return collect(twin, placements), bound_ms
@@ -155,16 +155,6 @@ def find_pipelines(problem: Problem, costs: CostTable) -> Iterator[Named]:
     for label in ("dp", "dpl"):
         show_step(f"solving: {label}, without a time limit")
         yield from propose_simple(problem, costs, label)
-
-
-def place_whole_models(problem: Problem, costs: CostTable) -> list[Named]:
-    """The best placement of a union's models as they are, if there is one."""
-    if not problem.units.graph.models:
-        return []
-    try:
-        return [("model-per-device", model_per_device(problem, costs))]
-    except UserError:  # none fits, or there are too many
-        return []
 
 
 def add_variants(twin: SimulatedBackend, candidates: Sequence[Candidate]) -> list[Candidate]:

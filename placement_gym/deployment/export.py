@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from pprint import pformat
@@ -21,13 +21,14 @@ from placement_gym.base.files import make_output_folder, safe_name, write_text
 from placement_gym.base.json_file import write_json
 from placement_gym.deployment import export_scripts as scripts
 from placement_gym.deployment.compile import cut
-from placement_gym.deployment.export_models import export_union
+from placement_gym.deployment.several import split_placement
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.submodels import submodel_devices
 from placement_gym.hardware.machine import list_plugins
 from placement_gym.models.members import list_members
 from placement_gym.models.saving import save_model
 from placement_gym.models.shapes import Shapes, input_names, shapes_of_placement
+from placement_gym.models.stateful import is_stateful
 from placement_gym.problem.placement import Placement
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def export_placement(
         loaded_model = loaded_placement.spec.given(model, shapes).load()
     if list_members(loaded_model):
         export_part = partial(export_placement, split=split, requests=requests)
-        return export_union(export_part, loaded_placement, folder, loaded_model, quote, requests)
+        return export_union(export_part, loaded_placement, folder, loaded_model, requests)
     graph, partition = cut(loaded_model, loaded_placement, split)
     set_affinities(loaded_model, graph, partition)
     replace_control_characters(loaded_model)
@@ -104,6 +105,32 @@ def export_placement(
     )
     write_text(folder / SCRIPT, script)
     return [folder / name for name in (MODEL, WEIGHTS, SCRIPT, AFFINITIES)]
+
+
+def export_union(
+    export: Callable[[Placement, Path, ov.Model], list[Path]],
+    placement: Placement,
+    folder: Path,
+    model: ov.Model,
+    requests: int | None,
+) -> list[Path]:
+    """Export each model of a union to a folder of its name; ``run.py`` next to them runs all.
+
+    Returns:
+        The script, and the files of all exports.
+    """
+    parts = split_placement(model, placement)
+    files = [
+        file
+        for name, (part, part_placement) in parts.items()
+        for file in export(part_placement, folder / name, part)
+    ]
+    rates = pformat({member.name: member.rate for member in list_members(model)}, sort_dicts=False)
+    about = quote(f"Run {safe_name(placement.model)} at the same time, each model as planned.")
+    serve = scripts.UNION_THREADS if is_stateful(model) else scripts.UNION_QUEUES
+    script = scripts.UNION.format(about=about, rates=rates, requests=requests or 2, serve=serve)
+    write_text(folder / SCRIPT, script)
+    return [folder / SCRIPT, *files]
 
 
 def export_phases(

@@ -13,7 +13,6 @@ from placement_gym.base.files import make_output_folder
 from placement_gym.base.json_file import write_json
 from placement_gym.base.plain import to_plain
 from placement_gym.deployment.candidates import Candidate
-from placement_gym.deployment.export import export_phases, export_placement
 from placement_gym.deployment.memory import describe_fit, describe_use, report_memory
 from placement_gym.deployment.plan_rows import state_plan_verdict
 from placement_gym.deployment.selection import Selection
@@ -22,6 +21,8 @@ from placement_gym.models.shapes import Shapes
 from placement_gym.problem.costs.table import CostTable, costs_beside
 from placement_gym.problem.placement import Placement, describe_gain, describe_saved
 from placement_gym.problem.problem import Problem
+from placement_gym.view.figures.placement import draw_placement
+from placement_gym.view.figures.style import draw_if_possible
 
 Document = dict[str, Any]
 
@@ -92,9 +93,6 @@ def write_files(
     document: Document, problem: Problem, costs: CostTable, selection: Selection
 ) -> None:
     """Write the placement, the costs that it was solved for, the report, and a picture."""
-    from placement_gym.view.figures.placement import draw_placement
-    from placement_gym.view.figures.style import draw_if_possible
-
     file = Path(document["file"])
     make_output_folder(file.parent)
     make_placement(problem, selection.chosen, selection.result.streams).save(file, follow=False)
@@ -124,6 +122,8 @@ def export_winner(
     problem: Problem, selection: Selection, folder: str | Path, model: Any, shapes: Shapes | None
 ) -> None:
     """Write what OpenVINO alone needs to run the plan."""
+    from placement_gym.deployment.export import export_phases, export_placement
+
     if phases := list_phases(problem, selection):
         prefill, decode = phases
         export_phases(prefill, decode, folder, model, shapes)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -219,8 +218,8 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         self.horizon = options.horizon
         self.graph = graph
         self.repair = options.repair
-        # For the benchmark: which placements were repaired, and which ones heuristics gave the
-        # agent.
+        # For the benchmark: which placements were repaired, and by their bytes the names of those
+        # that an agent began with.
         self.on_repair: Callable[[BoolArray], None] = ignore_repairs
         self.starts: dict[bytes, str] = {}
         self.render_mode = options.render_mode
@@ -264,28 +263,6 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         assignment = self.problem.single(self.problem.reference_device)
         return self.layout.complete(assignment[None])[0]
 
-    @contextmanager
-    def with_backend(
-        self,
-        backend: Backend,
-        repair: bool | None = None,
-        on_repair: Callable[[BoolArray], None] = ignore_repairs,
-    ) -> Iterator[None]:
-        """Evaluate with another backend of the same problem within a ``with`` statement.
-
-        Args:
-            backend: Takes the place of ``backend``, as one that counts evaluations around it.
-            repair: Takes the place of ``repair``; None leaves it.
-            on_repair: Called before each evaluation with (k,) bool, which placements were repaired.
-        """
-        earlier = self.backend, self.repair, self.on_repair
-        self.backend, self.on_repair = backend, on_repair
-        self.repair = self.repair if repair is None else repair
-        try:
-            yield
-        finally:
-            self.backend, self.repair, self.on_repair = earlier
-
     @cached_property
     def singles(self) -> SingleDeviceResults:
         """Every device alone, measured when first needed."""
@@ -295,11 +272,6 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     def reference(self) -> Measurement:
         """The reference device alone."""
         return self.singles.of_device(self.problem.reference_device)
-
-    @property
-    def best_speedups(self) -> tuple[float, float]:
-        """Speed-up of the fastest single device, within memory limits and without them."""
-        return self.singles.best_speedups
 
     @property
     def objective(self) -> str:
@@ -417,20 +389,6 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         from placement_gym.solvers.repair import RepairPrices
 
         return RepairPrices.of(self.problem, self.backend.rough_costs)
-
-    def remember_starts(self, placements: Mapping[str, IntArray]) -> None:
-        """Keep what an agent begins with, so that a result can say that its answer is the start.
-
-        Args:
-            placements: (n_units,) devices by the name of what proposed them; of equal ones the
-                last name is kept.
-        """
-        for name, placement in placements.items():
-            self.starts[placement.astype(np.int64).tobytes()] = name
-
-    def name_start(self, placement: IntArray) -> str:
-        """The name of the start that (n_units,) devices are equal to, or an empty string."""
-        return self.starts.get(placement.astype(np.int64).tobytes(), "")
 
     def action_masks(self) -> BoolArray:
         """(sum of choices,) bool, what each entry of an action may be (sb3-contrib's form).

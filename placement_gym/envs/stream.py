@@ -15,8 +15,13 @@ from placement_gym.base.arrays import UInt8
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs.options import RENDER_MODES
 from placement_gym.envs.render import Painter
-from placement_gym.envs.stream_problem import MakeProblem, StreamProblem, find_problem
-from placement_gym.envs.weights_action import make_weights_space, read_weights
+from placement_gym.envs.stream_problem import (
+    MakeProblem,
+    StreamProblem,
+    find_problem,
+    make_weights_space,
+    read_weights,
+)
 from placement_gym.graph.families.problems import SEEDS
 from placement_gym.graph.families.stream import (
     MAX_DEVICES,

@@ -1,4 +1,4 @@
-"""Problems of a stream, made when they are first placed, and kept."""
+"""Problems of a stream, made when they are first placed, and kept; and actions that are weights."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
+from numpy.typing import ArrayLike
 
 from placement_gym.backends.protocol import PENALTY
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
-from placement_gym.base.arrays import IntArray, UInt8
+from placement_gym.base.arrays import FloatArray, IntArray, UInt8
+from placement_gym.base.errors import UserError
 from placement_gym.envs.observation import Observer
 from placement_gym.graph.families.problems import SampledProblem
 from placement_gym.models.spec import ModelSpec
@@ -109,3 +112,20 @@ class StreamProblem:
 def find_problem(make: MakeProblem, seed: int, sizes: tuple[tuple[str, int], ...]) -> StreamProblem:
     """Make the problem of a seed, or return it where any environment has made it."""
     return StreamProblem(make(seed), dict(sizes))
+
+
+def make_weights_space() -> spaces.Box:
+    """The space of actions: for each weight a number from -1 to 1, see ``scheduler.SCALES``."""
+    return spaces.Box(-1.0, 1.0, (N_WEIGHTS,), np.float32)
+
+
+def read_weights(actions: ArrayLike, number: int = 1) -> FloatArray:
+    """The (number, ``N_WEIGHTS``) argument of a ``ListScheduler``, from as many actions.
+
+    Raises:
+        UserError: They have another shape, or numbers that are not finite.
+    """
+    weights = np.asarray(actions, dtype=np.float64)
+    if weights.shape != (number, N_WEIGHTS) or not np.isfinite(weights).all():
+        raise UserError(f"an action is {N_WEIGHTS} numbers from -1 to 1, not {actions!r:.200}")
+    return np.minimum(np.maximum(weights, -1.0), 1.0)

@@ -15,7 +15,7 @@ from placement_gym.base.arrays import BoolArray, FloatArray
 from placement_gym.base.errors import UserError
 from placement_gym.envs.same_step import Info, SameStepVectorEnv
 from placement_gym.envs.stream import StreamEnv
-from placement_gym.envs.weights_action import read_weights
+from placement_gym.envs.stream_problem import read_weights
 from placement_gym.solvers.list_policy.scheduler import find_best_of_each
 
 

@@ -192,11 +192,10 @@ class PlacementVectorEnv(
         """The infos of the current placements, each key with its mask."""
         outcomes = self.outcomes
         reference_ms = np.full(self.num_envs, outcomes.reference_ms)
+        best_single, _ = self.env.singles.best_speedups
         return self.mask(
             {
-                **compare_latency(
-                    outcomes.latency_ms.copy(), reference_ms, self.env.best_speedups[0]
-                ),
+                **compare_latency(outcomes.latency_ms.copy(), reference_ms, best_single),
                 "feasible": outcomes.feasible.copy(),
                 "repaired": outcomes.repaired.copy(),
             }

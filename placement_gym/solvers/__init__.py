@@ -14,9 +14,9 @@ from placement_gym.base.lazy import export_lazily
 if TYPE_CHECKING:
     from placement_gym.solvers.bounds import lower_bound as lower_bound
     from placement_gym.solvers.bounds import optimum_or_bound as optimum_or_bound
-    from placement_gym.solvers.calls import greedy_fill as greedy_fill
     from placement_gym.solvers.cuts import minimum_cut as minimum_cut
     from placement_gym.solvers.fill import fill_in_order as fill_in_order
+    from placement_gym.solvers.fill import greedy_fill as greedy_fill
     from placement_gym.solvers.heuristics import propose_prefixes as propose_prefixes
     from placement_gym.solvers.heuristics import propose_simple as propose_simple
     from placement_gym.solvers.heuristics import propose_single_devices as propose_single_devices
@@ -42,7 +42,7 @@ SOURCES = {
     "critical_path": "list_scheduling",
     "exact_pipeline": "pipelines.pipeline",
     "fill_in_order": "fill",
-    "greedy_fill": "calls",
+    "greedy_fill": "fill",
     "heft": "list_scheduling",
     "linear_pipeline": "pipelines.pipeline",
     "lower_bound": "bounds",

@@ -27,6 +27,7 @@ SIMPLE = {
     "m-etf": "placement_gym.solvers.list_scheduling:m_etf",
     "dpl": "placement_gym.solvers.pipelines.pipeline:linear_pipeline",
     "dp": "placement_gym.solvers.pipelines.pipeline:exact_pipeline",
+    "model-per-device": "placement_gym.solvers.model_per_device:model_per_device",
 }
 """Name -> module and name of the function of a problem and its costs."""
 MANY_UNITS, VERY_MANY_UNITS = 2_000, 20_000
@@ -38,8 +39,9 @@ MOST_UNITS = {"m-etf": MANY_UNITS, "heft": VERY_MANY_UNITS, "critical-path": VER
 def propose_simple(problem: Problem, costs: CostTable, *names: str) -> Iterator[Named]:
     """Yield the named placements of ``SIMPLE``, computed when they are asked for.
 
-    Those that are too slow for so many units are left out, as are pipelines that fit no memory or
-    of graphs that are too wide. List schedules and fillings may exceed limits.
+    Those that are too slow for so many units are left out, as are pipelines and whole models that
+    fit no memory, and pipelines of graphs that are too wide. List schedules and fillings may exceed
+    limits.
 
     Args:
         problem: Units, devices, support and limits.

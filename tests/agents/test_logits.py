@@ -14,7 +14,7 @@ from torch import Tensor
 
 import agents
 from agents.common.following import FollowingDevices
-from agents.graph_groups.runs import RunTable
+from agents.graph_groups.tables import RunTable
 from agents.logits import LogitsPolicy
 from placement_gym.base.errors import UserError
 from placement_gym.envs.episode import play_episode

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import placement_gym  # noqa: F401  registers the environments
-from agents.search import Annealing, Search, annealing, hill_climb
+from agents.search.annealing import Annealing, annealing, hill_climb
+from agents.search.search import Search
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec, load_agent

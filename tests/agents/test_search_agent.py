@@ -31,7 +31,7 @@ def evaluated(env: gym.Env[Any, Any], budget: int) -> list[list[int]]:
     """What an agent evaluates within a budget."""
     base = placement_env(env)
     counted = BudgetedBackend(base.backend, budget)
-    with base.with_backend(counted):
+    with counted.count_evaluations(base):
         SearchAgent(env, 0).learn(budget)
     return [one.assignment.tolist() for one in counted.history]
 

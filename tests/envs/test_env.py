@@ -263,7 +263,7 @@ def test_another_backend_serves_within_its_block_alone() -> None:
     env = diamond_env(repair=True)
     before = env.backend, env.repair, env.on_repair
     counted = BudgetedBackend(env.backend, 1)
-    with env.with_backend(counted, repair=False):
+    with counted.count_evaluations(env, repair=False):
         assert not env.repair
         env.evaluate(np.array([0, 1, 1, 0]))
         with pytest.raises(BudgetReached):

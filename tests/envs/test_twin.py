@@ -62,7 +62,7 @@ def test_an_action_is_repaired_to_the_same_placement_in_a_twin() -> None:
 def test_a_budget_of_its_original_does_not_count_evaluations_in_a_twin() -> None:
     env = dear_env(limited=True)
     counted = BudgetedBackend(env.backend, 1)
-    with env.with_backend(counted, True, counted.note_repairs):
+    with counted.count_evaluations(env, True):
         twin = make_twin(env)
         twin.evaluate_batch(np.ones((5, env.problem.n_units), dtype=np.int64))
     assert counted.evaluations == 0

@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 
 from placement_gym.base.arrays import IntArray
 from placement_gym.envs.observation import N_FEATURES, compute_node_features
-from placement_gym.graph.features import fractal_dimension
+from placement_gym.graph.features import count_within_distance, fractal_dimension
 from placement_gym.graph.generated import build_generated
-from placement_gym.graph.neighbourhoods import count_within_distance
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.synthetic import FAMILIES, synthetic
 from placement_gym.graph.units import group

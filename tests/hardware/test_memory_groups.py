@@ -21,8 +21,7 @@ from placement_gym.bench.known.identity import identify
 from placement_gym.hardware.device_requests import parse_devices
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.bounds import load_ms, lower_bound
-from placement_gym.solvers.calls import greedy_fill
-from placement_gym.solvers.fill import fill_in_order
+from placement_gym.solvers.fill import fill_in_order, greedy_fill
 from placement_gym.solvers.kinds import interchangeable_devices
 from placement_gym.solvers.list_scheduling import critical_path, heft, m_etf
 from placement_gym.solvers.milp import serial_program

@@ -12,7 +12,7 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.arrays import IntArray
 from placement_gym.graph.units import Units
 from placement_gym.problem.costs.semantics import PRESETS
-from placement_gym.solvers.calls import greedy_fill
+from placement_gym.solvers.fill import greedy_fill
 from placement_gym.solvers.pipelines.forward import Forward
 
 LATENCY = PRESETS["tarnawski-latency"]

@@ -85,7 +85,7 @@ def optimum(goal: str, contiguous: bool) -> float:
     if contiguous:
         placements = placements[is_contiguous(goal, placements)]
     speedup, feasible = base.backend.evaluate_batch(placements)
-    return float(speedup[feasible].max() / base.best_speedups[0])
+    return float(speedup[feasible].max() / base.singles.best_speedups[0])
 
 
 def is_contiguous(goal: str, placements: IntArray) -> BoolArray:

@@ -24,10 +24,8 @@ from placement_gym.backends.measured.candidate import (
 from placement_gym.backends.measured.health import mark_busy
 from placement_gym.backends.measured.lock import measurement_lock
 from placement_gym.backends.measured.measuring import MeasuringBackend
-from placement_gym.backends.measured.operator_errors import measure_operator_errors
 from placement_gym.backends.measured.reference_outputs import ReferenceOutputs
 from placement_gym.backends.measured.reporter import Reporter
-from placement_gym.backends.measured.throughput import ThroughputCompiler
 from placement_gym.backends.measured.timing import Arm, Race, warm_up
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Measurement
@@ -39,6 +37,8 @@ from placement_gym.problem.problem import Problem
 
 if TYPE_CHECKING:
     import openvino as ov
+
+    from placement_gym.backends.measured.throughput import ThroughputCompiler
 
 Remeasure = Callable[[Sequence[IntArray], TimingProtocol], list[Measurement]]
 
@@ -235,6 +235,8 @@ class MeasuredBackend(MeasuringBackend):
         return self.reference_outputs.find_error(outputs)
 
     def operator_errors(self, device: int, selected: IntArray) -> FloatArray:
+        from placement_gym.backends.measured.operator_errors import measure_operator_errors
+
         if not self.request.separable:
             return np.full(len(selected), np.nan)
         with self.lock():
@@ -260,6 +262,8 @@ class MeasuredBackend(MeasuringBackend):
     @cached_property
     def in_flight(self) -> ThroughputCompiler:
         """The compiler of placements that run with several requests in flight."""
+        from placement_gym.backends.measured.throughput import ThroughputCompiler
+
         return ThroughputCompiler(self)
 
     @property

@@ -89,7 +89,7 @@ class LiveTable:
         line = self.lines[self.labels[self.waiting[0]]]
         line.evaluations += 1
         if speedup is not None:
-            best_single = self.base.best_speedups[0] if self.alone else 1.0
+            best_single = self.base.singles.best_speedups[0] if self.alone else 1.0
             self.base_ms = self.base.reference.latency_ms / best_single
             line.samples.append(speedup / best_single)
 

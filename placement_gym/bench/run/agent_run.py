@@ -6,6 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 from traceback import extract_tb
 
+import numpy as np
+
 from placement_gym.backends.verdicts import Finalist
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import PlacementGymError, raise_interrupt
@@ -55,7 +57,7 @@ def run_agent(
     # Starts belong to one run: the row names the start that its finalist equals.
     base.starts = {}
     try:
-        with base.with_backend(budgeted, repair, budgeted.note_repairs):
+        with budgeted.count_evaluations(base, repair):
             row, candidates = run_search(bench_env, agent, budgeted, row)
             if not candidates:
                 return row.change(error=budgeted.explain_failure()), None
@@ -65,8 +67,8 @@ def run_agent(
         # An error of an agent ends its run, not the comparison; Ctrl-C ends both.
         return fail_row(row, budgeted, base, describe_error(error)), None
     placement = Placement.of(base.problem, finalist.assignment, base.graph)
-    row = row.change(start=base.name_start(finalist.assignment))
-    return complete_row(row, finalist, placement), placement
+    start = base.starts.get(finalist.assignment.astype(np.int64).tobytes(), "")
+    return complete_row(row.change(start=start), finalist, placement), placement
 
 
 def decide_repair(bench_env: BenchEnv, agent: AgentSpec) -> bool:

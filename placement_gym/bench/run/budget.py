@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import perf_counter, process_time
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from placement_gym.backends.protocol import Backend, Batch, Measurement
 from placement_gym.backends.verdicts import CONTENDER_SHARE
 from placement_gym.backends.wrapper import BackendWrapper
 from placement_gym.base.arrays import BoolArray, IntArray
+from placement_gym.envs.env import DevicePlacementEnv
 
 INFEASIBLE = "infeasible"
 OnEvaluation = Callable[[float | None], object]
@@ -76,6 +78,24 @@ class BudgetedBackend(BackendWrapper):
         """Evaluations whose placement did not fit as proposed and was repaired first."""
         # Repairs of placements beyond the budget were noted before the batch was cut.
         return sum(index < self.evaluations for index in self.repaired)
+
+    @contextmanager
+    def count_evaluations(
+        self, env: DevicePlacementEnv, repair: bool | None = None
+    ) -> Iterator[None]:
+        """Take the place of an environment's backend within a ``with`` statement.
+
+        Args:
+            env: Evaluates with the backend inside this one.
+            repair: Takes the place of the environment's ``repair``; None leaves it.
+        """
+        earlier = env.backend, env.repair, env.on_repair
+        env.backend, env.on_repair = self, self.note_repairs
+        env.repair = env.repair if repair is None else repair
+        try:
+            yield
+        finally:
+            env.backend, env.repair, env.on_repair = earlier
 
     def note_repairs(self, is_repaired: BoolArray) -> None:
         """Record which of the next evaluated placements were repaired."""

@@ -32,7 +32,8 @@ from placement_gym.envs.online.traces import (
 )
 from placement_gym.hardware.device_requests import DevicesArgument
 
-REWARDS = ("log_slowdown", "deadline")
+LATE = 4.0
+"""Slow-down beyond which a request is late."""
 MAX_REQUESTS, MAX_PACE = 1_000_000, 1000.0
 NO_REQUEST: dict[str, Any] = {
     **dict.fromkeys(("latency_ms", "slowdown", "queue_ms", "loaded_bytes"), 0.0),
@@ -83,9 +84,8 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
     | `rate` | 1 | log(requests in a mean latency, recently) |
 
     ## Rewards
-    ``"log_slowdown"``: minus the logarithm of the request's slow-down, its latency over that of its
-    model's fastest plan on idle devices that hold the weights. ``"deadline"``: -1 for a request
-    whose slow-down exceeds ``deadline``, else 0.
+    Minus the logarithm of the request's slow-down: its latency over that of its model's fastest
+    plan on idle devices that hold the weights.
 
     ## Starting State
     Idle devices that hold nothing. ``reset(options={"trace": 3})`` plays the fourth trace of the
@@ -95,9 +95,10 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
     Truncated after the last request of the trace.
 
     ## Information
-    Of the request that the step placed: ``latency_ms``, ``slowdown``, ``late`` (whether it missed
-    the deadline), ``queue_ms`` (work in all queues when it came), ``loaded_bytes``, ``plan`` (that
-    it runs by) and ``refused`` (whether the action was masked). Zeros after ``reset``.
+    Of the request that the step placed: ``latency_ms``, ``slowdown``, ``late`` (whether its
+    slow-down is above 4), ``queue_ms`` (work in all queues when it came), ``loaded_bytes``,
+    ``plan`` (that it runs by) and ``refused`` (whether the action was masked). Zeros after
+    ``reset``.
 
     ## Version History
     * v0: Initial version.
@@ -110,8 +111,6 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
             alone would be just busy.
         trace: ``"train"``, ``"validation"`` or ``"test"``, traces drawn by seeds of their own; or a
             CSV file with the columns ``time_ms`` and ``model``.
-        reward: ``"log_slowdown"`` or ``"deadline"``.
-        deadline: Slow-down beyond which a request is late.
         requests: Of an episode; a file has its own number.
         pace: Times as long that work takes on a device while another program has it.
         observe_load: Whether other programs are seen, in ``load`` and in ``latency``.
@@ -133,8 +132,6 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         devices: DevicesArgument = None,
         rate: float = 0.8,
         trace: str = "train",
-        reward: str = "log_slowdown",
-        deadline: float = 4.0,
         requests: int = 400,
         pace: float = 2.0,
         observe_load: bool = True,
@@ -145,9 +142,6 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         check_positive("rate", rate)
         if trace not in SPLITS and not trace.endswith(".csv"):
             raise unknown_name("trace (or the path of a .csv)", trace, SPLITS)
-        if reward not in REWARDS:
-            raise unknown_name("reward", reward, REWARDS)
-        check_positive("deadline", deadline)
         check_integer("requests", requests, 1, MAX_REQUESTS)
         check_not_negative("pace", pace, MAX_PACE)
         if pace < 1.0:
@@ -164,7 +158,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         self.devices = SimulatedDevices(self.plans, pace)
         self.tables = self.plans.tables
         self.parts = list_parts(self.tables)
-        self.rate, self.split, self.reward, self.deadline = rate, trace, reward, deadline
+        self.rate, self.split = rate, trace
         self.requests, self.pace, self.observe_load = requests, pace, observe_load
         self.render_mode, self.info = render_mode, dict(NO_REQUEST)
         self.arrivals = None if trace in SPLITS else read_arrivals(trace, self.plans)
@@ -233,19 +227,17 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         queue_ms = float(self.state.queue_ms.sum())
         latency_ms, loaded_bytes = self.devices.serve(self.request, plan)
         slowdown = latency_ms / float(self.tables.reference_ms[self.model])
-        late = slowdown > self.deadline
         self.info = {
             "latency_ms": latency_ms,
             "slowdown": slowdown,
-            "late": late,
+            "late": slowdown > LATE,
             "queue_ms": queue_ms,
             "loaded_bytes": loaded_bytes,
             "refused": bool(plan != action),
             "plan": plan,
         }
         self.request += 1
-        reward = -float(np.log(slowdown)) if self.reward == "log_slowdown" else -float(late)
-        return self.observe(), reward, False, self.over, dict(self.info)
+        return self.observe(), -float(np.log(slowdown)), False, self.over, dict(self.info)
 
     def render(self) -> str | None:
         """The plans, and the last request."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -11,16 +12,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.base.arrays import FloatArray
+from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.base.files import is_path, write_text
-from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS
-from placement_gym.solvers.list_policy.statistics import N_STATISTICS
+from placement_gym.problem.problem import Problem
+from placement_gym.schedules.simulator import Simulator
+from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS, ListScheduler, draw_actions
+from placement_gym.solvers.list_policy.statistics import N_STATISTICS, compute_statistics
 
 ONE, MANY = "one", "many"
 SHIPPED = (ONE, MANY)
 """Policies for one answer, and for the best of many."""
 Matrix = list[list[float]]
+BATCHES = (8, 0, 1), (40, 16, 2)
+"""Learned and random schedules, and how many of the best are starts: soon, and then of more."""
+FEWEST, WORK = 2, 2_000_000
+"""Schedules of a batch in the largest problems; operators times devices of all in others."""
 MEGABYTES = 1
 MOST_SPREAD = 4.0
 """Absolute value that no logarithm of a spread exceeds."""
@@ -111,3 +118,17 @@ class ListPolicy:
 def load_shipped(name: str) -> ListPolicy:
     """The policy that comes with the package under a name of ``SHIPPED``."""
     return ListPolicy(**json.loads((Path(__file__).parent / f"{name}.json").read_text()))
+
+
+def propose_lists(
+    problem: Problem, simulator: Simulator, rng: np.random.Generator
+) -> Iterator[IntArray]:
+    """Yield (n_units,) devices of the best of learned and random list schedules, then of more."""
+    scheduler = ListScheduler(problem, simulator)
+    policy, seen = load_shipped(MANY), compute_statistics(scheduler.view)
+    total = sum(learned + random for learned, random, _ in BATCHES)
+    share = min(WORK / (scheduler.view.ms.size * total), 1.0)
+    for learned, random, number in BATCHES:
+        drawn = policy.draw(seen, max(int(share * learned), FEWEST), rng)
+        actions = np.concatenate([drawn, draw_actions(rng, int(share * random))])
+        yield from scheduler.find_best(actions, rng, number)[0].astype(np.int64)

@@ -19,7 +19,7 @@ from placement_gym.problem.problem import Problem, assignment_hash
 from placement_gym.schedules.limits import cost_ms
 from placement_gym.schedules.simulator import Simulator
 from placement_gym.solvers.heuristics import propose_simple, propose_single_devices
-from placement_gym.solvers.list_policy.starts import propose_lists
+from placement_gym.solvers.list_policy.policy import propose_lists
 from placement_gym.solvers.merge import merge_submodels
 from placement_gym.solvers.repair import RepairPrices, repair
 from placement_gym.solvers.search.chains import Chains, Elite

@@ -13,6 +13,7 @@ from fakes import Greedy
 
 import placement_gym
 from agents.common.fixed_placement import FixedPlacement
+from agents.search.starts import remember_starts
 from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnv
@@ -144,7 +145,7 @@ class EndsEarly(FixedPlacement):
         self.best = best_of_all(self.base)
         super().__init__(self.base.problem.single(0))
         if heuristic:
-            self.base.remember_starts({heuristic: self.best})
+            remember_starts(self.base, {heuristic: self.best})
 
     def learn(self, total_timesteps: int) -> None:
         for number in range(min(self.evaluations, total_timesteps)):

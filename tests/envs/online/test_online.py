@@ -188,11 +188,13 @@ def test_a_plan_that_the_model_lacks_becomes_its_first(table: PlanTable) -> None
     assert info["plan"] == 0
 
 
-def test_the_reward_of_deadlines_counts_late_requests(table: PlanTable) -> None:
-    env = OnlineEnv(plans=table, reward="deadline", deadline=1.2)
+def test_a_request_is_late_beyond_a_slow_down_of_four(table: PlanTable) -> None:
+    env = OnlineEnv(plans=table, rate=1.5)
     env.reset(seed=0)
-    _, reward, _, _, info = env.step(0)
-    assert (reward, info["late"]) == (-1.0, 1)
+    infos = [env.step(1)[4] for _ in range(100)]
+    late = [info["late"] for info in infos]
+    assert late == [info["slowdown"] > 4.0 for info in infos]
+    assert 0 < sum(late) < 100
 
 
 def test_traces_repeat_and_splits_differ(table: PlanTable) -> None:
@@ -269,7 +271,6 @@ def test_an_unknown_rule_names_the_others(table: PlanTable) -> None:
 def test_wrong_arguments_say_what_is_possible(table: PlanTable) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"trace": "tests"}, "did you mean 'test'"),
-        ({"reward": "latency"}, "deadline, log_slowdown"),
         ({"rate": 0}, "above 0"),
         ({"pace": 0.5}, "at least 1"),
     ]

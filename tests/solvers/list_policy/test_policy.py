@@ -17,9 +17,8 @@ from placement_gym.graph.families.problems import make_problem
 from placement_gym.graph.families.stream import StreamProblems
 from placement_gym.schedules.limits import cost_ms
 from placement_gym.solvers.list_policy.list_problem import ListProblem
-from placement_gym.solvers.list_policy.policy import MANY, ONE, SHIPPED, ListPolicy
+from placement_gym.solvers.list_policy.policy import MANY, ONE, SHIPPED, ListPolicy, propose_lists
 from placement_gym.solvers.list_policy.scheduler import N_WEIGHTS, draw_actions
-from placement_gym.solvers.list_policy.starts import propose_lists
 from placement_gym.solvers.list_policy.statistics import (
     LARGEST,
     N_STATISTICS,
