@@ -112,8 +112,7 @@ class MeasuredEnv(DevicePlacementEnv):
             request is the whole scenario; of several models it is a round, in which each runs as
             often as its rate says.
         requests: With objective ``"throughput"``, requests in flight of a placement on several
-            devices; None is one more than devices, and as many as devices where each request needs
-            a thread: of a model with state, or if submodels take turns on a device.
+            devices; None is one more than devices, and as many as devices of a model with state.
         tolerance: Largest relative error of a placement's outputs, beyond which it is infeasible.
             None is 1e-4 where all devices compute in f32, else 3e-2. Of a quantised model it is
             three times what rounding, or integers that overflow, were measured to cost it, but at

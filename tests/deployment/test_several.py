@@ -64,7 +64,7 @@ def test_a_round_runs_each_model_as_often_as_its_rate(
     assert (found.n_submodels, len(found.models_ms)) == (3, 2)
     in_flight = env.backend.compile(crossed(env)).inferences
     assert isinstance(in_flight, InFlight)
-    assert in_flight.requests == 2  # rounds: a thread for each of a model's requests
+    assert in_flight.requests == 3  # rounds
     assert {type(lane) for lane in in_flight.lanes} == {ThreadLane}  # two models share a device
     ran, infer = [], StagedRequest.infer
 

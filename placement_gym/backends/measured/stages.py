@@ -38,12 +38,15 @@ class Stage:
         compiled: Its model.
         sources: (n_inputs,) where each input comes from.
         turn: Held during an inference where the device has several stages.
+        queue: Held while an inference waits for the turn: of each stage no more wait than the
+            device has streams, so that requests of one stage do not pass those of others by number.
     """
 
     name: str
     compiled: ov.CompiledModel
     sources: tuple[Port, ...]
     turn: AbstractContextManager[Any] = field(default_factory=nullcontext)
+    queue: AbstractContextManager[Any] = field(default_factory=nullcontext)
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ class StagedRequest:
                     self.inputs[port] if whole else self.requests[giver].get_output_tensor(port),
                 )
             try:
-                with stage.turn:
+                with stage.queue, stage.turn:
                     request.infer()
             except RuntimeError as error:
                 raise EngineError(f"{stage.name} failed: {last_line(error)}") from error
@@ -157,18 +160,19 @@ def compile_cut(
     parts = model.clone()
     cut, outputs = Cutter(parts, separate_parts(parts, graph, stage_of)).cut()
     register(core, specs)
-    turns: dict[int, AbstractContextManager[Any]] = {
-        device: Semaphore(specs[device].streams)
-        if stage_devices.count(device) > 1
-        else nullcontext()
-        for device in set(stage_devices)
-    }
+
+    def make_turn(device: int) -> AbstractContextManager[Any]:
+        shared = stage_devices.count(device) > 1
+        return Semaphore(specs[device].streams) if shared else nullcontext()
+
+    turns = {device: make_turn(device) for device in set(stage_devices)}
     stages = []
     for number, (part, device) in enumerate(zip(cut, stage_devices, strict=True)):
         name = f"stage {number} on {specs[device].name}"
         built = part.build(f"{model.get_friendly_name()}/stage{number}")
         compiled = compile_on(core, built, specs[device], name, config)
-        stages.append(Stage(name, compiled, tuple(part.sources), turns[device]))
+        sources, queue = tuple(part.sources), make_turn(device)
+        stages.append(Stage(name, compiled, sources, turns[device], queue))
     model_of_stage = submodel_devices(graph, graph.model_of, stage_of).tolist()
     return [
         take_model(

@@ -79,7 +79,7 @@ class ThroughputCompiler:
         Args:
             assignment: (n_units,) device indices.
             requests: In flight, of a placement on several devices; None is one more than devices,
-                and as many as devices where each request has a thread.
+                and as many as devices of a model with state, whose threads disturb each other.
             window: Results in a sample.
         """
         start_s, specs = perf_counter(), list(self.problem.devices)
@@ -91,7 +91,7 @@ class ThroughputCompiler:
         names = tuple(partition.names_of(device) for device in range(len(specs)))
         watch = MemoryWatch.start(self.engine.core, names)
         compiled = self.compile_models(assignment, specs, partition)
-        n_requests = requests or len(devices) + (not compiled.threaded)
+        n_requests = requests or len(devices) + (not is_stateful(self.engine.model))
         in_flight = self.start(compiled, n_requests, window)
         compile_s = perf_counter() - start_s
         in_flight.check(self.engine.tolerance)

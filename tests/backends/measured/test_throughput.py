@@ -94,7 +94,7 @@ def test_submodels_of_a_device_that_states_its_threads_take_turns() -> None:
     assert lanes(backend, SPLIT) == [QueueLane]
     assert lanes(backend, BACK) == [ThreadLane]
     back = backend.evaluate(BACK)
-    assert (back.error, back.requests, back.n_submodels) == ("", 2, 3)
+    assert (back.error, back.requests, back.n_submodels) == ("", 3, 3)
     streams = DeviceSpec("CPU", threads=2, properties={"NUM_STREAMS": 2})
     assert lanes(build((streams, TWO[1])), BACK) == [ThreadLane]  # each submodel has two threads
     assert lanes(build((DeviceSpec("CPU"), TWO[1])), BACK) == [QueueLane]  # what the machine has
