@@ -102,13 +102,16 @@ def test_an_inference_waits_for_the_turn_of_its_device() -> None:
         def create_infer_request(self) -> Any:
             return self
 
-        def infer(self) -> None:
-            log.append("infer")
+        def start_async(self) -> None:
+            log.append("start")
+
+        def wait(self) -> None:
+            log.append("wait")
 
     compiled, reader, turn = Compiled(), None, Turn()
     stage = Stage("stage 0 on CPU", compiled, (), turn)  # type: ignore[arg-type]
     StagedModel({0: stage}, (), (), reader).create_infer_request().infer()  # type: ignore[arg-type]
-    assert log == ["begin", "infer", "end"]
+    assert log == ["begin", "start", "wait", "end"]
 
 
 @pytest.mark.parametrize(

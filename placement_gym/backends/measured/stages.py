@@ -115,7 +115,9 @@ class StagedRequest:
                 )
             try:
                 with stage.queue, stage.turn:
-                    request.infer()
+                    # not in this thread: the model's own keeps its data near a core
+                    request.start_async()
+                    request.wait()
             except RuntimeError as error:
                 raise EngineError(f"{stage.name} failed: {last_line(error)}") from error
 

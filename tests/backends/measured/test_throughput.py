@@ -177,7 +177,7 @@ def test_a_stage_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     backend.check_reference()
 
     class Broken:
-        def infer(self) -> None:
+        def wait(self) -> None:
             raise RuntimeError("Exception from plugin.cpp:1:\nthe plugin is tired")
 
         def __getattr__(self, name: str) -> Any:
