@@ -7,7 +7,7 @@ import numpy as np
 from placement_gym.base.arrays import BoolArray, FloatArray, Int32, UInt8
 from placement_gym.base.kernels import kernel
 from placement_gym.schedules.program import Program
-from placement_gym.schedules.timed import TimedSchedule
+from placement_gym.schedules.simulator import TimedSchedule
 
 
 class CallSchedule(TimedSchedule):

@@ -9,7 +9,7 @@ from placement_gym.base.kernels import kernel
 from placement_gym.schedules.event_fifo import EDGE, NOTHING, OUTPUT
 from placement_gym.schedules.lanes import LANES, fill_lanes
 from placement_gym.schedules.program import Channels, Program, Readings
-from placement_gym.schedules.timed import TimedSchedule
+from placement_gym.schedules.simulator import TimedSchedule
 
 
 class ListSchedule(TimedSchedule):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cached_property
 
 import numpy as np
@@ -23,7 +24,6 @@ from placement_gym.schedules.program import (
 )
 from placement_gym.schedules.submodels import count_stages, count_submodels
 from placement_gym.schedules.sums import load_schedule, serial, serial_batch, serial_starts, traffic
-from placement_gym.schedules.timed import TimedSchedule
 
 TIMED = {
     "event": "placement_gym.schedules.event:EventSchedule",
@@ -183,3 +183,26 @@ class Simulator:
         _, start, finish = self.schedule(placement)
         where, n_devices = placement[self.program.unit], len(self.costs.devices)
         return peak_bytes(self.program, self.held_bytes, where, start, finish, n_devices)
+
+
+class TimedSchedule(ABC):
+    """Times of operators under one of ``TIMED``.
+
+    Args:
+        simulator: Its semantics and arrays.
+    """
+
+    def __init__(self, simulator: Simulator) -> None:
+        self.simulator = simulator
+
+    @abstractmethod
+    def schedule(self, placement: UInt8) -> tuple[float, FloatArray, FloatArray]:
+        """See ``Simulator.schedule``."""
+
+    def latency_ms(self, placement: UInt8) -> float:
+        """See ``Simulator.latency_ms``."""
+        return self.schedule(placement)[0]
+
+    def latencies_ms(self, placements: UInt8) -> FloatArray:
+        """See ``Simulator.latencies_ms``."""
+        return np.array([self.latency_ms(placement) for placement in placements])
