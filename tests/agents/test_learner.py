@@ -19,7 +19,7 @@ from stable_baselines3.common.callbacks import ConvertCallback
 
 from agents.common import REINFORCE
 from agents.common.learner import SETTINGS_OF_THE_USER, SMALL_GRAPH, limit_threads
-from placement_gym import DevicePlacementEnv
+from placement_gym import DevicePlacementEnv, play_episode
 from placement_gym.base.errors import PlacementGymWarning
 
 GREEDY = {"cost_weight": 20.0}
@@ -143,3 +143,8 @@ def test_a_greedy_placement_that_is_better_stays_the_answer() -> None:
     model.answers = {graph: model.evaluated.best[graph][1]}
     model.compare_greedy()
     assert evaluate(env, model).speedup == evaluate(env, model.greedy).speedup == 1.0
+
+
+def test_a_policy_of_whole_placements_plays_unit_by_unit_where_masks_are_of_one_unit() -> None:
+    env = gym.make("placement_gym:DevicePlacementPerUnitSim-v0", model="tiny")
+    assert play_episode(env, make("hsdag", env).policy)["feasible"]
