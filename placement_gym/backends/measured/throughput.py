@@ -20,7 +20,12 @@ from placement_gym.backends.measured.candidate import Compilation, CompiledPlace
 from placement_gym.backends.measured.device_memory import MemoryWatch, check_held
 from placement_gym.backends.measured.hetero import HeteroPartition, compile_members, count_submodels
 from placement_gym.backends.measured.in_flight import InFlight, Lane, QueueLane, ThreadLane
-from placement_gym.backends.measured.stages import StagedModel, compile_cut, name_prefix
+from placement_gym.backends.measured.stages import (
+    StagedModel,
+    compile_cut,
+    find_inputs,
+    name_prefix,
+)
 from placement_gym.backends.measured.timing import Race
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import CompileError
@@ -136,11 +141,10 @@ class ThroughputCompiler:
         """The requests of each model, as many as are in flight times its rate."""
         graph, beat = self.problem.units.graph, self.engine.reporter.beat
         members = graph.models or (Member(graph.model),)
-        names = [node.get_friendly_name() for node in self.engine.model.get_parameters()]
         lanes: list[Lane] = []
         for member, model in zip(members, compiled.models, strict=True):
-            prefix, n_requests = name_prefix(graph, member), requests * member.rate
-            own = [index for index, name in enumerate(names) if name.startswith(prefix)]
+            n_requests = requests * member.rate
+            own = find_inputs(self.engine.model, name_prefix(graph, member))
             steps = [[inputs[index] for index in own] for inputs in self.engine.steps]
             if compiled.threaded:
                 slots = [model.create_infer_request() for _ in range(n_requests)]

@@ -13,7 +13,7 @@ from testbed import make, step
 
 from placement_gym import DeviceSpec
 from placement_gym.backends.failures import EngineFailureError
-from placement_gym.backends.measured import in_flight, throughput, timing
+from placement_gym.backends.measured import in_flight, timing
 from placement_gym.backends.measured.in_flight import InFlight, QueueLane, ThreadLane
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.stages import StagedRequest
@@ -52,11 +52,6 @@ def problem(devices: tuple[DeviceSpec, ...]) -> Problem:
     labels = np.arange(len(units.graph)) // 2
     grouped = Units("layer", units.graph, labels, contract(units.graph, labels))
     return Problem(grouped, devices, np.ones((4, len(devices)), dtype=np.bool_))
-
-
-@pytest.fixture(autouse=True)
-def _few_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(throughput, "TUNING_WINDOWS", 2)
 
 
 def build(devices: tuple[DeviceSpec, ...] = TWO, **protocol: Any) -> MeasuredBackend:
@@ -112,7 +107,7 @@ def test_streams_of_a_single_device_give_the_most_results(monkeypatch: pytest.Mo
     def scripted(in_flight: InFlight) -> float:
         (lane,) = in_flight.lanes
         assert isinstance(lane, QueueLane)
-        streams = int(lane.compiled.get_property("NUM_STREAMS"))
+        streams = int(lane.queue[0].get_compiled_model().get_property("NUM_STREAMS"))
         return 10.0 - streams if in_flight.requests == streams == 2 else 10.0
 
     monkeypatch.setattr(InFlight, "time_window", scripted)
@@ -170,6 +165,22 @@ def test_requests_that_disturb_each_other_are_infeasible() -> None:
     check(1.0)
     with pytest.raises(EngineFailureError, match="requests in flight: outputs differ"):
         check(1.0, 1.0, 1.0, 1.0, 2.0, 1.0)
+
+
+def test_a_placement_is_checked_with_all_its_requests_in_flight(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    backend, read = build(), InFlight.run_and_read
+    backend.check_reference()
+
+    def disturb(in_flight: InFlight, n_rounds: int) -> list[Any]:
+        first, *others = read(in_flight, n_rounds)
+        return [first, *([array + 1.0 for array in outputs] for outputs in others)]
+
+    monkeypatch.setattr(InFlight, "run_and_read", disturb)
+    found = backend.evaluate(SPLIT)
+    assert found.error.startswith("requests in flight: outputs differ")
+    assert not found.feasible
 
 
 def test_a_stage_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
