@@ -68,6 +68,7 @@ def test_a_round_runs_each_model_as_often_as_its_rate(
     in_flight = env.backend.compile(crossed(env)).inferences
     assert isinstance(in_flight, InFlight)
     assert in_flight.requests == 3  # rounds
+    assert [lane.free.qsize() for lane in in_flight.lanes] == [3, 6]
     assert {type(lane) for lane in in_flight.lanes} == {ThreadLane}  # two models share a device
     ran, infer = [], StagedRequest.infer
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import openvino as ov
 import pytest
+from foreign_models import make_decoder
 from openvino import opset13 as ops
 from testbed import make, step
 
@@ -240,6 +241,15 @@ def test_info_tells_requests_and_results_a_second() -> None:
 def test_wrong_arguments_are_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError, match=said):
         make("tiny", TWO, **options)
+
+
+def test_sequences_run_on_states_of_their_own_in_threads_as_many_as_devices() -> None:
+    env = make(make_decoder(), TWO, objective="throughput", scenario="chat-3-2")
+    assignment = (np.arange(env.problem.n_units) >= 9).astype(np.int64)
+    in_flight = env.backend.inner.compile(assignment).inferences
+    assert in_flight.requests == 2
+    assert [type(lane) for lane in in_flight.lanes] == [ThreadLane]
+    in_flight.check(1e-4)  # each request runs twice
 
 
 @pytest.mark.slow
