@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,8 @@ from placement_gym import UserError, solvers
 from placement_gym.base.removed import REMOVED
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.cli.main import make_parser
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("name", REMOVED["agent"])
@@ -29,6 +33,13 @@ def test_a_name_that_is_gone_says_so_on_import(name: str) -> None:
     assert name not in dir(package)
     with pytest.raises(ImportError, match=f"'{name}' was removed: "):
         exec(f"from {package.__name__} import {name}")
+
+
+def test_files_that_are_recommended_exist() -> None:
+    remedies = [remedy for kind in REMOVED.values() for remedy in kind.values()]
+    files = re.findall(r"[\w/]+\.(?:md|py)\b", " ".join(remedies))
+    assert len(files) >= 4
+    assert all((ROOT / file).is_file() for file in files)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from runpy import run_path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import openvino as ov
@@ -121,6 +122,13 @@ def test_an_exported_queue_has_the_requests_of_a_model_in_all_rounds(
     program = run_path(str(script))
     queues = program["make_queues"](program["compile_models"](ov.Core()))
     assert {name: len(queue) for name, queue in queues.items()} == {"short": 3, "chain": 6}
+    run_rounds, noted = program["run_rounds"], {name: Mock() for name in queues}
+    run_rounds.__globals__["make_queues"] = lambda _: noted
+    run_rounds({}, dict.fromkeys(queues, ()), 2)
+    assert {name: queue.start_async.call_count for name, queue in noted.items()} == {
+        "short": 2,
+        "chain": 4,
+    }
 
 
 def test_exported_sequences_have_a_thread_for_each_request(tmp_path: Path) -> None:
