@@ -14,8 +14,10 @@ import pytest
 import torch
 from gymnasium import spaces
 from learned import hsdag, two_threads, vectorize_toy, weights
+from learners import rollout
 from named_agents import make, tight_env
 from stable_baselines3.common.callbacks import ConvertCallback
+from stable_baselines3.common.utils import obs_as_tensor
 
 from agents.common import REINFORCE
 from agents.common.learner import SETTINGS_OF_THE_USER, SMALL_GRAPH, limit_threads
@@ -143,3 +145,17 @@ def test_a_greedy_placement_that_is_better_stays_the_answer() -> None:
     model.answers = {graph: model.evaluated.best[graph][1]}
     model.compare_greedy()
     assert evaluate(env, model).speedup == evaluate(env, model.greedy).speedup == 1.0
+
+
+@pytest.mark.parametrize("name", ["hsdag", "graph-groups", "rnn", "gdp", "logits"])
+def test_proposals_replace_the_next_samples_where_masks_permit_them(name: str) -> None:
+    model = rollout(REINFORCE, name)
+    policy, n_units = model.policy, 7
+    seen = obs_as_tensor(model.get_env().reset(), torch.device("cpu"))
+    policy.proposals = [np.eye(2, n_units, dtype=np.int64)[0], np.zeros(n_units, np.int64)]
+    actions, _, log_prob = policy(seen)
+    assert actions[0].tolist() == [1, 0, 0, 0, 0, 0, 0]
+    torch.testing.assert_close(policy.evaluate_actions(seen, actions)[1], log_prob)
+    actions, _, _ = policy(seen, action_masks=np.tile([False, True], n_units)[None])
+    assert actions[0].tolist() == [1] * n_units
+    assert not policy.proposals
