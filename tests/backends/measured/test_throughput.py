@@ -154,9 +154,12 @@ def test_a_window_counts_neither_filling_nor_emptying(monkeypatch: pytest.Monkey
     clock = iter([0.0, 1.0, 100.0, *(100.0 + 2.0 * i for i in range(1, 7)), 500.0, 501.0, 502.0])
     monkeypatch.setattr(in_flight, "perf_counter", lambda: next(clock))
     lane = Scripted()
-    found = InFlight.of([Member("chain")], [lane], 3, 5).time_window()
-    assert found == pytest.approx(2000.0)
+    requests = InFlight.of([Member("chain")], [lane], 3, 5)
+    assert requests.time_window() == pytest.approx(2000.0)
     assert lane.n_started == 3 + 6 + 3
+    assert list(requests.latencies_ms[0]) == [1e3 * (100.0 + 2.0 * i) for i in range(1, 7)]
+    requests.forget()
+    assert not requests.latencies_ms[0]
 
 
 def test_requests_that_disturb_each_other_are_infeasible() -> None:
