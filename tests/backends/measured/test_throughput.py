@@ -162,6 +162,26 @@ def test_a_window_counts_neither_filling_nor_emptying(monkeypatch: pytest.Monkey
     assert not requests.latencies_ms[0]
 
 
+def test_a_latency_begins_when_a_request_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    log: list[Any] = []
+
+    class Queue:
+        def __init__(self, *_: Any) -> None:
+            self.set_callback = self.__init__
+
+        def get_idle_request_id(self) -> None:
+            log.append("free")
+
+        def start_async(self, _: Any, end: Any) -> None:
+            log.append("start")
+            end(None)
+
+    monkeypatch.setattr(ov, "AsyncInferQueue", Queue)
+    monkeypatch.setattr(in_flight, "perf_counter", lambda: log.append("clock") or 5.0)
+    QueueLane(None, 1, [], log.append).start(log.append)  # type: ignore[arg-type]
+    assert log == ["free", "an inference", "clock", "start", 5.0]
+
+
 def test_requests_that_disturb_each_other_are_infeasible() -> None:
     def check(*outputs: float) -> None:
         InFlight.of([Member("chain")], [Scripted(*outputs)], 3, 5).check(1e-4)
