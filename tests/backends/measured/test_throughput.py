@@ -102,17 +102,20 @@ def lanes(backend: MeasuredBackend, assignment: Any) -> list[type]:
     return [type(lane) for lane in in_flight.lanes]
 
 
-def test_streams_of_a_single_device_give_the_most_results(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("best", [(2, 2), (2, 4)])
+def test_streams_and_requests_of_a_single_device_give_the_most_results(
+    best: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     backend = build((DeviceSpec("CPU", threads=4), TWO[1]))
 
     def scripted(in_flight: InFlight) -> float:
         (lane,) = in_flight.lanes
         assert isinstance(lane, QueueLane)
         streams = int(lane.queue[0].get_compiled_model().get_property("NUM_STREAMS"))
-        return 10.0 - streams if in_flight.requests == streams == 2 else 10.0
+        return 8.0 if (streams, in_flight.requests) == best else 10.0
 
     monkeypatch.setattr(InFlight, "time_window", scripted)
-    assert backend.in_flight.find_best(0, 8) == (2, 2)
+    assert backend.in_flight.find_best(0, 8) == best
 
 
 @pytest.mark.parametrize(
@@ -158,6 +161,7 @@ def test_a_window_counts_neither_filling_nor_emptying(monkeypatch: pytest.Monkey
     assert requests.time_window() == pytest.approx(2000.0)
     assert lane.n_started == 3 + 6 + 3
     assert list(requests.latencies_ms[0]) == [1e3 * (100.0 + 2.0 * i) for i in range(1, 7)]
+    assert requests.models_ms() is None  # for models of a union alone
     requests.forget()
     assert not requests.latencies_ms[0]
 
