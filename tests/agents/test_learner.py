@@ -20,6 +20,7 @@ from stable_baselines3.common.callbacks import ConvertCallback
 from stable_baselines3.common.utils import obs_as_tensor
 
 from agents.common import REINFORCE
+from agents.common.evaluated import Evaluated
 from agents.common.learner import SETTINGS_OF_THE_USER, SMALL_GRAPH, limit_threads
 from placement_gym import DevicePlacementEnv
 from placement_gym.base.errors import PlacementGymWarning
@@ -159,3 +160,11 @@ def test_proposals_replace_the_next_samples_where_masks_permit_them(name: str) -
     actions, _, _ = policy(seen, action_masks=np.tile([False, True], n_units)[None])
     assert actions[0].tolist() == [1] * n_units
     assert not policy.proposals
+
+
+def test_the_best_placement_of_each_graph_is_kept() -> None:
+    evaluated, (poor, good) = Evaluated(), np.eye(2, 7)
+    for graph, row, speedup in ((1, poor, 1.0), (1, good, 2.0), (1, poor, 1.5), (2, poor, 0.5)):
+        evaluated.remember(graph, row, speedup)
+    assert {graph: best for graph, (best, _) in evaluated.best.items()} == {1: 2.0, 2: 0.5}
+    assert evaluated.best[1][1].tolist() == good.tolist()
