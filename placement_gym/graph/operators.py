@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.graph.structure import Structure
 from placement_gym.models.members import Member
 from placement_gym.workloads.inference import Inference
 from placement_gym.workloads.request import Request
@@ -230,6 +231,11 @@ class OpGraph:
         tensor, reader = self.tensors.readings()
         moves = ~(self.follows[self.tensors.source[tensor]] | self.follows[reader])
         return tensor[moves], reader[moves]
+
+    @cached_property
+    def structure(self) -> Structure:
+        """What the operators are and read, whatever their names."""
+        return Structure.of(self)
 
     def fingerprint(self) -> str:
         """Sixteen hex digits of names, types, shapes, weights, edges and what is measured."""
