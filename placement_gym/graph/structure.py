@@ -3,40 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from placement_gym.base.errors import UserError
+from placement_gym.models.shapes import to_text
 
 if TYPE_CHECKING:
     from placement_gym.graph.operators import OpGraph
 
-PREPROCESSING = frozenset(
-    {
-        "Clamp",
-        "Concat",
-        "Convert",
-        "Divide",
-        "Gather",
-        "I420toBGR",
-        "I420toRGB",
-        "Interpolate",
-        "Multiply",
-        "NV12toBGR",
-        "NV12toRGB",
-        "Pad",
-        "Reshape",
-        "Slice",
-        "Squeeze",
-        "StridedSlice",
-        "Subtract",
-        "Transpose",
-        "Unsqueeze",
-    }
+CHANGING = (
+    "Constant Parameter Result Convert Transpose Reshape Squeeze Unsqueeze Concat Split "
+    "VariadicSplit Slice StridedSlice Gather ShapeOf Range Broadcast Tile Pad Interpolate "
+    "NV12toBGR NV12toRGB I420toBGR I420toRGB Add Subtract Multiply Divide Power Sqrt Exp Log Erf "
+    "Abs Minimum Maximum Clamp Select Sigmoid Tanh Gelu Swish HSwish HSigmoid Mish SoftPlus PRelu "
+    "ReduceMean ReduceSum MVN NormalizeL2 BatchNormInference FakeQuantize Softmax "
+    "ScaledDotProductAttention"
 )
-"""Types of the operators that OpenVINO's ``PrePostProcessor`` adds."""
+LIGHT = frozenset(CHANGING.split())
+"""Types that OpenVINO adds, fuses or removes as it converts or preprocesses a model: with products
+of two activations, as in attention, all that is not compared where models differ in them."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +32,8 @@ class Structure:
     """The operators of a graph in topological order, and what each reads.
 
     Attributes:
-        kinds: Name -> type, element type, shape and bytes of weights, as in
-            ``"Convolution f32[1,64,56,56] 36864"``; of a union also the number of its model.
+        kinds: Name -> type, element type and shape, as in ``"Convolution f32[1,64,56,56] 36864"``,
+            bytes of weights, and of a union the number of its model.
         reads: Name -> the operators that it reads, which stand before it.
     """
 
@@ -66,7 +54,7 @@ class Structure:
         )
         return cls(
             {
-                name: f"{kind} {element_type}{list(shape)} {weights or ''} {model or ''}".strip()
+                name: f"{kind} {element_type}{to_text(shape)} {weights} {model or ''}".strip()
                 for name, kind, element_type, shape, weights, model in rows
             },
             {
@@ -103,59 +91,82 @@ class Structure:
                 readers[source].append(name)
         return readers
 
-    def without(self, removed: Collection[str]) -> Structure:
-        """The structure of the other operators."""
-        return Structure(
-            {name: kind for name, kind in self.kinds.items() if name not in removed},
-            {
-                name: tuple(source for source in sources if source not in removed)
-                for name, sources in self.reads.items()
-                if name not in removed
-            },
-        )
+    @cached_property
+    def anchors(self) -> Structure:
+        """The operators that are not light; each reads the anchors that are above it."""
+        above = self.find_nearest(self.kinds, self.reads)
+        kinds = {
+            name: " ".join(kind.split(" ")[:2])
+            for name, kind in self.kinds.items()
+            if not is_light(kind)
+        }
+        return Structure(kinds, {name: sorted(above[name]) for name in kinds})
+
+    def find_places(self, names: Mapping[str, str]) -> dict[str, object]:
+        """Light operator -> what it is and which anchors, by their new names, are next to it."""
+        above = self.find_nearest(self.kinds, self.reads)
+        below = self.find_nearest(reversed(self.kinds), self.readers)
+        return {
+            name: (
+                *kind.split(" ")[:2],
+                frozenset(names[anchor] for anchor in above[name]),
+                frozenset(names[anchor] for anchor in below[name]),
+            )
+            for name, kind in self.kinds.items()
+            if name not in names
+        }
+
+    def find_nearest(
+        self, order: Iterable[str], neighbours: Mapping[str, Sequence[str]]
+    ) -> dict[str, frozenset[str]]:
+        """Name -> the nearest anchors on one side."""
+        nearest: dict[str, frozenset[str]] = {}
+        for name in order:
+            sides = (
+                nearest[near] if is_light(self.kinds[near]) else {near} for near in neighbours[name]
+            )
+            nearest[name] = frozenset().union(*sides)
+        return nearest
+
+
+def is_light(kind: str) -> bool:
+    """Return whether OpenVINO may add, fuse or remove an operator."""
+    type_, _, weights = kind.split(" ")[:3]
+    return type_ in LIGHT or (type_ == "MatMul" and weights == "0")
 
 
 def match(known: Structure, other: Structure) -> dict[str, str] | None:
     """Name in ``other`` -> name in ``known`` of the operator in its place.
 
-    What preprocessing has added to ``other`` at inputs and outputs gets the name of its neighbour.
+    Where only light operators differ, those without a counterpart get the name of a neighbour: so
+    does preprocessing.
 
     Returns:
         None if the structures differ otherwise.
     """
-    added = find_added(known, other)
-    names = pair(known, other.without(added))
-    if names is None:
+    return pair(known, other) or match_anchors(known, other)
+
+
+def match_anchors(known: Structure, other: Structure) -> dict[str, str] | None:
+    names = pair(known.anchors, other.anchors)
+    if not names:
         return None
-    # Additions may follow each other: those at inputs are named from the model outwards, and then
-    # those at outputs.
-    for neighbours, outwards in ((other.readers, reversed(added)), (other.reads, added)):
-        for name in outwards:
+    # Light operators of one kind between the same anchors are counterparts, in their order.
+    counterparts: dict[object, list[str]] = {}
+    for name, place in reversed(
+        known.find_places({one: one for one in known.anchors.kinds}).items()
+    ):
+        counterparts.setdefault(place, []).append(name)
+    for name, place in other.find_places(dict(names)).items():
+        if counterparts.get(place):
+            names[name] = counterparts[place].pop()
+    # The others follow what reads them, and at outputs what they read.
+    for order, neighbours in ((reversed(other.kinds), other.readers), (other.kinds, other.reads)):
+        for name in order:
             near = (names[one] for one in neighbours[name] if one in names)
             if name not in names and (found := next(near, None)):
                 names[name] = found
     return names if len(names) == len(other.kinds) else None
-
-
-def find_added(known: Structure, other: Structure) -> list[str]:
-    """Operators of preprocessing that ``other`` has in excess at its inputs and outputs."""
-    excess = Counter(other.kinds.values()) - Counter(known.kinds.values())
-    added: set[str] = set()
-    for names, neighbours in (
-        (other.kinds, other.reads),
-        (reversed(other.kinds), other.readers),
-    ):
-        for name in names:
-            kind = other.kinds[name]
-            if (
-                excess[kind]
-                and kind.partition(" ")[0] in PREPROCESSING
-                and name not in added
-                and added.issuperset(neighbours[name])
-            ):
-                excess[kind] -= 1
-                added.add(name)
-    return [name for name in other.kinds if name in added]
 
 
 def pair(known: Structure, other: Structure) -> dict[str, str] | None:
@@ -228,7 +239,9 @@ def walk(structure: Structure, colours: Mapping[str, int]) -> list[str]:
 
 
 def describe_difference(known: Structure, other: Structure) -> str:
-    """Describe the first operator that only one of two structures has."""
+    """Describe the first operator that only one of two structures has, if possible no light one."""
+    if known.anchors.kinds and other.anchors.kinds:
+        known, other = known.anchors, other.anchors
     numbers: dict[object, int] = {}
     known_above, other_above = (
         number(one.kinds, one.reads, one.kinds, numbers) for one in (known, other)
