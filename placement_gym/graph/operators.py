@@ -237,21 +237,26 @@ class OpGraph:
         """What the operators are and read, whatever their names."""
         return Structure.of(self)
 
-    def fingerprint(self) -> str:
-        """Sixteen hex digits of names, types, shapes, weights, edges and what is measured."""
+    def fingerprint(self, by_name: bool = True) -> str:
+        """Sixteen hex digits of names, types, shapes, weights, edges and what is measured.
+
+        Args:
+            by_name: Whether operators have their names in it; else their numbers, so that a model
+                is the same each time it is read.
+        """
+        names = self.names if by_name else tuple(map(str, range(len(self))))
         rows = sorted(
             repr(row)
             for row in zip(
-                self.names,
+                names,
                 self.types,
                 self.shapes,
                 self.element_types,
-                self.members,
+                self.members if by_name else map(len, self.members),
                 self.weight_bytes.tolist(),
                 strict=True,
             )
         )
-        names = self.names
         edges = sorted(f"{names[a]}>{names[b]}" for a, b in self.edge_index.T.tolist())
         rated = [f"{name}:{rate}" for name, rate in self.models if rate > 1]
         # Names in bodies may come from a counter, and differ each time that a file is read.

@@ -25,6 +25,10 @@ CHANGING = (
 LIGHT = frozenset(CHANGING.split())
 """Types that OpenVINO adds, fuses or removes as it converts or preprocesses a model: with products
 of two activations, as in attention, all that is not compared where models differ in them."""
+INDEX_BYTES = 256
+"""Bytes of shapes and axes that equal operators may hold more or less of: ours."""
+INDEX_SHARE = 0.25
+"""The same as a share of an operator's weights, of which others are half as large in f16: ours."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +36,8 @@ class Structure:
     """The operators of a graph in topological order, and what each reads.
 
     Attributes:
-        kinds: Name -> type, element type and shape, as in ``"Convolution f32[1,64,56,56] 36864"``,
-            bytes of weights, and of a union the number of its model.
+        kinds: Name -> type, first output, and bytes of weights, as in
+            ``"Convolution f32[1,64,56,56] 36864"``.
         reads: Name -> the operators that it reads, which stand before it.
     """
 
@@ -49,13 +53,12 @@ class Structure:
             graph.element_types,
             graph.shapes,
             graph.weight_bytes.tolist(),
-            graph.model_of.tolist(),
             strict=True,
         )
         return cls(
             {
-                name: f"{kind} {element_type}{to_text(shape)} {weights} {model or ''}".strip()
-                for name, kind, element_type, shape, weights, model in rows
+                name: f"{type_} {element_type}{to_text(shape)} {weights}"
+                for name, type_, element_type, shape, weights in rows
             },
             {
                 name: tuple(names[source] for source in sources)
@@ -96,9 +99,7 @@ class Structure:
         """The operators that are not light; each reads the anchors that are above it."""
         above = self.find_nearest(self.kinds, self.reads)
         kinds = {
-            name: " ".join(kind.split(" ")[:2])
-            for name, kind in self.kinds.items()
-            if not is_light(kind)
+            name: kind.rpartition(" ")[0] for name, kind in self.kinds.items() if not is_light(kind)
         }
         return Structure(kinds, {name: sorted(above[name]) for name in kinds})
 
@@ -108,7 +109,7 @@ class Structure:
         below = self.find_nearest(reversed(self.kinds), self.readers)
         return {
             name: (
-                *kind.split(" ")[:2],
+                kind.rpartition(" ")[0],
                 frozenset(names[anchor] for anchor in above[name]),
                 frozenset(names[anchor] for anchor in below[name]),
             )
@@ -131,8 +132,19 @@ class Structure:
 
 def is_light(kind: str) -> bool:
     """Return whether OpenVINO may add, fuse or remove an operator."""
-    type_, _, weights = kind.split(" ")[:3]
-    return type_ in LIGHT or (type_ == "MatMul" and weights == "0")
+    type_ = kind.rsplit(" ", 2)[0]
+    return type_ in LIGHT or (type_ == "MatMul" and not weigh(kind))
+
+
+def weigh(kind: str) -> int:
+    """The bytes of weights of a kind."""
+    return int(kind.rpartition(" ")[2])
+
+
+def weigh_alike(known: str, other: str) -> bool:
+    """Return whether two kinds may differ only by constants that are not weights."""
+    least, most = sorted((weigh(known), weigh(other)))
+    return most - least <= max(INDEX_BYTES, INDEX_SHARE * most)
 
 
 def match(known: Structure, other: Structure) -> dict[str, str] | None:
@@ -149,7 +161,9 @@ def match(known: Structure, other: Structure) -> dict[str, str] | None:
 
 def match_anchors(known: Structure, other: Structure) -> dict[str, str] | None:
     names = pair(known.anchors, other.anchors)
-    if not names:
+    if not names or not all(
+        weigh_alike(known.kinds[found], other.kinds[name]) for name, found in names.items()
+    ):
         return None
     # Light operators of one kind between the same anchors are counterparts, in their order.
     counterparts: dict[object, list[str]] = {}
@@ -240,7 +254,7 @@ def walk(structure: Structure, colours: Mapping[str, int]) -> list[str]:
 
 def describe_difference(known: Structure, other: Structure) -> str:
     """Describe the first operator that only one of two structures has, if possible no light one."""
-    if known.anchors.kinds and other.anchors.kinds:
+    if pair(known.anchors, other.anchors) is None:
         known, other = known.anchors, other.anchors
     numbers: dict[object, int] = {}
     known_above, other_above = (

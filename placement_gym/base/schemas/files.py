@@ -19,7 +19,7 @@ Bytes = Annotated[list[Annotated[int, Field(ge=0, le=MAX_BYTES)]], FailFast()]
 class StructureFields(Fields):
     """The operators of a placement's model; ``Structure`` checks their order."""
 
-    kinds: dict[Name, Name]
+    kinds: dict[Name, Annotated[str, Field(pattern=r"^.+ \S+ \d{1,18}$")]]
     reads: dict[Name, list[Name]]
 
 
