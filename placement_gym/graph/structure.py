@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from placement_gym.base.errors import UserError
 from placement_gym.models.shapes import to_text
@@ -80,7 +80,7 @@ class Structure:
             before.add(name)
         return cls(kinds, {name: tuple(reads.get(name, ())) for name in kinds})
 
-    def to_json(self) -> dict[str, dict[str, str] | dict[str, list[str]]]:
+    def to_json(self) -> dict[str, Any]:
         """Its part of a file."""
         reads = {name: list(sources) for name, sources in self.reads.items() if sources}
         return {"kinds": dict(self.kinds), "reads": reads}
