@@ -41,7 +41,7 @@ class Structure:
         reads: Name -> the operators that it reads, which stand before it.
     """
 
-    kinds: Mapping[str, str]
+    kinds: dict[str, str]
     reads: Mapping[str, Sequence[str]]
 
     @classmethod
@@ -67,7 +67,7 @@ class Structure:
         )
 
     @classmethod
-    def of_json(cls, kinds: Mapping[str, str], reads: Mapping[str, Sequence[str]]) -> Structure:
+    def of_json(cls, kinds: dict[str, str], reads: Mapping[str, Sequence[str]]) -> Structure:
         """The structure in a file.
 
         Raises:

@@ -8,7 +8,6 @@ import os
 import platform
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,11 +88,8 @@ def load_kept(path: Path, problem: Problem) -> CostTable | None:
     if not path.is_file():
         return None
     try:
-        # The name of the file stands for the same operators in the same order.
-        graph = problem.units.graph
-        kept = CostTable.load(path)
-        table = replace(kept, graph=graph.fingerprint(), operators=graph.names)
-        table.check(graph, problem.device_names)
+        table = CostTable.load(path)
+        table.check(problem.units.graph, problem.device_names)
     except UserError as error:
         aside = set_aside(path)
         warn_user(f"{error}: it is {f'now {aside}' if aside else 'ignored'}, and made again")

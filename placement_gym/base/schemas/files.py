@@ -54,6 +54,7 @@ class CostFields(Fields):
     submodel_ms: Numbers
     host: Flags
     repeats: list[Annotated[int, Field(gt=0)]] | None = None
+    structure: Name = ""
     checksum: str | None = None
 
 
