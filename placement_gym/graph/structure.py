@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import eq
 from typing import TYPE_CHECKING, Any
 
 from placement_gym.base.errors import UserError
@@ -98,9 +99,7 @@ class Structure:
     def anchors(self) -> Structure:
         """The operators that are not light; each reads the anchors that are above it."""
         above = self.find_nearest(self.kinds, self.reads)
-        kinds = {
-            name: kind.rpartition(" ")[0] for name, kind in self.kinds.items() if not is_light(kind)
-        }
+        kinds = {name: kind for name, kind in self.kinds.items() if not is_light(kind)}
         return Structure(kinds, {name: sorted(above[name]) for name in kinds})
 
     def find_places(self, names: Mapping[str, str]) -> dict[str, object]:
@@ -109,7 +108,7 @@ class Structure:
         below = self.find_nearest(reversed(self.kinds), self.readers)
         return {
             name: (
-                kind.rpartition(" ")[0],
+                drop_weights(kind),
                 frozenset(names[anchor] for anchor in above[name]),
                 frozenset(names[anchor] for anchor in below[name]),
             )
@@ -141,10 +140,15 @@ def weigh(kind: str) -> int:
     return int(kind.rpartition(" ")[2])
 
 
-def weigh_alike(known: str, other: str) -> bool:
-    """Return whether two kinds may differ only by constants that are not weights."""
+def drop_weights(kind: str) -> str:
+    return kind.rpartition(" ")[0]
+
+
+def are_alike(known: str, other: str) -> bool:
+    """Return whether two kinds differ at most by constants that are not weights."""
     least, most = sorted((weigh(known), weigh(other)))
-    return most - least <= max(INDEX_BYTES, INDEX_SHARE * most)
+    near = most - least <= max(INDEX_BYTES, INDEX_SHARE * most)
+    return near and drop_weights(known) == drop_weights(other)
 
 
 def match(known: Structure, other: Structure) -> dict[str, str] | None:
@@ -160,10 +164,8 @@ def match(known: Structure, other: Structure) -> dict[str, str] | None:
 
 
 def match_anchors(known: Structure, other: Structure) -> dict[str, str] | None:
-    names = pair(known.anchors, other.anchors)
-    if not names or not all(
-        weigh_alike(known.kinds[found], other.kinds[name]) for name, found in names.items()
-    ):
+    names = pair(known.anchors, other.anchors, exact=False)
+    if not names:
         return None
     # Light operators of one kind between the same anchors are counterparts, in their order.
     counterparts: dict[object, list[str]] = {}
@@ -183,26 +185,35 @@ def match_anchors(known: Structure, other: Structure) -> dict[str, str] | None:
     return names if len(names) == len(other.kinds) else None
 
 
-def pair(known: Structure, other: Structure) -> dict[str, str] | None:
-    """Name in ``other`` -> name in ``known`` of two equal structures; None if they differ."""
-    colours = find_colours(known, other)
+def pair(known: Structure, other: Structure, exact: bool = True) -> dict[str, str] | None:
+    """Name in ``other`` -> name in ``known`` of two equal structures; None if they differ.
+
+    Args:
+        known: One structure.
+        other: Another one.
+        exact: Whether operators have equal weights, rather than similar ones.
+    """
+    colours = find_colours([known, other], exact)
     known_order, other_order = map(walk, (known, other), colours)
     names = dict(zip(other_order, known_order, strict=False))
     # Colours and walks propose; that all edges agree is the proof.
     agree = len(known.kinds) == len(other.kinds) and all(
-        other.kinds[name] == known.kinds[found]
+        (eq if exact else are_alike)(known.kinds[found], other.kinds[name])
         and {names[source] for source in other.reads[name]} == set(known.reads[found])
         for name, found in names.items()
     )
     return names if agree else None
 
 
-def find_colours(*structures: Structure) -> list[dict[str, int]]:
-    """Numbers of the operators, equal where nothing distinguishes them.
+def find_colours(structures: Sequence[Structure], exact: bool) -> list[dict[str, int]]:
+    """Numbers of the operators, equal where nothing, or nothing but weights, distinguishes them.
 
     The refinement of Weisfeiler and Leman (1968), along the edges of an acyclic graph at once.
     """
-    colours: Sequence[Mapping[str, object]] = [one.kinds for one in structures]
+    colours: Sequence[Mapping[str, object]] = [
+        {name: kind if exact else drop_weights(kind) for name, kind in one.kinds.items()}
+        for one in structures
+    ]
     n_colours = 0
     while True:
         numbers: dict[object, int] = {}
@@ -235,41 +246,43 @@ def number(
 
 
 def walk(structure: Structure, colours: Mapping[str, int]) -> list[str]:
-    """The operators in the order of a depth-first walk by colours.
+    """The operators in the order of a depth-first walk by colours, then weights.
 
     Of operators that are alike the first one in topological order comes first, and the whole
     branch that it belongs to follows.
     """
+    rank = {name: (colours[name], weigh(kind)) for name, kind in structure.kinds.items()}
     order: dict[str, None] = {}
-    for start in sorted(structure.kinds, key=colours.__getitem__):
+    for start in sorted(rank, key=rank.__getitem__):
         waiting = [start]
         while waiting:
             name = waiting.pop()
             if name not in order:
                 order[name] = None
                 near = [*structure.readers[name], *structure.reads[name]]
-                waiting += sorted(near, key=colours.__getitem__, reverse=True)
+                waiting += sorted(near, key=rank.__getitem__, reverse=True)
     return list(order)
 
 
 def describe_difference(known: Structure, other: Structure) -> str:
     """Describe the first operator that only one of two structures has, if possible no light one."""
-    if pair(known.anchors, other.anchors) is None:
-        known, other = known.anchors, other.anchors
-    numbers: dict[object, int] = {}
-    known_above, other_above = (
-        number(one.kinds, one.reads, one.kinds, numbers) for one in (known, other)
-    )
-    missing, strange = find_first(known_above, other_above), find_first(other_above, known_above)
-    if missing and strange:
-        return (
-            f"its first difference is {strange!r} ({other.kinds[strange]}), where the placement "
-            f"has {missing!r} ({known.kinds[missing]})"
+    pairs = (known.anchors, other.anchors), (known.anchors, other.anchors), (known, other)
+    for (one, two), describe in zip(pairs, (drop_weights, str, str), strict=True):
+        numbers: dict[object, int] = {}
+        ours, theirs = (
+            number(of.kinds, of.reads, {n: describe(kind) for n, kind in of.kinds.items()}, numbers)
+            for of in (one, two)
         )
-    if strange:
-        return f"the placement has nothing for {strange!r} ({other.kinds[strange]})"
-    if missing:
-        return f"it has nothing for {missing!r} ({known.kinds[missing]}) of the placement"
+        missing, strange = find_first(ours, theirs), find_first(theirs, ours)
+        if missing and strange:
+            return (
+                f"its first difference is {strange!r} ({other.kinds[strange]}), where the "
+                f"placement has {missing!r} ({known.kinds[missing]})"
+            )
+        if strange:
+            return f"the placement has nothing for {strange!r} ({other.kinds[strange]})"
+        if missing:
+            return f"it has nothing for {missing!r} ({known.kinds[missing]}) of the placement"
     return "the same operators read each other otherwise"
 
 

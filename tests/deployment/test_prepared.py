@@ -206,8 +206,8 @@ def test_another_model_is_refused_with_the_first_place_that_differs(
     writer = {".pb": save_pb, ".tflite": save_tflite}[suffix]
     other = ov.Core().read_model(writer(tmp_path / f"wider{suffix}", 8))
     place_of_difference = (
-        r"first difference is 'Convolution_\d+' \(Convolution f32\[1,8,8,8\]\), where the "
-        r"placement has 'Convolution/added3' \(Convolution f32\[1,4,8,8\]\)"
+        r"first difference is 'Convolution_\d+' \(Convolution f32\[1,8,8,8\] 896\), where the "
+        r"placement has 'Convolution/added3' \(Convolution f32\[1,4,8,8\] 448\)"
     )
     with pytest.raises(PlacementMismatchError, match=place_of_difference) as caught:
         apply_placement(other, placement)

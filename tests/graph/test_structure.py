@@ -99,6 +99,14 @@ def test_additions_of_openvino_get_the_name_of_a_neighbour(kinds: list[str], fol
     assert match(chain(MATMUL, RELU), other) == dict(zip(other.kinds, followed, strict=True))
 
 
+def test_branches_of_one_shape_are_told_apart_by_their_weights() -> None:
+    small, large = "Convolution f32[1,8,4,4] 1024", "Convolution f32[1,8,4,4] 9216"
+    known = Structure({"s": small, "l": large}, {"s": (), "l": ()})
+    image = "Convert f32[1,8,4,4] 0"
+    other = Structure({"u": image, "a": large, "b": small}, {"u": (), "a": ("u",), "b": ("u",)})
+    assert match(known, other) == {"a": "l", "b": "s", "u": "l"}
+
+
 def test_a_light_operator_keeps_its_place_where_another_is_missing() -> None:
     known = chain(MATMUL, "MVN f32[1,8] 24", "Multiply f32[1,8] 32", RELU)
     assert match(known, chain(MATMUL, "MVN f32[1,8] 8", RELU)) == {"a": "a", "b": "b", "c": "d"}
@@ -107,14 +115,14 @@ def test_a_light_operator_keeps_its_place_where_another_is_missing() -> None:
 @pytest.mark.parametrize(
     ("other", "difference"),
     [
-        (chain(MATMUL, MATMUL), r"'b' \(MatMul f32\[1,8\]\), where .* has 'b' \(Relu f32\[1,8\]\)"),
-        (chain(MATMUL), r"it has nothing for 'b' \(Relu f32\[1,8\]\)"),
-        (chain(MATMUL, RELU, RELU), r"the placement has nothing for 'c' \(Relu f32\[1,8\]\)"),
+        (chain(MATMUL, MATMUL), r"'b' \(MatMul f32\[1,8\] 1024\), where .* has 'b' \(Relu"),
+        (chain(MATMUL), r"it has nothing for 'b' \(Relu f32\[1,8\] 0\)"),
+        (chain(MATMUL, RELU, RELU), r"the placement has nothing for 'c' \(Relu f32\[1,8\] 0\)"),
         (chain("MatMul f32[1,8] 512", RELU), r"'a' \(.* 512\), where .* 'a' \(.* 1024\)"),
         (chain("Convert f32[1,8] 0"), r"it has nothing for 'a' \(MatMul"),
         (
             Structure({"a": MATMUL, "b": RELU}, {"a": (), "b": ()}),
-            r"'b' \(Relu f32\[1,8\]\), where .* has 'b'",
+            r"'b' \(Relu f32\[1,8\] 0\), where .* has 'b'",
         ),
     ],
 )
