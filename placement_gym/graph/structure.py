@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import eq
@@ -37,7 +37,7 @@ class Structure:
     """The operators of a graph in topological order, and what each reads.
 
     Attributes:
-        kinds: Name -> type, first output, and bytes of weights, as in
+        kinds: Name -> type, first output and bytes of weights, as in
             ``"Convolution f32[1,64,56,56] 36864"``.
         reads: Name -> the operators that it reads, which stand before it.
     """
@@ -266,8 +266,12 @@ def walk(structure: Structure, colours: Mapping[str, int]) -> list[str]:
 
 def describe_difference(known: Structure, other: Structure) -> str:
     """Describe the first operator that only one of two structures has, if possible no light one."""
-    pairs = (known.anchors, other.anchors), (known.anchors, other.anchors), (known, other)
-    for (one, two), describe in zip(pairs, (drop_weights, str, str), strict=True):
+    levels: list[tuple[Structure, Structure, Callable[[str], str]]] = [
+        (known.anchors, other.anchors, drop_weights),
+        (known.anchors, other.anchors, str),
+        (known, other, str),
+    ]
+    for one, two, describe in levels:
         numbers: dict[object, int] = {}
         ours, theirs = (
             number(of.kinds, of.reads, {n: describe(kind) for n, kind in of.kinds.items()}, numbers)
@@ -276,13 +280,13 @@ def describe_difference(known: Structure, other: Structure) -> str:
         missing, strange = find_first(ours, theirs), find_first(theirs, ours)
         if missing and strange:
             return (
-                f"its first difference is {strange!r} ({other.kinds[strange]}), where the "
-                f"placement has {missing!r} ({known.kinds[missing]})"
+                f"its first difference is {strange!r} ({other.kinds[strange]} B), where the "
+                f"placement has {missing!r} ({known.kinds[missing]} B)"
             )
         if strange:
-            return f"the placement has nothing for {strange!r} ({other.kinds[strange]})"
+            return f"the placement has nothing for {strange!r} ({other.kinds[strange]} B)"
         if missing:
-            return f"it has nothing for {missing!r} ({known.kinds[missing]}) of the placement"
+            return f"it has nothing for {missing!r} ({known.kinds[missing]} B) of the placement"
     return "the same operators read each other otherwise"
 
 

@@ -206,8 +206,8 @@ def test_another_model_is_refused_with_the_first_place_that_differs(
     writer = {".pb": save_pb, ".tflite": save_tflite}[suffix]
     other = ov.Core().read_model(writer(tmp_path / f"wider{suffix}", 8))
     place_of_difference = (
-        r"first difference is 'Convolution_\d+' \(Convolution f32\[1,8,8,8\] 896\), where the "
-        r"placement has 'Convolution/added3' \(Convolution f32\[1,4,8,8\] 448\)"
+        r"first difference is 'Convolution_\d+' \(Convolution f32\[1,8,8,8\] 864 B\), where the "
+        r"placement has 'Convolution/added3' \(Convolution f32\[1,4,8,8\] 432 B\)"
     )
     with pytest.raises(PlacementMismatchError, match=place_of_difference) as caught:
         apply_placement(other, placement)
@@ -219,7 +219,7 @@ def test_another_model_is_refused_with_the_first_place_that_differs(
 
 def test_a_model_with_smaller_weights_is_refused() -> None:
     placement = place(load_model("tiny"))
-    with pytest.raises(PlacementMismatchError, match=r"difference is 'stem/conv' .* 3456\)"):
+    with pytest.raises(PlacementMismatchError, match=r"difference is 'stem/conv' .* 3456 B\)"):
         apply_placement(load_model("tiny-fp16"), placement)
 
 

@@ -115,14 +115,14 @@ def test_a_light_operator_keeps_its_place_where_another_is_missing() -> None:
 @pytest.mark.parametrize(
     ("other", "difference"),
     [
-        (chain(MATMUL, MATMUL), r"'b' \(MatMul f32\[1,8\] 1024\), where .* has 'b' \(Relu"),
-        (chain(MATMUL), r"it has nothing for 'b' \(Relu f32\[1,8\] 0\)"),
-        (chain(MATMUL, RELU, RELU), r"the placement has nothing for 'c' \(Relu f32\[1,8\] 0\)"),
-        (chain("MatMul f32[1,8] 512", RELU), r"'a' \(.* 512\), where .* 'a' \(.* 1024\)"),
+        (chain(MATMUL, MATMUL), r"'b' \(MatMul f32\[1,8\] 1024 B\), where .* has 'b' \(Relu"),
+        (chain(MATMUL), r"it has nothing for 'b' \(Relu f32\[1,8\] 0 B\)"),
+        (chain(MATMUL, RELU, RELU), r"the placement has nothing for 'c' \(Relu f32\[1,8\] 0 B\)"),
+        (chain("MatMul f32[1,8] 512", RELU), r"'a' \(.* 512 B\), where .* 'a' \(.* 1024 B\)"),
         (chain("Convert f32[1,8] 0"), r"it has nothing for 'a' \(MatMul"),
         (
             Structure({"a": MATMUL, "b": RELU}, {"a": (), "b": ()}),
-            r"'b' \(Relu f32\[1,8\] 0\), where .* has 'b'",
+            r"'b' \(Relu f32\[1,8\] 0 B\), where .* has 'b'",
         ),
     ],
 )
