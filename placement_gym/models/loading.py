@@ -55,6 +55,8 @@ BUILT_IN = ("tiny", "resnet", "inception", "cnn", *NUMBERS)
 NAME = re.compile(r"(?P<base>[a-z]+)(-(?P<number>\d+))?(-(?P<weights>fp16|int8|int4))?")
 BITS = {"int8": 8, "int4": 4}
 """Bits of weights that are stored as integers, by the end of a model's name."""
+MAX_BUILT_GIB = 8.0
+"""GiB of weights that built-in models of a union may hold: ours, as rows of strangers name them."""
 INTEGERS = {"cnn": ("int8",), "gpt": ("int8", "int4"), "moe": ("int8", "int4")}
 """Built-in models that have such weights. The activations of cnn-int8 are quantised, too."""
 
@@ -156,16 +158,28 @@ def load_union(
     names = name_members([stem_of(part) for part, _ in rated_models])
     check_shape_names(shapes, names)
     check_shape_names(data_shapes, names)
-    models = [
-        load(part, shapes_of(shapes, name), shapes_of(data_shapes, name))
-        for (part, _), name in zip(rated_models, names, strict=True)
-    ]
+    models, built_bytes = [], 0
+    for (part, _), name in zip(rated_models, names, strict=True):
+        models.append(load(part, shapes_of(shapes, name), shapes_of(data_shapes, name)))
+        if isinstance(part, str) and match_built_in(part):
+            built_bytes += count_constant_bytes(models[-1])
+        if built_bytes > MAX_BUILT_GIB * 2**30:
+            raise UserError(
+                f"{name!r} is one too many: built-in models of a union may hold {MAX_BUILT_GIB:g} "
+                "GiB of weights, which are made in memory; name fewer or smaller ones, or files"
+            )
     rates = [rate for _, rate in rated_models]
     union = join_models(models, [*map(Member, names, rates)])
     # The name loads the union again where all models are built in.
     named_members = [Member(stem_of(part), rate) for part, rate in rated_models]
     union.set_friendly_name(join_names(named_members))
     return union
+
+
+def count_constant_bytes(model: ov.Model) -> int:
+    """Bytes of a model's constants."""
+    constants = (node for node in model.get_ops() if node.get_type_name() == "Constant")
+    return sum(constant.get_byte_size() for constant in constants)
 
 
 def stem_of(model: str | Path | ov.Model) -> str:
