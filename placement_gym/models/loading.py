@@ -55,7 +55,7 @@ BUILT_IN = ("tiny", "resnet", "inception", "cnn", *NUMBERS)
 NAME = re.compile(r"(?P<base>[a-z]+)(-(?P<number>\d+))?(-(?P<weights>fp16|int8|int4))?")
 BITS = {"int8": 8, "int4": 4}
 """Bits of weights that are stored as integers, by the end of a model's name."""
-MAX_BUILT_GIB = 8.0
+MAX_BUILT_GIB = 4.0
 """GiB of weights that built-in models of a union may hold: ours, as rows of strangers name them."""
 INTEGERS = {"cnn": ("int8",), "gpt": ("int8", "int4"), "moe": ("int8", "int4")}
 """Built-in models that have such weights. The activations of cnn-int8 are quantised, too."""
@@ -111,7 +111,7 @@ def load(
     try:
         read = ov.Core().read_model(model)
     except RuntimeError as error:
-        reason = ORIGIN.sub("", str(error))
+        reason = explain_weights(Path(model), str(error)) or ORIGIN.sub("", str(error))
         raise UnsupportedModelError(f"OpenVINO cannot read {model}: {reason}") from error
     # Converters count names up from whatever was made before: the same file would have other names
     # in the next process.
@@ -220,6 +220,16 @@ def check_content(path: Path) -> None:
         raise UnsupportedModelError(f"{str(path)!r:.200} is a folder: name a file in it{near}")
     if path.is_file() and not path.stat().st_size:
         raise UnsupportedModelError(f"{str(path)!r:.200} is empty: write or export it again")
+
+
+def explain_weights(path: Path, error: str) -> str:
+    """Explain an error of OpenVINO about weights, which it does not name; empty for another one."""
+    if "bin file" not in error:
+        return ""
+    weights = str(path.with_suffix(".bin"))
+    if is_path(weights):
+        return f"{weights!r:.200} is not the file that was written with it: copy both again"
+    return f"its weights are missing: copy {weights!r:.200} there, too"
 
 
 def match_built_in(model: str | Path) -> re.Match[str] | None:

@@ -9,6 +9,8 @@ import pytest
 
 from placement_gym.base.errors import warn_user
 from placement_gym.cli.main import main
+from placement_gym.models import load
+from placement_gym.models.saving import save_model
 
 SIM = ["--env", "DevicePlacementSim-v0", "--model", "tiny"]
 
@@ -86,6 +88,20 @@ REMEDIES = [
     ("plan -m my_model.xml -d cpu-testbed", "cannot read my_model.xml", "Unable to read"),
     ("plan -m tiny --time-limit -3", "--time-limit", "'-3'", "seconds above 0"),
     ("plan -m tiny --time-limit inf", "--time-limit", "'inf'", "seconds above 0"),
+    ("plan -m weightless.xml -d cpu-testbed", "'weightless.bin'", "weights", "missing"),
+    (
+        "plan -m strange_weights.xml -d cpu-testbed",
+        "'strange_weights.bin'",
+        "not the file",
+        "copy both",
+    ),
+    ("plan -m tiny -d HETERO:GPU,CPU", "'HETERO:GPU'", "write GPU,CPU", "by HETERO"),
+    ("plan -m tiny -d MULTI:GPU,CPU", "'MULTI:GPU'", "write GPU,CPU", "not a device"),
+    ("compare SIM -d AUTO", "'AUTO'", "write GPU,CPU", "not a device"),
+    ("plan -m tiny -hint throughput", "'-hint'", "--objective throughput"),
+    ("plan -m tiny -b 4", "'-b'", "--shape"),
+    ("plan -m tiny -nstreams 2", "'-nstreams'", "file of devices", "NUM_STREAMS"),
+    ("plan -m tiny --precision=f16", "'--precision'", "file of devices", '"f16"'),
     ("plan -m tiny --sweep", "'--sweep'", "removed", "file of devices"),
     ("export my_placement.json --to genai", "'genai'", "removed", "GenAI pipeline"),
     ("report-machine my.json", "'report-machine'", "removed", "`check`"),
@@ -133,6 +149,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, content in FILES.items():
         (path / name).parent.mkdir(exist_ok=True)
         (path / name).write_bytes(content)
+    for name in ("weightless.xml", "strange_weights.xml"):
+        save_model(load("tiny"), path / name)
+    (path / "weightless.bin").unlink()
+    (path / "strange_weights.bin").write_bytes(b"abc")
     return path
 
 
