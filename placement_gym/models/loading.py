@@ -107,6 +107,7 @@ def load(
         return prepare(model.clone(), shapes, data_shapes)
     if not is_path(model):
         raise ModelNotFoundError(explain_missing(str(model)))
+    check_file_name(str(model))
     check_content(Path(model))
     try:
         read = ov.Core().read_model(model)
@@ -203,6 +204,14 @@ def explain_missing(model: str) -> str:
         f"{', '.join(BUILT_IN)} ('bert-8' for 8 tokens, 'gpt-12' for 12 layers, '-fp16' for "
         "compressed weights)"
     )
+
+
+def check_file_name(name: str) -> None:
+    """Raise ``UnsupportedModelError`` if OpenVINO cannot open a file of this name."""
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise UnsupportedModelError(f"{name!r:.200} is not in UTF-8: rename the file") from error
 
 
 def check_content(path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF8
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,10 @@ REMEDIES = [
     (f"bench run {'x' * 5000} --out o", "'xxx", "not a file", "measured,"),
     ("bench run twice.yaml --out o", "twice.yaml", "duplicate", "'budget'", "line 5"),
     ("bench run seeds.yaml --out o", "seeds.yaml", "'seeds'", "-1", "list of whole numbers"),
+    ("bench run huge.yaml --out o", "huge.yaml", "integer out of range", "line 5"),
+    ("bench run role.yaml --out o", "validation", "{model, devices}", "'a': 1"),
+    ("compare ENV -m a_name_in_latin_\udcff.xml", "UTF-8", "rename"),
+    ("evaluate bom.json", "bom.json", "not a placement file", "object"),
     ("bench run text.yaml --out o", "text.yaml", "'models'", "'tiny'", "[tiny]"),
     ("bench run binary.yaml --out o", "binary.yaml", "not valid YAML", "position 0"),
     ("bench run paper --out o --workers 0", "--workers", "'0'", "whole number of at least 1"),
@@ -134,6 +139,11 @@ FILES = {
     "models/one.xml": b"<net",
     "twice.yaml": STUDY + b"\nbudget: 3",
     "seeds.yaml": STUDY + b"\nseeds: [-1]",
+    "huge.yaml": STUDY + b"\nseeds: 0x" + b"f" * 5000,
+    "role.yaml": STUDY
+    + b"\ndevices: [cpu+igpu]\nroles: {validation: [{devices: cpu+igpu, model: {a: 1}}]}",
+    "a_name_in_latin_\udcff.xml": b"<net",
+    "bom.json": BOM_UTF8 + b"{}",
     "text.yaml": STUDY.replace(b"[tiny]", b"tiny"),
     "study.yaml": STUDY,
     "misspelt_model.yaml": STUDY.replace(b"tiny", b"tinny"),
