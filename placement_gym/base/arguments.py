@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import fields
 from functools import wraps
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
-from placement_gym.base.errors import UserError, suggest
+from placement_gym.base.errors import UserError, suggest, unknown_name
 
 SPLITS = ("auto", "alias", "hetero")
 EXECUTORS = ("auto", "serial", "processes", "ray")
@@ -60,6 +60,18 @@ def check_flag(name: str, value: Any) -> None:
     """Raise unless the value is True or False."""
     if not isinstance(value, bool):
         raise UserError(f"{name} must be True or False, not {value!r:.80}")
+
+
+def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
+    """Raise unless the value is one of these names."""
+    if not isinstance(value, str) or value not in choices:
+        raise unknown_name(name, value, choices)
+
+
+def check_sequence(name: str, value: Any, example: object) -> None:
+    """Raise unless the value is a list or a tuple, as in an example."""
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise UserError(f"{name} must be a list, as in {example}, not {shown(value)}")
 
 
 def check_plain_fields(

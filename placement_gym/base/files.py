@@ -8,6 +8,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -77,13 +78,40 @@ def replace_file(path: str | Path, follow: bool = False) -> Iterator[Path]:
         temporary = target.with_name(f".new-{secrets.token_hex(6)}{target.suffix}")
         try:
             yield temporary
-            if target.is_file() and not target.is_symlink():
-                temporary.chmod(target.stat().st_mode)
-            _sync(temporary)
-            temporary.replace(target)
-            _sync(target.parent)
+            _put(temporary, target)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def replace_files(folder: Path) -> Iterator[Path]:
+    """Yield a new folder, whose files move to ``folder`` when the block ends without an error.
+
+    For files that belong together: where the disk is full, none of them is written, and those of
+    an earlier time are not mixed with new ones.
+
+    Raises:
+        FileError: They cannot be written; the message says why.
+    """
+    with explain_write_errors(folder):
+        staged = Path(tempfile.mkdtemp(prefix=".new-", dir=folder))
+        try:
+            yield staged
+            for file in sorted(staged.iterdir()):
+                _put(file, folder / file.name)
+        except FileError as error:
+            raise FileError(str(error).replace(str(staged), str(folder))) from error
+        finally:
+            shutil.rmtree(staged, ignore_errors=True)
+
+
+def _put(temporary: Path, target: Path) -> None:
+    """Replace a file by one that is on the disk first."""
+    if target.is_file() and not target.is_symlink():
+        temporary.chmod(target.stat().st_mode)
+    _sync(temporary)
+    temporary.replace(target)
+    _sync(target.parent)
 
 
 def write_bytes(path: str | Path, content: bytes, follow: bool = False) -> None:
@@ -190,6 +218,15 @@ def keep_if_possible(what: str) -> Iterator[None]:
         yield
     except OSError as error:
         warn_user(f"{what} could not be kept: {error}")
+
+
+@contextmanager
+def keep_results(document: dict[str, Any]) -> Iterator[None]:
+    """Turn files that cannot be written into ``unsaved`` of the results, which took minutes."""
+    try:
+        yield
+    except OSError as error:
+        document.update(file=None, unsaved=str(error))
 
 
 def safe_name(text: str) -> str:

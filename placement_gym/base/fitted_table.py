@@ -85,7 +85,7 @@ class FittedTable:
             column
             for column in self.columns
             if not self.rows or any(cell not in NOTHING for cell in self.cells(column))
-        ]
+        ] or self.columns[:1]
         columns = self.choose_columns(filled, console, options)
         if self.title:
             yield FittedText(self.title, "italic")
@@ -107,7 +107,7 @@ class FittedTable:
         chosen = list(columns)
         while self.least_width(chosen, console, options) > options.max_width:
             spare = max(chosen, key=lambda column: column.spare)
-            if not spare.spare:
+            if not spare.spare or len(chosen) == 1:
                 break
             chosen.remove(spare)
         return chosen

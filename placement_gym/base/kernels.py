@@ -4,23 +4,39 @@ from __future__ import annotations
 
 import gc
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numba import njit
 from numba.core import event
-from numba.extending import register_jitable
+from numba.extending import is_jitted, register_jitable
 
+from placement_gym.base.kernel_cache import KernelCache
 from placement_gym.base.shown_task import is_bar_shown, show_waiting
 
 LOGGER = logging.getLogger(__name__)
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 """No division is checked, which would be more code."""
-kernel = njit(**OPTIONS, cache=True)
-"""Compiles a function that Python calls, and keeps it on disk.
 
-numba looks whether the function's own file has changed, not those of its parts: see CONTRIBUTING.
-"""
+
+def compile_once(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Make a decorator as numba's ``njit`` is, which keeps compiled functions on disk if it can.
+
+    It looks whether the function's own file has changed, not those of its parts: see CONTRIBUTING.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        compiled = njit(**options)(function)
+        if is_jitted(compiled):  # numba's NUMBA_DISABLE_JIT leaves functions as they are
+            compiled._cache = KernelCache(function)
+        return compiled
+
+    return decorate
+
+
+kernel = compile_once(**OPTIONS)
+"""Compiles a function that Python calls."""
 part = register_jitable(**OPTIONS)
 """Compiles a part of kernels, which they call; without what Python would call it by."""
 inlined_part = register_jitable(**OPTIONS, forceinline=True)

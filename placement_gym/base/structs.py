@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from numba import njit, types
+from numba import types
 from numba.experimental import structref
+
+from placement_gym.base.kernels import compile_once
 
 
 class Struct(structref.StructRefProxy):
@@ -47,7 +49,7 @@ class StructType(types.StructRef):
 def make_packer(cls: type[Struct]) -> Any:
     """Make the function by which Python makes a struct of the tuple of its fields."""
 
-    @njit(cache=True)
+    @compile_once()
     def pack(fields: Any) -> Any:
         return cls(*fields)
 

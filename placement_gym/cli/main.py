@@ -13,6 +13,7 @@ from io import TextIOWrapper
 
 from placement_gym.base.errors import PlacementGymError, PlacementGymWarning, raise_interrupt
 from placement_gym.base.files import explain_error
+from placement_gym.base.telemetry import leave_out_telemetry
 from placement_gym.base.texts import make_lines_printable, make_printable
 from placement_gym.cli.bench import add_bench
 from placement_gym.cli.check import add_check
@@ -35,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         an interrupt.
     """
     replace_closed_streams()
+    leave_out_telemetry()
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal may lack ≤ and ±
     options = argparse.Namespace(verbose=False, resume_hint="nothing has begun")

@@ -19,6 +19,16 @@ EXIT_CODES = {
     2: "an argument or a file is wrong, or the engine failed",
     130: "interrupted",
 }
+IN_FILE = 'state it in a file of devices, as in [{{"name": "GPU", {}}}]'
+HABITS = {
+    **dict.fromkeys(("-hint", "--hint"), "`--objective throughput` is for requests in flight"),
+    **dict.fromkeys(("-b", "--batch"), 'it is a size, as in --shape "image[8,3,224,224]"'),
+    **dict.fromkeys(
+        ("-nstreams", "--nstreams"), IN_FILE.format('"properties": {"NUM_STREAMS": 2}')
+    ),
+    **dict.fromkeys(("-infer_precision", "--precision"), IN_FILE.format('"precision": "f16"')),
+}
+"""Options of OpenVINO's tools -> what to write here."""
 MODEL_REMEDY = "as in `--model resnet` or `--model my_model.xml`; `placement-gym models` lists them"
 
 
@@ -62,14 +72,18 @@ class Command(argparse.ArgumentParser):
     def check_words(self, words: Sequence[str]) -> None:
         """End with an error if a sub-command or an option is unknown."""
         words = words[: words.index("--")] if "--" in words else words
-        options = [word.partition("=")[0] for word in words if word.startswith("--")]
+        options = [word.partition("=")[0] for word in words if word.startswith("-")]
         if self.commands:
             first = next((word for word in words if not word.startswith("-")), None)
             if first is not None and first not in self.commands:
                 self.error_unknown("command", first, self.commands)
             return
         for option in options:
-            if option not in self._option_string_actions:
+            if option in self._option_string_actions:
+                continue
+            if option in HABITS:
+                self.error(f"no option {option!r}: {HABITS[option]}")
+            if option.startswith("--"):
                 long = [name for name in self._option_string_actions if name.startswith("--")]
                 self.error_unknown("option", option, long)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
 
 from placement_gym.backends.verdicts import DISTURBED_WIN, NO, UNDECIDED, WITHIN_NOISE, YES
+from placement_gym.base.files import FileError
 from placement_gym.base.fitted_table import Column, FittedTable, FittedText
 from placement_gym.base.ratios import format_noise, format_ratio
 from placement_gym.base.texts import format_bytes, join_words
@@ -17,6 +19,7 @@ from placement_gym.cli.options import print_json
 Document = Mapping[str, Any]
 VERBOSE_WIDTH = 240
 """Characters of a line with `--verbose`, so that every column is shown: ours."""
+FILES = "Every placement and the scatter plot are in {out}/"
 BEFORE = ("PIPELINE_PARALLEL", "fill-in-order")
 """Candidates that show what devices would hold without a plan."""
 
@@ -24,9 +27,16 @@ BEFORE = ("PIPELINE_PARALLEL", "fill-in-order")
 def print_result(
     options: argparse.Namespace, document: Document, make: Callable[[], RenderableType]
 ) -> None:
-    """Print a document as JSON with ``--json``, else as what ``make`` makes of it."""
+    """Print a document as JSON with ``--json``, else as what ``make`` makes of it.
+
+    Raises:
+        FileError: Its files could not be written, which is the last thing that the command prints.
+    """
     if not print_json(options, document):
         Console(width=VERBOSE_WIDTH if options.verbose else None).print(make(), crop=False)
+    if document.get("unsaved"):
+        sys.stdout.flush()
+        raise FileError(f"these results are not saved: {document['unsaved']}")
 
 
 def profile_table(document: Document) -> Group:
@@ -46,10 +56,10 @@ def profile_table(document: Document) -> Group:
         )
         for link in document["links"]
     ]
-    end = f"{document['submodel_ms']:.3f} ms a submodel"
-    return Group(
-        table, *lines, FittedText(end), FittedText(f"The cost table is {document['file']}", "dim")
-    )
+    lines.append(FittedText(f"{document['submodel_ms']:.3f} ms a submodel"))
+    if document["file"]:
+        lines.append(FittedText(f"The cost table is {document['file']}", "dim"))
+    return Group(table, *lines)
 
 
 def evaluation_table(values: Document) -> Group:
@@ -124,8 +134,9 @@ def plan_table(document: Document) -> Group:
     lines += describe_held(document)
     # Where the files are comes last, next to the prompt.
     phases = document.get("phases", {})
-    files = " and ".join(phases.get("files", [document["file"]]))
-    end = f"Done in {document['wall_s']:.0f} s. The plan is {files}"
+    end = f"Done in {document['wall_s']:.0f} s."
+    if document["file"]:
+        end += f" The plan is {' and '.join(phases.get('files', [document['file']]))}"
     if document.get("exported"):
         end += f", for OpenVINO alone {document['exported']}/run.py"
     return Group(
@@ -301,5 +312,5 @@ def fidelity_table(document: Document) -> Group:
         *(FittedText(note, "yellow") for note in document["notes"]),
         table,
         FittedText(f"{noise}; the reference device took {drift:.2f} x its profiled time meanwhile"),
-        FittedText(f"Every placement and the scatter plot are in {document['out']}/", "dim"),
+        *([] if document["unsaved"] else [FittedText(FILES.format(**document), "dim")]),
     )

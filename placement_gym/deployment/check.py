@@ -13,7 +13,12 @@ from placement_gym.backends.measured.measuring import MeasuringBackend
 from placement_gym.backends.measured.profile import holds_model
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.base.errors import UserError
-from placement_gym.base.files import check_output_folder, make_output_folder, safe_name
+from placement_gym.base.files import (
+    check_output_folder,
+    keep_results,
+    make_output_folder,
+    safe_name,
+)
 from placement_gym.base.json_file import write_json
 from placement_gym.base.progress import progress_bar
 from placement_gym.base.texts import make_printable
@@ -56,8 +61,9 @@ def check(
         quiet: Show no progress.
 
     Returns:
-        ``model``, ``n_operators``, ``file`` (the constraints, or None), ``wall_s`` and
-        ``devices``, for each device but the reference ``name``, ``reference``, ``tolerance``,
+        ``model``, ``n_operators``, ``file`` (the constraints, or None), ``unsaved`` (why they
+        could not be written, or an empty string), ``wall_s`` and ``devices``, for each device but
+        the reference ``name``, ``reference``, ``tolerance``,
         ``skipped`` (why it was not checked, or an empty string), ``error`` (relative, of the device
         alone; None if it does not run, or its outputs are not finite), ``refusal`` (why it does
         not run, or an empty string),
@@ -85,13 +91,16 @@ def check(
             graph = backend.problem.units.graph
     assert graph is not None  # there is a device
     name = f"check-{safe_name(graph.model)}-constraints.json"
-    return {
+    document: Document = {
         "model": graph.model,
         "n_operators": len(graph),
         "devices": rows,
-        "file": write_constraints(rows, folder / name),
+        "unsaved": "",
         "wall_s": perf_counter() - start_s,
     }
+    with keep_results(document):
+        document["file"] = write_constraints(rows, folder / name)
+    return document
 
 
 def choose_reference(devices: tuple[DeviceSpec, ...]) -> tuple[DeviceSpec, list[DeviceSpec]]:

@@ -17,7 +17,7 @@ from placement_gym.backends.measured.hetero import (
     name_target,
     set_affinities,
 )
-from placement_gym.base.files import make_output_folder, safe_name, write_text
+from placement_gym.base.files import make_output_folder, replace_files, safe_name, write_text
 from placement_gym.base.json_file import write_json
 from placement_gym.deployment import export_scripts as scripts
 from placement_gym.deployment.compile import cut
@@ -90,11 +90,9 @@ def export_placement(
     # Nodes cannot keep their devices in a file: the model's runtime info holds them all.
     affinities = read_affinities(loaded_model)
     loaded_model.set_rt_info(json.dumps(affinities), KEY)
-    save_model(loaded_model, folder / MODEL)
     # Other tools have no aliases of devices: they get plain names.
     names = name_devices(loaded_placement, graph, partition)
     plain = {node: names[device] for node, device in affinities.items()}
-    write_json(folder / AFFINITIES, plain)
     in_flight = scripts.REQUESTS if graph.request.phased else scripts.QUEUE
     script = write_script(
         loaded_placement,
@@ -103,7 +101,10 @@ def export_placement(
         list_shapes(loaded_model, loaded_placement),
         in_flight.format(requests=requests) if requests else "",
     )
-    write_text(folder / SCRIPT, script)
+    with replace_files(folder) as new_folder:
+        save_model(loaded_model, new_folder / MODEL)
+        write_json(new_folder / AFFINITIES, plain)
+        write_text(new_folder / SCRIPT, script)
     return [folder / name for name in (MODEL, WEIGHTS, SCRIPT, AFFINITIES)]
 
 

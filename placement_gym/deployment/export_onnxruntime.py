@@ -13,7 +13,13 @@ from pprint import pformat
 from typing import TYPE_CHECKING, Any
 
 from placement_gym.base.errors import UserError
-from placement_gym.base.files import is_file, make_output_folder, safe_name, write_text
+from placement_gym.base.files import (
+    is_file,
+    make_output_folder,
+    replace_files,
+    safe_name,
+    write_text,
+)
 from placement_gym.base.json_file import write_json
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.loading import load, match_built_in
@@ -63,18 +69,20 @@ def export_for_onnxruntime(
     annotated = onnx.load(path)
     assignment = annotate(annotated, devices)
     folder = make_output_folder(out)
-    (folder / WEIGHTS).unlink(missing_ok=True)  # or new weights would follow the old
-    onnx.save(annotated, folder / MODEL, save_as_external_data=True, location=WEIGHTS)
-    weights = [WEIGHTS] if (folder / WEIGHTS).exists() else []
-    for name in weights:  # which onnx keeps from other users
-        (folder / name).chmod((folder / MODEL).stat().st_mode)
-    write_json(folder / PLANNED, assignment)
     name = safe_name(loaded_placement.model)
     about = f"Run {name} by ONNX Runtime on {', '.join(targets)} as planned."
     source = SCRIPT_SOURCE.format(
         about=json.dumps(about, ensure_ascii=False), targets=pformat(targets, sort_dicts=False)
     )
-    write_text(folder / SCRIPT, source)
+    with replace_files(folder) as new_folder:
+        onnx.save(annotated, new_folder / MODEL, save_as_external_data=True, location=WEIGHTS)
+        weights = [WEIGHTS] if (new_folder / WEIGHTS).exists() else []
+        for weights_file in weights:  # which onnx keeps from other users
+            (new_folder / weights_file).chmod((new_folder / MODEL).stat().st_mode)
+        write_json(new_folder / PLANNED, assignment)
+        write_text(new_folder / SCRIPT, source)
+    if not weights:
+        (folder / WEIGHTS).unlink(missing_ok=True)  # those of an earlier model
     return [folder / name for name in (MODEL, *weights, SCRIPT, PLANNED)]
 
 

@@ -22,7 +22,7 @@ from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import EngineError, UserError, warn_user
 from placement_gym.base.files import (
     check_output_folder,
-    keep_if_possible,
+    keep_results,
     make_output_folder,
     safe_name,
 )
@@ -140,9 +140,10 @@ def fidelity(  # noqa: D417  the keywords of the group are described
             "failed": len(measured) - len(rows),
             **compute_agreement(rows),
             "rows": rows,
+            "unsaved": "",
         }
     )
-    with keep_if_possible("the report"):
+    with keep_results(document):
         write_fidelity(document, make_output_folder(folder))
     return document
 

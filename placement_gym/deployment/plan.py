@@ -21,7 +21,7 @@ from placement_gym.backends.measured.profile import n_measurements
 from placement_gym.backends.measured.timing_protocol import QUICK
 from placement_gym.backends.measured.tolerance import F32_TOLERANCE
 from placement_gym.base.arguments import flat_keywords
-from placement_gym.base.files import check_output_folder, keep_if_possible, safe_name
+from placement_gym.base.files import check_output_folder, keep_results, safe_name
 from placement_gym.deployment.granularity import build_backend_to_split
 from placement_gym.deployment.memory import check_room
 from placement_gym.deployment.options import PlanOptions, ProblemOptions
@@ -92,9 +92,10 @@ def plan(  # noqa: D417  the keywords of both groups are described
     Returns:
         ``model``, ``objective``, ``devices``, ``notes``, ``saved`` (what the file holds, in one
         line), ``plan`` (the row's label), ``verdict``,
-        ``bound_ms`` of the profile's model, ``wall_s``, ``file`` and ``rows``: for each candidate
-        ``label``, ``alone`` (a single device), ``also`` (other candidates that are the same
-        placement), ``predicted_ms``, ``error`` (why it was not measured, or an empty string),
+        ``bound_ms`` of the profile's model, ``wall_s``, ``file``, ``unsaved`` (why files of the
+        plan could not be written, and ``file`` is None, or an empty string) and ``rows``: for each
+        candidate ``label``, ``alone`` (a single device), ``also`` (other candidates that are the
+        same placement), ``predicted_ms``, ``error`` (why it was not measured, or an empty string),
         ``warning`` (why its measurement decides nothing, or an empty string), and, None where there
         is an error, ``measured_ms``, ``speedup`` over the fastest feasible single device,
         ``noise``, ``n_submodels``, ``memory_bytes`` that were placed on each device and
@@ -142,14 +143,15 @@ def plan(  # noqa: D417  the keywords of both groups are described
     document["wall_s"] = perf_counter() - start_s
     if options.phases and not stopped:
         document["phases"] = report_phases(selection.pair, selection.chosen.label, stem)
-    # A full disk must not lose minutes of measuring: a file that cannot be kept is a warning.
-    with keep_if_possible("the plan's report"):
+    # A full disk must not lose minutes of measuring: the document says what could not be written.
+    with keep_results(document):
         write_files(document, full_problem, costs, selection)
     if stopped:
-        raise KeyboardInterrupt(f"{stem}.json is {stopped}")
-    if export is not None:
-        export_winner(full_problem, selection, export, model, problem.shapes)
-        document["exported"] = str(export)
+        raise KeyboardInterrupt(document["unsaved"] or f"{stem}.json is {stopped}")
+    if export is not None and not document["unsaved"]:
+        with keep_results(document):
+            export_winner(full_problem, selection, export, model, problem.shapes)
+            document["exported"] = str(export)
     return document
 
 

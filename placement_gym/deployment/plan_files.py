@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from placement_gym.base.errors import warn_user
-from placement_gym.base.files import make_output_folder
+from placement_gym.base.files import make_output_folder, replace_files
 from placement_gym.base.json_file import write_json
 from placement_gym.base.plain import to_plain
 from placement_gym.deployment.candidates import Candidate
@@ -53,6 +53,7 @@ def make_document(
             "verdict": state_plan_verdict(selection.rows, selection.chosen.label),
             "bound_ms": selection.bound_ms,
             "file": f"{stem}.json",
+            "unsaved": "",
             "rows": rows,
             "memory": report_memory(
                 problem,
@@ -94,13 +95,14 @@ def write_files(
 ) -> None:
     """Write the placement, the costs that it was solved for, the report, and a picture."""
     file = Path(document["file"])
-    make_output_folder(file.parent)
-    make_placement(problem, selection.chosen, selection.result.streams).save(file, follow=False)
-    costs.save(costs_beside(file), follow=False)
-    write_json(file.with_name(f"{file.stem}-report.json"), document)
+    placement = make_placement(problem, selection.chosen, selection.result.streams)
     phase_files = document.get("phases", {}).get("files", [])
-    for placement, phase_file in zip(list_phases(problem, selection), phase_files, strict=True):
-        placement.save(phase_file, follow=False)
+    with replace_files(make_output_folder(file.parent)) as folder:
+        placement.save(folder / file.name)
+        costs.save(folder / costs_beside(file).name)
+        write_json(folder / f"{file.stem}-report.json", document)
+        for phase, phase_file in zip(list_phases(problem, selection), phase_files, strict=True):
+            phase.save(folder / Path(phase_file).name)
     title = [
         document["saved"],
         f"{document['model']}: {document['verdict']}",

@@ -10,8 +10,14 @@ from placement_gym.backends.measured.kept_profiles import (
     explain_interrupt,
     kept_profile,
     load_or_measure,
+    profile_path,
 )
-from placement_gym.base.files import check_output_file, make_output_folder, name_output_file
+from placement_gym.base.files import (
+    check_output_file,
+    keep_results,
+    make_output_folder,
+    name_output_file,
+)
 from placement_gym.deployment.granularity import build_backend_to_split
 from placement_gym.hardware.device_requests import DevicesArgument
 from placement_gym.models.spec import ModelSpec
@@ -50,10 +56,14 @@ def profile(
     backend, _ = build_backend_to_split(spec, devices, quiet=quiet, tolerance=tolerance)
     with closing(backend), explain_interrupt(backend):
         costs = load_or_measure(backend, refresh, quiet)
-    if file:
-        make_output_folder(file.parent)
-        costs.save(file)
-    return describe_profile(backend.problem, costs, file or kept_profile(backend))
+    document = describe_profile(backend.problem, costs, file or kept_profile(backend))
+    if not document["file"]:
+        document["unsaved"] = f"{profile_path(backend)} cannot be written; --out names another file"
+    with keep_results(document):
+        if file:
+            make_output_folder(file.parent)
+            costs.save(file)
+    return document
 
 
 def describe_profile(problem: Problem, costs: CostTable, file: str | Path | None) -> dict[str, Any]:
@@ -84,4 +94,5 @@ def describe_profile(problem: Problem, costs: CostTable, file: str | Path | None
         ],
         "submodel_ms": float(costs.submodel_ms.max()),
         "file": None if file is None else str(file),
+        "unsaved": "",
     }

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 Observation = dict[str, NDArray[Any]]
 
 COST_COLUMNS = 16
+MAX_PADDED = {"max_nodes": 1_000_000, "max_edges": 10_000_000, "max_devices": COST_COLUMNS}
+"""Sizes to pad to: ours, of the largest generated graph; its arrays have 1 GB."""
 GRAPH_IDS = 1 << 24
 WIDTHS = {
     "type": features.OTHER_TYPE + 1,
@@ -108,10 +110,9 @@ class Observer:
     decisions: Sequence[str] = PLACEMENT_ALONE
 
     def __post_init__(self) -> None:
-        sizes = ("max_nodes", "max_edges", "max_devices")
-        padded = [name for name in sizes if getattr(self, name) is not None]
+        padded = [name for name in MAX_PADDED if getattr(self, name) is not None]
         for name in padded:
-            check_integer(name, getattr(self, name), 1)
+            check_integer(name, getattr(self, name), 1, MAX_PADDED[name])
         check_flag("observe_graph", self.graph)
         check_flag("observe_devices", self.devices)
         quotient = self.problem.units.quotient

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from placement_gym.base.errors import unknown_name
+from placement_gym.base.arguments import check_choice
 
 
 class Outcome(Protocol):
@@ -62,6 +62,5 @@ def get_reward(name: str) -> Reward:
     Raises:
         ValueError: The name is unknown; the message lists all.
     """
-    if name not in REWARDS:
-        raise unknown_name("reward", name, REWARDS)
+    check_choice("reward", name, REWARDS)
     return REWARDS[name]

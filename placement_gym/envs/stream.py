@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike
 
-from placement_gym.base.arguments import check_integer, flat_keywords
+from placement_gym.base.arguments import check_integer, check_sequence, flat_keywords
 from placement_gym.base.arrays import UInt8
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.envs.options import RENDER_MODES
@@ -173,10 +173,14 @@ class StreamEnv(gym.Env[Any, Any]):
             check_integer("n_problems", n_problems, 1, len(seeds))
             seeds = seeds[:n_problems]
         least, most = check_sizes(sizes)
+        if families is not None:
+            check_sequence("families", families, ["layered"])
         for family in families or ():
             check_name("family", family, tuple(FAMILIES))
         if schedule is not None:
             check_name("schedule", schedule, tuple(PRESETS))
+        if make_problem is not None and not callable(make_problem):
+            raise UserError(f"make_problem must be a function of a seed, not {make_problem!r:.80}")
         self.seeds, self.episodes = seeds, episodes
         self.weighted, self.observes_graph = action == WEIGHTS, observation == GRAPH
         specs = None if devices is None else resolve_devices(devices, "simulated")
@@ -302,6 +306,7 @@ def check_sizes(sizes: Sequence[int]) -> tuple[int, int]:
     Raises:
         UserError: They are not two numbers, ascending and not too small.
     """
+    check_sequence("sizes", sizes, [MIN_UNITS, MAX_UNITS])
     if len(sizes) != 2:
         raise UserError(f"sizes are the fewest and most operators of a graph, not {sizes!r:.80}")
     least, most = sizes

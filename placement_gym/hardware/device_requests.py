@@ -19,6 +19,8 @@ DevicesArgument = str | Sequence["str | Mapping[str, Any] | DeviceSpec"] | None
 ACCELERATOR = "ACC"
 COUNTS = re.compile(r"(?P<cpus>[0-9]+)cpu\+(?P<accs>[0-9]+)acc(@(?P<share>[0-9.]+))?")
 TESTBED = re.compile(r"cpu-testbed-(?P<number>\d{1,4})(?P<tight>-tight)?")
+OF_SEVERAL = re.compile("(HETERO|AUTO|MULTI|BATCH)(:|$)")
+"""OpenVINO's names of devices that stand for others."""
 TIGHT_MEMORY_FACTOR = 1.5
 """Memory of all devices of a tight test bed together, as a multiple of the model's weights:
 ours."""
@@ -120,6 +122,7 @@ def parse_list(items: Any) -> tuple[DeviceSpec, ...]:
         raise UserError(f"there are {len(items)} devices, more than {MAX_DEVICES}")
     specs = tuple(parse_device(item) for item in items)
     names = [spec.name for spec in specs]
+    check_single(names)
     strange = [name for name in names if not set("+@%").isdisjoint(name)]
     if strange:
         raise UserError(
@@ -134,6 +137,20 @@ def parse_list(items: Any) -> tuple[DeviceSpec, ...]:
         raise UserError(f"devices must be distinct names, as in CPU,GPU: {why} in {items!r:.200}")
     check_pools(specs)
     return specs
+
+
+def check_single(names: Sequence[str]) -> None:
+    """Raise ``UserError`` if a name means several devices, as OpenVINO's users write it."""
+    for place, name in enumerate(names):
+        if match := OF_SEVERAL.match(name):
+            devices = [name.partition(":")[2], *names[:place], *names[place + 1 :]]
+            named = ",".join(filter(None, devices)) or "GPU,CPU"
+            reason = (
+                "a placement is compiled by HETERO"
+                if match[1] == "HETERO"
+                else f"{match[1]} is not a device, it chooses one for each inference"
+            )
+            raise UserError(f"write {named}, not {name!r}: {reason}")
 
 
 def check_pools(specs: Sequence[DeviceSpec]) -> None:

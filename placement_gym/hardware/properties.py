@@ -87,11 +87,12 @@ RANGES: dict[str, tuple[float, float]] = {
     "NPU_MAX_TILES": (-1, 64),
     "NPU_TILES": (-1, 64),
     "NUM_STREAMS": (-2, 256),
-    "OFFLOAD_RATIO": (0, 1),
+    "OFFLOAD_RATIO": (0, 100),
     "PERFORMANCE_HINT_NUM_REQUESTS": (0, 4096),
     "VALUE_CACHE_GROUP_SIZE": GROUP_SIZES,
 }
-"""Least and largest value of numeric properties; the others are words, or flags: 0 or 1."""
+"""Least and largest value of numeric properties, of which ``OFFLOAD_RATIO`` is a percentage; the
+others are words, or flags: 0 or 1."""
 
 
 def check_properties(name: str, kind: str, properties: Mapping[str, Any]) -> None:

@@ -55,6 +55,8 @@ BUILT_IN = ("tiny", "resnet", "inception", "cnn", *NUMBERS)
 NAME = re.compile(r"(?P<base>[a-z]+)(-(?P<number>\d+))?(-(?P<weights>fp16|int8|int4))?")
 BITS = {"int8": 8, "int4": 4}
 """Bits of weights that are stored as integers, by the end of a model's name."""
+MAX_BUILT_GIB = 4.0
+"""GiB of weights that built-in models of a union may hold: ours, as rows of strangers name them."""
 INTEGERS = {"cnn": ("int8",), "gpt": ("int8", "int4"), "moe": ("int8", "int4")}
 """Built-in models that have such weights. The activations of cnn-int8 are quantised, too."""
 
@@ -105,6 +107,7 @@ def load(
         return prepare(model.clone(), shapes, data_shapes)
     if not is_path(model):
         raise ModelNotFoundError(explain_missing(str(model)))
+    check_file_name(str(model))
     check_content(Path(model))
     try:
         read = ov.Core().read_model(model)
@@ -112,7 +115,7 @@ def load(
         if Path(model).suffix != ".xml":
             number_counted_names(read, ov.Core().read_model(model))
     except RuntimeError as error:
-        reason = ORIGIN.sub("", str(error))
+        reason = explain_weights(Path(model), str(error)) or ORIGIN.sub("", str(error))
         raise UnsupportedModelError(f"OpenVINO cannot read {model}: {reason}") from error
     prepared = prepare(read, shapes, data_shapes)
     prepared.set_friendly_name(Path(model).stem)
@@ -155,16 +158,28 @@ def load_union(
     names = name_members([stem_of(part) for part, _ in rated_models])
     check_shape_names(shapes, names)
     check_shape_names(data_shapes, names)
-    models = [
-        load(part, shapes_of(shapes, name), shapes_of(data_shapes, name))
-        for (part, _), name in zip(rated_models, names, strict=True)
-    ]
+    models, built_bytes = [], 0
+    for (part, _), name in zip(rated_models, names, strict=True):
+        models.append(load(part, shapes_of(shapes, name), shapes_of(data_shapes, name)))
+        if isinstance(part, str) and match_built_in(part):
+            built_bytes += count_constant_bytes(models[-1])
+        if built_bytes > MAX_BUILT_GIB * 2**30:
+            raise UserError(
+                f"{name!r} is one too many: built-in models of a union may hold {MAX_BUILT_GIB:g} "
+                "GiB of weights, which are made in memory; name fewer or smaller ones, or files"
+            )
     rates = [rate for _, rate in rated_models]
     union = join_models(models, [*map(Member, names, rates)])
     # The name loads the union again where all models are built in.
     named_members = [Member(stem_of(part), rate) for part, rate in rated_models]
     union.set_friendly_name(join_names(named_members))
     return union
+
+
+def count_constant_bytes(model: ov.Model) -> int:
+    """Bytes of a model's constants."""
+    constants = (node for node in model.get_ops() if node.get_type_name() == "Constant")
+    return sum(constant.get_byte_size() for constant in constants)
 
 
 def stem_of(model: str | Path | ov.Model) -> str:
@@ -190,6 +205,14 @@ def explain_missing(model: str) -> str:
     )
 
 
+def check_file_name(name: str) -> None:
+    """Raise ``UnsupportedModelError`` if OpenVINO cannot open a file of this name."""
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise UnsupportedModelError(f"{name!r:.200} is not in UTF-8: rename the file") from error
+
+
 def check_content(path: Path) -> None:
     """Raise if a path cannot be a model, where OpenVINO would not say why.
 
@@ -205,6 +228,16 @@ def check_content(path: Path) -> None:
         raise UnsupportedModelError(f"{str(path)!r:.200} is a folder: name a file in it{near}")
     if path.is_file() and not path.stat().st_size:
         raise UnsupportedModelError(f"{str(path)!r:.200} is empty: write or export it again")
+
+
+def explain_weights(path: Path, error: str) -> str:
+    """Explain an error of OpenVINO about weights, which it does not name; empty for another one."""
+    if "bin file" not in error:
+        return ""
+    weights = str(path.with_suffix(".bin"))
+    if is_path(weights):
+        return f"{weights!r:.200} is not the file that was written with it: copy both again"
+    return f"its weights are missing: copy {weights!r:.200} there, too"
 
 
 def match_built_in(model: str | Path) -> re.Match[str] | None:

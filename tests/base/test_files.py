@@ -17,9 +17,11 @@ from placement_gym.base.files import (
     check_output_file,
     check_output_folder,
     keep_if_possible,
+    keep_results,
     make_output_folder,
     read_bytes,
     replace_file,
+    replace_files,
     safe_name,
     set_aside,
     write_text,
@@ -185,6 +187,34 @@ def test_damaged_files_are_renamed_and_none_is_lost(tmp_path: Path) -> None:
         assert set_aside(path) is not None
     assert not path.exists()
     assert sorted(aside.read_text() for aside in tmp_path.iterdir()) == ["one", "two"]
+
+
+def test_files_that_belong_together_are_all_replaced_or_none(tmp_path: Path) -> None:
+    def write(**contents: str) -> None:
+        with replace_files(tmp_path) as folder:
+            for name, content in contents.items():
+                write_text(folder / name, content)
+
+    write(a="old", b="old")
+    (tmp_path / "a").chmod(0o600)
+    with full_disk(5), pytest.raises(FileError, match=f"cannot write '{tmp_path}/c': "):
+        write(a="new", c="too long")
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a": "old", "b": "old"}
+    write(a="new", c="new")
+    contents = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert contents == {"a": "new", "b": "old", "c": "new"}
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o600
+
+
+def test_results_whose_files_cannot_be_written_say_so(tmp_path: Path) -> None:
+    document = {"file": "a", "unsaved": ""}
+    with keep_results(document):
+        write_text(tmp_path / "a", "")
+    assert document == {"file": "a", "unsaved": ""}
+    with keep_results(document):
+        write_text(tmp_path / "none" / "a", "")
+    assert document["file"] is None
+    assert str(document["unsaved"]).startswith("cannot write")
 
 
 def test_what_cannot_be_kept_is_a_warning(tmp_path: Path) -> None:

@@ -54,6 +54,15 @@ def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(width: int) -> 
     assert "…" not in printed
 
 
+@pytest.mark.parametrize("width", [1, 5, 15])
+def test_the_narrowest_terminal_shows_a_column(width: int) -> None:
+    printed = render(width, columns=[Column("a", spare=1, text=True), Column("b", spare=2)])
+    assert "r" in printed
+    empty = FittedTable([Column("agent", text=True), Column("ms")])
+    empty.add_row("-", "")
+    assert "-" in show(empty, width)
+
+
 @pytest.mark.parametrize("width", range(45, 80, 5))
 def test_a_number_and_its_sign_stay_in_one_line(width: int) -> None:
     columns = [Column("agent", text=True), Column("gap"), *COLUMNS[1:3], Column("infeas.", spare=1)]

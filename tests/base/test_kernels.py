@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
 import pytest
+from disks import full_disk
 
 from placement_gym.base import kernels
+from placement_gym.base.errors import PlacementGymWarning
+from placement_gym.base.kernel_cache import HomeCacheLocator, KernelCache, KernelLocations
 from placement_gym.base.kernels import inlined_part, kernel, part
 from placement_gym.base.progress import progress_bar
 from placement_gym.base.structs import Struct
@@ -95,3 +101,68 @@ def test_a_quiet_bar_keeps_the_line_back(
     with progress_bar(None, "steps", quiet=True):
         compile_anything(monkeypatch, "placement_gym.solvers.search.anything")
     assert capsys.readouterr() == ("", "")
+
+
+def double(x: Any) -> Any:
+    return 2 * x
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(KernelCache, "has_warned", False)
+    return tmp_path
+
+
+def count_compiled(*numbers: float) -> int:
+    """Signatures that another process has to compile, whose results are checked."""
+    compiled = kernel(double)
+    assert [compiled(number) for number in numbers] == [2 * number for number in numbers]
+    return sum(compiled.stats.cache_misses.values())
+
+
+def kept(cache: Path) -> list[Path]:
+    return sorted(cache.rglob("*.nbc"))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: b"",
+        lambda content: content[:100],
+        lambda content: content[:200] + bytes(len(content) - 200),  # blocks that were not written
+    ],
+)
+def test_damaged_file_of_a_kernel_is_replaced(
+    damage: Callable[[bytes], bytes], cache: Path
+) -> None:
+    assert (count_compiled(1), count_compiled(1)) == (1, 0)
+    (file,) = kept(cache)
+    file.write_bytes(damage(file.read_bytes()))
+    assert (count_compiled(1), count_compiled(1)) == (1, 0)
+
+
+def test_each_signature_has_a_file_of_its_own(cache: Path) -> None:
+    """An index of all of them would be overwritten by processes that compile at the same time."""
+    assert (count_compiled(1), count_compiled(1.5)) == (1, 1)
+    assert (len(kept(cache)), count_compiled(1, 1.5)) == (2, 0)
+
+
+@pytest.mark.parametrize("refused", ["full", "no folder"])
+def test_kernels_that_cannot_be_kept_run_with_one_warning(
+    refused: str, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if refused == "no folder":
+        monkeypatch.setattr(KernelLocations, "_locator_classes", [])
+    with full_disk(), pytest.warns(PlacementGymWarning, match="kernels are not kept") as warned:
+        assert (count_compiled(1), count_compiled(1)) == (1, 1)
+    assert (len(warned), kept(cache)) == (1, [])
+
+
+def test_user_without_a_home_has_no_cache_in_the_working_folder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for variable in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 2)
+    assert HomeCacheLocator.from_function(double, __file__) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from fakes import diamond_costs, diamond_problem
 from rich.console import Console
 
 import placement_gym
+from placement_gym.base.telemetry import PACKAGE
 from placement_gym.cli.main import main
 from placement_gym.cli.tables import profile_table
 from placement_gym.deployment.profile import describe_profile
@@ -34,6 +36,14 @@ def test_json_is_one_document_and_nothing_else(
     assert document["model"] == "tiny"
     assert len(document["rows"]) == 2 + 2 * 2
     assert document["optimum_ms"] <= min(row["latency_ms"] for row in document["rows"])
+
+
+def test_the_command_loads_no_telemetry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, PACKAGE, raising=False)
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    with pytest.raises(ImportError):
+        importlib.import_module(PACKAGE)
 
 
 def test_the_table_has_every_column_and_a_conclusion(

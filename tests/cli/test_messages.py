@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF8
 from pathlib import Path
 
 import pytest
 
 from placement_gym.base.errors import warn_user
 from placement_gym.cli.main import main
+from placement_gym.models import load
+from placement_gym.models.saving import save_model
 
 SIM = ["--env", "DevicePlacementSim-v0", "--model", "tiny"]
 
@@ -86,6 +89,20 @@ REMEDIES = [
     ("plan -m my_model.xml -d cpu-testbed", "cannot read my_model.xml", "Unable to read"),
     ("plan -m tiny --time-limit -3", "--time-limit", "'-3'", "seconds above 0"),
     ("plan -m tiny --time-limit inf", "--time-limit", "'inf'", "seconds above 0"),
+    ("plan -m weightless.xml -d cpu-testbed", "'weightless.bin'", "weights", "missing"),
+    (
+        "plan -m strange_weights.xml -d cpu-testbed",
+        "'strange_weights.bin'",
+        "not the file",
+        "copy both",
+    ),
+    ("plan -m tiny -d HETERO:GPU,CPU", "'HETERO:GPU'", "write GPU,CPU", "by HETERO"),
+    ("plan -m tiny -d MULTI:GPU,CPU", "'MULTI:GPU'", "write GPU,CPU", "not a device"),
+    ("compare SIM -d AUTO", "'AUTO'", "write GPU,CPU", "not a device"),
+    ("plan -m tiny -hint throughput", "'-hint'", "--objective throughput"),
+    ("plan -m tiny -b 4", "'-b'", "--shape"),
+    ("plan -m tiny -nstreams 2", "'-nstreams'", "file of devices", "NUM_STREAMS"),
+    ("plan -m tiny --precision=f16", "'--precision'", "file of devices", '"f16"'),
     ("plan -m tiny --sweep", "'--sweep'", "removed", "file of devices"),
     ("export my_placement.json --to genai", "'genai'", "removed", "GenAI pipeline"),
     ("report-machine my.json", "'report-machine'", "removed", "`check`"),
@@ -93,6 +110,10 @@ REMEDIES = [
     (f"bench run {'x' * 5000} --out o", "'xxx", "not a file", "measured,"),
     ("bench run twice.yaml --out o", "twice.yaml", "duplicate", "'budget'", "line 5"),
     ("bench run seeds.yaml --out o", "seeds.yaml", "'seeds'", "-1", "list of whole numbers"),
+    ("bench run huge.yaml --out o", "huge.yaml", "integer out of range", "line 5"),
+    ("bench run role.yaml --out o", "validation", "{model, devices}", "'a': 1"),
+    ("compare ENV -m a_name_in_latin_\udcff.xml", "UTF-8", "rename"),
+    ("evaluate bom.json", "bom.json", "not a placement file", "object"),
     ("bench run text.yaml --out o", "text.yaml", "'models'", "'tiny'", "[tiny]"),
     ("bench run binary.yaml --out o", "binary.yaml", "not valid YAML", "position 0"),
     ("bench run paper --out o --workers 0", "--workers", "'0'", "whole number of at least 1"),
@@ -118,6 +139,11 @@ FILES = {
     "models/one.xml": b"<net",
     "twice.yaml": STUDY + b"\nbudget: 3",
     "seeds.yaml": STUDY + b"\nseeds: [-1]",
+    "huge.yaml": STUDY + b"\nseeds: 0x" + b"f" * 5000,
+    "role.yaml": STUDY
+    + b"\ndevices: [cpu+igpu]\nroles: {validation: [{devices: cpu+igpu, model: {a: 1}}]}",
+    "a_name_in_latin_\udcff.xml": b"<net",
+    "bom.json": BOM_UTF8 + b"{}",
     "text.yaml": STUDY.replace(b"[tiny]", b"tiny"),
     "study.yaml": STUDY,
     "misspelt_model.yaml": STUDY.replace(b"tiny", b"tinny"),
@@ -133,6 +159,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, content in FILES.items():
         (path / name).parent.mkdir(exist_ok=True)
         (path / name).write_bytes(content)
+    for name in ("weightless.xml", "strange_weights.xml"):
+        save_model(load("tiny"), path / name)
+    (path / "weightless.bin").unlink()
+    (path / "strange_weights.bin").write_bytes(b"abc")
     return path
 
 

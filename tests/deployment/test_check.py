@@ -8,6 +8,7 @@ from typing import Any
 
 import openvino as ov
 import pytest
+from disks import full_disk
 from faulty_devices import FaultyCore
 from foreign_models import make_chain
 from testbed import ONCE, make
@@ -155,6 +156,26 @@ def test_constraints_that_check_writes_make_the_plan_right(
     assert (
         backend.output_error(placed) <= backend.tolerance < backend.output_error(problem.single(1))
     )
+
+
+def test_constraints_that_cannot_be_written_do_not_hide_the_faults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = {"name": FAULTY, "skipped": "", "operators": [{"name": "gate"}], "confirmed": True}
+    monkeypatch.setattr(check_module, "check_device", lambda backend: row)
+    monkeypatch.setattr(
+        check_module,
+        "build_measured_backend",
+        lambda spec, *_, **__: build_backend(spec.model, faulty()),
+    )
+    with full_disk():
+        words = ["check", "-m", "tiny", "-d", "cpu-testbed", "--out", str(tmp_path)]
+        assert main([*words, "--json", "--quiet"]) == 2
+    printed, said = capsys.readouterr()
+    document = json.loads(printed)
+    assert (document["devices"], document["file"]) == ([row], None)
+    assert "these results are not saved: cannot write" in said
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_command_prints_one_document_and_passes(

@@ -17,7 +17,9 @@ from processes import run_python
 from testbed import worst_relative
 
 from placement_gym.base.errors import UserError
+from placement_gym.base.files import FileError
 from placement_gym.cli.main import main
+from placement_gym.deployment import export
 from placement_gym.deployment.export import export_phases, export_placement
 from placement_gym.graph.extract import extract
 from placement_gym.hardware.device_requests import parse_devices
@@ -235,6 +237,21 @@ def test_the_command_writes_the_same_and_lists_it(
         "affinities.json",
     ]
     assert all(Path(one).is_file() for one in listed)
+
+
+def test_an_export_that_cannot_be_finished_leaves_the_earlier_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, text: str) -> None:
+        raise FileError(f"cannot write {str(path)!r}: No space left on device")
+
+    placement = thirds("tiny")
+    export_placement(placement, tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    monkeypatch.setattr(export, "write_text", refuse)
+    with pytest.raises(FileError, match=f"cannot write '{tmp_path}/run.py'"):
+        export_placement(thirds("cnn-int8"), tmp_path)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_placement_of_another_model_is_refused_before_writing(tmp_path: Path) -> None:

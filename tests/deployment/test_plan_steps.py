@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 from cliff import CliffEngine, heavy_problem
+from disks import full_disk
 
 from placement_gym import DeviceSpec
 from placement_gym.backends.measured import kept_profiles
 from placement_gym.backends.measured.isolated import IsolatedBackend
 from placement_gym.backends.protocol import Measurement
 from placement_gym.base.arrays import IntArray
+from placement_gym.cli.main import main
 from placement_gym.deployment import plan as plans
 from placement_gym.deployment.plan import plan
 from placement_gym.problem.costs.table import CostTable
@@ -70,6 +72,30 @@ def test_a_plan_that_is_stopped_after_its_race_is_saved_and_says_so(
     assert any("was not measured again" in note for note in report["notes"])
     assert Placement.load(out / "plan-heavy.json").model == "heavy"
     assert not (out / "deployed").exists()
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_plan_that_cannot_be_written_is_printed_and_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    earlier = {out / f"plan-heavy{end}.json": "of last week" for end in ("", "-costs", "-report")}
+    for path, content in earlier.items():
+        path.write_text(content)
+    words = ["plan", "-m", "tiny", "--out", str(out), "-q"]
+    with full_disk():
+        assert main(words) == 2
+    printed, said = capsys.readouterr()
+    assert "No split beats" in " ".join(printed.split()) or "beats" in printed
+    assert "plan-heavy" not in printed
+    last = said.splitlines()[-1]
+    assert last.startswith("placement-gym: these results are not saved: cannot write")
+    assert "plan-heavy" in last
+    assert {path: path.read_text() for path in out.iterdir()} == earlier
+    with full_disk():
+        assert main([*words, "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["file"] is None
 
 
 def test_a_plan_that_is_stopped_in_its_race_is_that_of_the_rounds_before(

@@ -10,7 +10,7 @@ from fakes import UNIT_MS, assignment, diamond_backend, diamond_problem
 from graphs import chain, problem_on
 
 from placement_gym import DevicePlacementEnv, DeviceSpec
-from placement_gym.envs.observation import FEATURES, N_FEATURES, Observation, Observer
+from placement_gym.envs.observation import FEATURES, MAX_PADDED, N_FEATURES, Observation, Observer
 
 
 def observer(**kwargs: Any) -> Observer:
@@ -164,3 +164,11 @@ def test_edges_lead_from_earlier_to_later_units(granularity: str) -> None:
     source, target = observation["edge_index"]
     assert (source < target).all()
     assert observation["edge_mask"].all()
+
+
+@pytest.mark.parametrize("size", ["max_nodes", "max_edges", "max_devices"])
+def test_sizes_beyond_the_largest_graph_are_refused_before_memory_is(size: str) -> None:
+    with pytest.raises(
+        ValueError, match=rf"{size} must be an integer of at most {MAX_PADDED[size]}"
+    ):
+        observed(**{size: 3 * 10**9})

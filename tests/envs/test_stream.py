@@ -174,3 +174,9 @@ def test_wrong_actions_and_options_are_named() -> None:
         env.step(np.zeros(3))
     with pytest.raises(UserError, match="problem"):
         env.reset(options={"placement": 3})
+
+
+@pytest.mark.parametrize("name", ["sizes", "families", "make_problem"])
+def test_argument_of_another_type_is_named(name: str) -> None:
+    with pytest.raises(UserError, match=f"{name} must be .*1.5"):
+        gym.make("DevicePlacementStream-v0", **{name: 1.5})

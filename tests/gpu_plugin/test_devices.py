@@ -9,14 +9,14 @@ from gpu_models import make_problem, make_small
 from placement_gym import DeviceSpec
 from placement_gym.backends.measured.hetero import place_by_auto, place_by_hetero
 from placement_gym.hardware.device_requests import resolve_devices
-from placement_gym.hardware.properties import TAKEN
+from placement_gym.hardware.properties import RANGES, TAKEN
 
 pytestmark = pytest.mark.gpu_plugin
 
 VALUES = {
     "EXECUTION_MODE_HINT": "ACCURACY",
     "KV_CACHE_PRECISION": "f16",
-    "OFFLOAD_RATIO": 0.5,
+    "OFFLOAD_RATIO": 100,
     "PERFORMANCE_HINT": "LATENCY",
     **dict.fromkeys(
         ("GPU_HOST_TASK_PRIORITY", "GPU_QUEUE_PRIORITY", "GPU_QUEUE_THROTTLE", "MODEL_PRIORITY"),
@@ -59,6 +59,21 @@ def test_the_plugin_takes_the_properties_that_we_allow() -> None:
     for key in sorted(TAKEN["GPU"] - NOT_HERE):
         spec = DeviceSpec("GPU", properties={key: VALUES.get(key, 1)})
         assert core.compile_model(model, "GPU", spec.compile_properties()), key
+
+
+@pytest.mark.slow
+def test_ends_of_ranges_are_those_of_the_plugins() -> None:
+    core, model = ov.Core(), make_small()
+    for key, least, most in (
+        ("OFFLOAD_RATIO", -1, 101),
+        ("ACTIVATIONS_SCALE_FACTOR", None, 65505),
+        ("PERFORMANCE_HINT_NUM_REQUESTS", -1, None),
+    ):
+        for end, beyond in zip(RANGES[key], (least, most), strict=True):
+            assert core.compile_model(model, "GPU", {key: str(end)}), key
+            if beyond is not None:
+                with pytest.raises(RuntimeError):
+                    core.compile_model(model, "GPU", {key: str(beyond)})
 
 
 def test_the_plugin_refuses_the_properties_that_we_do() -> None:

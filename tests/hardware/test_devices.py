@@ -53,7 +53,8 @@ def names(devices: Sequence[DeviceSpec]) -> list[str]:
         ({"name": "GPU", "threads": 1}, "a GPU has none to state.*NUM_STREAMS"),
         ({"name": "GPU.1", "precision": "bf16"}, "'f32' or 'f16'"),
         ({"name": "GPU", "properties": {"TBB_PARTITIONER": "STATIC"}}, "GPU plugin does not take"),
-        ({"name": "CPU", "properties": {"OFFLOAD_RATIO": 0.5}}, "CPU plugin does not take"),
+        ({"name": "CPU", "properties": {"OFFLOAD_RATIO": 50}}, "CPU plugin does not take"),
+        ({"name": "GPU", "properties": {"OFFLOAD_RATIO": 101}}, "number from 0 to 100, not 101"),
         ({"name": "FAST", "plugin": "CPU"}, "'CPU_FAST'"),
         ({"name": "CPU.FAST", "plugin": "CPU"}, "no dot"),
         ({"name": "CPU", "memory_bytes": -1}, "memory_bytes"),
@@ -170,7 +171,7 @@ def test_an_answer_of_openvino_finds_the_device_it_names(
 
 def test_large_allocations_and_offloading_are_properties_of_a_gpu() -> None:
     assert DeviceSpec(
-        "GPU", properties={"GPU_ENABLE_LARGE_ALLOCATIONS": True, "OFFLOAD_RATIO": 0.5}
+        "GPU", properties={"GPU_ENABLE_LARGE_ALLOCATIONS": True, "OFFLOAD_RATIO": 100}
     )
 
 

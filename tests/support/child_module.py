@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import os
 import signal
 import sys
@@ -27,6 +28,12 @@ class Obedient:
 
     def echo(self, value: Any) -> Any:
         return value
+
+    def imports(self, module: str) -> bool:
+        try:
+            return bool(importlib.import_module(module))
+        except ImportError:
+            return False
 
     def count(self, _: None) -> int:
         return self.answered

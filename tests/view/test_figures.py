@@ -246,7 +246,10 @@ def test_a_picture_that_cannot_be_drawn_is_a_note(tmp_path: Path) -> None:
     def fail() -> Figure:
         raise MemoryError("too large")
 
-    assert draw_if_possible(fail, tmp_path / "a.png") == "a.png could not be drawn: too large"
+    earlier = tmp_path / "a.png"
+    earlier.touch()
+    assert draw_if_possible(fail, earlier) == "a.png could not be drawn: too large"
+    assert not earlier.exists()  # it would be taken for this one
     assert not list(tmp_path.iterdir())
 
 

@@ -7,7 +7,7 @@ import json
 import os
 import platform
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from placement_gym.backends.measured.profile import (
 )
 from placement_gym.backends.measured.timing_protocol import FOR_FITTING, QUICK
 from placement_gym.base.errors import UserError, warn_user
-from placement_gym.base.files import keep_if_possible, safe_name, set_aside
+from placement_gym.base.files import is_file, is_path, keep_if_possible, safe_name, set_aside
 from placement_gym.base.progress import progress_bar
 from placement_gym.hardware.devices import usable_cores
 from placement_gym.problem.costs.table import CostTable
@@ -71,8 +71,10 @@ def measure_and_keep_profile(backend: MeasuringBackend, quiet: bool, quick: bool
 def keep(table: CostTable, path: Path, name: str) -> None:
     """Write a cost table, or warn that it cannot be kept."""
     with keep_if_possible(name):
+        with suppress(OSError):
+            path.unlink()  # an earlier one is out of date, also where this one cannot be written
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and not path.is_file():
+        if is_path(path) and not is_file(path):
             raise OSError(f"{path} is not a file")
         table.save(path)
 
@@ -85,7 +87,7 @@ def load_kept_profile(backend: MeasuringBackend, quick: bool = False) -> CostTab
 
 def load_kept(path: Path, problem: Problem) -> CostTable | None:
     """The costs in a file; a damaged one is renamed. None if there are none."""
-    if not path.is_file():
+    if not is_file(path):
         return None
     try:
         table = CostTable.load(path)
@@ -99,7 +101,7 @@ def load_kept(path: Path, problem: Problem) -> CostTable | None:
 
 def kept_profile(backend: MeasuringBackend, quick: bool = False) -> Path | None:
     """The file of a profile that this machine keeps, a full one first; None if there is none."""
-    return next((path for path in list_paths(backend, quick) if path.is_file()), None)
+    return next((path for path in list_paths(backend, quick) if is_file(path)), None)
 
 
 def list_paths(backend: MeasuringBackend, quick: bool) -> list[Path]:
@@ -128,9 +130,17 @@ def profile_path(backend: MeasuringBackend, quick: bool = False, by_name: bool =
         "method": PROFILE_METHOD,
     }
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     kind = "quick-profile" if quick else "profile"
-    return cache / "placement_gym" / f"{kind}-{safe_name(problem.units.graph.model)}-{digest}.json"
+    return cache_folder() / f"{kind}-{safe_name(problem.units.graph.model)}-{digest}.json"
+
+
+def cache_folder() -> Path:
+    """The folder of this user's profiles; where nothing can be kept if the user has no home."""
+    try:
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:  # a container's user may be a number alone
+        cache = Path(os.devnull)
+    return cache / "placement_gym"
 
 
 @contextmanager

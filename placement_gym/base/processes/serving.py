@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import IO, Any
 
 from placement_gym.base.processes.heartbeat import Heartbeat
+from placement_gym.base.telemetry import leave_out_telemetry
 
 Json = dict[str, Any]
 Handle = Callable[[Json], Any]
@@ -68,6 +69,7 @@ def serve(make_handle: Callable[[Json, Parent], Handle]) -> None:
         make_handle: Makes what answers, from the first message; if it fails, the first request
             gets the error and the process ends.
     """
+    leave_out_telemetry()
     parent = Parent(Heartbeat(int(sys.argv[1])))
     exit_with_parent(int(sys.argv[2]), of_main_thread=sys.argv[3] == "main")
     start = parent.next_request()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -74,7 +75,7 @@ def parse_json(content: bytes | str) -> Any:
     """
     raw = content.encode(errors="surrogatepass") if isinstance(content, str) else content
     try:
-        return from_json(raw, allow_inf_nan=False)
+        return from_json(raw.removeprefix(BOM_UTF8), allow_inf_nan=False)
     except ValueError as error:
         raise UserError(f"invalid JSON, {error}") from error
 

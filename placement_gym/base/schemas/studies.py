@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from placement_gym.base.errors import UserError
-from placement_gym.base.schemas.reading import Fields, Name, check_plain, shorten
+from placement_gym.base.schemas.reading import MAX_BYTES, Fields, Name, check_plain, shorten
 
 MAX_RUNS = 100_000
 """Runs of a study: ours."""
@@ -128,6 +128,21 @@ class UniqueKeyLoader(yaml.SafeLoader):
                 raise ValueError(f"duplicate key {key.value!r:.60} (line {line})")
             keys.add(key.value)
         return super().construct_mapping(node, deep)
+
+
+def construct_integer(loader: UniqueKeyLoader, node: yaml.ScalarNode) -> int:
+    """An integer of a size that messages can print.
+
+    Raises:
+        ValueError: It is larger.
+    """
+    value: int = loader.construct_yaml_int(node)
+    if abs(value) > MAX_BYTES:
+        raise ValueError(f"integer out of range (line {node.start_mark.line + 1})")
+    return value
+
+
+UniqueKeyLoader.add_constructor("tag:yaml.org,2002:int", construct_integer)
 
 
 def count_values(node: yaml.Node | None, counts: dict[int, float]) -> float:

@@ -233,6 +233,8 @@ def write_view(
     try:
         task_rows = [row | {"env_kwargs": task.make_kwargs} for row in rows]
         page = render_page(make_view_data(open_runs(task_rows)))
+        if (folder / VIEWS).is_symlink():  # as links of files, replaced and not followed
+            (folder / VIEWS).unlink()
         (folder / VIEWS).mkdir(exist_ok=True)
         write_text(folder / path, page)
     except Exception as error:

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from placement_gym.base.errors import EngineError
 from placement_gym.bench.run.budget import OnEvaluation
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json
@@ -24,7 +25,15 @@ process."""
 
 
 class WorkerLost(Exception):  # noqa: N818  a signal, not an error
-    """The worker that had a task is gone."""
+    """The worker that had a task is gone, perhaps by the task's fault."""
+
+
+class WorkersMissing(WorkerLost):
+    """There is no worker for a task: its node died, or the system has no process for it now."""
+
+
+class OutageError(EngineError):
+    """What runs tasks does not work: runs that have no row are still to be done."""
 
 
 class Executor(Protocol):
@@ -51,6 +60,7 @@ class Executor(Protocol):
 
         Raises:
             WorkerLost: Its worker is gone.
+            WorkersMissing: By no fault of the task's.
         """
 
     def close(self) -> None:
@@ -62,9 +72,14 @@ def run_all(tasks: Sequence[Task], executor: Executor) -> Iterator[tuple[Task, J
 
     No more tasks run at once than the executor has slots, so that few are lost with a worker; lost
     tasks begin again, up to three times.
+
+    Raises:
+        OutageError: Tasks were lost so often for lack of workers, which says nothing of them; all
+            others have been yielded.
     """
     waiting, running = deque(tasks), dict[Any, Task]()
     lost: Counter[str] = Counter()
+    outage: WorkersMissing | None = None
     while waiting or running:
         while waiting and len(running) < executor.slots:
             task = waiting.popleft()
@@ -77,9 +92,13 @@ def run_all(tasks: Sequence[Task], executor: Executor) -> Iterator[tuple[Task, J
                 lost[task.key] += 1
                 if lost[task.key] < MAX_ATTEMPTS:
                     waiting.appendleft(task)
+                elif isinstance(error, WorkersMissing):
+                    outage = error
                 else:
                     message = f"its worker was lost {MAX_ATTEMPTS} times: {error}"
                     yield task, make_failed_row(task, message)
+    if outage is not None:
+        raise OutageError(f"no worker could be had for some runs: {outage}") from outage
 
 
 class Serial:

@@ -8,9 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from placement_gym.base.processes.child import Child, ChildHungError, ChildLostError
+from placement_gym.base.processes.child import (
+    Child,
+    ChildHungError,
+    ChildLostError,
+    ChildNotStartedError,
+)
 from placement_gym.bench.run.rows import Json
-from placement_gym.bench.study.executors import WorkerLost, limit_threads
+from placement_gym.bench.study.executors import WorkerLost, WorkersMissing, limit_threads
 from placement_gym.bench.study.task import Task
 from placement_gym.bench.study.worker import make_failed_row
 from placement_gym.hardware.devices import usable_cores
@@ -30,6 +35,7 @@ class Running:
         task: What runs.
         child: Where; None if it could not start.
         lost: Why there is no row, or an empty string.
+        not_started: Whether the system had no process for it.
         hung: Whether it was ended because it gave no sign of life.
         counted: Evaluations that were reported.
     """
@@ -37,6 +43,7 @@ class Running:
     task: Task
     child: Child | None = None
     lost: str = ""
+    not_started: bool = False
     hung: bool = False
     counted: int = 0
 
@@ -67,6 +74,7 @@ class Processes:
             running.child.send({"task": vars(task)}, self.timeout_s)
         except ChildLostError as error:
             running.lost = str(error)
+            running.not_started = isinstance(error, ChildNotStartedError)
         return running
 
     def start(self) -> Child:
@@ -112,6 +120,8 @@ class Processes:
             self.idle.append(handle.child)
         if handle.hung:
             return make_failed_row(handle.task, f"its process hung: {handle.lost}")
+        if handle.not_started:
+            raise WorkersMissing(handle.lost)
         if handle.lost or handle.child is None:
             raise WorkerLost(handle.lost)
         row: Json = handle.child.take()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,13 @@ from placement_gym.base.errors import UserError
 from placement_gym.base.files import IMPORT_ROOT
 from placement_gym.bench.run.agents import find_modules_in
 from placement_gym.bench.run.rows import Json
-from placement_gym.bench.study.executors import ONE_THREAD, WorkerLost, run_all
+from placement_gym.bench.study.executors import (
+    ONE_THREAD,
+    OutageError,
+    WorkerLost,
+    WorkersMissing,
+    run_all,
+)
 from placement_gym.bench.study.processes import TASK_TIMEOUT_S, Processes
 from placement_gym.bench.study.task import Task
 
@@ -37,6 +44,11 @@ def run_in_worker(task: Task, folder: str, timeout_s: float) -> Json:
 def processes_of_worker(timeout_s: float) -> Processes:
     """The one process of a worker; it ends with the worker."""
     return Processes(1, timeout_s=timeout_s)
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error, which may have a page."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 class Ray:
@@ -81,23 +93,39 @@ class Ray:
     @property
     def slots(self) -> int:
         """The cluster's cores now; nodes may come and go."""
-        return max(int(self.ray.cluster_resources().get("CPU", 1)), 1)
+        with self.explain_outage():
+            return max(int(self.ray.cluster_resources().get("CPU", 1)), 1)
 
     def submit(self, task: Task) -> Any:
-        return self.run_remotely.remote(task, str(Path.cwd()), self.timeout_s)
+        with self.explain_outage():
+            return self.run_remotely.remote(task, str(Path.cwd()), self.timeout_s)
 
     def wait(self, handles: Sequence[Any]) -> Iterable[Any]:
-        done, _ = self.ray.wait(list(handles), num_returns=1)
+        with self.explain_outage():
+            done, _ = self.ray.wait(list(handles), num_returns=1)
         return done
 
     def result(self, handle: Any) -> Json:
+        exceptions = self.ray.exceptions
         try:
             row: Json = self.ray.get(handle)
-        except self.ray.exceptions.RayTaskError:
+        except exceptions.RayTaskError as error:
+            if isinstance(error.cause, OutageError):
+                raise WorkersMissing(str(error.cause)) from error
             raise
-        except self.ray.exceptions.RayError as error:
-            raise WorkerLost(str(error).splitlines()[0]) from error
+        except (exceptions.WorkerCrashedError, exceptions.OutOfMemoryError) as error:
+            raise WorkerLost(first_line(error)) from error
+        except exceptions.RayError as error:
+            raise WorkersMissing(first_line(error)) from error
         return row
+
+    @contextmanager
+    def explain_outage(self) -> Iterator[None]:
+        """Raise ``OutageError`` where the cluster does not answer any more."""
+        try:
+            yield
+        except (self.ray.exceptions.RayError, ConnectionError) as error:
+            raise OutageError(f"the Ray cluster does not answer: {first_line(error)}") from error
 
     def close(self) -> None:
         """Disconnect; a cluster that this executor started ends."""

@@ -24,7 +24,7 @@ from placement_gym.bench.study.checks import (
     first_of_each_problem,
     make_every_environment,
 )
-from placement_gym.bench.study.executors import Executor, Serial, run_all
+from placement_gym.bench.study.executors import Executor, OutageError, Serial, run_all
 from placement_gym.bench.study.processes import TASK_TIMEOUT_S, Processes
 from placement_gym.bench.study.ray_cluster import Ray
 from placement_gym.bench.study.spec import Study
@@ -69,6 +69,7 @@ def run_study(
     Raises:
         UserError: An argument is wrong, an agent is unknown or an environment cannot be made;
             nothing has run then.
+        OutageError: Workers were lost, as nodes of a cluster are; finished rows are kept.
         KeyboardInterrupt: The run was interrupted; finished rows are kept, as the message says.
     """
     # What would fail in every run fails now, before hours of them.
@@ -111,6 +112,7 @@ def run_tasks(
     Raises:
         FileError: A row cannot be written, as on a full disk; those before it are kept.
         UserError: Another process is writing into the folder.
+        OutageError: No worker runs tasks any more; the message says what is kept.
         KeyboardInterrupt: The run was interrupted; the message says what is kept.
     """
     n_done, n_evaluations = len(tasks) - len(missing), 0
@@ -137,6 +139,8 @@ def run_tasks(
                 on_row(task, row)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(describe_kept(n_done, len(tasks), folder)) from None
+        except OutageError as error:
+            raise OutageError(f"{error}; {describe_kept(n_done, len(tasks), folder)}") from error
 
 
 def describe_kept(n_done: int, n_runs: int, folder: Path) -> str:

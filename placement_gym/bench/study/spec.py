@@ -231,7 +231,9 @@ def check_entries(role: str, entries: Any) -> Sequence[Any]:
     if isinstance(entries, str) or not isinstance(entries, Sequence):
         raise UserError(f"{role} must be a list of models, not {entries!r}")
     for entry in entries:
-        if isinstance(entry, Mapping) and set(entry) != {"model", "devices"}:
+        if isinstance(entry, Mapping) and (
+            set(entry) != {"model", "devices"} or isinstance(entry["model"], Mapping)
+        ):
             raise UserError(f"an entry of {role} is a model or {{model, devices}}, not {entry!r}")
     return entries
 

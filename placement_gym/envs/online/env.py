@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -10,6 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from placement_gym.base.arguments import (
+    check_choice,
     check_flag,
     check_integer,
     check_not_negative,
@@ -140,8 +142,8 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         render_mode: str | None = None,
     ) -> None:
         check_positive("rate", rate)
-        if trace not in SPLITS and not trace.endswith(".csv"):
-            raise unknown_name("trace (or the path of a .csv)", trace, SPLITS)
+        if not str(trace).endswith(".csv"):
+            check_choice("trace (or the path of a .csv)", trace, SPLITS)
         check_integer("requests", requests, 1, MAX_REQUESTS)
         check_not_negative("pace", pace, MAX_PACE)
         if pace < 1.0:
@@ -151,6 +153,8 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         check_flag("observe_load", observe_load)
         if render_mode not in (None, "ansi"):
             raise unknown_name("render_mode", render_mode, ["ansi"])
+        if not isinstance(plans, str | Path | PlanTable | None):
+            raise UserError(f"plans is a PlanTable or the path of its file, not {plans!r:.80}")
         if plans is None:
             self.plans = propose_plans(models, devices, costs)
         else:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.base.kernels import compile_once
 
 HISTORY_WEIGHT = 0.95
 """Weight of earlier requests in the recent mix and rate: ours, about the last twenty count."""
@@ -81,13 +81,13 @@ class State(NamedTuple):
     gap_ms: FloatArray
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def find_pace(toggles_ms: FloatArray, pace: float, at_ms: float) -> float:
     """Times as long that work takes on a device at a moment."""
     return pace if np.searchsorted(toggles_ms, at_ms, side="right") % 2 else 1.0
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def find_end(toggles_ms: FloatArray, pace: float, begin_ms: float, work_ms: float) -> float:
     """When work ends that a device begins."""
     number = np.searchsorted(toggles_ms, begin_ms, side="right")
@@ -101,7 +101,7 @@ def find_end(toggles_ms: FloatArray, pace: float, begin_ms: float, work_ms: floa
         number += 1
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def find_work(toggles_ms: FloatArray, pace: float, begin_ms: float, end_ms: float) -> float:
     """Work of a device between two times: the inverse of ``find_end``."""
     work_ms = 0.0
@@ -114,7 +114,7 @@ def find_work(toggles_ms: FloatArray, pace: float, begin_ms: float, end_ms: floa
     return work_ms
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def hold(tables: Tables, used: IntArray, stage: int) -> bool:
     """Load a stage's weights, unless they are there, in place of those unused for longest.
 
@@ -137,7 +137,7 @@ def hold(tables: Tables, used: IntArray, stage: int) -> bool:
     return absent
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def predict(tables: Tables, state: State, model: int, plan: int) -> tuple[float, float]:
     """Latency of a plan that is chosen now, if every device keeps its pace, and time to load.
 
@@ -159,7 +159,7 @@ def predict(tables: Tables, state: State, model: int, plan: int) -> tuple[float,
     )
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def displace(tables: Tables, state: State, model: int, plan: int) -> float:
     """Time to load again what a plan displaces, by the recent shares of its models, in ms."""
     used, n_plans, load_ms = state.used.copy(), tables.allowed.shape[1], 0.0
@@ -173,7 +173,7 @@ def displace(tables: Tables, state: State, model: int, plan: int) -> float:
     return load_ms
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def look_ahead(tables: Tables, state: State, model: int, plan: int) -> float:
     """Sum of the log slow-downs of a request by a plan and of the mean next one.
 
@@ -202,7 +202,7 @@ def look_ahead(tables: Tables, state: State, model: int, plan: int) -> float:
     return total
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def look(trace: Trace, pace: float, free_ms: FloatArray, now_ms: float, state: State) -> None:
     """Fill in the queue and the pace of every device at a moment."""
     for device in range(len(free_ms)):
@@ -211,7 +211,7 @@ def look(trace: Trace, pace: float, free_ms: FloatArray, now_ms: float, state: S
         state.pace[device] = find_pace(toggles_ms, pace, now_ms)
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def serve(
     tables: Tables,
     trace: Trace,
@@ -243,7 +243,7 @@ def serve(
     return at_ms - trace.arrivals_ms[request], loaded_bytes
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def play(
     tables: Tables, trace: Trace, pace: float, free_ms: FloatArray, used: IntArray, plans: IntArray
 ) -> float:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from gymnasium import spaces
-from numba import njit
 from numpy.typing import NDArray
 
+from placement_gym.base.kernels import compile_once
 from placement_gym.envs.online.kernel import MAX_LOG, State, Tables, displace, predict
 
 MIN_HIGH = 0.01
@@ -52,7 +52,7 @@ def make_space(tables: Tables, pace: float) -> spaces.Box:
     return spaces.Box(low, high, dtype=np.float32)
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def observe(tables: Tables, state: State, model: int) -> Seen:
     """(n_entries,) observation as a request arrives: the parts of ``list_parts``, in its order."""
     n_models, n_plans, n_devices = tables.log_work.shape

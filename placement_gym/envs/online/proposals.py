@@ -10,8 +10,9 @@ import numpy as np
 
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import SimulatedProblem, build_simulated_problem
+from placement_gym.base.arguments import check_choice, check_sequence
 from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.errors import UserError
 from placement_gym.envs.online.plans import PlanStage, PlanTable, ServingPlan
 from placement_gym.graph.submodels import pipeline_stages, submodel_devices
 from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
@@ -48,11 +49,11 @@ def propose_plans(
     Raises:
         UserError: A model, device or kind of costs is unknown, or no plan of a model fits.
     """
-    if isinstance(models, str) or not models:
+    check_sequence("models", models, ["resnet", "vit"])
+    if not models:
         raise UserError(f"models is a list of one or more names, not {models!r:.80}")
     names, rates = zip(*map(parse_rate, models), strict=True)
-    if costs not in COSTS:
-        raise unknown_name("costs", costs, COSTS)
+    check_choice("costs", costs, COSTS)
     specs = resolve_devices(devices, COSTS[costs])
     twins = [build_simulated_problem(ModelSpec(name), specs, costs) for name in names]
     total = int(sum(twin.problem.total_bytes for twin in twins))

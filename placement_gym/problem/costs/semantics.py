@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from placement_gym.base.arguments import check_not_negative
+from placement_gym.base.arguments import check_choice, check_not_negative
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.workloads.objectives import find_objective
 
@@ -134,12 +134,12 @@ def parse_schedule(schedule: str | Mapping[str, Any] | Semantics, objective: str
     """
     fixed_schedule = find_objective(objective).schedule
     if not isinstance(schedule, Semantics):
-        axes = {"preset": schedule} if isinstance(schedule, str) else dict(schedule)
+        axes = dict(schedule) if isinstance(schedule, Mapping) else {"preset": schedule}
         name = axes.pop("preset", OF_SCHEDULE.get(str(axes.get("schedule")), "serial"))
         unknown = sorted(set(axes) - {field.name for field in fields(Semantics)})
-        if name not in PRESETS and not unknown:
-            raise unknown_name("schedule", name, PRESETS)
-        if unknown:
+        if not unknown:
+            check_choice("schedule", name, PRESETS)
+        else:
             raise UserError(
                 f"schedule must be one of {sorted(PRESETS)} or a mapping with 'preset' and "
                 f"{[field.name for field in fields(Semantics)]}, not {schedule!r}"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.base.kernels import compile_once
 from placement_gym.solvers.beams.cut_slots import DEVICE, SLOT
 from placement_gym.solvers.beams.frontier import Frontier
 from placement_gym.solvers.beams.potentials import Potentials, weigh_times
@@ -54,7 +54,7 @@ class Layer(NamedTuple):
         return Layer(code, values, bound, self.parent[rows], self.device[rows])
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compile_once(nogil=True, inline="always")
 def is_allowed(frontier: Frontier, k: int, code: np.uint64, here: int, alike: IntArray) -> bool:
     """Return whether step k may use a device.
 
@@ -80,7 +80,7 @@ def is_allowed(frontier: Frontier, k: int, code: np.uint64, here: int, alike: In
     return code >> np.uint64(DEVICE_BITS * MAX_SLOTS + alike[here]) & np.uint64(1) != 0
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compile_once(nogil=True, inline="always")
 def place_task(
     frontier: Frontier,
     potentials: Potentials,
@@ -149,7 +149,7 @@ def place_task(
     return code & mask, finish
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def expand(
     frontier: Frontier,
     potentials: Potentials,
@@ -246,7 +246,7 @@ def expand(
     return count, Layer(code, values, bound, parent, device)
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def delay_devices(row: FloatArray, live: IntArray, free_at: int, d: int) -> None:
     """Raise the times at which devices are free to the first finish of a live task, in place.
 
@@ -259,7 +259,7 @@ def delay_devices(row: FloatArray, live: IntArray, free_at: int, d: int) -> None
         row[free_at + other] = max(row[free_at + other], soonest)
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def merge_alike(
     layer: Layer,
     order: IntArray,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base.kernels import compile_once
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.beams.cut_slots import CutSlots, assign_cuts
 from placement_gym.solvers.beams.frontier import Frontier
@@ -93,7 +93,7 @@ def weigh_finishes(frontier: Frontier, reading: FloatArray) -> FloatArray:
     return weight
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def find_rest(
     frontier: Frontier, first_rest: IntArray, unary: FloatArray, reading: FloatArray
 ) -> FloatArray:
@@ -154,7 +154,7 @@ def find_tails(frontier: Frontier) -> FloatArray:
     return tail
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compile_once(nogil=True, inline="always")
 def weigh_times(
     potentials: Potentials,
     j: int,

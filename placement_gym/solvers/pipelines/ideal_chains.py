@@ -16,10 +16,10 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from placement_gym.base.arrays import FloatArray, Int32, IntArray
+from placement_gym.base.kernels import compile_once
 from placement_gym.solvers.pipelines.ideal_stages import ADDED, BY_CUT, StageCosts
 
 STATE, KIND = 0, 1
@@ -89,7 +89,7 @@ def find_chains(stages: StageCosts, plan: ChainLimits, offsets: IntArray) -> Cha
     return chains
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def extend_chains(
     stages: StageCosts,
     plan: ChainLimits,
@@ -162,7 +162,7 @@ def extend_chains(
     return n_reached
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def open_moves(plan: ChainLimits, best: FloatArray, i: int) -> IntArray:
     """(n_moves, 2) states, and kinds of last devices, that chains to ideal i may have.
 
@@ -181,7 +181,7 @@ def open_moves(plan: ChainLimits, best: FloatArray, i: int) -> IntArray:
     return moves[:count]
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def close_row(best: FloatArray, link: Int32, lowest: FloatArray, i: int) -> None:
     """Make infinite what was not reached, and note the minimum."""
     for s in range(best.shape[1]):
@@ -190,7 +190,7 @@ def close_row(best: FloatArray, link: Int32, lowest: FloatArray, i: int) -> None
         lowest[i] = min(lowest[i], best[i, s])
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def mark_border(
     here: Int32, begin: IntArray, tensor: Int32, part: Int32, i: int, mark: bool
 ) -> None:
@@ -199,7 +199,7 @@ def mark_border(
         here[tensor[entry]] = part[entry] if mark else 0
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def first_light(work_ms: FloatArray, heaviest_ms: FloatArray, i: int, highest: float) -> int:
     """The first place from which a stage to ideal i may have less work than ``highest``."""
     first = len(heaviest_ms)
@@ -209,7 +209,7 @@ def first_light(work_ms: FloatArray, heaviest_ms: FloatArray, i: int, highest: f
     return first
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def subtract_work(
     load: FloatArray, work_ms: FloatArray, stage_ms: FloatArray, i: int, j: int
 ) -> float:
@@ -221,7 +221,7 @@ def subtract_work(
     return least
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def is_nested(words: NDArray[np.uint64], solid: IntArray, extent: IntArray, i: int, j: int) -> bool:
     """Return whether ideal i contains ideal j; words full in i or empty in j are skipped."""
     outside = np.uint64(0)
@@ -230,7 +230,7 @@ def is_nested(words: NDArray[np.uint64], solid: IntArray, extent: IntArray, i: i
     return outside == 0
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def refuse(
     load: FloatArray, refused: IntArray, ideal_bytes: FloatArray, limit: FloatArray, i: int, j: int
 ) -> bool:
@@ -244,7 +244,7 @@ def refuse(
     return possible
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def add_borders(
     load: FloatArray, moved_ms: FloatArray, border_ms: FloatArray, transfers: int, i: int, j: int
 ) -> float:
@@ -263,13 +263,13 @@ def add_borders(
     return least
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def together(work_ms: float, moved_ms: float, transfers: int) -> float:
     """Time of work and transfers, one after the other or at the same time."""
     return work_ms + moved_ms if transfers == ADDED else max(work_ms, moved_ms)
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def append_stage(
     best: FloatArray,
     link: Int32,
@@ -294,7 +294,7 @@ def append_stage(
     return improved
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def find_highest(best: FloatArray, moves: IntArray, i: int) -> float:
     """The largest value of ideal i that can still be improved."""
     highest = 0.0

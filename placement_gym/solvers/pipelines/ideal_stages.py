@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from placement_gym.base.arrays import FloatArray, Int32, IntArray
 from placement_gym.base.errors import UserError
+from placement_gym.base.kernels import compile_once
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.pipelines.forward import Forward, find_endpoint_times
@@ -169,7 +169,7 @@ def find_touches(
     )
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def accumulate(of_node: FloatArray, smaller: Int32, last: Int32) -> FloatArray:
     """Sum (n, n_columns) values of nodes over each ideal: (n_ideals, n_columns)."""
     total = np.zeros((len(last), of_node.shape[1]))
@@ -178,7 +178,7 @@ def accumulate(of_node: FloatArray, smaller: Int32, last: Int32) -> FloatArray:
     return total
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def sum_borders(begin: IntArray, tensor: Int32, boundary_ms: FloatArray) -> FloatArray:
     """Sum times over each border: (n_ideals, n_kinds)."""
     total = np.zeros((len(begin) - 1, boundary_ms.shape[1]))
@@ -188,7 +188,7 @@ def sum_borders(begin: IntArray, tensor: Int32, boundary_ms: FloatArray) -> Floa
     return total
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def follow_borders(
     touches: Touches, smaller: Int32, last: Int32, max_entries: int
 ) -> tuple[IntArray, Int32, Int32]:
@@ -228,7 +228,7 @@ def follow_borders(
     return begin, tensor[: begin[-1]].copy(), part[: begin[-1]].copy()
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def enlarge(values: Int32, room: int) -> Int32:
     """Copy values to a longer array."""
     longer = np.empty(room, np.int32)

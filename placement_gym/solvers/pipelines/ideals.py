@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from placement_gym.base.arrays import BoolArray, Int32, IntArray
 from placement_gym.base.errors import UserError
+from placement_gym.base.kernels import compile_once
 from placement_gym.solvers.pipelines.forward import Forward
 
 MAX_BYTES = 2 * 2**30
@@ -87,7 +87,7 @@ def enumerate_ideals(forward: Forward, max_ideals: int = MAX_IDEALS) -> Ideals:
     )
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def grow_ideals(
     begin: IntArray, needs: IntArray, max_ideals: int
 ) -> tuple[NDArray[np.uint64], Int32, Int32, IntArray]:
@@ -125,7 +125,7 @@ def grow_ideals(
     return words[:count].copy(), smaller[:count].copy(), last[:count].copy(), offsets
 
 
-@njit(cache=True, nogil=True)
+@compile_once(nogil=True)
 def contains(words: NDArray[np.uint64], ideal: int, nodes: IntArray, first: int, stop: int) -> bool:
     """Return whether an ideal has all of some nodes."""
     for place in range(first, stop):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -59,5 +60,7 @@ def draw_if_possible(draw: Callable[[], Figure], path: Path) -> str:
     try:
         save(draw(), path)
     except Exception as error:
+        with suppress(OSError):  # an earlier picture is of other results
+            path.unlink()
         return f"{path.name} could not be drawn: {error}"
     return ""

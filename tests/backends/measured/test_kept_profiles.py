@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -127,10 +128,22 @@ def test_a_damaged_full_profile_leaves_the_quick_one(
 def test_a_profile_that_cannot_be_kept_is_returned(
     tiny: MeasuringBackend, measured: list[TimingProtocol]
 ) -> None:
+    kept_profiles.load_or_measure(tiny, quiet=True)
     with full_disk(), pytest.warns(PlacementGymWarning, match="the profile could not be kept"):
-        costs = kept_profiles.load_or_measure(tiny, quiet=True)
+        costs = kept_profiles.load_or_measure(tiny, refresh=True, quiet=True)
     assert costs.source == "profiled"
-    assert kept_profiles.kept_profile(tiny) is None
+    assert kept_profiles.kept_profile(tiny) is None  # not the one before
+    assert measured == [FOR_FITTING] * 2
+
+
+def test_user_without_a_home_has_no_profiles(
+    tiny: MeasuringBackend, measured: list[TimingProtocol], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 2)
+    with pytest.warns(PlacementGymWarning, match="the profile could not be kept"):
+        kept_profiles.load_or_measure(tiny, quiet=True)
     assert measured == [FOR_FITTING]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import importlib.util
 import os
 import resource
 import signal
@@ -28,6 +29,7 @@ from placement_gym.base.processes.child import (
 )
 from placement_gym.base.processes.heartbeat import Heartbeat
 from placement_gym.base.progress import progress_bar
+from placement_gym.base.telemetry import PACKAGE
 
 SUPPORT = Path(__file__).parents[2] / "support"
 LONG = "x" * 300_000
@@ -66,6 +68,11 @@ def test_child_answers_repeatedly_whatever_it_prints(child: Child) -> None:
     with pytest.raises(RemoteError, match="3"):
         ask(child, "exit", 3)
     assert ask(child, "count") == 4
+
+
+def test_processes_that_measure_load_no_telemetry(child: Child) -> None:
+    assert importlib.util.find_spec(PACKAGE)
+    assert not ask(child, "imports", PACKAGE)
 
 
 def test_what_a_child_prints_for_a_night_does_not_fill_the_disk(

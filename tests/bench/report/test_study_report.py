@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from studies import REPORTED, leave_out_pictures, read_rows, write_rows
+from studies import REPORTED, leave_out_pictures, read_rows, study, write_rows
 
 from placement_gym.base.errors import UserError
-from placement_gym.bench.report import stats
+from placement_gym.bench.report import problems, stats
 from placement_gym.bench.report.known_latencies import KnownLatencies
 from placement_gym.bench.report.problems import draw_best_placement
 from placement_gym.bench.report.scores import StudyResults
@@ -184,3 +184,18 @@ def test_a_placement_that_does_not_fit_its_problem_is_not_drawn(folder: Path) ->
     with BenchEnvs() as envs:
         (text,) = draw_best_placement(StudyResults(rows), problem, task, envs, folder)
     assert text.markdown(folder).startswith("The placement is not drawn: the placement has 1 units")
+
+
+def test_link_in_the_place_of_the_views_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("open_runs", "make_view_data"):
+        monkeypatch.setattr(problems, name, lambda _: None)
+    monkeypatch.setattr(problems, "render_page", lambda _: "a page")
+    elsewhere, folder = tmp_path / "elsewhere", tmp_path / "results"
+    elsewhere.mkdir()
+    folder.mkdir()
+    (folder / "views").symlink_to(elsewhere)
+    problems.write_view([], study().tasks()[0], folder, 0, 4)
+    assert not list(elsewhere.iterdir())
+    assert (folder / "views" / "problem-0.html").read_text() == "a page"

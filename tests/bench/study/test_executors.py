@@ -18,12 +18,22 @@ import torch
 from processes import find_processes
 from studies import VALUES, study, timeless
 
+from placement_gym.base.processes.child import ChildNotStartedError
 from placement_gym.bench.run import rows as rows_file
 from placement_gym.bench.run.environment import BenchEnvs
 from placement_gym.bench.run.rows import Json
-from placement_gym.bench.study import runner
-from placement_gym.bench.study.executors import MAX_ATTEMPTS, Executor, Serial, WorkerLost, run_all
+from placement_gym.bench.study import processes, runner
+from placement_gym.bench.study.executors import (
+    MAX_ATTEMPTS,
+    Executor,
+    OutageError,
+    Serial,
+    WorkerLost,
+    WorkersMissing,
+    run_all,
+)
 from placement_gym.bench.study.processes import Processes
+from placement_gym.bench.study.ray_cluster import Ray
 from placement_gym.bench.study.runner import run_study
 from placement_gym.bench.study.spec import Study
 from placement_gym.bench.study.task import Task
@@ -69,9 +79,9 @@ def test_processes_give_the_rows_of_a_serial_run_each_on_one_thread(
 class Unreliable(Serial):
     """Loses some tasks before it does them."""
 
-    def __init__(self, losses: dict[str, int]) -> None:
+    def __init__(self, losses: dict[str, int], loss: type[WorkerLost] = WorkerLost) -> None:
         super().__init__(BenchEnvs())
-        self.losses = losses
+        self.losses, self.loss = losses, loss
 
     def submit(self, task: Task) -> Any:
         return lambda: self.attempted(task)
@@ -86,7 +96,7 @@ class Unreliable(Serial):
     def attempted(self, task: Task) -> Json:
         if self.losses.get(task.key, 0):
             self.losses[task.key] -= 1
-            raise WorkerLost("power cut")
+            raise self.loss("power cut")
         return run_task(task, self.envs)
 
 
@@ -97,6 +107,100 @@ def test_task_of_a_lost_worker_restarts_and_is_then_given_up() -> None:
     assert len(rows) == 3
     assert rows[tasks[0].key]["error"] == ""
     assert "power cut" in rows[tasks[1].key]["error"]
+
+
+def test_runs_without_a_worker_are_no_results_and_done_on_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = study(models=["tiny"], seeds=1)
+    keys = [task.key for task in small.tasks()]
+    outage = Unreliable({keys[0]: MAX_ATTEMPTS, keys[2]: MAX_ATTEMPTS}, WorkersMissing)
+    monkeypatch.setattr(runner, "make_executor", lambda *_: outage)
+    with pytest.raises(OutageError, match=r"power cut; 1 of 3 runs are in .*rerun the command"):
+        run_study(small, tmp_path, quiet=True)
+    assert [row["key"] for row in rows_file.load_runs(tmp_path)] == [keys[1]]
+    rows = run_study(small, tmp_path, quiet=True)  # the power is back
+    assert ([row["key"] for row in rows], [row["error"] for row in rows]) == (keys, [""] * 3)
+
+
+def test_a_system_without_processes_gives_no_failed_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise ChildNotStartedError("it cannot start: Resource temporarily unavailable")
+
+    monkeypatch.setattr(processes, "Child", refuse)
+    with pytest.raises(OutageError, match="Resource temporarily unavailable"):
+        list(run_all(study(models=["tiny"], seeds=1).tasks(), Processes(2)))
+
+
+class Exceptions:
+    """Of Ray, with its kinship; other errors of it are kinds of the first."""
+
+    class RayError(Exception):
+        pass
+
+    class RayTaskError(RayError):
+        cause: Exception | None = None
+
+    class WorkerCrashedError(RayError):
+        pass
+
+    class OutOfMemoryError(RayError):
+        pass
+
+    class LocalRayletDiedError(RayError):
+        pass
+
+
+class FakeRay:
+    """A cluster whose tasks end with an error."""
+
+    exceptions = Exceptions
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def fail(self, *_: Any, **__: Any) -> Any:
+        raise self.error
+
+    get = wait = cluster_resources = fail
+
+
+def make_ray(error: Exception) -> Ray:
+    executor = Ray.__new__(Ray)
+    executor.ray = FakeRay(error)
+    return executor
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (Exceptions.WorkerCrashedError("killed"), WorkerLost),
+        (Exceptions.OutOfMemoryError("too large"), WorkerLost),
+        (Exceptions.LocalRayletDiedError("The raylet died\nlong page"), WorkersMissing),
+        (Exceptions.RayTaskError("a fault of ours"), Exceptions.RayTaskError),
+    ],
+)
+def test_errors_of_ray_are_of_the_task_or_of_the_cluster(
+    error: Exception, expected: type[Exception]
+) -> None:
+    with pytest.raises(expected) as raised:
+        make_ray(error).result(None)
+    assert type(raised.value) is expected
+    assert "\n" not in str(raised.value)
+
+
+def test_a_worker_of_ray_without_processes_is_of_the_cluster() -> None:
+    error = Exceptions.RayTaskError("traceback")
+    error.cause = OutageError("no process")
+    with pytest.raises(WorkersMissing, match="no process"):
+        make_ray(error).result(None)
+
+
+def test_a_cluster_that_does_not_answer_is_an_outage() -> None:
+    executor = make_ray(ConnectionError("GCS is gone"))
+    for ask in (lambda: executor.slots, lambda: executor.wait([])):
+        with pytest.raises(OutageError, match="does not answer: GCS is gone"):
+            ask()
 
 
 @pytest.mark.slow

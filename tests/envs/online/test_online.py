@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
@@ -340,3 +341,10 @@ def test_profiled_plans_have_this_machines_times() -> None:
         latency_ms = backend.evaluate(one.placement.assignment(backend.problem)).latency_ms
         assert one.ms == pytest.approx(latency_ms)
     assert profiled.plans[0][0].ms != analytic.plans[0][0].ms
+
+
+@pytest.mark.parametrize("argument", [{"trace": None}, {"costs": []}, {"models": 5}, {"plans": 5}])
+def test_argument_of_another_type_is_named(argument: dict[str, Any]) -> None:
+    ((name, value),) = argument.items()
+    with pytest.raises(UserError, match=rf"{name} .*{re.escape(str(value))}"):
+        gym.make("DevicePlacementOnline-v0", **argument)

@@ -1,0 +1,16 @@
+"""OpenVINO's telemetry: left out of this package's own processes."""
+
+from __future__ import annotations
+
+import sys
+
+PACKAGE = "openvino_telemetry"
+
+
+def leave_out_telemetry() -> None:
+    """Have OpenVINO load as where its package for telemetry is not installed.
+
+    Otherwise ``import openvino`` sends usage data from a process of its own, while this one
+    measures, and waits for it where a firewall drops it. A user's program is left as it is.
+    """
+    sys.modules.setdefault(PACKAGE, None)  # type: ignore[arg-type]  imports then fail
