@@ -114,7 +114,7 @@ def add_fidelity(command: Command) -> None:
 def add_problem(command: Command) -> None:
     """Add what says which problem is measured."""
     add_model(command, several=True)
-    add_shared(command, "--shape", "--data-shape", "--scenario")
+    add_shared(command, "--shape", "--inputs", "--scenario")
     add_devices(command)
     add_granularity(command)
     add_shared(command, "--tolerance")

@@ -58,7 +58,7 @@ def export_for_onnxruntime(
     path = check_file(model)
     targets = name_targets(loaded_placement)
     onnx = import_onnx()
-    loaded_model = load(path, shapes, loaded_placement.data_shapes or None)
+    loaded_model = load(path, shapes, loaded_placement.spec.inputs)
     devices = find_devices(loaded_placement, loaded_model)
     annotated = onnx.load(path)
     assignment = annotate(annotated, devices)

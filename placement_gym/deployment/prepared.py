@@ -44,7 +44,7 @@ def prepare_for(placement: Placement, model: ov.Model, in_place: bool = False) -
 def number(model: ov.Model, names: set[str], placement: Placement) -> ov.Model:
     """Number the nodes of these names and prepare the model, in place."""
     rename(model, lambda node: node.get_friendly_name() in names)
-    return prepare(model, data_shapes=placement.data_shapes)
+    return prepare(model, inputs=placement.spec.inputs)
 
 
 def find_folded(model: ov.Model) -> set[str]:

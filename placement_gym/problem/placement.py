@@ -17,6 +17,7 @@ from placement_gym.base.texts import join_words
 from placement_gym.graph.operators import OpGraph
 from placement_gym.hardware.device_requests import parse_list
 from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.models.own_inputs import SIZES
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.problem import Problem
 
@@ -41,6 +42,7 @@ class Placement(JsonFile):
         members: Names of the IR nodes by unit.
         scenario: Of a model with state, else empty.
         data_shapes: Sizes of inputs with dynamic dimensions in the measurement.
+        inputs: Fingerprint of the user's own inputs that it was measured with, else empty.
     """
 
     kind: ClassVar = "a placement file"
@@ -54,15 +56,16 @@ class Placement(JsonFile):
     members: Mapping[str, tuple[str, ...]]
     scenario: str = ""
     data_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    inputs: str = ""
 
     @property
     def spec(self) -> ModelSpec:
-        """The model by its name, one unit for each operator of the view."""
+        """The model by its name, one unit for each operator of the view, at the same sizes."""
         return ModelSpec(
             self.model,
             "op",
             self.graph,
-            data_shapes=self.data_shapes or None,
+            inputs={SIZES: self.data_shapes} if self.data_shapes or self.scenario else None,
             scenario=self.scenario or None,
         )
 
@@ -131,7 +134,7 @@ class Placement(JsonFile):
     def to_json(self) -> dict[str, Any]:
         """The contents of a placement file."""
         sizes = {name: list(shape) for name, shape in self.data_shapes.items()}
-        request = {"scenario": self.scenario, "data_shapes": sizes}
+        request = {"scenario": self.scenario, "data_shapes": sizes, "inputs": self.inputs}
         return {
             "format": FORMAT,
             "model": self.model,
@@ -159,6 +162,7 @@ class Placement(JsonFile):
             members={unit: tuple(nodes) for unit, nodes in fields.members.items()},
             scenario=fields.scenario,
             data_shapes={name: tuple(sizes) for name, sizes in fields.data_shapes.items()},
+            inputs=fields.inputs,
         )
 
 

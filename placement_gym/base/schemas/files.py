@@ -27,6 +27,7 @@ class PlacementFields(Fields):
     members: dict[Name, list[Name]]
     scenario: Name = ""
     data_shapes: dict[Name, list[Annotated[int, Field(gt=0)]]] = Field(default_factory=dict)
+    inputs: Name = ""
 
 
 class CostFields(Fields):
