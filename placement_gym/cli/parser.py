@@ -68,6 +68,9 @@ class Command(argparse.ArgumentParser):
             if first is not None and first not in self.commands:
                 self.error_unknown("command", first, self.commands)
             return
+        for word in words:
+            if removal := explain_removal("option", word):
+                self.error(removal)
         for option in options:
             if option not in self._option_string_actions:
                 long = [name for name in self._option_string_actions if name.startswith("--")]

@@ -25,9 +25,7 @@ class ProblemOptions:
 
     def make_spec(self, model: Any) -> ModelSpec:
         """The model with these sizes and units."""
-        return ModelSpec(
-            model, self.granularity, "folded", self.shapes, self.inputs, self.scenario
-        )
+        return ModelSpec(model, self.granularity, "folded", self.shapes, self.inputs, self.scenario)
 
 
 @dataclass(frozen=True, kw_only=True)

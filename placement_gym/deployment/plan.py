@@ -148,7 +148,7 @@ def plan(  # noqa: D417  the keywords of both groups are described
     if stopped:
         raise KeyboardInterrupt(f"{stem}.json is {stopped}")
     if export is not None:
-        export_winner(full_problem, selection, export, model, problem.shapes)
+        export_winner(full_problem, selection, export, model, problem)
         document["exported"] = str(export)
     return document
 

@@ -61,7 +61,9 @@ def read_sizes(model: ov.Model, given: Shapes) -> dict[int, tuple[int, ...]]:
             raise unknown_name("an input", name, index)
         text = to_text(sizes)
         if not all(isinstance(size, int) and size > 0 for size in sizes):
-            raise UserError(f"{name!r} is measured with {text}: all sizes have to be numbers above 0")
+            raise UserError(
+                f"{name!r} is measured with {text}: all sizes have to be numbers above 0"
+            )
         shape = model.inputs[index[name]].get_partial_shape()
         if shape.rank.is_dynamic:
             raise UserError(

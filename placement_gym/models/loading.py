@@ -249,9 +249,7 @@ def build(name: re.Match[str]) -> ov.Model:
     return model
 
 
-def prepare(
-    model: ov.Model, shapes: Shapes | None = None, inputs: Given | None = None
-) -> ov.Model:
+def prepare(model: ov.Model, shapes: Shapes | None = None, inputs: Given | None = None) -> ov.Model:
     """Check that a model can be placed and make its friendly names unique, in place.
 
     A model with state gets a batch of one where its batch is dynamic.

@@ -84,6 +84,18 @@ def states_sizes(given: Any) -> TypeGuard[Mapping[str, Mapping[str, Sequence[int
     return isinstance(given, Mapping) and set(given) == {SIZES}
 
 
+def read_older(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of ``gym.make`` in files of version 0.3, where sizes had an argument of their own.
+
+    Returns:
+        Those of this version, which makes the same of them.
+    """
+    if SIZES not in kwargs:
+        return dict(kwargs)
+    others = {name: value for name, value in kwargs.items() if name != SIZES}
+    return {**others, "inputs": {SIZES: kwargs[SIZES]}}
+
+
 def inputs_of(given: Given | None, name: str) -> Given | None:
     """The inputs of one model of a union, by the names that they have in it."""
     if given is None:
@@ -169,7 +181,9 @@ def separate(reader: InputReader, mapping: Mapping[str, Any]) -> list[Mapping[st
         UserError: They have different numbers of samples, or none.
     """
     arrays = {name: as_array(value) for name, value in mapping.items() if name in reader.index}
-    counts = {name: len(array) for name, array in arrays.items() if has_samples(reader, name, array)}
+    counts = {
+        name: len(array) for name, array in arrays.items() if has_samples(reader, name, array)
+    }
     if not counts:
         return [mapping]
     if len({*counts.values()}) > 1 or not all(counts.values()):

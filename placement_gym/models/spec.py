@@ -13,7 +13,7 @@ from placement_gym.base.errors import unknown_name
 from placement_gym.base.files import make_temporary_folder
 from placement_gym.models.loading import list_models, load, match_built_in
 from placement_gym.models.members import parse_rate
-from placement_gym.models.own_inputs import Given, save_inputs, states_sizes
+from placement_gym.models.own_inputs import Given, read_older, save_inputs, states_sizes
 from placement_gym.models.saving import write_model
 from placement_gym.models.shapes import Shapes
 
@@ -62,6 +62,7 @@ class ModelSpec:
     @classmethod
     def pick(cls, kwargs: Mapping[str, Any]) -> ModelSpec:
         """The model that arguments of ``gym.make`` name; other arguments are ignored."""
+        kwargs = read_older(kwargs)
         return cls(**{key: kwargs[key] for key in NAMES if key in kwargs})
 
     @property
@@ -73,9 +74,14 @@ class ModelSpec:
         """Load the model, see ``models.load``."""
         return load(self.model, self.shapes, self.inputs)
 
-    def given(self, model: Any, shapes: Shapes | None) -> ModelSpec:
-        """The same with another model, unless that is None, bound to shapes."""
-        return replace(self, model=self.model if model is None else model, shapes=shapes)
+    def given(self, model: Any, shapes: Shapes | None, inputs: Given | None) -> ModelSpec:
+        """The same with another model and inputs, unless these are None, bound to shapes."""
+        return replace(
+            self,
+            model=self.model if model is None else model,
+            shapes=shapes,
+            inputs=self.inputs if inputs is None else inputs,
+        )
 
     def holding(self, model: ov.Model) -> ModelSpec:
         """The same with what was loaded in the place of a model in memory."""

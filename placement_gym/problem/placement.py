@@ -122,6 +122,12 @@ class Placement(JsonFile):
 
     def check(self, graph: OpGraph) -> None:
         """Raise unless the placement was made for the model of this graph."""
+        measured = graph.request.data_shapes
+        if measured != self.data_shapes and graph.model == self.model:
+            raise PlacementMismatchError(
+                f"the placement was made for inputs of {dict(self.data_shapes)}, and these are "
+                f"{dict(measured)}: give inputs of the same sizes, or leave them out"
+            )
         if graph.fingerprint() != self.fingerprint:
             raise PlacementMismatchError(
                 f"the placement was made for model {self.model!r} ({self.fingerprint}), not for "
@@ -130,6 +136,21 @@ class Placement(JsonFile):
                 "by load_model(file, shapes={...}). If its names are automatic, they differ each "
                 "time the model is built: save it as .xml once and place that file."
             )
+
+    def describe_inputs(self, graph: OpGraph) -> list[str]:
+        """Describe how the inputs of the model's graph differ from those of the plan, if they do.
+
+        Args:
+            graph: Of the same model.
+        """
+        own = graph.request.own.fingerprint
+        if not self.inputs or own == self.inputs:
+            return []
+        others = "other inputs" if own else "generated inputs"
+        return [
+            f"the placement was made with inputs of your own, and this is with {others}: give the "
+            "same by --inputs FILE (inputs=FILE)"
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """The contents of a placement file."""

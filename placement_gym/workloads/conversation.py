@@ -23,7 +23,7 @@ from placement_gym.models.named_inputs import (
     is_named,
 )
 from placement_gym.models.own_inputs import Given, OwnInputs, read_own
-from placement_gym.models.shapes import find_dynamic, input_names
+from placement_gym.models.shapes import SizesError, find_dynamic, input_names
 from placement_gym.models.stateful import find_batch
 from placement_gym.models.tensors import Input, as_input, read_values
 from placement_gym.workloads.request import Request, Shaped
@@ -249,7 +249,13 @@ def find_fixed_sizes(model: ov.Model, own: OwnInputs) -> dict[str, tuple[int, ..
         UserError: They are not known.
     """
     sizes = {}
-    for port in find_fixed(model):
+    fixed = find_fixed(model)
+    if own.stated and not {*own.sizes} <= {input_names(port)[0] for port in fixed}:
+        raise SizesError(
+            "the model keeps state, so a scenario says how long its inputs are: leave sizes out",
+            "the model keeps state, and the placement was made for one without: name that model",
+        )
+    for port in fixed:
         name = input_names(port)[0]
         if name in own.sizes:
             sizes[name] = tuple(own.sizes[name])
@@ -333,9 +339,7 @@ def counts_tokens(model: ov.Model) -> bool:
     return any(len(shapes) > 1 for shapes in variables.values())
 
 
-def shape_nodes_at_step(
-    model: ov.Model, step: Step, sizes: DataShapes
-) -> dict[str, ov.Node]:
+def shape_nodes_at_step(model: ov.Model, step: Step, sizes: DataShapes) -> dict[str, ov.Node]:
     """Nodes by name with the static shapes that they have at a step of a scenario.
 
     Of a copy of the model in which a Parameter stands for each ``ReadValue`` and a Result for each

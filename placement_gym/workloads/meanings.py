@@ -81,9 +81,7 @@ def smallest_size(port: int) -> Limit:
 
 def value_of(port: int) -> Limit:
     """The value of a constant input."""
-    return lambda node: (
-        None if (value := read_constant(node, port)) is None else int(value.flat[0])
-    )
+    return lambda node: None if (value := read_constant(node, port)) is None else int(value.flat[0])
 
 
 def read_constant(node: ov.Node, port: int) -> np.ndarray | None:
