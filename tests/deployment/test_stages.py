@@ -99,6 +99,8 @@ def test_an_inference_waits_for_the_turn_of_its_device() -> None:
             log.append("end")
 
     class Compiled:
+        model_outputs = ()
+
         def create_infer_request(self) -> Any:
             return self
 

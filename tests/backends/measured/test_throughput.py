@@ -143,7 +143,7 @@ class Scripted:
     def __init__(self, *outputs: float) -> None:
         self.outputs, self.n_started = outputs, 0
 
-    def start(self, finish: Any, kept: Any = None) -> None:
+    def start(self, finish: Any, kept: Any = None, sample: int = 0) -> None:
         if kept is not None:
             kept.append([np.array([self.outputs[self.n_started % len(self.outputs)]])])
         self.n_started += 1
