@@ -107,7 +107,7 @@ def export_placement(
     names = name_devices(loaded_placement, graph, partition)
     plain = {node: names[device] for node, device in affinities.items()}
     write_json(folder / AFFINITIES, plain)
-    in_flight = scripts.REQUESTS if graph.request.phased else scripts.QUEUE
+    in_flight = scripts.REQUESTS if is_stateful(loaded_model) else scripts.QUEUE
     script = write_script(
         loaded_placement,
         sorted(set(names.values())),

@@ -98,9 +98,11 @@ class MeasuredEnv(DevicePlacementEnv):
             tokens on an empty state and then decodes 32 tokens one by one. None is ``"chat"``, 64
             and 16 tokens. Latencies are those of the whole scenario, info has ``prefill_ms`` and
             ``token_ms`` in addition, outputs are compared at every step, and the memory of a
-            device includes its part of the state at the end. Dimensions that ``shapes`` does not
-            bind are a batch of one, if they are an input's first, else the tokens: the new ones,
-            or all of them where the input's name has ``mask`` in it.
+            device includes its part of the state at the end. A model that reads no tokens, as of
+            audio, runs ``"steps-16"``, equal steps, with ``step_ms``. Dimensions that ``shapes``
+            does not bind are a batch of one, if they are an input's first, else the tokens: the
+            new ones, or all of them where the input's name has ``mask`` in it. The length of an
+            encoder's output has to be bound, or given by ``inputs``.
         inputs: Inputs of your own: an ``.npz`` of named arrays, a folder of ``.npy``, a mapping of
             names to arrays, or a list of mappings, the samples. An array of a dimension more than
             its input has samples along its first axis; others count for all. The first sample is

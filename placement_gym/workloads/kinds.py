@@ -10,6 +10,7 @@ from placement_gym.models.own_inputs import Given
 from placement_gym.models.stateful import is_stateful
 from placement_gym.workloads.inference import Inference
 from placement_gym.workloads.request import Request
+from placement_gym.workloads.steps import counts_tokens
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -28,6 +29,10 @@ class Kind(NamedTuple):
 
 
 KINDS = (
+    Kind(
+        lambda model, scenario: is_stateful(model) and not counts_tokens(model),
+        "placement_gym.workloads.signal:Signal",
+    ),
     Kind(
         lambda model, scenario: is_stateful(model),
         "placement_gym.workloads.conversation:Conversation",

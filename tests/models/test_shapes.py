@@ -16,7 +16,7 @@ from placement_gym.cli.values import parse_shapes
 from placement_gym.models import UnsupportedModelError, load
 from placement_gym.models.spec import ModelSpec
 from placement_gym.models.stateful import bind_batch
-from placement_gym.workloads.conversation import Step, input_shape
+from placement_gym.workloads.steps import Step, input_shape
 
 
 def dynamic(shape: tuple[int, ...] = (-1, 4)) -> ov.Model:
