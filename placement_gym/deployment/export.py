@@ -19,7 +19,7 @@ from placement_gym.backends.measured.hetero import (
     name_target,
     set_affinities,
 )
-from placement_gym.base.errors import warn_user
+from placement_gym.base.errors import UserError, warn_user
 from placement_gym.base.files import make_output_folder, safe_name, write_text
 from placement_gym.base.json_file import write_json
 from placement_gym.deployment import export_scripts as scripts
@@ -94,8 +94,7 @@ def export_placement(
     if list_members(loaded_model):
         export_part = partial(export_placement, split=split, requests=requests)
         return export_union(export_part, loaded_placement, folder, loaded_model, requests, inputs)
-    files = [folder / name for name in (MODEL, WEIGHTS, SCRIPT, AFFINITIES)]
-    files += export_inputs(loaded_placement, loaded_model, folder / INPUTS, inputs)
+    own = export_inputs(loaded_placement, loaded_model, folder, inputs)
     graph, partition = cut(loaded_model, loaded_placement, split)
     set_affinities(loaded_model, graph, partition)
     replace_control_characters(loaded_model)
@@ -114,19 +113,28 @@ def export_placement(
         partition,
         list_shapes(loaded_model, loaded_placement),
         in_flight.format(requests=requests) if requests else "",
+        bool(own),
     )
     write_text(folder / SCRIPT, script)
-    return files
+    return [*(folder / name for name in (MODEL, WEIGHTS, SCRIPT, AFFINITIES)), *own]
 
 
 def export_inputs(
-    placement: Placement, model: ov.Model, path: Path, given: Given | None
+    placement: Placement, model: ov.Model, folder: Path, given: Given | None
 ) -> list[Path]:
     """Write the inputs of the first inference of the first sample; returns the file, if any.
 
     Types that NumPy lacks are written as their bits.
+
+    Raises:
+        UserError: That would replace what was given, or change its folder.
     """
-    path.unlink(missing_ok=True)  # of an earlier export
+    path = folder / INPUTS
+    if isinstance(given, (str, Path)) and Path(given).resolve() in (
+        path.resolve(),
+        folder.resolve(),
+    ):
+        raise UserError(f"the export would replace {str(given)!r:.200}: choose another folder")
     request = make_request(model, placement.scenario or None, given or placement.spec.inputs)
     if not request.own.samples:
         for note in placement.describe_inputs(extract_spec(model, placement.spec)):
@@ -244,6 +252,7 @@ def write_script(
     partition: HeteroPartition,
     shapes: Mapping[str, Sequence[int]],
     in_flight: str,
+    has_inputs: bool,
 ) -> str:
     """The source of a program that compiles the exported model by OpenVINO alone."""
     plugins = list_plugins(tuple(partition.devices.values()))
@@ -252,6 +261,7 @@ def write_script(
         about=quote(f"Compile {safe_name(placement.model)} on {', '.join(devices)} as planned."),
         register=scripts.REGISTER.format(plugins=plugins) if plugins else "",
         shapes=shapes,
+        inputs=scripts.OWN_INPUTS if has_inputs else None,
         in_flight=in_flight,
         key=KEY,
         target=quote(name_target(partition.devices)),

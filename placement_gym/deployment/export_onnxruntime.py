@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from placement_gym.base.errors import UserError
 from placement_gym.base.files import is_file, make_output_folder, safe_name, write_text
 from placement_gym.base.json_file import write_json
-from placement_gym.deployment.export import INPUTS, export_inputs
+from placement_gym.deployment import export_scripts as scripts
+from placement_gym.deployment.export import export_inputs
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.loading import load, match_built_in
 from placement_gym.models.own_inputs import Given
@@ -67,6 +68,7 @@ def export_for_onnxruntime(
     annotated = onnx.load(path)
     assignment = annotate(annotated, devices)
     folder = make_output_folder(out)
+    own = export_inputs(loaded_placement, loaded_model, folder, inputs)
     (folder / WEIGHTS).unlink(missing_ok=True)  # or new weights would follow the old
     onnx.save(annotated, folder / MODEL, save_as_external_data=True, location=WEIGHTS)
     weights = [WEIGHTS] if (folder / WEIGHTS).exists() else []
@@ -76,11 +78,12 @@ def export_for_onnxruntime(
     name = safe_name(loaded_placement.model)
     about = f"Run {name} by ONNX Runtime on {', '.join(targets)} as planned."
     source = SCRIPT_SOURCE.format(
-        about=json.dumps(about, ensure_ascii=False), targets=pformat(targets, sort_dicts=False)
+        about=json.dumps(about, ensure_ascii=False),
+        targets=pformat(targets, sort_dicts=False),
+        inputs=scripts.OWN_INPUTS if own else None,
     )
     write_text(folder / SCRIPT, source)
-    files = [folder / name for name in (MODEL, *weights, SCRIPT, PLANNED)]
-    return files + export_inputs(loaded_placement, loaded_model, folder / INPUTS, inputs)
+    return [*(folder / name for name in (MODEL, *weights, SCRIPT, PLANNED)), *own]
 
 
 def check_file(model: Any) -> Path:
@@ -216,7 +219,7 @@ import onnxruntime as ort
 TARGETS = {targets}
 INFERENCES = 20
 FOLDER = Path(__file__).parent
-INPUTS = FOLDER / "inputs.npz"
+INPUTS = {inputs}
 
 
 def make_session(options=None, providers=None):
@@ -253,7 +256,7 @@ def compare(session):
 
 def make_inputs(session):
     """The arrays of inputs.npz, or zeros."""
-    if INPUTS.exists():
+    if INPUTS:
         return dict(np.load(INPUTS))
     types = {{"float": "float32", "double": "float64"}}
     return {{
@@ -276,6 +279,6 @@ if __name__ == "__main__":
         started = time.perf_counter()
         session.run(None, inputs)
         times_ms.append(1e3 * (time.perf_counter() - started))
-    what = INPUTS.name if INPUTS.exists() else "zeros"
+    what = INPUTS.name if INPUTS else "zeros"
     print(f"median of {{INFERENCES}} inferences on {{what}}: {{np.median(times_ms[1:]):.2f}} ms")
 '''

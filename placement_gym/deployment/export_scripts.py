@@ -1,5 +1,7 @@
 """The programs that exports contain: they need OpenVINO alone."""
 
+OWN_INPUTS = 'Path(__file__).with_name("inputs.npz")'
+
 REGISTER = """    available = {{name.split(".")[0] for name in core.available_devices}}
     for name, library in {plugins}.items():
         if name not in available:
@@ -28,7 +30,7 @@ import numpy as np
 import openvino as ov
 
 INFERENCES = 20
-INPUTS = Path(__file__).with_name("inputs.npz")
+INPUTS = {inputs}
 SHAPES = {shapes}
 
 
@@ -45,7 +47,7 @@ def compile_model(core: ov.Core, path: Path = Path(__file__).with_name("model.xm
 
 def make_inputs(compiled: ov.CompiledModel):
     # the arrays of inputs.npz, or zeros
-    arrays = np.load(INPUTS) if INPUTS.exists() else {{}}
+    arrays = np.load(INPUTS) if INPUTS else {{}}
     tensors = []
     for (name, shape), port in zip(SHAPES.items(), compiled.inputs):
         if port.element_type == ov.Type.string and name in arrays:
@@ -75,7 +77,7 @@ if __name__ == "__main__":
     _, *times_ms = time_inferences(
         compiled.create_infer_request(), make_inputs(compiled), 1 + INFERENCES
     )
-    what = INPUTS.name if INPUTS.exists() else "zeros"
+    what = INPUTS.name if INPUTS else "zeros"
     print(f"median of {{INFERENCES}} inferences on {{what}}: {{np.median(times_ms):.2f}} ms")
 """
 

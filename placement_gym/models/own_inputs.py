@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_gym.base.errors import UserError
-from placement_gym.base.files import is_path
+from placement_gym.base.files import is_path, replace_file
 from placement_gym.base.texts import join_words
 from placement_gym.models.input_reader import InputReader
 from placement_gym.models.tensors import Input, is_foreign, is_whole, read_tensor, read_values
@@ -224,7 +224,7 @@ def read_sample(reader: InputReader, mapping: Mapping[str, Any], may_lack: Seque
         faults.append(f"{join_words(missing)} {'is' if len(missing) == 1 else 'are'} missing")
     if faults:
         raise UserError(f"inputs do not fit the model: {'; '.join(faults)}. {reader.explain()}")
-    return sample
+    return dict(sorted(sample.items()))
 
 
 def as_values(tensor: ov.Tensor) -> Input:
@@ -236,7 +236,7 @@ def compute_fingerprint(reader: InputReader, samples: Sequence[Sample]) -> str:
     """Sixteen hex digits of the names, types, shapes and values of samples."""
     digest = hashlib.sha256()
     for sample in samples:
-        for index, value in sorted(sample.items()):
+        for index, value in sample.items():
             array = value if isinstance(value, np.ndarray) else value.data
             head = (reader.describe(index), str(reader.types[index]), tuple(value.shape))
             digest.update(repr(head).encode() + array.tobytes())
@@ -260,7 +260,8 @@ def save_inputs(given: Given, path: Path) -> Path:
 
 def save_arrays(mapping: Mapping[str, Any], path: Path) -> Path:
     """Write the arrays of a mapping, also those of types that NumPy lacks, as numbers."""
-    with zipfile.ZipFile(path, "w") as archive:  # numpy.savez has a keyword for itself: file
+    # numpy.savez has a keyword of its own, which an input may be called: file
+    with replace_file(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
         for name, value in mapping.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, as_array(value), allow_pickle=False)
