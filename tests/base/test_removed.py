@@ -38,6 +38,8 @@ def test_a_name_that_is_gone_says_so_on_import(name: str) -> None:
         ("bench export", "minari"),
         ("bench known --update o", "benchmarks/known.py"),
         ("plan -m tiny --sweep", "file of devices"),
+        ("plan -m x.xml --data-shape x[1,2]", "--inputs inputs.npz"),
+        ("plan -m x.xml -data_shape x[1,2]", "--shape"),
     ],
 )
 def test_a_command_that_is_gone_says_what_to_use(
@@ -48,3 +50,8 @@ def test_a_command_that_is_gone_says_what_to_use(
     printed = capsys.readouterr().err
     assert "was removed" in printed
     assert said in printed
+
+
+def test_an_argument_that_is_gone_says_what_to_use() -> None:
+    with pytest.raises(TypeError, match=r"'data_shapes' was removed: give inputs .*\(shapes\)"):
+        placement_gym.plan("tiny", data_shapes={"x": [1, 2]})

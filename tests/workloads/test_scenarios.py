@@ -87,7 +87,7 @@ def test_steps_take_their_part_of_own_tokens() -> None:
 
 def test_generated_tokens_are_any_of_the_vocabulary() -> None:
     model = load("gpt")
-    prompt, token = Conversation(40, 1).sample_inputs(model)
+    prompt, _ = Conversation(40, 1).sample_inputs(model)
     assert prompt[0].max() > 100
     other = Conversation(40, 1).draw(model, 1)[0]
     assert prompt[0].tolist() != other[0].tolist()

@@ -166,3 +166,17 @@ def test_a_dynamic_model_is_planned_evaluated_and_exported(objective: str, tmp_p
     assert again["latency_ms"] > 0
     done = subprocess.run([sys.executable, tmp_path / "export" / "run.py"], check=False)
     assert done.returncode == 0
+
+
+def test_outputs_are_compared_on_each_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = [{"input_ids": tokens(shape)} for shape in OTHERS]
+    backend = encoder(inputs=samples)
+    half = (np.arange(backend.problem.n_units) * 2 // backend.problem.n_units) % 2
+    backend.check_reference()
+    shapes = [array.shape[:2] for array in backend.reference_outputs.expected]
+    assert shapes == list(OTHERS)
+    assert not backend.evaluate(half).error
+    wrong = [*backend.samples[:2], [[7 - backend.samples[2][0][0]]]]
+    monkeypatch.setattr(backend, "samples", wrong)
+    assert "outputs differ" in backend.evaluate(half[::-1].copy()).error
+    backend.close()
