@@ -28,7 +28,8 @@ SHARED: dict[str, dict[str, Any]] = {
     },
     "--scenario": {
         "help": "what one run of a model with state consists of: chat-128-32 is a prompt of 128 "
-        "tokens and 32 decoded ones (default: chat, 64 and 16)"
+        "tokens and 32 decoded ones, steps-16 are equal steps of one that reads no tokens "
+        "(default: chat, 64 and 16, or steps-16)"
     },
     "--tolerance": {
         "type": positive_number,

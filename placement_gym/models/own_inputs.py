@@ -125,7 +125,7 @@ def list_mappings(given: Given) -> list[Mapping[str, Any]]:
         return [given]
     if isinstance(given, (str, Path)):
         return load_mappings(Path(given))
-    mappings = list(given) if isinstance(given, Sequence) else []
+    mappings: list[Any] = list(given) if isinstance(given, Sequence) else []
     if not mappings or not all(isinstance(mapping, Mapping) for mapping in mappings):
         raise UserError(
             "inputs are a file of named arrays, as in 'inputs.npz', a mapping of names to arrays, "

@@ -191,7 +191,7 @@ def counts_tokens(model: ov.Model) -> bool:
         nodes = shape_nodes_at_step(model, step, sizes)
     except UserError:
         return True
-    variables = {}
+    variables: dict[str, set[str]] = {}
     for node in model.get_ordered_ops():
         if node.get_type_name() in ("ReadValue", "Assign"):
             at_step = nodes[node.get_friendly_name()]
