@@ -30,7 +30,12 @@ class Kind(NamedTuple):
 
 KINDS = (
     Kind(
-        lambda model, scenario: is_stateful(model) and not counts_tokens(model),
+        # A named conversation is one: version 0.3 had no other scenarios.
+        lambda model, scenario: (
+            is_stateful(model)
+            and not (scenario or "").startswith("chat")
+            and not counts_tokens(model)
+        ),
         "placement_gym.workloads.signal:Signal",
     ),
     Kind(

@@ -119,6 +119,7 @@ READERS: Mapping[tuple[str, int], tuple[Kind, Limit]] = {
     ("GRUSequence", 2): (Kind.LENGTH, size_of(0, 1)),
     ("RNNSequence", 2): (Kind.LENGTH, size_of(0, 1)),
     ("ReverseSequence", 1): (Kind.LENGTH, size_by(0, "seq_axis")),
+    ("Loop", 1): (Kind.LENGTH, lambda _: 1),  # whether it begins
     ("CTCLoss", 1): (Kind.LENGTH, size_of(0, 1)),
     ("CTCLoss", 3): (Kind.LENGTH, size_of(2, 1)),
     ("CTCGreedyDecoderSeqLen", 1): (Kind.LENGTH, size_of(0, 1)),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from placement_gym.base.errors import UserError, warn_user
 from placement_gym.base.texts import join_words
 from placement_gym.models.data_shapes import bind_sizes
-from placement_gym.models.named_inputs import BEAMS, MASKS, POSITIONS, is_named
+from placement_gym.models.named_inputs import BEAMS, LENGTHS, MASKS, POSITIONS, is_named
 from placement_gym.models.shapes import input_names
 from placement_gym.models.tensors import Input, as_input, is_foreign, is_whole
 from placement_gym.workloads.meanings import Kind, Meaning, find_meaning
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import openvino as ov
 
 NO_SIZES: Mapping[str, tuple[int, ...]] = MappingProxyType({})
-NAMED = (*MASKS, *POSITIONS, *BEAMS)
+NAMED = (*MASKS, *POSITIONS, *BEAMS, *LENGTHS)
 
 
 def sample_inputs(
@@ -37,11 +37,25 @@ def sample_inputs(
     """
     rng = np.random.default_rng(seed)
     bound = bind_sizes(model, sizes) if sizes else model
-    return [sample_input(port, tuple(port.get_shape()), rng) for port in bound.inputs]
+    shapes = [tuple(port.get_shape()) for port in bound.inputs]
+    longest = next((shape[1] for shape in shapes if len(shape) > 1), 1)
+    return [
+        sample_input(port, shape, rng, longest)
+        for port, shape in zip(bound.inputs, shapes, strict=True)
+    ]
 
 
-def sample_input(port: ov.Output, shape: tuple[int, ...], rng: np.random.Generator) -> Input:
-    """The values of one input; see ``sample_inputs``."""
+def sample_input(
+    port: ov.Output, shape: tuple[int, ...], rng: np.random.Generator, longest: int = 1
+) -> Input:
+    """The values of one input; see ``sample_inputs``.
+
+    Args:
+        port: The input.
+        shape: Its shape.
+        rng: Draws them.
+        longest: What an input that is named as lengths has, where no operator says it.
+    """
     element_type = port.get_element_type()
     if is_named(port, MASKS):
         return as_input(np.ones(shape), element_type)
@@ -50,6 +64,8 @@ def sample_input(port: ov.Output, shape: tuple[int, ...], rng: np.random.Generat
     meaning = find_meaning(port)
     if meaning.kind is Kind.COUNT:
         raise explain_count(port, meaning)
+    if meaning.kind is Kind.UNKNOWN and is_named(port, LENGTHS):
+        meaning = Meaning(Kind.LENGTH, longest)
     return as_input(draw_integers(meaning, shape, element_type, rng), element_type)
 
 
@@ -64,7 +80,7 @@ def draw_integers(
         return (np.arange(count) * meaning.limit // max(count, 1)).reshape(shape)
     few = meaning.kind is Kind.UNKNOWN or is_foreign(element_type) or not is_whole(element_type)
     limit = 2 if few else min(meaning.limit, np.iinfo(element_type.to_dtype()).max)
-    return rng.integers(0, limit, shape)
+    return rng.integers(0, max(limit, 1), shape)
 
 
 def check_generated(model: ov.Model, given: Collection[int] = ()) -> None:

@@ -119,6 +119,14 @@ def test_offsets_do_not_fall_and_lengths_are_full(read: Read, values: list[int])
     assert integers(read, [len(values)]).tolist() == values
 
 
+def test_lengths_by_name_are_those_of_the_data() -> None:
+    data = ops.parameter([2, 9, 3], np.float32, name="data")
+    lengths = ops.parameter([2], np.int64, name="seq_lengths")
+    outputs = [ops.result(ops.relu(data)), ops.result(ops.abs(lengths))]
+    values = sample_inputs(ov.Model(outputs, [data, lengths], "model"))[1]
+    assert np.asarray(values).tolist() == [9, 9]
+
+
 def loop_of(times: ov.Node) -> ov.Model:
     start = parameter(1, WIDTH)
     return ov.Model([ops.result(loop(start, times))], [start, times], "model")

@@ -101,7 +101,8 @@ def test_state_without_tokens_is_a_request_of_equal_steps() -> None:
     assert shapes_of(request, model) == [[(1, 512)]] * 16
     assert make_request(model, "steps-3").list_shapes(model)[1][0] == 2.0
     with pytest.raises(UserError, match="reads no tokens, so its scenario is a number of equal"):
-        make_request(model, "chat")
+        make_request(model, "talk")
+    assert isinstance(make_request(model, "chat-4-2"), Conversation)  # as version 0.3 had it
 
 
 def test_the_length_of_a_part_of_a_signal_is_asked_for() -> None:
