@@ -10,6 +10,7 @@ from numbers import Integral, Real
 from typing import Any, TypeVar
 
 from placement_gym.base.errors import UserError, suggest, unknown_name
+from placement_gym.base.removed import explain_removal
 
 SPLITS = ("auto", "alias", "hetero")
 EXECUTORS = ("auto", "serial", "processes", "ray")
@@ -121,7 +122,9 @@ def flat_keywords(**groups: type) -> Callable[[Callable[..., T]], Callable[..., 
             for name in kwargs:
                 if name not in keywords | set(groups):
                     raise TypeError(
-                        f"{function.__qualname__}() got an unexpected keyword argument "
+                        f"{function.__qualname__}(): {removal}"
+                        if (removal := explain_removal("argument", name))
+                        else f"{function.__qualname__}() got an unexpected keyword argument "
                         f"{name!r}{suggest(name, keywords)}"
                     )
             for name, kind in groups.items():

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+INPUTS = (
+    "give inputs of these sizes, --inputs inputs.npz (inputs='inputs.npz'), or bind or bound the "
+    "dimensions by --shape (shapes)"
+)
 REMOVED: dict[str, dict[str, str]] = {
     "agent": {
         "balance": "use search",
@@ -26,7 +30,10 @@ REMOVED: dict[str, dict[str, str]] = {
         "report-machine": "use `devices` and `check`",
     },
     "format": {"genai": "name the device in the arguments of the GenAI pipeline"},
+    "argument": {"data_shapes": INPUTS},
     "option": {
+        "--data-shape": INPUTS,
+        "-data_shape": INPUTS,
         "--sweep": "state properties in a file of devices (docs/how_to/deploy.md)",
     },
 }

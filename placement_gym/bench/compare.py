@@ -33,7 +33,7 @@ from placement_gym.bench.run.agents import (
     check_labels,
     check_objects,
 )
-from placement_gym.bench.run.environment import BenchEnv, BenchEnvs, to_portable
+from placement_gym.bench.run.environment import BenchEnv, BenchEnvs, make_portable
 from placement_gym.bench.run.provenance import host, versions
 from placement_gym.bench.run.rows import (
     PACKED_ROWS,
@@ -130,7 +130,7 @@ def compare(  # noqa: D417  the keywords of the group are described
     devices, reason = choose_devices(env_id, devices)
     # Rows must say what was run wherever they are read: paths and objects become portable.
     kwargs = {"model": model, "devices": devices, **(env_kwargs or {})}
-    kwargs = {key: to_portable(value, folder) for key, value in kwargs.items()}
+    kwargs = make_portable(kwargs, folder)
     with BenchEnvs() as envs:
         if not quiet:
             warn_if_busy(env_id)

@@ -21,16 +21,15 @@ SHARED: dict[str, dict[str, Any]] = {
         "metavar": "NAME[SIZES]",
         "help": 'sizes of the inputs\' dynamic dimensions, as in "input_ids[1,64],mask[1,64]"',
     },
-    "--data-shape": {
-        "default": {},
-        "type": parse_shapes,
-        "metavar": "NAME[SIZES]",
-        "help": 'sizes to measure with where inputs stay dynamic, as in "input_ids[1,64]", of a '
-        "model without state (default: the upper bounds of dimensions that have them)",
+    "--inputs": {
+        "metavar": "FILE",
+        "help": "inputs of your own: an .npz of named arrays, or a folder of .npy; one sample, or "
+        "several along a first axis (default: generated)",
     },
     "--scenario": {
         "help": "what one run of a model with state consists of: chat-128-32 is a prompt of 128 "
-        "tokens and 32 decoded ones (default: chat, 64 and 16)"
+        "tokens and 32 decoded ones, steps-16 are equal steps of one that reads no tokens "
+        "(default: chat, 64 and 16, or steps-16)"
     },
     "--tolerance": {
         "type": positive_number,
@@ -53,7 +52,7 @@ SHARED: dict[str, dict[str, Any]] = {
         "where it is possible (default: %(default)s)",
     },
 }
-ALSO = {"--shape": ["-shape"], "--data-shape": ["-data_shape"]}
+ALSO = {"--shape": ["-shape"], "--inputs": ["-i"]}
 """Spellings of ``benchmark_app``."""
 
 
@@ -176,7 +175,7 @@ def shape_arguments(options: argparse.Namespace) -> dict[str, Any]:
     """The arguments of ``gym.make`` that say what is measured, if they are given."""
     arguments = {
         "shapes": options.shape,
-        "data_shapes": options.data_shape,
+        "inputs": options.inputs,
         "scenario": options.scenario,
     }
     return {key: value for key, value in arguments.items() if value}

@@ -78,6 +78,9 @@ class Command(argparse.ArgumentParser):
             if first is not None and first not in self.commands:
                 self.error_unknown("command", first, self.commands)
             return
+        for word in words:
+            if removal := explain_removal("option", word):
+                self.error(removal)
         for option in options:
             if option in self._option_string_actions:
                 continue

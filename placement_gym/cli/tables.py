@@ -92,8 +92,8 @@ def evaluation_table(values: Document) -> Group:
     lines = []
     if values.get("requests_per_s"):
         lines.append(describe_requests(values))
-    if values.get("prefill_ms") is not None:
-        lines.append(f"Scenario {values['scenario']}: {describe_scenario(values)}")
+    if parts := describe_scenario(values):
+        lines.append(f"Scenario {values['scenario']}: {parts}")
     if values["warning"] and best_ms is None:
         lines.append(f"The measurement is doubtful: {values['warning']}.")
     elif values["warning"] and not values["alone"]:
@@ -159,8 +159,8 @@ def remark_on_candidate(row: Document) -> Iterator[FittedText]:
         yield FittedText(f"{label} is doubtful: {row['warning']}", "yellow")
     elif row.get("interference"):
         yield FittedText(DISTURBED_WIN.format(label, row["interference"]), "yellow")
-    if row.get("prefill_ms") is not None:
-        yield FittedText(f"{label}: {describe_scenario(row)}")
+    if parts := describe_scenario(row):
+        yield FittedText(f"{label}: {parts}")
     if row.get("also"):
         yield FittedText(f"{label} is also what {join_words(row['also'])} would do")
     if row.get("requests_per_s") is not None:
@@ -241,7 +241,11 @@ def show_limit(device: Document) -> str:
 
 
 def describe_scenario(row: Document) -> str:
-    """The latencies of a scenario's phases."""
+    """The latencies of a scenario's parts; empty where there are none."""
+    if row.get("step_ms") is not None:
+        return f"{row['step_ms']:.2f} ms a step"
+    if row.get("prefill_ms") is None:
+        return ""
     summary = f"prefill {row['prefill_ms']:.2f} ms, {row['token_ms']:.2f} ms a token"
     if row.get("handover_ms") is None:
         return summary

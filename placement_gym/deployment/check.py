@@ -25,6 +25,7 @@ from placement_gym.base.texts import make_printable
 from placement_gym.deployment.faults import FaultFinder, Findings
 from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
 from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.models.own_inputs import Given
 from placement_gym.models.shapes import Shapes
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.constraints import Constraints
@@ -39,7 +40,7 @@ def check(
     out: str | Path = "results",
     tolerance: float | None = None,
     shapes: Shapes | None = None,
-    data_shapes: Shapes | None = None,
+    inputs: Given | None = None,
     scenario: str | None = None,
     quiet: bool = False,
 ) -> Document:
@@ -56,7 +57,7 @@ def check(
         out: Folder for the constraints.
         tolerance: As for ``gym.make``; None is chosen for each device.
         shapes: As for ``gym.make``.
-        data_shapes: As for ``gym.make``.
+        inputs: As for ``gym.make``.
         scenario: As for ``gym.make``.
         quiet: Show no progress.
 
@@ -80,7 +81,7 @@ def check(
     """
     start_s = perf_counter()
     folder = check_output_folder(out)
-    spec = ModelSpec(model, "op", "folded", shapes, data_shapes, scenario)
+    spec = ModelSpec(model, "op", "folded", shapes, inputs, scenario)
     reference, tested = choose_reference(resolve_devices(devices, "measured"))
     rows, graph = [], None
     for device in tested:

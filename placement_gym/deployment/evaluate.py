@@ -15,6 +15,7 @@ from placement_gym.base.progress import progress_bar
 from placement_gym.deployment.plan_rows import describe_throughput
 from placement_gym.envs.placement_env import placement_env
 from placement_gym.hardware.devices import collect_cautions
+from placement_gym.models.own_inputs import Given
 from placement_gym.models.shapes import Shapes, shapes_of_placement
 from placement_gym.problem.placement import Placement, describe_saved
 
@@ -27,6 +28,7 @@ def evaluate_placement(
     quiet: bool = False,
     objective: str = "latency",
     tolerance: float | None = None,
+    inputs: Given | None = None,
 ) -> dict[str, Any]:
     """Compile and measure a placement alongside the fastest single device.
 
@@ -41,6 +43,8 @@ def evaluate_placement(
         objective: As for ``gym.make``; with ``"throughput"`` latencies are the times between two
             results.
         tolerance: As for ``gym.make``.
+        inputs: As for ``gym.make``; a placement keeps no more of those that it was made with than
+            their sizes and fingerprint.
 
     Returns:
         model, saved (what the file holds, in one line), alone (whether that is a single device),
@@ -48,9 +52,10 @@ def evaluate_placement(
         speedup_vs_best_single, noise, n_submodels, n_submodels_expected, memory_bytes and
         held_bytes (of each device, see ``Measurement``), beats_best_single, warning (why the
         measurement decides nothing, or an empty string), and interference (share of its time that
-        other programs took, 0 if enough was calm), objective, and scenario or data_shapes (what was
-        run). For a model with state also prefill_ms and token_ms, for throughput requests_per_s,
-        requests (in flight) and streams.
+        other programs took, 0 if enough was calm), objective, and scenario, data_shapes or inputs
+        (what was run, and the fingerprint of own inputs). For a model with state also prefill_ms
+        and token_ms, or step_ms where it reads no tokens; for throughput requests_per_s, requests
+        (in flight) and streams.
         best_single_ms, speedup_vs_best_single and beats_best_single are None where no device may
         run the model alone.
 
@@ -61,7 +66,7 @@ def evaluate_placement(
     loaded_placement = placement if isinstance(placement, Placement) else Placement.load(placement)
     # The same environment and finalist as in a benchmark, so that figures can be compared.
     env_kwargs = {
-        **loaded_placement.spec.given(model, shapes).to_json(),
+        **loaded_placement.spec.given(model, shapes, inputs).to_json(),
         "devices": loaded_placement.devices,
         "split": split,
         "objective": objective,
@@ -84,7 +89,10 @@ def evaluate_placement(
         "model": loaded_placement.model,
         "saved": describe_measured(loaded_placement, finalist, name_best_single(finals)),
         "alone": len(set(loaded_placement.units.values())) == 1,
-        "notes": collect_cautions(base.problem.devices, measured=True),
+        "notes": [
+            *collect_cautions(base.problem.devices, measured=True),
+            *loaded_placement.describe_inputs(units.graph),
+        ],
         **list_values(finalist),
         "objective": objective,
         **units.graph.request.keywords(),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from pprint import pformat
 from textwrap import indent
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from placement_gym.backends.measured.hetero import (
     HeteroPartition,
@@ -17,19 +19,23 @@ from placement_gym.backends.measured.hetero import (
     name_target,
     set_affinities,
 )
+from placement_gym.base.errors import UserError, warn_user
 from placement_gym.base.files import make_output_folder, replace_files, safe_name, write_text
 from placement_gym.base.json_file import write_json
 from placement_gym.deployment import export_scripts as scripts
 from placement_gym.deployment.compile import cut
 from placement_gym.deployment.several import split_placement
+from placement_gym.graph.extract import extract_spec
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.submodels import submodel_devices
 from placement_gym.hardware.machine import list_plugins
 from placement_gym.models.members import list_members
+from placement_gym.models.own_inputs import Given, inputs_of, save_arrays
 from placement_gym.models.saving import save_model
 from placement_gym.models.shapes import Shapes, input_names, shapes_of_placement
 from placement_gym.models.stateful import is_stateful
 from placement_gym.problem.placement import Placement
+from placement_gym.workloads.kinds import make_request
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -39,6 +45,7 @@ KEY = ["placement_gym", "affinities"]
 """Path of the affinities in the model's runtime info: JSON, as nodes cannot keep their own."""
 PHASES = ("prefill", "decode")
 MODEL, WEIGHTS, AFFINITIES, SCRIPT = "model.xml", "model.bin", "affinities.json", "run.py"
+INPUTS = "inputs.npz"
 
 
 def export_placement(
@@ -48,12 +55,14 @@ def export_placement(
     shapes: Shapes | None = None,
     split: str = "auto",
     requests: int | None = None,
+    inputs: Given | None = None,
 ) -> list[Path]:
     """Write what a program without this package needs to run a model under a placement.
 
     ``model.xml`` (and ``.bin``) is the model, its weights as they are, cut for the placement;
     its runtime info has the device of every node. ``run.py`` compiles it by OpenVINO alone and
-    prints a median latency on zeros; to import ``compile_model`` from it is enough.
+    prints a median latency on ``inputs.npz``, else on zeros; to import ``compile_model`` from it is
+    enough.
     ``affinities.json`` maps nodes to devices in the form of OpenVINO's ``hello_affinity`` and of
     ``benchmark_app -affinity``; it names no aliases of devices, so HETERO may cut the model into
     more parts. Of a union each model gets a folder with these files, and ``run.py`` next to them
@@ -69,6 +78,7 @@ def export_placement(
         requests: How many requests are to be in flight: ``run.py`` then also has ``make_queue``, an
             ``ov.AsyncInferQueue`` of as many; of a model with state ``make_requests``, as many
             requests with a state of their own, each for a thread of the user's.
+        inputs: As for ``gym.make``; the first sample is copied as ``inputs.npz``.
 
     Returns:
         The model, the script and the affinities.
@@ -80,10 +90,11 @@ def export_placement(
     loaded_placement = placement if isinstance(placement, Placement) else Placement.load(placement)
     folder = make_output_folder(out)
     with shapes_of_placement():
-        loaded_model = loaded_placement.spec.given(model, shapes).load()
+        loaded_model = loaded_placement.spec.given(model, shapes, None).load()
     if list_members(loaded_model):
         export_part = partial(export_placement, split=split, requests=requests)
-        return export_union(export_part, loaded_placement, folder, loaded_model, requests)
+        return export_union(export_part, loaded_placement, folder, loaded_model, requests, inputs)
+    own = export_inputs(loaded_placement, loaded_model, folder, inputs)
     graph, partition = cut(loaded_model, loaded_placement, split)
     set_affinities(loaded_model, graph, partition)
     replace_control_characters(loaded_model)
@@ -93,27 +104,59 @@ def export_placement(
     # Other tools have no aliases of devices: they get plain names.
     names = name_devices(loaded_placement, graph, partition)
     plain = {node: names[device] for node, device in affinities.items()}
-    in_flight = scripts.REQUESTS if graph.request.phased else scripts.QUEUE
+    in_flight = scripts.REQUESTS if is_stateful(loaded_model) else scripts.QUEUE
     script = write_script(
         loaded_placement,
         sorted(set(names.values())),
         partition,
         list_shapes(loaded_model, loaded_placement),
         in_flight.format(requests=requests) if requests else "",
+        bool(own),
     )
     with replace_files(folder) as new_folder:
         save_model(loaded_model, new_folder / MODEL)
         write_json(new_folder / AFFINITIES, plain)
         write_text(new_folder / SCRIPT, script)
-    return [folder / name for name in (MODEL, WEIGHTS, SCRIPT, AFFINITIES)]
+    return [*(folder / name for name in (MODEL, WEIGHTS, SCRIPT, AFFINITIES)), *own]
+
+
+def export_inputs(
+    placement: Placement, model: ov.Model, folder: Path, given: Given | None
+) -> list[Path]:
+    """Write the inputs of the first inference of the first sample; returns the file, if any.
+
+    Types that NumPy lacks are written as their bits.
+
+    Raises:
+        UserError: That would replace what was given, or change its folder.
+    """
+    path = folder / INPUTS
+    if isinstance(given, (str, Path)) and Path(given).resolve() in (
+        path.resolve(),
+        folder.resolve(),
+    ):
+        raise UserError(f"the export would replace {str(given)!r:.200}: choose another folder")
+    request = make_request(model, placement.scenario or None, given or placement.spec.inputs)
+    if not request.own.samples:
+        for note in placement.describe_inputs(extract_spec(model, placement.spec)):
+            warn_user(note)
+        return []
+    values = request.sample_inputs(model)[0]
+    names = [input_names(port)[0] for port in model.inputs]
+    arrays = {
+        name: value if isinstance(value, np.ndarray) else value.data
+        for name, value in zip(names, values, strict=True)
+    }
+    return [save_arrays(arrays, path)]
 
 
 def export_union(
-    export: Callable[[Placement, Path, ov.Model], list[Path]],
+    export: Callable[..., list[Path]],
     placement: Placement,
     folder: Path,
     model: ov.Model,
     requests: int | None,
+    inputs: Given | None,
 ) -> list[Path]:
     """Export each model of a union to a folder of its name; ``run.py`` next to them runs all.
 
@@ -124,7 +167,7 @@ def export_union(
     files = [
         file
         for name, (part, part_placement) in parts.items()
-        for file in export(part_placement, folder / name, part)
+        for file in export(part_placement, folder / name, part, inputs=inputs_of(inputs, name))
     ]
     rates = pformat({member.name: member.rate for member in list_members(model)}, sort_dicts=False)
     about = quote(f"Run {safe_name(placement.model)} at the same time, each model as planned.")
@@ -144,6 +187,7 @@ def export_phases(
     out: str | Path,
     model: Any = None,
     shapes: Shapes | None = None,
+    inputs: Given | None = None,
 ) -> list[Path]:
     """Export a placement for prompts and one for tokens.
 
@@ -158,7 +202,7 @@ def export_phases(
     files = [
         file
         for phase, placement in pairs
-        for file in export_placement(placement, folder / phase, model, shapes)
+        for file in export_placement(placement, folder / phase, model, shapes, inputs=inputs)
     ]
     about = f"Run {safe_name(prefill.model)}: prompts as in prefill/, tokens as in decode/."
     write_text(folder / SCRIPT, scripts.PHASES.format(about=quote(about)))
@@ -196,25 +240,24 @@ def name_devices(
     return dict(zip(partition.targets, names, strict=True))
 
 
-def list_shapes(model: ov.Model, placement: Placement) -> list[list[int]]:
-    """A shape for each input: as it was measured, else with 1 for what is dynamic."""
-    smallest = (
-        [size.get_length() if size.is_static else 1 for size in port.partial_shape]
+def list_shapes(model: ov.Model, placement: Placement) -> dict[str, list[int]]:
+    """The shape of each input by name: as it was measured, else with 1 for what is dynamic."""
+    smallest = {
+        input_names(port)[0]: [
+            size.get_length() if size.is_static else 1 for size in port.partial_shape
+        ]
         for port in model.inputs
-    )
-    names = (input_names(port)[0] for port in model.inputs)
-    return [
-        list(placement.data_shapes.get(name, shape))
-        for name, shape in zip(names, smallest, strict=True)
-    ]
+    }
+    return {name: list(placement.data_shapes.get(name, shape)) for name, shape in smallest.items()}
 
 
 def write_script(
     placement: Placement,
     devices: Sequence[str],
     partition: HeteroPartition,
-    shapes: Sequence[Sequence[int]],
+    shapes: Mapping[str, Sequence[int]],
     in_flight: str,
+    has_inputs: bool,
 ) -> str:
     """The source of a program that compiles the exported model by OpenVINO alone."""
     plugins = list_plugins(tuple(partition.devices.values()))
@@ -223,6 +266,7 @@ def write_script(
         about=quote(f"Compile {safe_name(placement.model)} on {', '.join(devices)} as planned."),
         register=scripts.REGISTER.format(plugins=plugins) if plugins else "",
         shapes=shapes,
+        inputs=scripts.OWN_INPUTS if has_inputs else None,
         in_flight=in_flight,
         key=KEY,
         target=quote(name_target(partition.devices)),

@@ -21,8 +21,11 @@ from placement_gym.base.files import (
     write_text,
 )
 from placement_gym.base.json_file import write_json
+from placement_gym.deployment import export_scripts as scripts
+from placement_gym.deployment.export import export_inputs
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.loading import load, match_built_in
+from placement_gym.models.own_inputs import Given
 from placement_gym.models.shapes import Shapes
 from placement_gym.problem.placement import Placement
 
@@ -39,6 +42,7 @@ def export_for_onnxruntime(
     out: str | Path,
     model: Any = None,
     shapes: Shapes | None = None,
+    inputs: Given | None = None,
 ) -> list[Path]:
     """Write what ONNX Runtime needs to run an ONNX model under a placement.
 
@@ -51,6 +55,7 @@ def export_for_onnxruntime(
         out: The folder; files of these names in it are replaced.
         model: The ``.onnx`` file that the placement was made for.
         shapes: As for ``gym.make``.
+        inputs: As for ``gym.make``; the first sample is copied as ``inputs.npz``.
 
     Returns:
         The model, the script and the devices of its nodes.
@@ -64,15 +69,18 @@ def export_for_onnxruntime(
     path = check_file(model)
     targets = name_targets(loaded_placement)
     onnx = import_onnx()
-    loaded_model = load(path, shapes, loaded_placement.data_shapes or None)
+    loaded_model = load(path, shapes, loaded_placement.spec.inputs)
     devices = find_devices(loaded_placement, loaded_model)
     annotated = onnx.load(path)
     assignment = annotate(annotated, devices)
     folder = make_output_folder(out)
+    own = export_inputs(loaded_placement, loaded_model, folder, inputs)
     name = safe_name(loaded_placement.model)
     about = f"Run {name} by ONNX Runtime on {', '.join(targets)} as planned."
     source = SCRIPT_SOURCE.format(
-        about=json.dumps(about, ensure_ascii=False), targets=pformat(targets, sort_dicts=False)
+        about=json.dumps(about, ensure_ascii=False),
+        targets=pformat(targets, sort_dicts=False),
+        inputs=scripts.OWN_INPUTS if own else None,
     )
     with replace_files(folder) as new_folder:
         onnx.save(annotated, new_folder / MODEL, save_as_external_data=True, location=WEIGHTS)
@@ -83,7 +91,7 @@ def export_for_onnxruntime(
         write_text(new_folder / SCRIPT, source)
     if not weights:
         (folder / WEIGHTS).unlink(missing_ok=True)  # those of an earlier model
-    return [folder / name for name in (MODEL, *weights, SCRIPT, PLANNED)]
+    return [*(folder / name for name in (MODEL, *weights, SCRIPT, PLANNED)), *own]
 
 
 def check_file(model: Any) -> Path:
@@ -219,6 +227,7 @@ import onnxruntime as ort
 TARGETS = {targets}
 INFERENCES = 20
 FOLDER = Path(__file__).parent
+INPUTS = {inputs}
 
 
 def make_session(options=None, providers=None):
@@ -253,7 +262,10 @@ def compare(session):
     return recorded.keys() - strays.keys(), strays
 
 
-def make_zeros(session):
+def make_inputs(session):
+    """The arrays of inputs.npz, or zeros."""
+    if INPUTS:
+        return dict(np.load(INPUTS))
     types = {{"float": "float32", "double": "float64"}}
     return {{
         one.name: np.zeros(
@@ -270,10 +282,11 @@ if __name__ == "__main__":
     print(f"{{len(kept)}} nodes are where they were planned, {{len(strays)}} are not")
     for name, provider in strays.items():
         print(f"  {{name}}: {{provider}}")
-    zeros, times_ms = make_zeros(session), []
+    inputs, times_ms = make_inputs(session), []
     for _ in range(1 + INFERENCES):
         started = time.perf_counter()
-        session.run(None, zeros)
+        session.run(None, inputs)
         times_ms.append(1e3 * (time.perf_counter() - started))
-    print(f"median of {{INFERENCES}} inferences on zeros: {{np.median(times_ms[1:]):.2f}} ms")
+    what = INPUTS.name if INPUTS else "zeros"
+    print(f"median of {{INFERENCES}} inferences on {{what}}: {{np.median(times_ms[1:]):.2f}} ms")
 '''

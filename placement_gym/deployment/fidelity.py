@@ -73,7 +73,7 @@ def fidelity(  # noqa: D417  the keywords of the group are described
         granularity: As for ``gym.make``; a finer one is used where it leaves fewer than four
             units.
         shapes: As for ``gym.make``.
-        data_shapes: As for ``gym.make``.
+        inputs: As for ``gym.make``.
         scenario: As for ``gym.make``.
         tolerance: As for ``gym.make``.
 

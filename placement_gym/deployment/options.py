@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from placement_gym.models.own_inputs import Given
 from placement_gym.models.shapes import Shapes
 from placement_gym.models.spec import ModelSpec
 from placement_gym.workloads.objectives import Objective, find_objective
@@ -18,15 +19,13 @@ class ProblemOptions:
 
     granularity: str = DEFAULT_GRANULARITY
     shapes: Shapes | None = None
-    data_shapes: Shapes | None = None
+    inputs: Given | None = None
     scenario: str | None = None
     tolerance: float | None = None
 
     def make_spec(self, model: Any) -> ModelSpec:
         """The model with these sizes and units."""
-        return ModelSpec(
-            model, self.granularity, "folded", self.shapes, self.data_shapes, self.scenario
-        )
+        return ModelSpec(model, self.granularity, "folded", self.shapes, self.inputs, self.scenario)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -80,7 +80,7 @@ def plan(  # noqa: D417  the keywords of both groups are described
         granularity: As for ``gym.make``; a finer one is used where it leaves fewer than four
             units.
         shapes: As for ``gym.make``.
-        data_shapes: As for ``gym.make``.
+        inputs: As for ``gym.make``.
         scenario: As for ``gym.make``.
         tolerance: As for ``gym.make``.
         objective: As for ``gym.make``.
@@ -150,7 +150,7 @@ def plan(  # noqa: D417  the keywords of both groups are described
         raise KeyboardInterrupt(document["unsaved"] or f"{stem}.json is {stopped}")
     if export is not None and not document["unsaved"]:
         with keep_results(document):
-            export_winner(full_problem, selection, export, model, problem.shapes)
+            export_winner(full_problem, selection, export, model, problem)
             document["exported"] = str(export)
     return document
 

@@ -26,4 +26,4 @@ def prepare_for(placement: Placement, model: ov.Model, in_place: bool = False) -
     if placement.structure is None:
         known = {node for nodes in placement.members.values() for node in nodes}
         number(node for node in ready.get_ordered_ops() if node.get_friendly_name() not in known)
-    return prepare(ready, data_shapes=placement.data_shapes)
+    return prepare(ready, inputs=placement.spec.inputs)

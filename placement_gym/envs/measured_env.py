@@ -98,13 +98,18 @@ class MeasuredEnv(DevicePlacementEnv):
             tokens on an empty state and then decodes 32 tokens one by one. None is ``"chat"``, 64
             and 16 tokens. Latencies are those of the whole scenario, info has ``prefill_ms`` and
             ``token_ms`` in addition, outputs are compared at every step, and the memory of a
-            device includes its part of the state at the end. Dimensions that ``shapes`` does not
-            bind are a batch of one, if they are an input's first, else the tokens: the new ones,
-            or all of them where the input's name has ``mask`` in it.
-        data_shapes: Sizes of the inputs that are measured, as in ``{"input_ids": [1, 64]}``, of a
-            model without state that leaves dimensions dynamic: it is compiled with them, and so
-            is every submodel. A dimension that has an upper bound needs none and is measured at
-            it.
+            device includes its part of the state at the end. A model that reads no tokens, as of
+            audio, runs ``"steps-16"``, equal steps, with ``step_ms``. Dimensions that ``shapes``
+            does not bind are a batch of one, if they are an input's first, else the tokens: the
+            new ones, or all of them where the input's name has ``mask`` in it. The length of an
+            encoder's output has to be bound, or given by ``inputs``.
+        inputs: Inputs of your own: an ``.npz`` of named arrays, a folder of ``.npy``, a mapping of
+            names to arrays, or a list of mappings, the samples. An array of a dimension more than
+            its input has samples along its first axis; others count for all. The first sample is
+            what is timed, outputs are compared on each, and with several requests in flight they
+            have different ones. Where the model leaves dimensions dynamic, it stays so and is
+            measured at the sizes of the first sample. Arrays of tokens are those of a whole
+            scenario. None generates inputs, of dimensions with an upper bound at that.
         objective: ``"latency"``; or ``"throughput"``: several requests are in flight, in an
             ``ov.AsyncInferQueue``, and latencies are the milliseconds between two results. A
             device alone has the number of streams and requests that suits it best. Info has
@@ -127,7 +132,7 @@ class MeasuredEnv(DevicePlacementEnv):
     Raises:
         UnknownDeviceError: The machine does not have a device.
         UnsupportedModelError: The model has dynamic shapes that neither ``shapes`` binds nor
-            ``data_shapes`` states.
+            ``inputs`` have.
         ValueError: Another argument is out of range.
     """
 

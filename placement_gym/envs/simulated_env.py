@@ -105,8 +105,8 @@ class SimulatedEnv(DevicePlacementEnv):
             axes. None takes ``"serial"``, as HETERO runs, and ``"list"`` for workloads.
         noise: Standard deviation of the logarithm of a latency; ``reset`` seeds the draws.
         shapes: As for ``MeasuredEnv``.
-        data_shapes: As for ``MeasuredEnv``. Costs are those at these sizes; memory by lifetime
-            counts tensors at the upper bounds of their dimensions.
+        inputs: As for ``MeasuredEnv``. Costs are those at their sizes; memory by lifetime counts
+            tensors at the upper bounds of their dimensions.
         scenario: As for ``MeasuredEnv``. Analytic costs are sums over the scenario: the prefill's,
             and for each decoded token the mean of the first and the last one's, at their shapes;
             each inference pays for launches, weights and transfers again.
@@ -118,7 +118,7 @@ class SimulatedEnv(DevicePlacementEnv):
     Raises:
         CostMismatchError: The cost table is for another model or other devices.
         UnsupportedModelError: The model has dynamic shapes that neither ``shapes`` binds nor
-            ``data_shapes`` states.
+            ``inputs`` have.
         ValueError: Another argument is out of range.
     """
 

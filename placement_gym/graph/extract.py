@@ -16,7 +16,7 @@ from placement_gym.graph.flops import node_flops
 from placement_gym.graph.operators import QUANTIZE, Body, OpGraph, Tensors, distinct_edges
 from placement_gym.graph.states import find_states, held_bytes
 from placement_gym.models.members import list_members
-from placement_gym.models.shapes import Shapes
+from placement_gym.models.own_inputs import Given
 from placement_gym.models.spec import ModelSpec
 from placement_gym.workloads.kinds import make_request
 from placement_gym.workloads.request import Request
@@ -34,7 +34,7 @@ def extract(
     model: ov.Model,
     view: str = "folded",
     scenario: str | None = None,
-    data_shapes: Shapes | None = None,
+    inputs: Given | None = None,
 ) -> OpGraph:
     """Extract the operator graph of a model with unique friendly names.
 
@@ -45,14 +45,14 @@ def extract(
             reader, each Result to its producer, and nodes that only round an activation, as
             ``FakeQuantize``, to all operators that read it.
         scenario: Of a model with state; None is ``"chat"``. See ``Conversation.parse``.
-        data_shapes: Of a model without state; see ``find_data_shapes``.
+        inputs: As for ``models.load``.
 
     Raises:
         ValueError: The scenario is unknown, or a model without state has one.
     """
     if not model.get_ordered_ops():
         raise UserError(f"model {model.get_friendly_name()!r} has no operators: nothing to place")
-    graph = extract_request(model, view, make_request(model, scenario, data_shapes))
+    graph = extract_request(model, view, make_request(model, scenario, inputs))
     if uncounted := graph.list_uncounted():
         warn_user(
             f"the data decide how often {join_words(uncounted)} runs what it holds, or on which "
@@ -65,7 +65,7 @@ def extract(
 
 def extract_spec(model: ov.Model, spec: ModelSpec) -> OpGraph:
     """Extract the graph of a loaded model that its specification describes."""
-    return extract(model, spec.graph, spec.scenario, spec.data_shapes)
+    return extract(model, spec.graph, spec.scenario, spec.inputs)
 
 
 def extract_request(model: ov.Model, view: str, request: Request) -> OpGraph:

@@ -54,18 +54,16 @@ def read_sizes(model: ov.Model, given: Shapes) -> dict[int, tuple[int, ...]]:
     """
     import openvino as ov
 
-    if not isinstance(given, Mapping):
-        raise UserError(
-            f"data_shapes maps names to sizes, as in {{'input_ids': [1, 64]}}, not {given!r}"
-        )
     index = {name: i for i, port in enumerate(model.inputs) for name in input_names(port)}
     sizes_of = {}
     for name, sizes in given.items():
         if name not in index:
-            raise unknown_name("an input of data_shapes", name, index)
+            raise unknown_name("an input", name, index)
         text = to_text(sizes)
         if not all(isinstance(size, int) and size > 0 for size in sizes):
-            raise UserError(f"data_shapes gives {name!r} the sizes {text}: all have to be numbers")
+            raise UserError(
+                f"{name!r} is measured with {text}: all sizes have to be numbers above 0"
+            )
         shape = model.inputs[index[name]].get_partial_shape()
         if shape.rank.is_dynamic:
             raise UserError(
@@ -128,6 +126,22 @@ def shape_nodes(model: ov.Model, sizes: DataShapes) -> dict[str, ov.Node]:
         UserError: The model does not take the sizes.
         UnsupportedModelError: A shape depends on the data.
     """
+    bound = bind_sizes(model, sizes)
+    nodes = {node.get_friendly_name(): node for node in bound.get_ordered_ops()}
+    if name := find_dynamic(nodes.values()):
+        raise UnsupportedModelError(
+            f"{name!r} has a dynamic shape even where inputs have the sizes {dict(sizes)}: it "
+            "depends on the data, and such a model cannot be placed"
+        )
+    return nodes
+
+
+def bind_sizes(model: ov.Model, sizes: DataShapes) -> ov.Model:
+    """A copy of a model whose inputs have these sizes.
+
+    Raises:
+        UserError: The model does not take them.
+    """
     import openvino as ov
 
     clone = model.clone()
@@ -142,10 +156,4 @@ def shape_nodes(model: ov.Model, sizes: DataShapes) -> dict[str, ov.Node]:
             f"the model does not take inputs of {dict(sizes)}: {last_line(error)} State the sizes "
             "of all its inputs, and bound dimensions alike that are equal"
         ) from error
-    nodes = {node.get_friendly_name(): node for node in clone.get_ordered_ops()}
-    if name := find_dynamic(nodes.values()):
-        raise UnsupportedModelError(
-            f"{name!r} has a dynamic shape even where inputs have the sizes {dict(sizes)}: it "
-            "depends on the data, and such a model cannot be placed"
-        )
-    return nodes
+    return clone

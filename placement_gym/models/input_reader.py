@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.errors import MAX_LISTED_NAMES, UserError, unknown_name
+from placement_gym.base.texts import join_words
+from placement_gym.models.shapes import input_names
 from placement_gym.models.tensors import (
     copy_tensor,
     is_foreign,
@@ -32,7 +34,7 @@ class InputReader:
 
     def __init__(self, model: ov.Model, prefix: str = "") -> None:
         ports = [p for p in model.inputs if p.get_node().get_friendly_name().startswith(prefix)]
-        self.names = [sorted(n.removeprefix(prefix) for n in port.get_names()) for port in ports]
+        self.names = [[name.removeprefix(prefix) for name in input_names(port)] for port in ports]
         self.types = [port.get_element_type() for port in ports]
         self.shapes = [port.get_partial_shape() for port in ports]
         self.index = {name: i for i, names in enumerate(self.names) for name in names}
@@ -110,7 +112,16 @@ class InputReader:
             )
 
     def describe(self, index: int) -> str:
-        return repr(self.names[index][0]) if self.names[index] else f"input {index}"
+        return repr(self.names[index][0])
+
+    def explain(self) -> str:
+        """Describe the inputs of the model, the first ones of many."""
+        inputs = [
+            f"{self.describe(index)} of {kind.get_type_name()} {shape}"
+            for index, (kind, shape) in enumerate(zip(self.types, self.shapes, strict=True))
+        ]
+        more = [f"{len(inputs) - MAX_LISTED_NAMES} more"] * (len(inputs) > MAX_LISTED_NAMES)
+        return f"The model takes {join_words(inputs[:MAX_LISTED_NAMES] + more)}"
 
 
 def is_of_kind(values: NDArray[Any], element_type: ov.Type) -> bool:

@@ -13,10 +13,10 @@ from placement_gym.base.files import is_path, list_neighbours
 from placement_gym.base.texts import join_words
 from placement_gym.models.data_shapes import drop_lower_bounds, find_data_shapes, shape_nodes
 from placement_gym.models.members import Member, join_names, parse_rate
+from placement_gym.models.own_inputs import Given, inputs_of, read_own, values_of
 from placement_gym.models.saving import make_models_picklable
 from placement_gym.models.shapes import (
     Shapes,
-    SizesError,
     UnsupportedModelError,
     bind_shapes,
     explain_dynamic,
@@ -68,7 +68,7 @@ class ModelNotFoundError(UserError, FileNotFoundError):
 def load(
     model: str | Path | ov.Model | Sequence[Any],
     shapes: Shapes | None = None,
-    data_shapes: Shapes | None = None,
+    inputs: Given | None = None,
 ) -> ov.Model:
     """Load the model to place: every size known in some way, unique friendly names.
 
@@ -82,8 +82,8 @@ def load(
             ``"resnet:2"`` in it runs twice as often as others, and ``"resnet+bert-8:2"`` is a union
             of built-in ones.
         shapes: Shapes of inputs by their names, which bind dynamic dimensions; see ``Shapes``.
-        data_shapes: Sizes with which inputs are measured that keep dynamic dimensions, by their
-            names; see ``find_data_shapes``. In a union a name begins with that of the model, as in
+        inputs: Inputs of your own; see ``own_inputs.Given``. Dimensions that stay dynamic are
+            measured with their sizes. In a union a name begins with that of the model, as in
             ``"bert-8/input_ids"``; so it does for ``shapes``.
 
     Raises:
@@ -96,15 +96,15 @@ def load(
 
     models = list_models(model)
     if len(models) > 1:
-        return load_union(models, shapes, data_shapes)
+        return load_union(models, shapes, inputs)
     ((model, _),) = models
     match = None if isinstance(model, ov.Model) else match_built_in(model)
     if match:
-        return prepare(build(match), shapes, data_shapes)
+        return prepare(build(match), shapes, inputs)
     # A user's own model is never changed, and may be sent to other processes.
     if isinstance(model, ov.Model):
         make_models_picklable()
-        return prepare(model.clone(), shapes, data_shapes)
+        return prepare(model.clone(), shapes, inputs)
     if not is_path(model):
         raise ModelNotFoundError(explain_missing(str(model)))
     check_file_name(str(model))
@@ -117,7 +117,7 @@ def load(
     except RuntimeError as error:
         reason = explain_weights(Path(model), str(error)) or ORIGIN.sub("", str(error))
         raise UnsupportedModelError(f"OpenVINO cannot read {model}: {reason}") from error
-    prepared = prepare(read, shapes, data_shapes)
+    prepared = prepare(read, shapes, inputs)
     prepared.set_friendly_name(Path(model).stem)
     return prepared
 
@@ -145,10 +145,10 @@ def list_models(model: Any) -> list[tuple[Any, int]]:
 
 
 def load_union(
-    rated_models: Sequence[tuple[Any, int]], shapes: Shapes | None, data_shapes: Shapes | None
+    rated_models: Sequence[tuple[Any, int]], shapes: Shapes | None, inputs: Given | None
 ) -> ov.Model:
     """Load several models and join them; see ``load``."""
-    from placement_gym.models.union import check_shape_names, join_models, name_members, shapes_of
+    from placement_gym.models.union import check_shape_names, join_models, name_members
 
     for part, _ in rated_models:
         if isinstance(part, str) and (GENERATED.match(part) or part.endswith(".json")):
@@ -157,10 +157,9 @@ def load_union(
             )
     names = name_members([stem_of(part) for part, _ in rated_models])
     check_shape_names(shapes, names)
-    check_shape_names(data_shapes, names)
     models, built_bytes = [], 0
     for (part, _), name in zip(rated_models, names, strict=True):
-        models.append(load(part, shapes_of(shapes, name), shapes_of(data_shapes, name)))
+        models.append(load(part, values_of(shapes, name), inputs_of(inputs, name)))
         if isinstance(part, str) and match_built_in(part):
             built_bytes += count_constant_bytes(models[-1])
         if built_bytes > MAX_BUILT_GIB * 2**30:
@@ -282,9 +281,7 @@ def build(name: re.Match[str]) -> ov.Model:
     return model
 
 
-def prepare(
-    model: ov.Model, shapes: Shapes | None = None, data_shapes: Shapes | None = None
-) -> ov.Model:
+def prepare(model: ov.Model, shapes: Shapes | None = None, inputs: Given | None = None) -> ov.Model:
     """Check that a model can be placed and make its friendly names unique, in place.
 
     A model with state gets a batch of one where its batch is dynamic.
@@ -292,26 +289,19 @@ def prepare(
     Args:
         model: Any model.
         shapes: Shapes that some of its inputs get first.
-        data_shapes: As for ``load``.
+        inputs: As for ``load``.
 
     Raises:
-        UserError: The model cannot have these shapes, or has state and data shapes.
+        UserError: The model cannot have these shapes, or does not take these inputs.
         UnsupportedModelError: The model has no state, and shapes that nothing bounds or states.
     """
     node_names = {node.get_friendly_name() for node in model.get_ops()}
     if shapes:
         bind_shapes(model, shapes)
     if is_stateful(model):
-        if data_shapes:
-            raise SizesError(
-                "the model keeps state, so a scenario says what it is measured with, as in "
-                "scenario='chat-128-32' (--scenario chat-128-32): leave data_shapes out",
-                "the model keeps state, and the placement was made for one without: name that "
-                "model",
-            )
         bind_batch(model)
     else:
-        check_sizes(model, data_shapes)
+        check_sizes(model, inputs)
         drop_lower_bounds(model)
     number(node for node in model.get_ordered_ops() if node.get_friendly_name() not in node_names)
     used_names: set[str] = set()
@@ -322,14 +312,14 @@ def prepare(
     return model
 
 
-def check_sizes(model: ov.Model, data_shapes: Shapes | None) -> None:
+def check_sizes(model: ov.Model, inputs: Given | None) -> None:
     """Raise if a model without state has a shape that its inputs' sizes do not determine.
 
     Raises:
         UserError: The sizes do not fit the model.
         UnsupportedModelError: The message says how to state the inputs' sizes.
     """
-    sizes = find_data_shapes(model, data_shapes)
+    sizes = find_data_shapes(model, read_own(model, inputs).sizes)
     if sizes:
         shape_nodes(model, sizes)
         return

@@ -19,6 +19,20 @@ GROWING_MASKS = ("attention_mask", "decoder_attention_mask", "input_mask", "mask
 MASKS = (*GROWING_MASKS, "encoder_attention_mask")
 POSITIONS = ("position_ids", "decoder_position_ids", "cache_position")
 """The number of each new token."""
+TOKENS = ("decoder_input_ids", "inputs_embeds", "decoder_inputs_embeds")
+"""The new tokens of a decoder, or their embeddings; ``"input_ids"`` may be an encoder's."""
+ENCODER = ("encoder_hidden_states", "encoder_outputs", "encoder_attention_mask")
+"""What a decoder reads of its encoder, the same at each token."""
+LENGTHS = (
+    "lengths",
+    "input_lengths",
+    "seq_len",
+    "seq_lens",
+    "seq_lengths",
+    "sequence_length",
+    "sequence_lengths",
+)
+"""The number of elements of each sequence that count, along the second dimension of the data."""
 BEAMS = ("beam_idx",)
 """The sequence of the last inference that each one continues."""
 

@@ -106,8 +106,8 @@ def explain_dynamic(problem: str, model: ov.Model) -> UnsupportedModelError:
             example, text = {name: sizes}, f'"{name}[{",".join(map(str, sizes))}]"'
             return SizesError(
                 f"{problem}: bind the inputs' dimensions, as in shapes={example}, --shape {text} "
-                f"or model.reshape({example}), or leave them dynamic and say what is measured, as "
-                f"in data_shapes={example}, --data-shape {text}; they are {shape_of}",
+                f"or model.reshape({example}), or leave them dynamic and give inputs of your own, "
+                f"as in inputs='inputs.npz', --inputs inputs.npz; they are {shape_of}",
                 f"{problem}, and the placement was made with bound dimensions: bind them as then, "
                 f"as in --shape {text} (shapes={example}); the inputs are {shape_of}",
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from placement_gym.base.errors import unknown_name
 from placement_gym.base.files import make_temporary_folder
 from placement_gym.models.loading import list_models, load, match_built_in
 from placement_gym.models.members import parse_rate
+from placement_gym.models.own_inputs import Given, read_older, save_inputs, states_sizes
 from placement_gym.models.saving import write_model
 from placement_gym.models.shapes import Shapes
 
@@ -34,7 +35,7 @@ class ModelSpec:
         granularity: What a unit is, see ``graph.units.group``.
         graph: View of the operators, see ``graph.extract.extract``.
         shapes: Sizes that bind dynamic dimensions, see ``models.load``.
-        data_shapes: Sizes that are measured where dimensions stay dynamic, see ``models.load``.
+        inputs: Inputs of the user's own, see ``models.load``.
         scenario: What one run of a model with state is, see ``Conversation.parse``.
 
     Raises:
@@ -45,7 +46,7 @@ class ModelSpec:
     granularity: str = "colocated"
     graph: str = "folded"
     shapes: Shapes | None = field(default=None, hash=False)
-    data_shapes: Shapes | None = field(default=None, hash=False)
+    inputs: Given | None = field(default=None, compare=False)
     scenario: str | None = None
 
     def __post_init__(self) -> None:
@@ -61,6 +62,7 @@ class ModelSpec:
     @classmethod
     def pick(cls, kwargs: Mapping[str, Any]) -> ModelSpec:
         """The model that arguments of ``gym.make`` name; other arguments are ignored."""
+        kwargs = read_older(kwargs)
         return cls(**{key: kwargs[key] for key in NAMES if key in kwargs})
 
     @property
@@ -70,11 +72,16 @@ class ModelSpec:
 
     def load(self) -> ov.Model:
         """Load the model, see ``models.load``."""
-        return load(self.model, self.shapes, self.data_shapes)
+        return load(self.model, self.shapes, self.inputs)
 
-    def given(self, model: Any, shapes: Shapes | None) -> ModelSpec:
-        """The same with another model, unless that is None, bound to shapes."""
-        return replace(self, model=self.model if model is None else model, shapes=shapes)
+    def given(self, model: Any, shapes: Shapes | None, inputs: Given | None) -> ModelSpec:
+        """The same with another model and inputs, unless these are None, bound to shapes."""
+        return replace(
+            self,
+            model=self.model if model is None else model,
+            shapes=shapes,
+            inputs=self.inputs if inputs is None else inputs,
+        )
 
     def holding(self, model: ov.Model) -> ModelSpec:
         """The same with what was loaded in the place of a model in memory."""
@@ -89,8 +96,9 @@ class ModelSpec:
     def to_json(self) -> dict[str, Any]:
         """The fields that are given as arguments of ``gym.make``, JSON-able but for a model."""
         values = {key: getattr(self, key) for key in NAMES}
-        if isinstance(self.model, Path):
-            values["model"] = str(self.model)
+        for key in ("model", "inputs"):
+            if isinstance(values[key], Path):
+                values[key] = str(values[key])
         if isinstance(self.model, tuple):
             values["model"] = [str(part) if isinstance(part, Path) else part for part in self.model]
         return {
@@ -101,18 +109,23 @@ class ModelSpec:
 
     @contextmanager
     def as_file(self) -> Iterator[dict[str, Any]]:
-        """``to_json`` for another process; a model in memory becomes a file for as long.
+        """``to_json`` for another process; what is in memory becomes a file for as long.
 
         Raises:
             FileError: That cannot be written.
         """
-        if not self.in_memory:
-            yield replace(self, model=make_absolute(self.model)).to_json()
-            return
-        with make_temporary_folder() as folder:
-            file = folder / "model.xml"
-            write_model(self.load() if isinstance(self.model, tuple) else self.model, file)
-            yield replace(self, model=str(file)).to_json()
+        with ExitStack() as stack:
+            model, inputs = self.model, self.inputs
+            if self.in_memory:
+                file = stack.enter_context(make_temporary_folder()) / "model.xml"
+                write_model(self.load() if isinstance(model, tuple) else model, file)
+                model = str(file)
+            if isinstance(inputs, (str, Path)):
+                inputs = os.path.realpath(inputs)
+            elif inputs is not None and not states_sizes(inputs):
+                folder = stack.enter_context(make_temporary_folder())
+                inputs = str(save_inputs(inputs, folder / "inputs"))
+            yield replace(self, model=make_absolute(model), inputs=inputs).to_json()
 
 
 def make_absolute(model: Any) -> Any:

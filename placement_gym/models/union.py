@@ -29,16 +29,6 @@ def name_members(names: Sequence[str]) -> list[str]:
     return unique_names
 
 
-def shapes_of(shapes: Shapes | None, name: str) -> Shapes:
-    """The shapes of one model's inputs, by the names that they have in it."""
-    prefix = f"{name}/"
-    return {
-        key.removeprefix(prefix): sizes
-        for key, sizes in (shapes or {}).items()
-        if key.startswith(prefix)
-    }
-
-
 def check_shape_names(shapes: Shapes | None, names: Sequence[str]) -> None:
     """Raise ``UserError`` if shapes are given for an input of no model of a union."""
     if shapes is not None and not isinstance(shapes, Mapping):

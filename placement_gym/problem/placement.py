@@ -18,6 +18,7 @@ from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.structure import Structure, describe_difference, match
 from placement_gym.hardware.device_requests import parse_list
 from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.models.own_inputs import SIZES
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.problem import Problem
 
@@ -44,6 +45,7 @@ class Placement(JsonFile):
         data_shapes: Sizes of inputs with dynamic dimensions in the measurement.
         structure: Of the model's operators, by which they are found under other names; None in
             files of version 0.3.
+        inputs: Fingerprint of the user's own inputs that it was measured with, else empty.
     """
 
     kind: ClassVar = "a placement file"
@@ -58,15 +60,16 @@ class Placement(JsonFile):
     scenario: str = ""
     data_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     structure: Structure | None = None
+    inputs: str = ""
 
     @property
     def spec(self) -> ModelSpec:
-        """The model by its name, one unit for each operator of the view."""
+        """The model by its name, one unit for each operator of the view, at the same sizes."""
         return ModelSpec(
             self.model,
             "op",
             self.graph,
-            data_shapes=self.data_shapes or None,
+            inputs={SIZES: self.data_shapes} if self.data_shapes or self.scenario else None,
             scenario=self.scenario or None,
         )
 
@@ -132,6 +135,12 @@ class Placement(JsonFile):
         Raises:
             PlacementMismatchError: The graph is another model's.
         """
+        measured = graph.request.data_shapes
+        if measured != self.data_shapes and graph.model == self.model:
+            raise PlacementMismatchError(
+                f"the placement was made for inputs of {dict(self.data_shapes)}, and these are "
+                f"{dict(measured)}: give inputs of the same sizes, or leave them out"
+            )
         if graph.fingerprint() == self.fingerprint:
             return self
         names = match(self.structure, graph.structure) if self.structure else None
@@ -168,10 +177,25 @@ class Placement(JsonFile):
             "preprocessing, see docs/how_to/preprocessing.md"
         )
 
+    def describe_inputs(self, graph: OpGraph) -> list[str]:
+        """Describe how the inputs of the model's graph differ from those of the plan, if they do.
+
+        Args:
+            graph: Of the same model.
+        """
+        own = graph.request.own.fingerprint
+        if not self.inputs or own == self.inputs:
+            return []
+        others = "other inputs" if own else "generated inputs"
+        return [
+            f"the placement was made with inputs of your own, and this is with {others}: give the "
+            "same by --inputs FILE (inputs=FILE)"
+        ]
+
     def to_json(self) -> dict[str, Any]:
         """The contents of a placement file."""
         sizes = {name: list(shape) for name, shape in self.data_shapes.items()}
-        request = {"scenario": self.scenario, "data_shapes": sizes}
+        request = {"scenario": self.scenario, "data_shapes": sizes, "inputs": self.inputs}
         return {
             "format": FORMAT,
             "model": self.model,
@@ -203,6 +227,7 @@ class Placement(JsonFile):
             structure=Structure.of_json(fields.structure.kinds, fields.structure.reads)
             if fields.structure
             else None,
+            inputs=fields.inputs,
         )
 
 

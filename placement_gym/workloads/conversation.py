@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
 from placement_gym.base.errors import UserError
-from placement_gym.base.texts import last_line
-from placement_gym.models.named_inputs import BEAMS, GROWING_MASKS, POSITIONS, batch_axis, is_named
-from placement_gym.models.shapes import Shapes, find_dynamic
-from placement_gym.models.stateful import find_batch
-from placement_gym.models.tensors import Input, as_input
-from placement_gym.workloads.request import Request, Shaped
+from placement_gym.models.data_shapes import DataShapes
+from placement_gym.models.own_inputs import Given, OwnInputs, read_own
+from placement_gym.workloads.request import Shaped
 from placement_gym.workloads.runs import Beat, EngineRequest, Inputs, StepsRun
-from placement_gym.workloads.samples import sample_input
+from placement_gym.workloads.scenario import Scenario
+from placement_gym.workloads.steps import Step, find_fixed_sizes, shape_nodes_at_step
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -28,15 +26,7 @@ PROMPT, DECODED = 64, 16
 
 
 @dataclass(frozen=True)
-class Step:
-    """One inference of a scenario: the tokens that the state holds before it, and new ones."""
-
-    past: int
-    new: int
-
-
-@dataclass(frozen=True)
-class Conversation(Request):
+class Conversation(Scenario):
     """A prefill of ``prompt`` tokens on an empty state, then ``decoded`` ones of a token.
 
     Raises:
@@ -44,19 +34,24 @@ class Conversation(Request):
     """
 
     phased: ClassVar[bool] = True
-    separable: ClassVar[bool] = False
     parts: ClassVar[Sequence[str]] = ("prefill_ms", "token_ms")
 
     prompt: int = PROMPT
     decoded: int = DECODED
+    data_shapes: DataShapes = field(default_factory=dict)
+    own: OwnInputs = field(default_factory=OwnInputs, compare=False)
 
     def __post_init__(self) -> None:
         if min(self.prompt, self.decoded) < 1:
             raise UserError(f"{self.name!r}: a scenario has a prompt and decodes tokens, 1 or more")
 
     @classmethod
-    def of(cls, model: ov.Model, scenario: str | None, data_shapes: Shapes | None) -> Self:
-        return cls.parse(scenario or "chat")
+    def of(cls, model: ov.Model, scenario: str | None, inputs: Given | None) -> Self:
+        named = cls.parse(scenario or "chat")
+        own = read_own(model, inputs, may_lack=range(len(model.inputs)))
+        request = replace(named, data_shapes=find_fixed_sizes(model, own), own=own)
+        request.check_lengths(model)
+        return request
 
     @classmethod
     def parse(cls, name: str) -> Self:
@@ -93,24 +88,13 @@ class Conversation(Request):
         """
         steps, half = self.steps(), self.decoded / 2
         shares = ((1.0, steps[0]), (half, steps[1]), (half, steps[-1]))
-        return [(count, shape_nodes_at_step(model, step)) for count, step in shares]
+        sizes = self.data_shapes
+        return [(count, shape_nodes_at_step(model, step, sizes)) for count, step in shares]
 
-    def sample_inputs(self, model: ov.Model) -> list[Inputs]:
-        """Sample inputs as ``samples`` does, with counted positions and beams that continue."""
-        rng = np.random.default_rng(0)
-        return [[sample_at_step(port, step, rng) for port in model.inputs] for step in self.steps()]
-
-    def start(self, request: EngineRequest, steps: Sequence[Inputs], beat: Beat) -> ConversationRun:
-        return ConversationRun(request, steps, beat)
-
-    def keywords(self) -> dict[str, Any]:
-        return {"scenario": self.name}
-
-    def list_lines(self) -> list[str]:
-        return [self.name]
-
-    def list_notes(self) -> list[str]:
-        return [f"latencies are those of scenario {self.name!r}"]
+    def start(
+        self, request: EngineRequest, samples: Sequence[Sequence[Inputs]], beat: Beat
+    ) -> ConversationRun:
+        return ConversationRun(request, samples, beat)
 
 
 class ConversationRun(StepsRun):
@@ -123,97 +107,3 @@ class ConversationRun(StepsRun):
             "prefill_ms": float(np.median(prompt)),
             "token_ms": float(np.median(tokens.mean(axis=1))),
         }
-
-
-def sample_at_step(port: ov.Output, step: Step, rng: np.random.Generator) -> Input:
-    shape, element_type = input_shape(port, step), port.get_element_type()
-    counts = element_type.is_integral() and shape
-    if counts and is_named(port, POSITIONS):
-        return as_input(np.broadcast_to(step.past + np.arange(shape[-1]), shape), element_type)
-    if counts and is_named(port, BEAMS):
-        return as_input(np.broadcast_to(np.arange(shape[0]), shape), element_type)
-    return sample_input(port, shape, rng)
-
-
-def input_shape(port: ov.Output, step: Step) -> tuple[int, ...]:
-    """The shape of an input at a step of a scenario.
-
-    Dimensions that are not bound have the meaning that exported language models give them: the
-    batch, of one sequence, and after it the new tokens, for an attention mask all tokens.
-
-    Raises:
-        UserError: Other dimensions are dynamic, or the tokens are not.
-    """
-    shape, name = port.get_partial_shape(), port.get_node().get_friendly_name()
-    batch = None if shape.rank.is_dynamic else batch_axis(port)
-    counted = 0 if batch is None else batch + 1
-    if shape.rank.is_dynamic or any(
-        size.is_dynamic for axis, size in enumerate(shape) if axis not in (batch, counted)
-    ):
-        raise UserError(
-            f"input {name!r} has shape {shape}: bind all dimensions but batch and tokens, as in "
-            f"shapes={{{name!r}: ['?', '?', 64]}} (--shape '{name}[?,?,64]')"
-        )
-    tokens = step.past + step.new if is_named(port, GROWING_MASKS) else step.new
-    return tuple(
-        size.get_length() if size.is_static else (1 if axis == batch else tokens)
-        for axis, size in enumerate(shape)
-    )
-
-
-def shape_nodes_at_step(model: ov.Model, step: Step) -> dict[str, ov.Node]:
-    """Nodes by name with the static shapes that they have at a step of a scenario.
-
-    Of a copy of the model in which a Parameter stands for each ``ReadValue`` and a Result for each
-    ``Assign``, so that the state has a length.
-
-    Raises:
-        UserError: A dimension stays dynamic at the scenario's lengths.
-    """
-    import openvino as ov
-    from openvino import op
-
-    clone = model.clone()
-    parameters, results = list(clone.get_parameters()), list(clone.get_results())
-    batch = find_batch(clone)
-    for parameter, port in zip(parameters, clone.inputs, strict=True):
-        parameter.set_partial_shape(ov.PartialShape(list(input_shape(port, step))))
-    for node in clone.get_ordered_ops():
-        # Shape inference stops at a state, whose length is unknown: a Parameter states it.
-        if node.get_type_name() == "ReadValue":
-            results += [op.Result(port.get_source_output()) for port in node.inputs()]
-            past = op.Parameter(
-                node.get_output_element_type(0), ov.Shape(state_shape(node, step, batch))
-            )
-            # Callers look nodes up by the names of the model.
-            past.set_friendly_name(node.get_friendly_name())
-            node.output(0).replace(past.output(0))
-            parameters.append(past)
-        elif node.get_type_name() == "Assign":
-            result = op.Result(node.input(0).get_source_output())
-            result.set_friendly_name(node.get_friendly_name())
-            results.append(result)
-    static = ov.Model(results, parameters, model.get_friendly_name())
-    try:
-        static.validate_nodes_and_infer_types()
-    except RuntimeError as error:
-        raise UserError(
-            f"the model does not take {step.new} tokens after {step.past}: leave the number of "
-            f"tokens of all its inputs dynamic; OpenVINO: {last_line(error)}"
-        ) from error
-    # A dynamic size would become a wrong cost without notice.
-    nodes = {node.get_friendly_name(): node for node in static.get_ordered_ops()}
-    if name := find_dynamic(nodes.values()):
-        raise UserError(
-            f"{name!r} has a dynamic shape even with {step.new} new tokens after {step.past}: bind "
-            "more of the inputs' dimensions by shapes={name: [...]} (--shape 'name[...]')"
-        )
-    return nodes
-
-
-def state_shape(node: ov.Node, step: Step, batch: int) -> list[int]:
-    """The shape of a state before a step: the first dimension is the batch, others count tokens."""
-    return [
-        size.get_length() if size.is_static else (step.past if axis else batch)
-        for axis, size in enumerate(node.get_output_partial_shape(0))
-    ]

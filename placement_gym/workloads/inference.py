@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from placement_gym.base.errors import UserError
 from placement_gym.models.data_shapes import (
@@ -13,10 +13,10 @@ from placement_gym.models.data_shapes import (
     raise_to_bounds,
     shape_nodes,
 )
-from placement_gym.models.shapes import Shapes
+from placement_gym.models.own_inputs import Given, OwnInputs, read_own
 from placement_gym.workloads.request import Request, Shaped
 from placement_gym.workloads.runs import Beat, EngineRequest, Inputs, SingleInference
-from placement_gym.workloads.samples import sample_inputs
+from placement_gym.workloads.samples import sample_inputs, vary
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -32,14 +32,16 @@ class Inference(Request):
     """
 
     data_shapes: DataShapes = field(default_factory=dict)
+    own: OwnInputs = field(default_factory=OwnInputs, compare=False)
 
     @classmethod
-    def of(cls, model: ov.Model, scenario: str | None, data_shapes: Shapes | None) -> Self:
+    def of(cls, model: ov.Model, scenario: str | None, inputs: Given | None) -> Self:
         if scenario is not None:
             raise UserError(
                 f"the model keeps no state, so scenario={scenario!r} does not apply: leave it out"
             )
-        return cls(find_data_shapes(model, data_shapes))
+        own = read_own(model, inputs)
+        return cls(find_data_shapes(model, own.sizes), own)
 
     def list_shapes(self, model: ov.Model) -> Sequence[Shaped]:
         if not self.data_shapes:
@@ -47,21 +49,19 @@ class Inference(Request):
         largest = raise_to_bounds(model, self.data_shapes)
         return [(1.0, shape_nodes(model, self.data_shapes)), (0.0, shape_nodes(model, largest))]
 
-    def sample_inputs(self, model: ov.Model) -> list[Inputs]:
-        return [sample_inputs(model, self.data_shapes)]
+    def draw(self, model: ov.Model, number: int) -> list[Inputs]:
+        samples = self.own.samples
+        if not samples:
+            return [sample_inputs(model, self.data_shapes, number)]
+        is_own = number < len(samples)
+        sample = samples[number if is_own else 0]
+        values = [sample[index] for index in range(len(sample))]
+        return [values if is_own else vary(values, number)]
 
-    def start(self, request: EngineRequest, steps: Sequence[Inputs], beat: Beat) -> SingleInference:
-        return SingleInference(request, steps[0], beat)
+    def start(
+        self, request: EngineRequest, samples: Sequence[Sequence[Inputs]], beat: Beat
+    ) -> SingleInference:
+        return SingleInference(request, [steps[0] for steps in samples], beat)
 
     def repeat(self, steps: Sequence[Inputs]) -> Sequence[Inputs]:
         return [[] for _ in steps]
-
-    def keywords(self) -> dict[str, Any]:
-        return {"data_shapes": dict(self.data_shapes)}
-
-    def list_lines(self) -> list[str]:
-        return [f"{name}{list(sizes)}" for name, sizes in sorted(self.data_shapes.items())]
-
-    def list_notes(self) -> list[str]:
-        sizes = [f"{name}[{','.join(map(str, shape))}]" for name, shape in self.data_shapes.items()]
-        return [f"measured with {', '.join(sizes)}"] if sizes else []

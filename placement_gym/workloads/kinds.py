@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from placement_gym.base.lazy import import_name
-from placement_gym.models.shapes import Shapes
+from placement_gym.models.own_inputs import Given
 from placement_gym.models.stateful import is_stateful
 from placement_gym.workloads.inference import Inference
 from placement_gym.workloads.request import Request
+from placement_gym.workloads.steps import counts_tokens
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -29,6 +30,15 @@ class Kind(NamedTuple):
 
 KINDS = (
     Kind(
+        # A named conversation is one: version 0.3 had no other scenarios.
+        lambda model, scenario: (
+            is_stateful(model)
+            and not (scenario or "").startswith("chat")
+            and not counts_tokens(model)
+        ),
+        "placement_gym.workloads.signal:Signal",
+    ),
+    Kind(
         lambda model, scenario: is_stateful(model),
         "placement_gym.workloads.conversation:Conversation",
     ),
@@ -37,18 +47,18 @@ KINDS = (
 
 
 def make_request(
-    model: ov.Model, scenario: str | None = None, data_shapes: Shapes | None = None
+    model: ov.Model, scenario: str | None = None, inputs: Given | None = None
 ) -> Request:
     """The inferences of one request of a model.
 
     Args:
         model: As ``models.load`` returns it.
         scenario: As for ``gym.make``.
-        data_shapes: As for ``gym.make``.
+        inputs: As for ``gym.make``.
 
     Raises:
         UserError: The keywords do not fit the model.
     """
     sources = [kind.source for kind in KINDS if kind.applies(model, scenario)]
     kind: type[Request] = import_name(sources[0]) if sources else Inference
-    return kind.of(model, scenario, data_shapes)
+    return kind.of(model, scenario, inputs)

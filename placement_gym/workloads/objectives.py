@@ -69,7 +69,7 @@ class Latency(Objective):
     def check_phases(self, request: Request) -> None:
         if not request.phased:
             raise UserError(
-                "phases are a prompt and its tokens, and this model keeps no state: leave phases "
+                "phases are a prompt and its tokens, which this model does not have: leave phases "
                 "out"
             )
 

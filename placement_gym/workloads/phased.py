@@ -77,10 +77,12 @@ class PhasedRequest:
 class PhasedRun(ConversationRun):
     """As ``ConversationRun``; handing the state over does not count as a token's time."""
 
-    def __init__(self, request: PhasedRequest, steps: Sequence[Inputs], beat: Beat) -> None:
+    def __init__(
+        self, request: PhasedRequest, samples: Sequence[Sequence[Inputs]], beat: Beat
+    ) -> None:
         self.phased = request
         self.handovers_ms: deque[float] = deque(maxlen=MAX_TIMES)
-        super().__init__(request, steps, beat)
+        super().__init__(request, samples, beat)
 
     def run(self) -> None:
         super().run()

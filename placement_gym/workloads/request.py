@@ -6,8 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
-from placement_gym.models.shapes import Shapes
+from placement_gym.models.data_shapes import DataShapes
+from placement_gym.models.own_inputs import Given, OwnInputs
 from placement_gym.workloads.runs import Beat, EngineRequest, Inferences, Inputs
+from placement_gym.workloads.samples import check_generated
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -24,15 +26,21 @@ class Request(ABC):
         phased: Whether it begins with a prompt, which may have a placement of its own.
         separable: Whether operators can be run one by one, on the values of one inference.
         parts: Names of the times that it adds to a measurement, in addition to that of the whole.
+        own: Inputs of the user's own.
+        data_shapes: Sizes of inputs that are the same in each inference, where the model leaves
+            them dynamic.
     """
 
     phased: ClassVar[bool] = False
     separable: ClassVar[bool] = True
     parts: ClassVar[Sequence[str]] = ()
 
+    own: OwnInputs
+    data_shapes: DataShapes
+
     @classmethod
     @abstractmethod
-    def of(cls, model: ov.Model, scenario: str | None, data_shapes: Shapes | None) -> Self:
+    def of(cls, model: ov.Model, scenario: str | None, inputs: Given | None) -> Self:
         """The request of a model of this kind with these keywords.
 
         Raises:
@@ -47,25 +55,55 @@ class Request(ABC):
         """
 
     @abstractmethod
+    def draw(self, model: ov.Model, number: int) -> list[Inputs]:
+        """(n_inferences,) the inputs of each inference of a sample, the same each time.
+
+        Args:
+            model: The model.
+            number: Own samples come first; of more they are varied, or without any generated.
+        """
+
     def sample_inputs(self, model: ov.Model) -> list[Inputs]:
-        """(n_inferences,) the inputs of each inference, the same each time."""
+        """(n_inferences,) the inputs of each inference of the first sample, which is timed."""
+        return self.draw(model, 0)
+
+    @property
+    def n_samples(self) -> int:
+        """Samples on which outputs are compared: all of the user's own, else a generated one."""
+        return len(self.own.samples) or 1
+
+    def check_inputs(self, model: ov.Model) -> None:
+        """Warn of integers that are guessed, once.
+
+        Raises:
+            UserError: Only the user can state the values of an input.
+        """
+        given = self.own.samples[0] if self.own.samples else ()
+        check_generated(model, given)
 
     @abstractmethod
-    def start(self, request: EngineRequest, steps: Sequence[Inputs], beat: Beat) -> Inferences:
-        """Run once with these inputs, and return what runs again."""
+    def start(
+        self, request: EngineRequest, samples: Sequence[Sequence[Inputs]], beat: Beat
+    ) -> Inferences:
+        """Run once with the first of these samples, and return what runs again."""
 
     def repeat(self, steps: Sequence[Inputs]) -> Sequence[Inputs]:
         """Inputs that each further run sets, an empty list for an inference that keeps them."""
         return steps
 
-    @abstractmethod
     def keywords(self) -> dict[str, Any]:
-        """The keywords of ``gym.make`` that make it again."""
+        """The fields of a ``Placement`` that say what was measured."""
+        fields = {"data_shapes": dict(self.data_shapes), "inputs": self.own.fingerprint}
+        return {name: value for name, value in fields.items() if value}
 
-    @abstractmethod
     def list_lines(self) -> list[str]:
-        """Its part of the model's fingerprint."""
+        """Its part of the model's fingerprint: sizes, but not values."""
+        return [f"{name}{list(sizes)}" for name, sizes in sorted(self.data_shapes.items())]
 
-    @abstractmethod
     def list_notes(self) -> list[str]:
         """Notes for the user before a measurement."""
+        sizes = [f"{name}[{','.join(map(str, shape))}]" for name, shape in self.data_shapes.items()]
+        count = len(self.own.samples)
+        samples = f"{count} samples of your own, timed with the first"
+        own = ["inputs of your own" if count == 1 else samples] * bool(count)
+        return [f"measured with {', '.join([*own, *sizes])}"] if own or sizes else []

@@ -67,18 +67,27 @@ class Inferences(ABC):
 
 
 class SingleInference(Inferences):
-    """One inference; the inputs are set once."""
+    """One inference; the inputs, those of the first sample, are set once."""
 
-    def __init__(self, request: EngineRequest, inputs: Inputs, beat: Beat) -> None:
+    def __init__(self, request: EngineRequest, samples: Sequence[Inputs], beat: Beat) -> None:
         self.request, self.beat = request, beat
-        request.infer(dict(enumerate(inputs)))
+        self.samples = [dict(enumerate(inputs)) for inputs in samples]
+        request.infer(self.samples[0])
 
     def run(self) -> None:
         self.beat("an inference")
         self.request.infer()
 
     def outputs(self) -> Outputs:
-        return [read_values(tensor) for tensor in self.request.output_tensors]
+        """The outputs of every sample, one after another."""
+        arrays = read_outputs(self.request)
+        for inputs in self.samples[1:]:
+            self.beat("an inference")
+            self.request.infer(inputs)
+            arrays += read_outputs(self.request)
+        if len(self.samples) > 1:  # the first one is what runs again
+            self.request.infer(self.samples[0])
+        return arrays
 
 
 class StepsRun(Inferences):
@@ -88,9 +97,12 @@ class StepsRun(Inferences):
         times: (n_inferences,) ms of each run since ``forget``.
     """
 
-    def __init__(self, request: EngineRequest, steps: Sequence[Inputs], beat: Beat) -> None:
+    def __init__(
+        self, request: EngineRequest, samples: Sequence[Sequence[Inputs]], beat: Beat
+    ) -> None:
         self.request, self.beat = request, beat
-        self.steps = [dict(enumerate(inputs)) for inputs in steps]
+        self.samples = [[dict(enumerate(inputs)) for inputs in steps] for steps in samples]
+        self.steps = self.samples[0]
         self.times: deque[FloatArray] = deque(maxlen=MAX_TIMES)
         self.run()
 
@@ -104,14 +116,20 @@ class StepsRun(Inferences):
         self.times.append(np.diff(ends) * 1e3)
 
     def outputs(self) -> Outputs:
-        """The outputs of every step, one after another."""
-        self.request.reset_state()
+        """The outputs of every step of every sample, one after another."""
         arrays: Outputs = []
-        for inputs in self.steps:
-            self.beat("an inference")
-            self.request.infer(inputs)
-            arrays += [read_values(tensor) for tensor in self.request.output_tensors]
+        for steps in self.samples:
+            self.request.reset_state()
+            for inputs in steps:
+                self.beat("an inference")
+                self.request.infer(inputs)
+                arrays += read_outputs(self.request)
         return arrays
 
     def forget(self) -> None:
         self.times.clear()
+
+
+def read_outputs(request: EngineRequest) -> Outputs:
+    """A copy of the outputs of the last inference."""
+    return [read_values(tensor) for tensor in request.output_tensors]

@@ -1,39 +1,136 @@
-"""Inputs to measure a model with."""
+"""Generated inputs to measure a model with, valid for the operators that read them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from placement_gym.models.named_inputs import MASKS, is_named
+from placement_gym.base.errors import UserError, warn_user
+from placement_gym.base.texts import join_words
+from placement_gym.models.data_shapes import bind_sizes
+from placement_gym.models.named_inputs import BEAMS, LENGTHS, MASKS, POSITIONS, is_named
 from placement_gym.models.shapes import input_names
-from placement_gym.models.tensors import Input, as_input
+from placement_gym.models.tensors import Input, as_input, is_foreign, is_whole
+from placement_gym.workloads.meanings import Kind, Meaning, find_meaning
 
 if TYPE_CHECKING:
     import openvino as ov
 
+NO_SIZES: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+NAMED = (*MASKS, *POSITIONS, *BEAMS, *LENGTHS)
+
 
 def sample_inputs(
-    model: ov.Model, data_shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+    model: ov.Model, sizes: Mapping[str, tuple[int, ...]] = NO_SIZES, seed: int = 0
 ) -> list[Input]:
-    """One array per input, the same each time: floats in [0, 1), integers 0 or 1, masks all ones.
+    """One array per input, the same each time for a seed: floats in [0, 1), masks all ones.
 
-    Small integers are valid indices for every embedding; a random mask could hide every token.
+    Integers are what the operators that read them take: indices below their table's size, offsets
+    that do not fall, lengths in full; others are 0 or 1. A random mask could hide every token.
+
+    Raises:
+        UserError: Only the user can say what an input is; see ``check_generated``.
     """
-    rng = np.random.default_rng(0)
-    shapes = [data_shapes.get(input_names(port)[0]) for port in model.inputs]
+    rng = np.random.default_rng(seed)
+    bound = bind_sizes(model, sizes) if sizes else model
+    shapes = [tuple(port.get_shape()) for port in bound.inputs]
+    longest = next((shape[1] for shape in shapes if len(shape) > 1), 1)
     return [
-        sample_input(port, shape or tuple(port.get_shape()), rng)
-        for port, shape in zip(model.inputs, shapes, strict=True)
+        sample_input(port, shape, rng, longest)
+        for port, shape in zip(bound.inputs, shapes, strict=True)
     ]
 
 
-def sample_input(port: ov.Output, shape: tuple[int, ...], rng: np.random.Generator) -> Input:
+def sample_input(
+    port: ov.Output, shape: tuple[int, ...], rng: np.random.Generator, longest: int = 1
+) -> Input:
+    """The values of one input; see ``sample_inputs``.
+
+    Args:
+        port: The input.
+        shape: Its shape.
+        rng: Draws them.
+        longest: What an input that is named as lengths has, where no operator says it.
+    """
     element_type = port.get_element_type()
     if is_named(port, MASKS):
         return as_input(np.ones(shape), element_type)
-    real = element_type.is_real()
-    return as_input(rng.random(shape) if real else rng.integers(0, 2, shape), element_type)
+    if element_type.is_real():
+        return as_input(rng.random(shape), element_type)
+    meaning = find_meaning(port)
+    if meaning.kind is Kind.COUNT:
+        raise explain_count(port, meaning)
+    if meaning.kind is Kind.UNKNOWN and is_named(port, LENGTHS):
+        meaning = Meaning(Kind.LENGTH, longest)
+    return as_input(draw_integers(meaning, shape, element_type, rng), element_type)
+
+
+def draw_integers(
+    meaning: Meaning, shape: tuple[int, ...], element_type: ov.Type, rng: np.random.Generator
+) -> NDArray[Any]:
+    """Integers of a meaning, as far as their type holds them."""
+    if meaning.kind is Kind.LENGTH:
+        return np.full(shape, meaning.limit)
+    if meaning.kind is Kind.OFFSET:
+        count = int(np.prod(shape))
+        return (np.arange(count) * meaning.limit // max(count, 1)).reshape(shape)
+    few = meaning.kind is Kind.UNKNOWN or is_foreign(element_type) or not is_whole(element_type)
+    limit = 2 if few else min(meaning.limit, np.iinfo(element_type.to_dtype()).max)
+    return rng.integers(0, max(limit, 1), shape)
+
+
+def check_generated(model: ov.Model, given: Collection[int] = ()) -> None:
+    """Warn of inputs whose integers are guessed, once and by name.
+
+    Args:
+        model: The model.
+        given: Indices of inputs that are not generated.
+
+    Raises:
+        UserError: The values of an input decide what the model computes, such as the number of
+            iterations of a loop, so that the user has to state them.
+    """
+    guessed = []
+    for index, port in enumerate(model.inputs):
+        if index in given or not is_whole(port.get_element_type()) or is_named(port, NAMED):
+            continue
+        meaning = find_meaning(port)
+        if meaning.kind is Kind.COUNT:
+            raise explain_count(port, meaning)
+        if meaning.kind is Kind.UNKNOWN:
+            guessed.append(repr(input_names(port)[0]))
+    if guessed:
+        warn_user(
+            f"the integers of {join_words(guessed)} are guessed, 0 or 1: if that is not what the "
+            "model takes, give inputs of your own, --inputs inputs.npz (inputs='inputs.npz')"
+        )
+
+
+def explain_count(port: ov.Output, meaning: Meaning) -> UserError:
+    """Make the error for an input that decides how much the model computes."""
+    name = input_names(port)[0]
+    return UserError(
+        f"input {name!r} decides how much {meaning.reader} computes, so it cannot be made up: give "
+        "inputs of your own by --inputs inputs.npz (inputs='inputs.npz'), which numpy.savez writes "
+        f"with an array for each input, {name!r} among them"
+    )
+
+
+def vary(sample: list[Input], seed: int) -> list[Input]:
+    """Other real numbers in the range of a sample's own, for another request in flight."""
+    rng = np.random.default_rng(seed)
+
+    def redraw(values: Input) -> Input:
+        real = isinstance(values, np.ndarray) and np.issubdtype(values.dtype, np.floating)
+        if not real or not values.size or not np.isfinite(values).all():
+            return values
+        low, high = float(values.min()), float(values.max())
+        return rng.uniform(low, high if high > low else low + 1.0, values.shape).astype(
+            values.dtype
+        )
+
+    return [redraw(values) for values in sample]

@@ -50,6 +50,8 @@ def test_files_that_are_recommended_exist() -> None:
         ("bench export", "minari"),
         ("bench known --update o", "benchmarks/known.py"),
         ("plan -m tiny --sweep", "file of devices"),
+        ("plan -m x.xml --data-shape x[1,2]", "--inputs inputs.npz"),
+        ("plan -m x.xml -data_shape x[1,2]", "--shape"),
     ],
 )
 def test_a_command_that_is_gone_says_what_to_use(
@@ -60,3 +62,8 @@ def test_a_command_that_is_gone_says_what_to_use(
     printed = capsys.readouterr().err
     assert "was removed" in printed
     assert said in printed
+
+
+def test_an_argument_that_is_gone_says_what_to_use() -> None:
+    with pytest.raises(TypeError, match=r"'data_shapes' was removed: give inputs .*\(shapes\)"):
+        placement_gym.plan("tiny", data_shapes={"x": [1, 2]})

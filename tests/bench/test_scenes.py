@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import openvino as ov
 import pytest
+from foreign_models import ones_of
 from openvino import opset13 as ops
 from studies import study
 
@@ -162,7 +163,7 @@ def save_made_with(folder: Path, **shapes: Any) -> list[str]:
 
 
 def test_the_view_has_the_data_shapes_of_its_placement(tmp_path: Path) -> None:
-    words = save_made_with(tmp_path, data_shapes={"x": [3, 8]})
+    words = save_made_with(tmp_path, inputs=ones_of({"x": [3, 8]}))
     assert main(["view", *words, "--out", str(tmp_path / "page.html")]) == 0
     (parameter, *_), *_ = open_scene(words[:1], words[-1]).backend.problem.units.graph.shapes
     assert parameter == 3
@@ -187,7 +188,7 @@ def test_commands_with_a_placement_advise_only_their_options(
 def test_stateless_placement_advises_no_scenario(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file, *_ = save_made_with(tmp_path, data_shapes={"x": [3, 8]})
+    file, *_ = save_made_with(tmp_path, inputs=ones_of({"x": [3, 8]}))
     assert main(["view", file, "-m", "gpt"]) == 2
     assert capsys.readouterr().err.endswith("made for one without: name that model\n")
 

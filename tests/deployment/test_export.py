@@ -16,7 +16,7 @@ from graphs import problem_on
 from processes import run_python
 from testbed import worst_relative
 
-from placement_gym.base.errors import UserError
+from placement_gym.base.errors import PlacementGymWarning, UserError
 from placement_gym.base.files import FileError
 from placement_gym.cli.main import main
 from placement_gym.deployment import export
@@ -69,6 +69,21 @@ def run_alone(
         outputs = [found[f"{i}-{port}"] for port in range(len(expected))]
         worst = max(worst, worst_relative(outputs, expected))
     return int(printed), worst
+
+
+def test_own_inputs_are_copied_and_the_script_infers_on_them(tmp_path: Path) -> None:
+    image = {"image": np.ones((2, 1, 3, 64, 64), np.float32)}
+    *_, file = export_placement(thirds("tiny"), tmp_path, inputs=image)
+    assert file == tmp_path / "inputs.npz"
+    np.testing.assert_array_equal(np.load(file)["image"], image["image"][0])
+    assert "on inputs.npz:" in run_python(
+        f"import runpy; runpy.run_path('{tmp_path}/run.py', run_name='__main__')", "-I"
+    )
+    with pytest.raises(UserError, match="would replace"):
+        export_placement(thirds("tiny"), tmp_path, inputs=file)
+    with pytest.warns(PlacementGymWarning, match="this is with generated inputs"):
+        export_placement(replace(thirds("tiny"), inputs="0123"), tmp_path / "other")
+    assert "INPUTS = None" in (tmp_path / "other" / "run.py").read_text()
 
 
 @pytest.mark.parametrize("model", ["tiny", "cnn-int8"])

@@ -131,7 +131,7 @@ def test_two_placements_that_fail_are_named_and_lose() -> None:
 
 
 def test_only_models_with_state_and_latencies_have_phases() -> None:
-    with pytest.raises(UserError, match="keeps no state"):
+    with pytest.raises(UserError, match="which this model does not have"):
         LATENCY.check_phases(diamond_problem().units.graph.request)
     with pytest.raises(UserError, match="planned for latency"):
         THROUGHPUT.check_phases(chat(diamond_problem()).units.graph.request)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import openvino as ov
 import pytest
-from foreign_models import make_encoder, make_token_classifier
+from foreign_models import make_encoder, make_token_classifier, ones_of
 from openvino import opset13 as ops
 
 from placement_gym.graph import borders
@@ -14,12 +16,11 @@ from placement_gym.graph.extract import extract
 from placement_gym.graph.parts import separate_parts
 from placement_gym.graph.submodels import acyclic_submodels
 from placement_gym.models import load
-from placement_gym.models.shapes import Shapes
 
 
-def separate(model: ov.Model, data_shapes: Shapes | None = None) -> dict[str, int]:
+def separate(model: ov.Model, inputs: Any = None) -> dict[str, int]:
     """Part a model with its operators on two devices in turn; the submodel of each node."""
-    graph = extract(model, data_shapes=data_shapes)
+    graph = extract(model, inputs=inputs)
     return separate_parts(model, graph, acyclic_submodels(graph, np.arange(len(graph)) % 2))
 
 
@@ -48,9 +49,9 @@ def test_tensors_of_zero_size_are_refused_if_more_is_known(
 
 
 def test_nonzero_dimension_may_be_zero_behind_a_border() -> None:
-    sizes = {"x": [1, 7, 16]}
-    model = load(make_token_classifier(), data_shapes=sizes)
-    owner = separate(model, sizes)
+    inputs = ones_of({"x": [1, 7, 16]})
+    model = load(make_token_classifier(), inputs=inputs)
+    owner = separate(model, inputs)
     assert find_refused(model, owner, set())
     state_border_shapes(model, owner)
     assert not find_refused(model, owner, set())
@@ -73,13 +74,13 @@ def test_sizes_given_as_data_are_stated_to_their_readers() -> None:
 
 
 def test_models_that_need_no_borders_stay_as_they_are() -> None:
-    tokens = {"input_ids": [2, 5]}
-    for model, sizes in (
+    tokens = ones_of({"input_ids": [2, 5]})
+    for model, inputs in (
         (load("tiny"), None),
         (load(make_encoder(), shapes={"input_ids": [1, "1..8"]}), None),
-        (load(make_encoder(), data_shapes=tokens), tokens),
+        (load(make_encoder(), inputs=tokens), tokens),
     ):
-        owner = separate(model, sizes)
+        owner = separate(model, inputs)
         before = len(model.get_ops())
         state_border_shapes(model, owner)
         assert len(model.get_ops()) == before
@@ -92,7 +93,7 @@ def test_submodels_that_cannot_be_inferred_go_to_the_compiler(
         raise RuntimeError("axes have to be constant")
 
     monkeypatch.setattr(borders, "infer_alone", refuse)
-    sizes = {"x": [1, 7, 16]}
-    model = load(make_token_classifier(), data_shapes=sizes)
-    state_border_shapes(model, separate(model, sizes))
+    inputs = ones_of({"x": [1, 7, 16]})
+    model = load(make_token_classifier(), inputs=inputs)
+    state_border_shapes(model, separate(model, inputs))
     assert not borders_of(model)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import openvino as ov
 import pytest
-from foreign_models import save_residual_onnx
+from foreign_models import ones_of, save_residual_onnx
 from numpy.typing import NDArray
 from onnx_files import Writer
 from openvino import opset13 as ops
@@ -71,14 +71,19 @@ def check_split(model: Any, parts: int, **kwargs: Any) -> MeasuredBackend:
     return backend
 
 
-BOUND_OR_DYNAMIC = pytest.mark.parametrize("argument", ["shapes", "data_shapes"])
+def sized(argument: str, sizes: dict[str, list[int]]) -> dict[str, Any]:
+    """Arguments that bind a model to sizes, or give inputs of these."""
+    return {argument: sizes if argument == "shapes" else ones_of(sizes)}
+
+
+BOUND_OR_DYNAMIC = pytest.mark.parametrize("argument", ["shapes", "inputs"])
 
 
 @pytest.mark.slow
 @BOUND_OR_DYNAMIC
 def test_file_with_dynamic_axes_runs_split(argument: str, tmp_path: Path) -> None:
     file = save_dynamic_onnx(tmp_path / "dynamic.onnx")
-    check_split(file, 2, **{argument: {"x": [2, 5, 8]}})
+    check_split(file, 2, **sized(argument, {"x": [2, 5, 8]}))
 
 
 @pytest.mark.slow
@@ -96,7 +101,7 @@ def test_module_of_torch_runs_split(argument: str) -> None:
     module = torch.nn.Sequential(*parts, torch.nn.LayerNorm(16), torch.nn.Linear(16, 4))
     converted = ov.convert_model(module.eval(), example_input=torch.rand(1, 6, 16))
     name = converted.inputs[0].get_any_name()
-    check_split(converted, 3, **{argument: {name: [1, 6, 16]}})
+    check_split(converted, 3, **sized(argument, {name: [1, 6, 16]}))
 
 
 @pytest.mark.slow
@@ -135,4 +140,4 @@ def test_encoder_of_transformers_runs_split(argument: str, tmp_path: Path) -> No
     exporter.main_export(tmp_path / "torch", tmp_path, task="feature-extraction")
     names = ("input_ids", "attention_mask", "token_type_ids")
     sizes = {name: [1, 8] for name in names}
-    check_split(tmp_path / "openvino_model.xml", 3, **{argument: sizes})
+    check_split(tmp_path / "openvino_model.xml", 3, **sized(argument, sizes))

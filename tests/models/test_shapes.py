@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import openvino as ov
 import pytest
+from foreign_models import ones_of
 from openvino import opset13 as ops
 
 from placement_gym import UserError
@@ -15,7 +16,7 @@ from placement_gym.cli.values import parse_shapes
 from placement_gym.models import UnsupportedModelError, load
 from placement_gym.models.spec import ModelSpec
 from placement_gym.models.stateful import bind_batch
-from placement_gym.workloads.conversation import Step, input_shape
+from placement_gym.workloads.steps import Step, input_shape
 
 
 def dynamic(shape: tuple[int, ...] = (-1, 4)) -> ov.Model:
@@ -45,17 +46,17 @@ def test_input_of_unknown_rank_is_an_error_with_a_remedy() -> None:
     assert '--shape "x[1,3,224,224]"' in str(error.value)
     assert "cannot be placed" not in str(error.value)
     with pytest.raises(UserError, match="bind it, as in shapes="):
-        load(model(), data_shapes={"x": [1, 64]})
+        load(model(), inputs=ones_of({"x": [1, 64]}))
     shapes = parse_shapes("x[1,3,224,224]")
     assert load(model(), shapes=shapes).output().shape == [1, 3, 224, 224]
 
 
-@pytest.mark.parametrize(("size", "data_shapes"), [(4, None), (-1, {"x": [4]})])
-def test_dimension_that_depends_on_the_data_has_no_remedy(size: int, data_shapes: Any) -> None:
+@pytest.mark.parametrize(("size", "inputs"), [(4, None), (-1, ones_of({"x": [4]}))])
+def test_dimension_that_depends_on_the_data_has_no_remedy(size: int, inputs: Any) -> None:
     x = ops.parameter([size], np.float32, name="x")
     x.output(0).get_tensor().set_names({"x"})
     with pytest.raises(UnsupportedModelError, match="depends on the data"):
-        load(ov.Model([ops.result(ops.non_zero(x))], [x], "data"), data_shapes=data_shapes)
+        load(ov.Model([ops.result(ops.non_zero(x))], [x], "data"), inputs=inputs)
 
 
 def test_file_and_simulated_problem_take_shapes(tmp_path: Path) -> None:
@@ -123,7 +124,7 @@ def test_dimensions_of_a_stateful_model_keep_their_meaning(
     name: str, shape: list[int], found: tuple[int, ...]
 ) -> None:
     x = ops.parameter(shape, np.float32, name=name)
-    assert input_shape(x.output(0), Step(5, 3)) == found
+    assert input_shape(x.output(0), Step(5, 3), {}) == found
 
 
 def test_batch_is_not_read_from_coordinates_or_scalars() -> None:
@@ -137,4 +138,4 @@ def test_batch_is_not_read_from_coordinates_or_scalars() -> None:
 def test_further_dimension_has_to_be_bound() -> None:
     x = ops.parameter([-1, -1, -1], np.float32, name="x")
     with pytest.raises(ValueError, match=r"--shape"):
-        input_shape(x.output(0), Step(5, 3))
+        input_shape(x.output(0), Step(5, 3), {})

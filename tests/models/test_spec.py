@@ -26,7 +26,7 @@ def test_other_arguments_of_an_environment_are_ignored() -> None:
 
 def test_a_spec_as_json_is_the_same_spec() -> None:
     spec = ModelSpec(
-        Path("x.xml"), "op", "raw", {"x": [-1, 2]}, data_shapes={"x": [1, 2]}, scenario="chat"
+        Path("x.xml"), "op", "raw", {"x": [-1, 2]}, inputs="inputs.npz", scenario="chat"
     )
     values = json.loads(json.dumps(spec.to_json()))
     assert ModelSpec(**values).to_json() == values

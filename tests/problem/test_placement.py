@@ -303,3 +303,32 @@ def test_the_line_names_the_devices_and_the_gain(
     units = {f"unit-{i}": device for i, device in enumerate(devices)}
     placement = Placement("m", "f", "folded", (), units, members={})
     assert re.fullmatch(said, describe_saved(placement, **words))  # type: ignore[arg-type]
+
+
+def test_a_placement_keeps_the_fingerprint_of_own_inputs(tmp_path: Path) -> None:
+    image = {"image": np.zeros((1, 3, 64, 64))}
+    own, plain = (extract(load("tiny"), inputs=inputs) for inputs in (image, None))
+    other = extract(load("tiny"), inputs={"image": np.ones((1, 3, 64, 64))})
+    problem = problem_on(own, granularity="op")
+    placement = Placement.of(problem, problem.single(0))
+    placement.save(tmp_path / "placement.json")
+    loaded = Placement.load(tmp_path / "placement.json")
+    assert loaded.inputs == own.request.own.fingerprint != ""
+    assert loaded.describe_inputs(own) == []
+    assert "with generated inputs: give the same by --inputs" in loaded.describe_inputs(plain)[0]
+    assert "with other inputs" in loaded.describe_inputs(other)[0]
+    assert loaded.assignment(problem_on(plain, granularity="op")).tolist() == [0] * problem.n_units
+
+
+def test_inputs_of_other_sizes_than_the_placements_are_named() -> None:
+    x = ops.parameter([-1, 8], np.float32, name="x")
+    x.output(0).get_tensor().set_names({"x"})
+    model = ov.Model([ops.result(ops.relu(x))], [x], "dynamic")
+    graphs = [
+        extract(load(model, inputs=inputs), inputs=inputs)
+        for inputs in ({"x": np.ones((rows, 8))} for rows in (3, 4))
+    ]
+    problem = problem_on(graphs[0])
+    placement = Placement.of(problem, problem.single(0))
+    with pytest.raises(PlacementMismatchError, match=r"inputs of \{'x': \(3, 8\)\}, and these"):
+        placement.operator_devices(graphs[1])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import openvino as ov
+from numpy.typing import NDArray
 from onnx_files import Writer
 from openvino import opset13 as ops
 
@@ -164,3 +166,8 @@ def make_token_classifier() -> ov.Model:
         scores = ops.softmax(ops.matmul(query, key, False, True), -1)
         y = ops.add(y, ops.tanh(ops.matmul(scores, value, False, False)))
     return name_by_place(ov.Model([ops.result(y)], [x], "token_classifier"))
+
+
+def ones_of(sizes: Mapping[str, Sequence[int]]) -> dict[str, NDArray[np.int64]]:
+    """Inputs of these sizes."""
+    return {name: np.ones(shape, np.int64) for name, shape in sizes.items()}

@@ -25,17 +25,17 @@ class Twice(Inference):
     parts = ("again_ms",)
 
     @classmethod
-    def of(cls, model: ov.Model, scenario: str | None, data_shapes: Any) -> Twice:
+    def of(cls, model: ov.Model, scenario: str | None, inputs: Any) -> Twice:
         return cls()
 
     def list_shapes(self, model: ov.Model) -> Sequence[Shaped]:
         return [(1.0, None)] * 2
 
-    def sample_inputs(self, model: ov.Model) -> list[Inputs]:
-        return super().sample_inputs(model) * 2
+    def draw(self, model: ov.Model, number: int) -> list[Inputs]:
+        return super().draw(model, number) * 2
 
-    def start(self, request: Any, steps: Sequence[Inputs], beat: Any) -> TwiceRun:  # type: ignore[override]
-        return TwiceRun(request, steps, beat)
+    def start(self, request: Any, samples: Any, beat: Any) -> TwiceRun:  # type: ignore[override]
+        return TwiceRun(request, samples, beat)
 
     def repeat(self, steps: Sequence[Inputs]) -> Sequence[Inputs]:
         return steps

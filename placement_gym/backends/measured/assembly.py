@@ -49,7 +49,9 @@ def build_measured_backend(
     restrict = parse_constraints(constraints)
 
     def make_problem(model: ov.Model, inspection: Inspection) -> Problem:
-        units = group(extract_spec(model, spec), spec.granularity, inspection.primitives)
+        graph = extract_spec(model, spec)
+        graph.request.check_inputs(model)
+        units = group(graph, spec.granularity, inspection.primitives)
         supported = find_supported(units, inspection.operators)
         supported &= np.stack([fits_allocations(units, device) for device in devices], axis=1)
         return restrict(Problem(units, devices, supported))

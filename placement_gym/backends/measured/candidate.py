@@ -41,7 +41,7 @@ class Engine(Protocol):
     Attributes:
         alias: True if devices get alias names, so that HETERO keeps submodels apart.
         request: The inferences that are timed together.
-        steps: Inputs of each of its inferences.
+        samples: (n_samples, n_inferences) inputs; the first sample is timed.
         reporter: Receives every step.
         protocol: How often things run.
     """
@@ -51,7 +51,7 @@ class Engine(Protocol):
     problem: Problem
     alias: bool
     request: Request
-    steps: list[Inputs]
+    samples: list[list[Inputs]]
     reporter: Reporter
     protocol: TimingProtocol
 
@@ -115,7 +115,7 @@ def compile_candidate(engine: Engine, assignment: IntArray) -> CompiledPlacement
     Raises:
         CompileError: OpenVINO refused the placement.
     """
-    beat, steps = engine.reporter.beat, engine.steps
+    beat, samples = engine.reporter.beat, engine.samples
     beat("compiling")
     parts = [compile_placement(engine, placement) for placement in np.atleast_2d(assignment)]
     beat("the first inference")
@@ -123,10 +123,10 @@ def compile_candidate(engine: Engine, assignment: IntArray) -> CompiledPlacement
     inferences: Inferences
     if assignment.ndim == 2:
         phased = PhasedModel(*(model for model, _, _ in parts)).create_infer_request()
-        inferences = PhasedRun(phased, steps, beat)
+        inferences = PhasedRun(phased, samples, beat)
         facts = join_phases(engine.problem, assignment, [facts for _, facts, _ in parts])
     else:
-        inferences = engine.request.start(compiled.create_infer_request(), steps, beat)
+        inferences = engine.request.start(compiled.create_infer_request(), samples, beat)
     # A request allocates what an inference needs, so that memory is read after one.
     facts = replace(facts, held_bytes=watch.held_bytes())
     check_held(engine.problem, facts.memory_bytes, facts.held_bytes)

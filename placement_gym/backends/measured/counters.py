@@ -43,7 +43,7 @@ def measure_operator_times(engine: Engine, device: int, prefill: bool = False) -
         prefill: Time the first inference of a request alone.
     """
     graph, spec = engine.problem.units.graph, engine.problem.devices[device]
-    steps, beat = engine.steps[:1] if prefill else engine.steps, engine.reporter.beat
+    steps, beat = engine.samples[0][:1] if prefill else engine.samples[0], engine.reporter.beat
     # Counters cost time: no latency is ever measured by a model compiled like this.
     beat("compiling with counters")
     compiled = compile_on(engine.core, engine.model, spec, "the model", {"PERF_COUNT": True})

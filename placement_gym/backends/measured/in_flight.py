@@ -16,10 +16,18 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 
 from placement_gym.backends.failures import EngineFailureError, Kind
-from placement_gym.backends.measured.outputs import compare_outputs
+from placement_gym.backends.measured.outputs import all_finite, compare_outputs
 from placement_gym.models.members import Member
-from placement_gym.models.tensors import read_values
-from placement_gym.workloads.runs import MAX_TIMES, Beat, EngineRequest, Inferences, Inputs, Outputs
+from placement_gym.models.tensors import Input
+from placement_gym.workloads.runs import (
+    MAX_TIMES,
+    Beat,
+    EngineRequest,
+    Inferences,
+    Inputs,
+    Outputs,
+    read_outputs,
+)
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -31,8 +39,14 @@ Finish: TypeAlias = Callable[[float], object]
 class Lane(Protocol):
     """The requests of one model, of which a fixed number run at the same time."""
 
-    def start(self, finish: Finish, kept: list[Outputs] | None = None) -> None:
-        """Start a request as soon as one is free; ``kept`` gets the outputs of its inferences."""
+    def start(self, finish: Finish, kept: list[Outputs] | None = None, sample: int = 0) -> None:
+        """Start a request as soon as one is free.
+
+        Args:
+            finish: Called at its end.
+            kept: Gets the outputs of its inferences.
+            sample: The number of its inputs.
+        """
 
     def wait(self) -> None:
         """Wait for the requests that run.
@@ -48,20 +62,21 @@ class QueueLane:
     Args:
         compiled: The model.
         requests: How many run at the same time.
-        inputs: Of each request.
+        samples: (n_samples,) inputs of a request.
         beat: Called as each request begins.
     """
 
     def __init__(
-        self, compiled: ov.CompiledModel, requests: int, inputs: Inputs, beat: Beat
+        self, compiled: ov.CompiledModel, requests: int, samples: Sequence[Inputs], beat: Beat
     ) -> None:
         import openvino as ov
 
-        self.inputs, self.beat = dict(enumerate(inputs)), beat
+        self.beat = beat
+        self.samples = [dict(enumerate(inputs)) for inputs in samples]
         self.queue = ov.AsyncInferQueue(compiled, requests)
         self.queue.set_callback(lambda request, finish: finish(request))
 
-    def start(self, finish: Finish, kept: list[Outputs] | None = None) -> None:
+    def start(self, finish: Finish, kept: list[Outputs] | None = None, sample: int = 0) -> None:
         self.queue.get_idle_request_id()  # waits for one, so that a latency begins after that
         self.beat("an inference")
         start_s = perf_counter()
@@ -71,7 +86,7 @@ class QueueLane:
                 kept.append(read_outputs(request))
             finish(start_s)
 
-        self.queue.start_async(self.inputs, end)
+        self.queue.start_async(self.samples[sample], end)
 
     def wait(self) -> None:
         self.queue.wait_all()
@@ -82,28 +97,39 @@ class ThreadLane:
 
     Args:
         requests: Those that run at the same time.
-        steps: (n_inferences,) inputs of each inference of a request.
+        samples: (n_samples, n_inferences) inputs of each inference of a request.
         beat: Called as each inference begins.
     """
 
     def __init__(
-        self, requests: Sequence[EngineRequest], steps: Sequence[Inputs], beat: Beat
+        self,
+        requests: Sequence[EngineRequest],
+        samples: Sequence[Sequence[Inputs]],
+        beat: Beat,
     ) -> None:
-        self.steps, self.beat = [dict(enumerate(inputs)) for inputs in steps], beat
+        self.samples = [[dict(enumerate(inputs)) for inputs in steps] for steps in samples]
+        self.beat = beat
         self.threads = ThreadPoolExecutor(len(requests))
         self.running: list[Future[None]] = []
         self.free: SimpleQueue[EngineRequest] = SimpleQueue()
         for request in requests:
             self.free.put(request)
 
-    def start(self, finish: Finish, kept: list[Outputs] | None = None) -> None:
-        self.running.append(self.threads.submit(self.run, self.free.get(), finish, kept))
+    def start(self, finish: Finish, kept: list[Outputs] | None = None, sample: int = 0) -> None:
+        run = partial(self.run, self.free.get(), finish, kept, self.samples[sample])
+        self.running.append(self.threads.submit(run))
 
-    def run(self, request: EngineRequest, finish: Finish, kept: list[Outputs] | None) -> None:
+    def run(
+        self,
+        request: EngineRequest,
+        finish: Finish,
+        kept: list[Outputs] | None,
+        steps: Sequence[dict[int, Input]],
+    ) -> None:
         start_s = perf_counter()
         try:
             request.reset_state()
-            for inputs in self.steps:
+            for inputs in steps:
                 self.beat("an inference")
                 request.infer(inputs)
                 if kept is not None:
@@ -118,10 +144,6 @@ class ThreadLane:
             future.result()
 
 
-def read_outputs(request: EngineRequest) -> Outputs:
-    return [read_values(tensor) for tensor in request.output_tensors]
-
-
 @dataclass(frozen=True)
 class InFlight(Inferences):
     """Several requests, or rounds of a union, in flight; see ``Inferences``.
@@ -134,6 +156,9 @@ class InFlight(Inferences):
         lanes: (n_models,) the requests of each.
         requests: The maximum number of requests, or rounds, in flight.
         window: Results in a sample.
+        n_samples: Samples of inputs that lanes have; requests with different ones are in flight
+            when results are checked, and the first is what is timed.
+        n_compared: Those whose outputs are compared with the reference device's.
         latencies_ms: (n_models,) times of requests since ``forget``, from their start to their
             results, each with ``requests`` rounds in flight.
     """
@@ -143,13 +168,21 @@ class InFlight(Inferences):
     requests: int
     window: int
     latencies_ms: Sequence[deque[float]]
+    n_samples: int = 1
+    n_compared: int = 1
 
     @classmethod
     def of(
-        cls, members: Sequence[Member], lanes: Sequence[Lane], requests: int, window: int
+        cls,
+        members: Sequence[Member],
+        lanes: Sequence[Lane],
+        requests: int,
+        window: int,
+        n_samples: int = 1,
+        n_compared: int = 1,
     ) -> InFlight:
         times = [deque[float](maxlen=MAX_TIMES) for _ in lanes]
-        return cls(members, lanes, requests, window, times)
+        return cls(members, lanes, requests, window, times, n_samples, n_compared)
 
     def list_round(self) -> list[int]:
         """The model of each request of a round, in the order in which they are started."""
@@ -164,19 +197,22 @@ class InFlight(Inferences):
             self.lanes[number].wait()
 
     def outputs(self) -> Outputs:
-        """The outputs of one request of each model."""
-        (outputs,) = self.run_and_read(1)
-        return outputs
+        """The outputs of one request of each model for each sample, one after another."""
+        alone = [self.run_and_read([sample])[0] for sample in range(self.n_compared)]
+        return [array for outputs in alone for array in outputs]
 
-    def run_and_read(self, n_rounds: int) -> list[Outputs]:
+    def run_and_read(self, samples: Sequence[int]) -> list[Outputs]:
         """(n_rounds,) the outputs of a request of each model, all of them in flight.
 
         Those of one inference of all models stand before those of the next.
+
+        Args:
+            samples: (n_rounds,) the number of the inputs of each round.
         """
-        kept: list[list[list[Outputs]]] = [[[] for _ in self.lanes] for _ in range(n_rounds)]
-        for round_ in kept:
+        kept: list[list[list[Outputs]]] = [[[] for _ in self.lanes] for _ in samples]
+        for sample, round_ in zip(samples, kept, strict=True):
             for lane, outputs in zip(self.lanes, round_, strict=True):
-                lane.start(ignore, outputs)
+                lane.start(ignore, outputs, sample)
         self.wait()
         return [
             [array for outputs in zip(*round_, strict=True) for array in chain(*outputs)]
@@ -184,12 +220,23 @@ class InFlight(Inferences):
         ]
 
     def check(self, limit: float) -> None:
-        """Raise ``EngineFailureError`` if results in flight differ by over ``limit`` relative."""
-        expected, *others = self.run_and_read(2 * self.requests)
-        for outputs in others:
-            difference = compare_outputs(outputs, expected, limit)
+        """Check requests with different inputs in flight.
+
+        Raises:
+            EngineFailureError: A result differs by over ``limit`` relative from that of the same
+                inputs alone.
+        """
+        alone = [self.run_and_read([sample])[0] for sample in range(self.n_samples)]
+        # Inputs that are varied may be ones that the model is not defined for.
+        usable = [sample for sample, outputs in enumerate(alone) if all_finite(outputs)] or [0]
+        samples = [usable[turn % len(usable)] for turn in range(2 * self.requests)]
+        for sample, outputs in zip(samples, self.run_and_read(samples), strict=True):
+            difference = compare_outputs(outputs, alone[sample], limit)
             if difference:
-                raise EngineFailureError(Kind.INFEASIBLE, f"requests in flight: {difference}")
+                raise EngineFailureError(
+                    Kind.INFEASIBLE,
+                    f"requests in flight: {difference}; one at a time they do not",
+                )
 
     def wait(self) -> None:
         for lane in self.lanes:

@@ -83,7 +83,7 @@ class MeasuredBackend(MeasuringBackend):
         self.remeasure_elsewhere = remeasure_elsewhere
         self.reporter = reporter or Reporter()
         self.request = problem.units.graph.request
-        self.steps = self.request.sample_inputs(model)
+        self.samples = [self.request.draw(model, n) for n in range(self.request.n_samples)]
         self.references: dict[str, CompiledPlacement] = {}
         self.reference_times_ms: dict[str, float] = {}
         self.reference_outputs = ReferenceOutputs(self, tolerance)

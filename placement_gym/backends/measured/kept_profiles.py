@@ -27,7 +27,7 @@ from placement_gym.problem.problem import Problem
 if TYPE_CHECKING:
     from placement_gym.backends.measured.measuring import MeasuringBackend
 
-PROFILE_METHOD = 2
+PROFILE_METHOD = 3
 """Version of the method: raise it with any change of what is measured or written, so that older
 files are not read."""
 
@@ -128,6 +128,7 @@ def profile_path(backend: MeasuringBackend, quick: bool = False, by_name: bool =
         "machine": [platform.node(), platform.processor(), usable_cores()],
         "openvino": ov.__version__,
         "method": PROFILE_METHOD,
+        "inputs": problem.units.graph.request.own.fingerprint,
     }
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
     kind = "quick-profile" if quick else "profile"

@@ -52,7 +52,7 @@ def measure_operator_errors(engine: Engine, device: int, selected: BoolArray) ->
     owner = separate_parts(cut, graph, np.arange(len(graph)))
     stages, _ = Cutter(cut, owner).cut()
     parts = [(operator, stages[operator]) for operator in np.flatnonzero(selected).tolist()]
-    inputs = engine.steps[0]
+    inputs = engine.samples[0][0]
     engine.reporter.beat("compiling with all activations as outputs")
     tapped = tap(engine.model, stages)
     compiled_model = compile_on(

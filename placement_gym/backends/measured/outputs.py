@@ -119,16 +119,16 @@ def check_expected(outputs: Sequence[NDArray[Any]]) -> None:
     if not all_finite(outputs):
         raise UserError(
             "on the reference device the model computes NaN or infinite outputs, so no "
-            "placement of it can be checked. Floating-point inputs are drawn from [0, 1), "
-            "integers are 0 or 1, and masks are all ones if that is their name: call an attention "
-            f"mask {MASKS[0]!r}, or repair the model"
+            "placement of it can be checked. Give inputs of your own, --inputs inputs.npz "
+            "(inputs='inputs.npz'); generated ones are in [0, 1), and masks all ones if that is "
+            f"their name: call an attention mask {MASKS[0]!r}, or repair the model"
         )
     if not any(output.any() for output in outputs):
         empty = not any(output.size for output in outputs)
         warnings.warn(
             f"the model's outputs {'have no elements' if empty else 'are all zero'} on the sample "
-            "inputs, so that a placement that computes something else may pass: compare its "
-            "outputs with those of one device on inputs of your own before you use it",
+            "inputs, so that a placement that computes something else may pass: give inputs of "
+            "your own, --inputs inputs.npz (inputs='inputs.npz')",
             stacklevel=3,
         )
 

@@ -106,7 +106,7 @@ class ReferenceOutputs:
             return None
         whole = self.compile_alone(engine.model, "measuring what rounding costs")
         exact = self.compile_alone(without_integer_kernels(engine.model), "and without it")
-        return measure_rounding(whole, exact, engine.steps[0])
+        return measure_rounding(whole, exact, engine.samples[0][0])
 
     def check(self, outputs: Outputs) -> None:
         """Compare the outputs of a placement with those of the reference device.
@@ -168,7 +168,7 @@ class ReferenceOutputs:
         with suppress(RuntimeError, EngineError):
             separate = separate_constants(engine.model)
             request = self.compile_alone(separate, "computing with separate constants")
-            return engine.request.start(request, engine.steps, engine.reporter.beat).outputs()
+            return engine.request.start(request, engine.samples, engine.reporter.beat).outputs()
         return None
 
     def compile_alone(self, model: ov.Model, why: str) -> ov.InferRequest:

@@ -86,6 +86,8 @@ class StagedRequest:
             number: stage.compiled.create_infer_request() for number, stage in model.stages.items()
         }
         self.inputs: dict[int, ov.Tensor] = {}
+        for request in self.requests.values():
+            own_dynamic_outputs(request)
 
     def reset_state(self) -> None:
         """Forget the state."""
@@ -128,6 +130,21 @@ class StagedRequest:
         return [
             self.requests[number].get_output_tensor(port) for number, port in self.model.outputs
         ]
+
+
+def own_dynamic_outputs(request: ov.InferRequest) -> None:
+    """Give a request memory of its own for outputs of dynamic size.
+
+    In OpenVINO 2026.4 requests of a model that ends in a Concat of its inputs share it otherwise,
+    and overwrite each other's outputs where sizes differ.
+    """
+    import openvino as ov
+
+    for index, port in enumerate(request.model_outputs):
+        shape = port.get_partial_shape()
+        if shape.is_dynamic and shape.rank.is_static:
+            empty = [size.get_length() if size.is_static else 0 for size in shape]
+            request.set_output_tensor(index, ov.Tensor(port.get_element_type(), ov.Shape(empty)))
 
 
 def compile_cut(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -32,6 +33,7 @@ from placement_gym.base.errors import CompileError
 from placement_gym.hardware.devices import DeviceSpec, usable_cores
 from placement_gym.models.members import Member
 from placement_gym.models.stateful import is_stateful
+from placement_gym.workloads.runs import Inputs
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 TUNING_WINDOWS = 2
 """Windows timed for each number of streams and requests of a single device: ours, the fewest from
 which ``Race`` has a spread."""
+IN_FLIGHT_SAMPLES = 3
+"""Samples of inputs at least that are in flight at the same time: ours, as many as requests."""
 MAX_STREAMS = {"GPU": 2, "NPU": 1}
 """Largest number of streams to time, by kind; devices whose threads are known get up to one a
 thread. Ours: each number costs a compilation."""
@@ -77,6 +81,13 @@ class ThroughputCompiler:
     def __init__(self, engine: Engine) -> None:
         self.engine, self.problem = engine, engine.problem
         self.best: dict[int, tuple[int, int]] = {}
+
+    @cached_property
+    def samples(self) -> list[list[Inputs]]:
+        """(n_samples, n_inferences) those of the engine, and more to be in flight with them."""
+        given, draw = self.engine.samples, self.engine.request.draw
+        more = range(len(given), IN_FLIGHT_SAMPLES)
+        return [*given, *(draw(self.engine.model, number) for number in more)]
 
     def compile(self, assignment: IntArray, requests: int | None, window: int) -> CompiledPlacement:
         """Compile a placement, run it with all requests in flight and compare their outputs.
@@ -149,13 +160,17 @@ class ThroughputCompiler:
         for member, model in zip(members, compiled.models, strict=True):
             n_requests = requests * member.rate
             own = find_inputs(self.engine.model, name_prefix(graph, member))
-            steps = [[inputs[index] for index in own] for inputs in self.engine.steps]
+            samples = [
+                [[inputs[index] for index in own] for inputs in steps] for steps in self.samples
+            ]
             if compiled.threaded:
                 slots = [model.create_infer_request() for _ in range(n_requests)]
-                lanes.append(ThreadLane(slots, steps, beat))
+                lanes.append(ThreadLane(slots, samples, beat))
             else:
-                lanes.append(QueueLane(model, n_requests, steps[0], beat))
-        return InFlight.of(members, lanes, requests, window)
+                first_inferences = [steps[0] for steps in samples]
+                lanes.append(QueueLane(model, n_requests, first_inferences, beat))
+        n_samples, n_compared = len(self.samples), len(self.engine.samples)
+        return InFlight.of(members, lanes, requests, window, n_samples, n_compared)
 
     def find_best(self, device: int, window: int) -> tuple[int, int]:
         """The streams of a device alone, and the requests, as many or twice as many."""

@@ -84,7 +84,7 @@ def is_workload(model: object) -> bool:
 
 def check_no_sizes(spec: ModelSpec) -> None:
     """Raise ``UserError`` if a graph that is no OpenVINO model is given shapes or a scenario."""
-    given = [name for name in ("shapes", "data_shapes", "scenario") if name in spec.to_json()]
+    given = [name for name in ("shapes", "inputs", "scenario") if name in spec.to_json()]
     if given:
         raise UserError(
             f"{' and '.join(given)} are for OpenVINO models, and {spec.model!r} is a graph alone: "

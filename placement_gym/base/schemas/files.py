@@ -35,6 +35,7 @@ class PlacementFields(Fields):
     scenario: Name = ""
     data_shapes: dict[Name, list[Annotated[int, Field(gt=0)]]] = Field(default_factory=dict)
     structure: StructureFields | None = None
+    inputs: Name = ""
 
 
 class CostFields(Fields):

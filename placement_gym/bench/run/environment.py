@@ -22,6 +22,7 @@ from placement_gym.envs.keywords import check_kwargs, find_env_spec, not_placeme
 from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.envs.placement_env import find_placement_env, placement_env
 from placement_gym.hardware.devices import DeviceSpec
+from placement_gym.models.own_inputs import read_older, save_inputs, states_sizes
 from placement_gym.models.saving import save_model
 from placement_gym.problem.decisions import PLACEMENT_ALONE
 
@@ -56,10 +57,11 @@ class BenchEnv:
         """
         kwargs = dict(env_kwargs)
         if folder is not None:
-            kwargs = {key: to_portable(value, folder) for key, value in kwargs.items()}
+            kwargs = make_portable(kwargs, folder)
         env_name = f"placement_gym:{env_id}"
-        check_kwargs(env_name, kwargs)
-        env = gym.make(env_name, **kwargs)
+        arguments = read_older(kwargs)
+        check_kwargs(env_name, arguments)
+        env = gym.make(env_name, **arguments)
         if find_placement_env(env) is None:
             raise not_placement(env_id)
         check_decisions(env)
@@ -81,8 +83,11 @@ class BenchEnv:
     def origin(self) -> dict[str, Any]:
         """Fields of rows that identify the problem: fingerprints, None if measured, and devices."""
         problem = self.base.problem
+        graph = problem.units.graph
         return {
-            "model_fingerprint": problem.units.graph.fingerprint(),
+            "model_fingerprint": "-".join(
+                filter(None, (graph.fingerprint(), graph.request.own.fingerprint))
+            ),
             "costs_fingerprint": None if self.measured else self.base.cost_table().fingerprint,
             "devices": [device.to_json() for device in problem.devices],
         }
@@ -177,6 +182,21 @@ def check_decisions(env: gym.Env[Any, Any]) -> None:
             f"{decisions}: pass decisions=('placement',), or nothing; "
             "benchmarks/go.py joint compares agents with all decisions"
         )
+
+
+def make_portable(kwargs: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Arguments of ``gym.make`` as JSON can hold them; what is in memory is saved into the folder.
+
+    Raises:
+        FileError: It cannot be written.
+    """
+    portable = {key: to_portable(value, folder) for key, value in kwargs.items() if key != "inputs"}
+    inputs = kwargs.get("inputs")
+    if inputs is None:
+        return portable
+    if not isinstance(inputs, (str, Path)) and not states_sizes(inputs):
+        inputs = save_inputs(inputs, folder / "inputs")
+    return {**portable, "inputs": to_portable(inputs, folder)}
 
 
 def to_portable(value: Any, folder: Path) -> Any:

@@ -78,7 +78,8 @@ class Row(Fields):
         env: Id of the environment.
         env_kwargs: Arguments that the environment was made with.
         model: Name of the model.
-        model_fingerprint: Fingerprint of its operator graph.
+        model_fingerprint: Fingerprint of its operator graph, and after a hyphen of the user's own
+            inputs, if there are any.
         devices: Devices with their settings.
         seed: Seed of the run.
         budget: Evaluations allowed.

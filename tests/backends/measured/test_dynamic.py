@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import openvino as ov
 import pytest
-from foreign_models import make_encoder, make_token_classifier
+from foreign_models import make_encoder, make_token_classifier, ones_of
 from numpy.typing import NDArray
 from processes import run_python
 from testbed import build_here
@@ -38,13 +38,13 @@ from placement_gym.problem.placement import Placement
 SIZES = {"input_ids": [2, 5]}
 OTHERS = ((1, 3), (3, 7), (2, 5))
 SCATTERED: dict[str, tuple[Callable[[], ov.Model], dict[str, Any]]] = {
-    "dynamic": (make_encoder, {"data_shapes": SIZES}),
+    "dynamic": (make_encoder, {"inputs": ones_of(SIZES)}),
     "bound in part": (make_encoder, {"shapes": {"input_ids": [1, "1..64"]}}),
     "batch free": (
         make_encoder,
-        {"shapes": {"input_ids": ["?", "1..8"]}, "data_shapes": {"input_ids": [2, 5]}},
+        {"shapes": {"input_ids": ["?", "1..8"]}, "inputs": ones_of(SIZES)},
     ),
-    "never zero": (make_token_classifier, {"data_shapes": {"x": [1, 7, 16]}}),
+    "never zero": (make_token_classifier, {"inputs": ones_of({"x": [1, 7, 16]})}),
 }
 """Models with dynamic dimensions, and what is known of these."""
 
@@ -66,7 +66,7 @@ def expected(shape: tuple[int, ...]) -> NDArray[Any]:
 
 
 def test_split_model_takes_other_sizes_than_the_measured_ones() -> None:
-    backend = encoder(data_shapes=SIZES)
+    backend = encoder(inputs=ones_of(SIZES))
     placement = (np.arange(backend.problem.n_units) * 3 // backend.problem.n_units) % 2
     assert not backend.evaluate(placement).error
     chosen = Placement.of_json(Placement.of(backend.problem, placement).to_json())
@@ -99,7 +99,7 @@ def test_scattered_placements_run_and_compute_the_same(kind: str, tmp_path: Path
 def test_requests_of_a_scattered_placement_begin(kind: str) -> None:
     model, kwargs = SCATTERED[kind]
     ready = load(model(), **kwargs)
-    graph = extract(ready, data_shapes=kwargs.get("data_shapes"))
+    graph = extract(ready, inputs=kwargs.get("inputs"))
     on = np.random.default_rng(0).integers(0, 2, len(graph))
     partition = HeteroPartition.of(graph, on, parse_devices("cpu-testbed"), True)
     compiled = compile_partition(ov.Core(), ready, graph, partition)
@@ -109,7 +109,7 @@ def test_requests_of_a_scattered_placement_begin(kind: str) -> None:
 
 @pytest.mark.slow
 def test_a_pipeline_takes_requests_of_several_sizes() -> None:
-    backend = encoder(data_shapes=SIZES)
+    backend = encoder(inputs=ones_of(SIZES))
     halves = (np.arange(backend.problem.n_units) * 2 // backend.problem.n_units) % 2
     chosen = Placement.of(backend.problem, halves)
     request = compile_stages(ov.Core(), make_encoder(), chosen).create_infer_request()
@@ -133,7 +133,7 @@ np.savez("{folder}/outputs.npz", **found)
 
 @pytest.mark.slow
 def test_an_export_stays_dynamic_and_runs_with_two_sizes(tmp_path: Path) -> None:
-    backend = encoder(data_shapes=SIZES)
+    backend = encoder(inputs=ones_of(SIZES))
     thirds = (np.arange(backend.problem.n_units) * 3 // backend.problem.n_units) % 2
     file, *_ = export_placement(Placement.of(backend.problem, thirds), tmp_path, make_encoder())
     assert str(ov.Core().read_model(file).inputs[0].get_partial_shape()) == "[?,?]"
@@ -156,7 +156,7 @@ def test_a_dynamic_model_is_planned_evaluated_and_exported(objective: str, tmp_p
         "cpu-testbed",
         out=tmp_path,
         quiet=True,
-        data_shapes=SIZES,
+        inputs=ones_of(SIZES),
         objective=objective,
         export=tmp_path / "export",
     )
@@ -166,3 +166,17 @@ def test_a_dynamic_model_is_planned_evaluated_and_exported(objective: str, tmp_p
     assert again["latency_ms"] > 0
     done = subprocess.run([sys.executable, tmp_path / "export" / "run.py"], check=False)
     assert done.returncode == 0
+
+
+def test_outputs_are_compared_on_each_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = [{"input_ids": tokens(shape)} for shape in OTHERS]
+    backend = encoder(inputs=samples)
+    half = (np.arange(backend.problem.n_units) * 2 // backend.problem.n_units) % 2
+    backend.check_reference()
+    shapes = [array.shape[:2] for array in backend.reference_outputs.expected]
+    assert shapes == list(OTHERS)
+    assert not backend.evaluate(half).error
+    wrong = [*backend.samples[:2], [[7 - backend.samples[2][0][0]]]]
+    monkeypatch.setattr(backend, "samples", wrong)
+    assert "outputs differ" in backend.evaluate(half[::-1].copy()).error
+    backend.close()

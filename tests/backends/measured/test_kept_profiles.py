@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import openvino as ov
 import pytest
 from disks import full_disk
@@ -171,3 +172,16 @@ def test_profiles_of_other_devices_units_and_splits_are_apart() -> None:
         for split in ("alias", "hetero")
     ]
     assert len({kept_profiles.profile_path(backend) for backend in backends}) == 8
+
+
+def test_profiles_of_other_inputs_are_apart() -> None:
+    images = [None, *({"image": np.full((1, 3, 64, 64), value)} for value in (0.0, 1.0))]
+    backends = [
+        build_measured_backend(ModelSpec("tiny", "op", inputs=image), TESTBED, isolate=False)
+        for image in (*images, images[1])
+    ]
+    paths = [kept_profiles.profile_path(backend) for backend in backends]
+    assert len({*paths}) == 3
+    assert paths[1] == paths[3]
+    graphs = {backend.problem.units.graph.fingerprint() for backend in backends}
+    assert len(graphs) == 1

@@ -75,7 +75,7 @@ def test_a_reset_request_begins_with_the_prompt_again() -> None:
 
 def test_handing_over_is_no_part_of_a_token() -> None:
     request, *_ = phased()
-    run = PhasedRun(request, [[np.array(1)], [np.array(2)], [np.array(3)]], lambda step: None)
+    run = PhasedRun(request, [[[np.array(1)], [np.array(2)], [np.array(3)]]], lambda step: None)
     run.forget()
     run.times += [np.array([9.0, 1.0, 2.0])]
     run.handovers_ms += [0.5]

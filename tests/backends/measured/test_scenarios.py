@@ -63,19 +63,19 @@ def halves(backend: MeasuredBackend) -> NDArray[np.int64]:
 
 def test_every_run_begins_with_an_empty_state() -> None:
     request = FakeRequest()
-    run = ConversationRun(request, [["prompt"], ["token"]], lambda step: None)
+    run = ConversationRun(request, [[["prompt"], ["token"]]], lambda step: None)
     run.run()
     assert request.calls == ["reset", "prompt", "token"] * 2
 
 
 def test_outputs_are_those_of_every_step() -> None:
     steps: Any = [["prompt"], ["token"], ["token"]]
-    run = ConversationRun(FakeRequest(), steps, lambda step: None)
+    run = ConversationRun(FakeRequest(), [steps], lambda step: None)
     assert [int(output[0]) for output in run.outputs()] == [1, 2, 3]
 
 
 def test_phases_are_timed_since_the_warm_up() -> None:
-    run = ConversationRun(FakeRequest(), [[0], [1], [2]], lambda step: None)
+    run = ConversationRun(FakeRequest(), [[[0], [1], [2]]], lambda step: None)
     run.forget()
     run.times += [np.array(ms) for ms in ([9.0, 1.0, 2.0], [10.0, 3.0, 4.0], [11.0, 7.0, 8.0])]
     assert run.parts_ms() == {"prefill_ms": 10.0, "token_ms": 3.5}
@@ -160,9 +160,9 @@ def test_placement_that_forgets_the_past_is_refused(monkeypatch: pytest.MonkeyPa
     backend = decoder(scenario="chat-4-2")
     backend.check_reference()
     assert backend.reference_outputs.separate is not None  # before the inputs change
-    steps = [list(step) for step in backend.steps]
-    steps[0][0] = 1 - steps[0][0]
-    monkeypatch.setattr(backend, "steps", steps)
+    steps = [list(step) for step in backend.samples[0]]
+    steps[0][0] = 1 + steps[0][0]
+    monkeypatch.setattr(backend, "samples", [steps])
     measured = backend.evaluate(halves(backend))
     assert "differ" in measured.error
     assert np.isnan(measured.parts_ms["token_ms"])

@@ -142,7 +142,7 @@ class Scripted:
     def __init__(self, *outputs: float) -> None:
         self.outputs, self.n_started = outputs, 0
 
-    def start(self, finish: Any, kept: Any = None) -> None:
+    def start(self, finish: Any, kept: Any = None, sample: int = 0) -> None:
         if kept is not None:
             kept.append([np.array([self.outputs[self.n_started % len(self.outputs)]])])
         self.n_started += 1
@@ -209,6 +209,42 @@ def test_a_placement_is_checked_with_all_its_requests_in_flight(
     found = backend.evaluate(SPLIT)
     assert found.error.startswith("requests in flight: outputs differ")
     assert not found.feasible
+
+
+class Overwriting:
+    """A lane whose requests end together, each with what the last one of them computes."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Any, int]] = []
+
+    def start(self, finish: Any, kept: Any = None, sample: int = 0) -> None:
+        self.waiting.append((kept, sample))
+
+    def wait(self) -> None:
+        for kept, _ in self.waiting:
+            kept.append([np.array([float(self.waiting[-1][1])])])
+        self.waiting = []
+
+
+def test_requests_with_different_inputs_show_that_they_overwrite_each_other() -> None:
+    def make(n_samples: int) -> InFlight:
+        return InFlight.of([Member("chain")], [Overwriting()], 2, 4, n_samples, n_samples)
+
+    make(1).check(1e-4)  # all compute the same
+    with pytest.raises(EngineFailureError, match=r"in flight: .*one at a time they do not"):
+        make(2).check(1e-4)
+    assert [float(array[0]) for array in make(3).outputs()] == [0.0, 1.0, 2.0]
+
+
+def test_generated_inputs_in_flight_differ() -> None:
+    backend = build()
+    in_flight = backend.compile(SPLIT).inferences
+    assert isinstance(in_flight, InFlight)
+    (lane,) = in_flight.lanes
+    assert isinstance(lane, QueueLane)
+    values = {inputs[0].tobytes() for inputs in lane.samples}
+    assert (len(values), in_flight.n_samples, in_flight.n_compared) == (3, 3, 1)
+    assert [array.shape for array in in_flight.outputs()] == [(1, 8)]
 
 
 def test_a_stage_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

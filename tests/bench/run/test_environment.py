@@ -7,12 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import openvino as ov
 import pytest
+from openvino import opset13 as ops
 
 from placement_gym.backends.single_devices import SingleDeviceResults
 from placement_gym.backends.wrapper import CachedBackend
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
 from placement_gym.models import load
+from placement_gym.view.scene import build_problem
 
 SIM = "DevicePlacementSim-v0"
 
@@ -85,3 +88,26 @@ def test_cleared_caches_hold_no_measurement(bench_env: BenchEnv) -> None:
     bench_env.clear_caches()
     assert not bench_env.finals.finalists
     assert not backend.evaluate(assignment).cached
+
+
+def test_inputs_in_memory_are_saved_and_identify_the_problem(tmp_path: Path) -> None:
+    kwargs = {"model": "tiny", "inputs": {"image": np.zeros((1, 3, 64, 64))}}
+    first = BenchEnv.make(SIM, kwargs, tmp_path)
+    assert first.env_kwargs["inputs"] == str(tmp_path / "inputs.npz")
+    again = BenchEnv.make(SIM, first.env_kwargs)
+    plain = BenchEnv.make(SIM, {"model": "tiny"})
+    assert first.origin == again.origin
+    found, generated = (env.origin["model_fingerprint"] for env in (first, plain))
+    assert found.partition("-")[0] == generated
+    assert len(found) == len("-") + 2 * len(generated)
+
+
+def test_arguments_of_version_0_3_state_sizes(tmp_path: Path) -> None:
+    x = ops.parameter([-1, 8], np.float32, name="x")
+    x.output(0).get_tensor().set_names({"x"})
+    ov.save_model(ov.Model([ops.result(ops.relu(x))], [x], "dynamic"), tmp_path / "x.xml")
+    kwargs = {"model": str(tmp_path / "x.xml"), "data_shapes": {"x": [3, 8]}}
+    made = BenchEnv.make(SIM, kwargs)
+    assert made.base.problem.units.graph.request.data_shapes == {"x": (3, 8)}
+    assert made.env_kwargs["data_shapes"] == {"x": [3, 8]}  # rows name what their study names
+    assert build_problem(kwargs).problem.units.graph.shapes[0][0] == 3

@@ -1,0 +1,278 @@
+"""Inputs of the user's own: samples of a model's inputs, from files or arrays in memory."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placement_gym.base.errors import UserError
+from placement_gym.base.files import is_path, replace_file
+from placement_gym.base.texts import join_words
+from placement_gym.models.input_reader import InputReader
+from placement_gym.models.tensors import Input, is_foreign, is_whole, read_tensor, read_values
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+Given: TypeAlias = "str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]"
+"""An ``.npz`` of named arrays, a folder of ``.npy`` or of ``.npz`` (a sample each), a mapping of
+names to arrays, or a list of these mappings, the samples. An array of a dimension more than its
+input has samples along its first axis. ``{"data_shapes": sizes}`` states sizes alone."""
+Sample: TypeAlias = Mapping[int, Input]
+"""Index of an input of the model -> its value."""
+SIZES = "data_shapes"
+"""What placements, and files of version 0.3, state instead of inputs: sizes of dynamic inputs, at
+which they are generated."""
+
+
+@dataclass(frozen=True)
+class OwnInputs:
+    """The inputs that a user gives for a model, or none.
+
+    Attributes:
+        samples: The first one is timed; outputs are compared on each.
+        sizes: Input name -> its sizes, of inputs that keep dynamic dimensions: those of the first
+            sample, or those that are stated alone.
+        fingerprint: Sixteen hex digits of all names, types, shapes and values; empty without
+            samples.
+        stated: Whether sizes are complete, so that none is to be asked for.
+    """
+
+    samples: Sequence[Sample] = ()
+    sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    fingerprint: str = ""
+    stated: bool = False
+
+
+def read_own(model: ov.Model, given: Given | None, may_lack: Sequence[int] = ()) -> OwnInputs:
+    """Read own inputs, and check them against the inputs of a model.
+
+    Args:
+        model: The model.
+        given: The inputs; None for none.
+        may_lack: Inputs that need not be given.
+
+    Raises:
+        UserError: A file cannot be read; or inputs are missing, unknown, or of another type or
+            shape: all of them are listed, with what the model takes.
+    """
+    if given is None:
+        return OwnInputs()
+    if states_sizes(given):
+        return OwnInputs(sizes=given[SIZES], stated=True)
+    reader = InputReader(model)
+    mappings = [one for mapping in list_mappings(given) for one in separate(reader, mapping)]
+    samples = [read_sample(reader, mapping, may_lack) for mapping in mappings]
+    sizes = {
+        reader.names[index][0]: tuple(value.shape)
+        for index, value in samples[0].items()
+        if reader.shapes[index].is_dynamic
+    }
+    return OwnInputs(samples, sizes, compute_fingerprint(reader, samples))
+
+
+def states_sizes(given: Any) -> TypeGuard[Mapping[str, Mapping[str, Sequence[int]]]]:
+    """Return whether sizes are stated instead of inputs."""
+    return isinstance(given, Mapping) and set(given) == {SIZES}
+
+
+def read_older(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of ``gym.make`` in files of version 0.3, where sizes had an argument of their own.
+
+    Returns:
+        Those of this version, which makes the same of them.
+    """
+    if SIZES not in kwargs:
+        return dict(kwargs)
+    others = {name: value for name, value in kwargs.items() if name != SIZES}
+    return {**others, "inputs": {SIZES: kwargs[SIZES]}}
+
+
+def inputs_of(given: Given | None, name: str) -> Given | None:
+    """The inputs of one model of a union, by the names that they have in it."""
+    if given is None:
+        return None
+    if states_sizes(given):
+        return {SIZES: values_of(given[SIZES], name)}
+    return [values_of(mapping, name) for mapping in list_mappings(given)]
+
+
+def values_of(values: Mapping[str, Any] | None, name: str) -> dict[str, Any]:
+    """What a mapping has for one model of a union, by the names that are known in it."""
+    prefix = f"{name}/"
+    return {
+        key.removeprefix(prefix): value
+        for key, value in (values or {}).items()
+        if key.startswith(prefix)
+    }
+
+
+def list_mappings(given: Given) -> list[Mapping[str, Any]]:
+    """The arrays of each sample, or of all of them, by name.
+
+    Raises:
+        UserError: It is nothing of that, or a file cannot be read.
+    """
+    if isinstance(given, Mapping):
+        return [given]
+    if isinstance(given, (str, Path)):
+        return load_mappings(Path(given))
+    mappings: list[Any] = list(given) if isinstance(given, Sequence) else []
+    if not mappings or not all(isinstance(mapping, Mapping) for mapping in mappings):
+        raise UserError(
+            "inputs are a file of named arrays, as in 'inputs.npz', a mapping of names to arrays, "
+            f"or a list of such mappings, the samples, not {given!r:.200}"
+        )
+    return mappings
+
+
+def load_mappings(path: Path) -> list[Mapping[str, Any]]:
+    """The arrays of a file or folder; see ``Given``."""
+    if not is_path(path):
+        raise UserError(f"no inputs {str(path)!r:.200}: name an .npz, or a folder of .npy or .npz")
+    if not path.is_dir():
+        return [load_arrays(path)]
+    if files := sorted(path.glob("*.npz")):
+        return [load_arrays(file) for file in files]
+    names = {str(file.relative_to(path).with_suffix("")): file for file in path.rglob("*.npy")}
+    if not names:
+        raise UserError(f"{str(path)!r:.200} has no .npy and no .npz: save an array for each input")
+    arrays = {}
+    for name, file in sorted(names.items()):
+        with explain_unreadable(file):
+            arrays[name] = np.load(file, allow_pickle=False)
+    return [arrays]
+
+
+def load_arrays(path: Path) -> Mapping[str, Any]:
+    """The arrays of an ``.npz`` by name."""
+    with explain_unreadable(path):
+        arrays = np.load(path, allow_pickle=False)
+        if isinstance(arrays, np.ndarray):
+            raise ValueError("it is one array without a name")
+        with arrays:
+            return {name: arrays[name] for name in arrays.files}
+
+
+@contextmanager
+def explain_unreadable(path: Path) -> Iterator[None]:
+    """Raise a ``UserError`` that names the file."""
+    try:
+        yield
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise UserError(
+            f"cannot read inputs from {str(path)!r:.200}: {error}. Save numbers or strings by "
+            "numpy.savez(FILE, name=array)"
+        ) from error
+
+
+def separate(reader: InputReader, mapping: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The samples of arrays, of which some have a first axis of samples.
+
+    Raises:
+        UserError: They have different numbers of samples, or none.
+    """
+    arrays = {name: as_array(value) for name, value in mapping.items() if name in reader.index}
+    counts = {
+        name: len(array) for name, array in arrays.items() if has_samples(reader, name, array)
+    }
+    if not counts:
+        return [mapping]
+    if len({*counts.values()}) > 1 or not all(counts.values()):
+        raise UserError(
+            f"inputs have {join_words([f'{n} samples of {name!r}' for name, n in counts.items()])}:"
+            " give each input as often, or once for all samples"
+        )
+    n_samples = next(iter(counts.values()))
+    return [
+        {name: arrays[name][number] if name in counts else value for name, value in mapping.items()}
+        for number in range(n_samples)
+    ]
+
+
+def has_samples(reader: InputReader, name: str, array: NDArray[Any]) -> bool:
+    """Return whether an array has a dimension more than its input, as samples do."""
+    rank = reader.shapes[reader.index[name]].rank
+    return bool(rank.is_static and array.ndim == rank.get_length() + 1)
+
+
+def read_sample(reader: InputReader, mapping: Mapping[str, Any], may_lack: Sequence[int]) -> Sample:
+    """The inputs of one sample.
+
+    Raises:
+        UserError: See ``read_own``.
+    """
+    sample: dict[int, Input] = {}
+    faults, named = [], set(may_lack)
+    for name, value in mapping.items():
+        try:
+            index = reader.find(name)
+            named.add(index)  # what does not fit is not missing, too
+            sample[index] = as_values(reader.convert(index, value))
+        except UserError as error:
+            faults.append(str(error))
+    missing = [reader.describe(i) for i in range(len(reader.names)) if i not in named]
+    if missing:
+        faults.append(f"{join_words(missing)} {'is' if len(missing) == 1 else 'are'} missing")
+    if faults:
+        raise UserError(f"inputs do not fit the model: {'; '.join(faults)}. {reader.explain()}")
+    return dict(sorted(sample.items()))
+
+
+def as_values(tensor: ov.Tensor) -> Input:
+    """A tensor as ``tensors.Input``."""
+    return tensor if is_foreign(tensor.element_type) else read_tensor(tensor)
+
+
+def compute_fingerprint(reader: InputReader, samples: Sequence[Sample]) -> str:
+    """Sixteen hex digits of the names, types, shapes and values of samples."""
+    digest = hashlib.sha256()
+    for sample in samples:
+        for index, value in sample.items():
+            array = value if isinstance(value, np.ndarray) else value.data
+            head = (reader.describe(index), str(reader.types[index]), tuple(value.shape))
+            digest.update(repr(head).encode() + array.tobytes())
+    return digest.hexdigest()[:16]
+
+
+def save_inputs(given: Given, path: Path) -> Path:
+    """Write inputs to files that ``read_own`` reads: an ``.npz``, or of a list a folder of them.
+
+    Returns:
+        The file or folder.
+    """
+    mappings = list_mappings(given)
+    if len(mappings) == 1:
+        return save_arrays(mappings[0], path.with_suffix(".npz"))
+    path.mkdir(parents=True, exist_ok=True)
+    for number, mapping in enumerate(mappings):
+        save_arrays(mapping, path / f"{number:06}.npz")
+    return path
+
+
+def save_arrays(mapping: Mapping[str, Any], path: Path) -> Path:
+    """Write the arrays of a mapping, also those of types that NumPy lacks, as numbers."""
+    # numpy.savez has a keyword of its own, which an input may be called: file
+    with replace_file(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+        for name, value in mapping.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, as_array(value), allow_pickle=False)
+    return path
+
+
+def as_array(value: Any) -> NDArray[Any]:
+    """An array or tensor as NumPy saves it."""
+    import openvino as ov
+
+    if not isinstance(value, ov.Tensor):
+        return np.asarray(value)
+    values = read_values(value)
+    return values.astype(np.int64) if is_whole(value.element_type) else values

@@ -1,0 +1,84 @@
+"""Requests of a model with state: a sequence of steps, which begins with an empty state."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from placement_gym.base.errors import UserError
+from placement_gym.models.shapes import input_names
+from placement_gym.workloads.request import Request
+from placement_gym.workloads.runs import Inputs
+from placement_gym.workloads.steps import Step, counted_axis, sample_at_step, take_step
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+
+class Scenario(Request):
+    """Several inferences on a state, which are timed as one.
+
+    Attributes:
+        data_shapes: Sizes of dynamic inputs that are the same at each step.
+    """
+
+    separable: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The name that makes it again."""
+
+    @abstractmethod
+    def steps(self) -> Sequence[Step]:
+        """Every inference."""
+
+    def draw(self, model: ov.Model, number: int) -> list[Inputs]:
+        """See ``Request.draw``; positions are counted, and beams continue themselves.
+
+        Own arrays of tokens are those of the whole scenario, of which each step takes its own.
+        """
+        rng, sizes, steps = np.random.default_rng(number), self.data_shapes, self.steps()
+        samples = self.own.samples[number : number + 1] or self.own.samples[:1]
+        given = samples[0] if samples else {}
+        generated = {
+            index: sample_at_step(port, steps[0], rng, sizes)
+            for index, port in enumerate(model.inputs)
+            if index not in given and input_names(port)[0] in sizes
+        }
+        same = {**generated, **given}
+        return [
+            [
+                take_step(port, same[index], step, sizes)
+                if index in same
+                else sample_at_step(port, step, rng, sizes)
+                for index, port in enumerate(model.inputs)
+            ]
+            for step in steps
+        ]
+
+    def check_lengths(self, model: ov.Model) -> None:
+        """Raise ``UserError`` if own arrays of tokens are shorter than the scenario."""
+        last = self.steps()[-1]
+        needed = last.past + last.new
+        for sample in self.own.samples:
+            for index, value in sample.items():
+                axis = counted_axis(model.inputs[index], self.data_shapes)
+                if axis is not None and value.shape[axis] < needed:
+                    raise UserError(
+                        f"{input_names(model.inputs[index])[0]!r} has {value.shape[axis]} tokens, "
+                        f"and scenario {self.name!r} takes {needed}: give so many, or state the "
+                        "lengths of a prompt and its answer, as in --scenario chat-128-32"
+                    )
+
+    def keywords(self) -> dict[str, Any]:
+        return {"scenario": self.name, **super().keywords()}
+
+    def list_lines(self) -> list[str]:
+        return [self.name, *super().list_lines()]
+
+    def list_notes(self) -> list[str]:
+        return [f"latencies are those of scenario {self.name!r}", *super().list_notes()]

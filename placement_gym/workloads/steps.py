@@ -1,0 +1,260 @@
+"""One step of a model with state: the shapes and the inputs that it has, with so many tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from placement_gym.base.errors import UserError
+from placement_gym.base.texts import last_line
+from placement_gym.models.data_shapes import DataShapes
+from placement_gym.models.named_inputs import (
+    BEAMS,
+    ENCODER,
+    GROWING_MASKS,
+    POSITIONS,
+    TOKENS,
+    batch_axis,
+    is_named,
+)
+from placement_gym.models.own_inputs import OwnInputs
+from placement_gym.models.shapes import SizesError, find_dynamic, input_names
+from placement_gym.models.stateful import find_batch
+from placement_gym.models.tensors import Input, as_input, read_values
+from placement_gym.workloads.samples import sample_input
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+
+@dataclass(frozen=True)
+class Step:
+    """One inference of a scenario: the tokens that the state holds before it, and new ones."""
+
+    past: int
+    new: int
+
+
+LENGTHS = (Step(0, 1536), Step(0, 2048))
+"""Two lengths of an input that other inputs do not have: ours, long enough for windows of audio."""
+
+
+def sample_at_step(
+    port: ov.Output, step: Step, rng: np.random.Generator, sizes: DataShapes
+) -> Input:
+    shape, element_type = input_shape(port, step, sizes), port.get_element_type()
+    counts = element_type.is_integral() and shape
+    if counts and is_named(port, POSITIONS):
+        return as_input(np.broadcast_to(step.past + np.arange(shape[-1]), shape), element_type)
+    if counts and is_named(port, BEAMS):
+        return as_input(np.broadcast_to(np.arange(shape[0]), shape), element_type)
+    return sample_input(port, shape, rng)
+
+
+def take_step(port: ov.Output, values: Input, step: Step, sizes: DataShapes) -> Input:
+    """The part of an input of a whole conversation that a step takes."""
+    axis = counted_axis(port, sizes)
+    if axis is None:
+        return values
+    array = values if isinstance(values, np.ndarray) else read_values(values)
+    first = 0 if is_named(port, GROWING_MASKS) else step.past
+    taken = np.moveaxis(np.moveaxis(array, axis, 0)[first : step.past + step.new], 0, axis)
+    return as_input(taken, port.get_element_type())
+
+
+def counted_axis(port: ov.Output, sizes: DataShapes) -> int | None:
+    """The dimension of an input that counts the tokens of a step; None if none does."""
+    shape = port.get_partial_shape()
+    if shape.rank.is_dynamic or input_names(port)[0] in sizes:
+        return None
+    batch = batch_axis(port)
+    axis = 0 if batch is None else batch + 1
+    return axis if axis < len(shape) and shape[axis].is_dynamic else None
+
+
+def input_shape(port: ov.Output, step: Step, sizes: DataShapes) -> tuple[int, ...]:
+    """The shape of an input at a step of a scenario.
+
+    Dimensions that are not bound have the meaning that exported language models give them: the
+    batch, of one sequence, and after it the new tokens, for an attention mask all tokens.
+
+    Args:
+        port: The input.
+        step: The step.
+        sizes: Those of inputs that are the same at each step.
+
+    Raises:
+        UserError: Other dimensions are dynamic, or the tokens are not.
+    """
+    shape, name = port.get_partial_shape(), input_names(port)[0]
+    if name in sizes:
+        return sizes[name]
+    batch, counted = None if shape.rank.is_dynamic else batch_axis(port), counted_axis(port, sizes)
+    if shape.rank.is_dynamic or any(
+        size.is_dynamic for axis, size in enumerate(shape) if axis not in (batch, counted)
+    ):
+        raise UserError(
+            f"input {name!r} has shape {shape}: bind all dimensions but batch and tokens, as in "
+            f"shapes={{{name!r}: ['?', '?', 64]}} (--shape '{name}[?,?,64]')"
+        )
+    tokens = step.past + step.new if is_named(port, GROWING_MASKS) else step.new
+    return tuple(
+        size.get_length() if size.is_static else (1 if axis == batch else tokens)
+        for axis, size in enumerate(shape)
+    )
+
+
+def find_fixed_sizes(model: ov.Model, own: OwnInputs) -> dict[str, tuple[int, ...]]:
+    """The sizes of dynamic inputs that are the same at each step, such as what an encoder made.
+
+    Raises:
+        UserError: They are not known.
+    """
+    sizes = {}
+    fixed = find_fixed(model)
+    if own.stated and not {*own.sizes} <= {input_names(port)[0] for port in fixed}:
+        raise SizesError(
+            "the model keeps state, so a scenario says how long its inputs are: leave sizes out",
+            "the model keeps state, and the placement was made for one without: name that model",
+        )
+    for port in fixed:
+        name = input_names(port)[0]
+        if name in own.sizes:
+            sizes[name] = tuple(own.sizes[name])
+        elif not own.stated:
+            raise ask_length(port)
+    return sizes
+
+
+def ask_length(port: ov.Output) -> UserError:
+    """Make the error for an input whose length is not that of the tokens."""
+    name, shape = input_names(port)[0], port.get_partial_shape()
+    counted = counted_axis(port, {})
+    sizes = [
+        str(size.get_length()) if size.is_static else ("1500" if axis == counted else "1")
+        for axis, size in enumerate(shape)
+    ]
+    bound = ",".join(sizes)
+    return UserError(
+        f"input {name!r} has shape {shape}, and its length is not that of the tokens: bind it, as "
+        f'in --shape "{name}[{bound}]" (shapes={{{name!r}: [{bound}]}}) where it is 1500, or give '
+        "inputs of your own (--inputs inputs.npz)"
+    )
+
+
+def find_fixed(model: ov.Model) -> list[ov.Output]:
+    """Inputs with a dynamic length that is not that of the model's tokens.
+
+    What an encoder made has a name of its own, or the model takes it in any length, and its
+    outputs and state have the same shapes.
+    """
+    counting = [port for port in model.inputs if counted_axis(port, {}) is not None]
+    fixed = [port for port in counting if is_named(port, ENCODER)]
+    has_decoder_ids = any(is_named(port, TOKENS) for port in counting)
+    tokens = (*TOKENS, *GROWING_MASKS, *POSITIONS, *(() if has_decoder_ids else ("input_ids",)))
+    unnamed = [port for port in counting if not is_named(port, (*ENCODER, *tokens))]
+    sizes = {input_names(port)[0]: input_shape(port, LENGTHS[0], {}) for port in fixed}
+    for port in unnamed:
+        name = input_names(port)[0]
+        trials = [{**sizes, name: input_shape(port, length, {})} for length in LENGTHS]
+        with suppress(UserError):  # it has to be as long as other inputs
+            short, long = (shape_nodes_at_step(model, Step(1, 5), trial) for trial in trials)
+            if find_result_shapes(short) == find_result_shapes(long):
+                fixed.append(port)
+                sizes = trials[0]
+    return fixed
+
+
+def find_result_shapes(nodes: Mapping[str, ov.Node]) -> list[str]:
+    """The shape of each output and of each state at the end of a step, in topological order."""
+    return [
+        str(node.get_input_partial_shape(0))
+        for node in nodes.values()
+        if node.get_type_name() == "Result"
+    ]
+
+
+def counts_tokens(model: ov.Model) -> bool:
+    """Return whether a model with state reads tokens, or else equal parts of a signal.
+
+    An input counts them, or the state grows.
+    """
+    step = Step(1, 1)
+    sizes = {input_names(port)[0]: input_shape(port, LENGTHS[0], {}) for port in find_fixed(model)}
+    if any(counted_axis(port, sizes) is not None for port in model.inputs):
+        return True
+    try:
+        nodes = shape_nodes_at_step(model, step, sizes)
+    except UserError:
+        return True
+    variables: dict[str, set[str]] = {}
+    for node in model.get_ordered_ops():
+        if node.get_type_name() in ("ReadValue", "Assign"):
+            at_step = nodes[node.get_friendly_name()]
+            port = at_step.output(0) if node.get_type_name() == "ReadValue" else at_step.input(0)
+            variables.setdefault(node.get_attributes()["variable_id"], set()).add(
+                str(port.get_partial_shape())
+            )
+    return any(len(shapes) > 1 for shapes in variables.values())
+
+
+def shape_nodes_at_step(model: ov.Model, step: Step, sizes: DataShapes) -> dict[str, ov.Node]:
+    """Nodes by name with the static shapes that they have at a step of a scenario.
+
+    Of a copy of the model in which a Parameter stands for each ``ReadValue`` and a Result for each
+    ``Assign``, so that the state has a length.
+
+    Raises:
+        UserError: A dimension stays dynamic at the scenario's lengths.
+    """
+    import openvino as ov
+    from openvino import op
+
+    clone = model.clone()
+    parameters, results = list(clone.get_parameters()), list(clone.get_results())
+    batch = find_batch(clone)
+    for parameter, port in zip(parameters, clone.inputs, strict=True):
+        parameter.set_partial_shape(ov.PartialShape(list(input_shape(port, step, sizes))))
+    for node in clone.get_ordered_ops():
+        # Shape inference stops at a state, whose length is unknown: a Parameter states it.
+        if node.get_type_name() == "ReadValue":
+            results += [op.Result(port.get_source_output()) for port in node.inputs()]
+            past = op.Parameter(
+                node.get_output_element_type(0), ov.Shape(state_shape(node, step, batch))
+            )
+            # Callers look nodes up by the names of the model.
+            past.set_friendly_name(node.get_friendly_name())
+            node.output(0).replace(past.output(0))
+            parameters.append(past)
+        elif node.get_type_name() == "Assign":
+            result = op.Result(node.input(0).get_source_output())
+            result.set_friendly_name(node.get_friendly_name())
+            results.append(result)
+    static = ov.Model(results, parameters, model.get_friendly_name())
+    try:
+        static.validate_nodes_and_infer_types()
+    except RuntimeError as error:
+        raise UserError(
+            f"the model does not take {step.new} tokens after {step.past}: leave the number of "
+            f"tokens of all its inputs dynamic; OpenVINO: {last_line(error)}"
+        ) from error
+    # A dynamic size would become a wrong cost without notice.
+    nodes = {node.get_friendly_name(): node for node in static.get_ordered_ops()}
+    if name := find_dynamic(nodes.values()):
+        raise UserError(
+            f"{name!r} has a dynamic shape even with {step.new} new tokens after {step.past}: bind "
+            "more of the inputs' dimensions by shapes={name: [...]} (--shape 'name[...]')"
+        )
+    return nodes
+
+
+def state_shape(node: ov.Node, step: Step, batch: int) -> list[int]:
+    """The shape of a state before a step: the first dimension is the batch, others count tokens."""
+    return [
+        size.get_length() if size.is_static else (step.past if axis else batch)
+        for axis, size in enumerate(node.get_output_partial_shape(0))
+    ]
