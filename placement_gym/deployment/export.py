@@ -12,6 +12,7 @@ from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from placement_gym.backends.measured.hetero import (
     HeteroPartition,
@@ -94,7 +95,7 @@ def export_placement(
     if list_members(loaded_model):
         export_part = partial(export_placement, split=split, requests=requests)
         return export_union(export_part, loaded_placement, folder, loaded_model, requests, inputs)
-    own = export_inputs(loaded_placement, loaded_model, folder, inputs)
+    arrays = list_own_arrays(loaded_placement, loaded_model, folder, inputs)
     graph, partition = cut(loaded_model, loaded_placement, split)
     set_affinities(loaded_model, graph, partition)
     replace_control_characters(loaded_model)
@@ -111,21 +112,23 @@ def export_placement(
         partition,
         list_shapes(loaded_model, loaded_placement),
         in_flight.format(requests=requests) if requests else "",
-        bool(own),
+        bool(arrays),
     )
     with replace_files(folder) as new_folder:
         save_model(loaded_model, new_folder / MODEL)
+        save_inputs(arrays, new_folder)
         write_json(new_folder / AFFINITIES, plain)
         write_text(new_folder / SCRIPT, script)
-    return [*(folder / name for name in (MODEL, WEIGHTS, SCRIPT, AFFINITIES)), *own]
+    files = (MODEL, WEIGHTS, SCRIPT, AFFINITIES, *[INPUTS] * bool(arrays))
+    return [folder / name for name in files]
 
 
-def export_inputs(
+def list_own_arrays(
     placement: Placement, model: ov.Model, folder: Path, given: Given | None
-) -> list[Path]:
-    """Write the inputs of the first inference of the first sample; returns the file, if any.
+) -> dict[str, NDArray[Any]]:
+    """The user's inputs of the first inference of the first sample by name, if there are any.
 
-    Types that NumPy lacks are written as their bits.
+    Types that NumPy lacks have their bits.
 
     Raises:
         UserError: That would replace what was given, or change its folder.
@@ -140,14 +143,19 @@ def export_inputs(
     if not request.own.samples:
         for note in placement.describe_inputs(extract_spec(model, placement.spec)):
             warn_user(note)
-        return []
+        return {}
     values = request.sample_inputs(model)[0]
     names = [input_names(port)[0] for port in model.inputs]
-    arrays = {
+    return {
         name: value if isinstance(value, np.ndarray) else value.data
         for name, value in zip(names, values, strict=True)
     }
-    return [save_arrays(arrays, path)]
+
+
+def save_inputs(arrays: dict[str, NDArray[Any]], folder: Path) -> None:
+    """Write the inputs of an export, if there are any."""
+    if arrays:
+        save_arrays(arrays, folder / INPUTS)
 
 
 def export_union(

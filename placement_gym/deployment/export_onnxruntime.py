@@ -22,7 +22,7 @@ from placement_gym.base.files import (
 )
 from placement_gym.base.json_file import write_json
 from placement_gym.deployment import export_scripts as scripts
-from placement_gym.deployment.export import export_inputs
+from placement_gym.deployment.export import INPUTS, list_own_arrays, save_inputs
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.loading import load, match_built_in
 from placement_gym.models.own_inputs import Given
@@ -74,15 +74,16 @@ def export_for_onnxruntime(
     annotated = onnx.load(path)
     assignment = annotate(annotated, devices)
     folder = make_output_folder(out)
-    own = export_inputs(loaded_placement, loaded_model, folder, inputs)
+    arrays = list_own_arrays(loaded_placement, loaded_model, folder, inputs)
     name = safe_name(loaded_placement.model)
     about = f"Run {name} by ONNX Runtime on {', '.join(targets)} as planned."
     source = SCRIPT_SOURCE.format(
         about=json.dumps(about, ensure_ascii=False),
         targets=pformat(targets, sort_dicts=False),
-        inputs=scripts.OWN_INPUTS if own else None,
+        inputs=scripts.OWN_INPUTS if arrays else None,
     )
     with replace_files(folder) as new_folder:
+        save_inputs(arrays, new_folder)
         onnx.save(annotated, new_folder / MODEL, save_as_external_data=True, location=WEIGHTS)
         weights = [WEIGHTS] if (new_folder / WEIGHTS).exists() else []
         for weights_file in weights:  # which onnx keeps from other users
@@ -91,7 +92,8 @@ def export_for_onnxruntime(
         write_text(new_folder / SCRIPT, source)
     if not weights:
         (folder / WEIGHTS).unlink(missing_ok=True)  # those of an earlier model
-    return [*(folder / name for name in (MODEL, *weights, SCRIPT, PLANNED)), *own]
+    files = (MODEL, *weights, SCRIPT, PLANNED, *[INPUTS] * bool(arrays))
+    return [folder / name for name in files]
 
 
 def check_file(model: Any) -> Path:
