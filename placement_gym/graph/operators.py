@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.models.data_shapes import FoundShapes
 from placement_gym.models.members import Member
 from placement_gym.workloads.inference import Inference
 from placement_gym.workloads.request import Request
@@ -136,6 +137,8 @@ class OpGraph:
             them. ``weight_bytes`` counts all, ``flops`` every run of the one with most work.
         models: Of a union of several models each one's name, with which the names of its operators
             begin, and how often it runs in a round; else empty.
+        found: Of each shape of the request the IR nodes whose sizes the data decide, with those
+            that were found on the sample inputs, or none. The fingerprint is without them.
     """
 
     model: str
@@ -157,6 +160,7 @@ class OpGraph:
     outputs: tuple[int, ...] = ()
     bodies: Mapping[int, tuple[Body, ...]] = field(default_factory=dict)
     models: tuple[Member, ...] = ()
+    found: tuple[FoundShapes, ...] = ()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -233,12 +237,17 @@ class OpGraph:
 
     def fingerprint(self) -> str:
         """Sixteen hex digits of names, types, shapes, weights, edges and what is measured."""
+        undecided = self.found[0] if self.found else {}
+        shapes = [
+            None if name in undecided else shape
+            for name, shape in zip(self.names, self.shapes, strict=True)
+        ]
         rows = sorted(
             repr(row)
             for row in zip(
                 self.names,
                 self.types,
-                self.shapes,
+                shapes,
                 self.element_types,
                 self.members,
                 self.weight_bytes.tolist(),

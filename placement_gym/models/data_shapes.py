@@ -1,4 +1,4 @@
-"""The shapes that a model without state is measured with, where it leaves dimensions dynamic."""
+"""The sizes that a model is measured with, where its inputs or its data decide them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.base.texts import last_line
 from placement_gym.models.shapes import (
     Shapes,
-    UnsupportedModelError,
     explain_dynamic,
-    find_dynamic,
     input_names,
     to_text,
 )
@@ -21,6 +19,8 @@ if TYPE_CHECKING:
 
 DataShapes: TypeAlias = Mapping[str, tuple[int, ...]]
 """Input name -> the sizes that it is measured with, of every input with dynamic dimensions."""
+FoundShapes: TypeAlias = Mapping[str, Sequence[Sequence[int]]]
+"""Operator -> the shape of each of its outputs in an inference, where the data decide them."""
 
 
 def find_data_shapes(model: ov.Model, given: Shapes | None = None) -> DataShapes:
@@ -89,15 +89,15 @@ def read_bounds(shape: ov.PartialShape) -> tuple[int, ...] | None:
 def raise_to_bounds(model: ov.Model, sizes: DataShapes) -> DataShapes:
     """The same inputs with the largest sizes that they may have, as far as these are bounded."""
     shapes = {input_names(port)[0]: port.get_partial_shape() for port in model.inputs}
-    return {
-        name: tuple(
-            max(size, limit.get_max_length())
-            for size, limit in zip(given, shapes[name], strict=True)
-        )
-        if shapes[name].rank.is_static
-        else given
-        for name, given in sizes.items()
-    }
+    return {name: tuple(bound(shapes[name], given)) for name, given in sizes.items()}
+
+
+def bound(declared: ov.PartialShape, actual: Sequence[int]) -> list[int]:
+    """The sizes of a shape, the upper bound of a dimension where it has one."""
+    if declared.rank.is_dynamic:
+        return list(actual)
+    limits = [size.get_max_length() if size.is_dynamic else -1 for size in declared]
+    return [max(size, limit) for size, limit in zip(actual, limits, strict=True)]
 
 
 def drop_lower_bounds(model: ov.Model) -> None:
@@ -122,11 +122,12 @@ def drop_lower_bounds(model: ov.Model) -> None:
 
 
 def shape_nodes(model: ov.Model, sizes: DataShapes) -> dict[str, ov.Node]:
-    """Nodes by name with the static shapes that they have where inputs have these sizes.
+    """Nodes by name, in topological order, with the shapes that they have at these input sizes.
+
+    What stays dynamic depends on the data.
 
     Raises:
         UserError: The model does not take the sizes.
-        UnsupportedModelError: A shape depends on the data.
     """
     import openvino as ov
 
@@ -142,10 +143,22 @@ def shape_nodes(model: ov.Model, sizes: DataShapes) -> dict[str, ov.Node]:
             f"the model does not take inputs of {dict(sizes)}: {last_line(error)} State the sizes "
             "of all its inputs, and bound dimensions alike that are equal"
         ) from error
-    nodes = {node.get_friendly_name(): node for node in clone.get_ordered_ops()}
-    if name := find_dynamic(nodes.values()):
-        raise UnsupportedModelError(
-            f"{name!r} has a dynamic shape even where inputs have the sizes {dict(sizes)}: it "
-            "depends on the data, and such a model cannot be placed"
-        )
-    return nodes
+    return {node.get_friendly_name(): node for node in clone.get_ordered_ops()}
+
+
+def state_found_shapes(
+    nodes: Mapping[str, ov.Node], found: FoundShapes, raised: bool = False
+) -> None:
+    """Set the shapes that outputs had in an inference, in place.
+
+    Args:
+        nodes: As ``shape_nodes`` returns them.
+        found: Shapes of operators.
+        raised: Raise dimensions to their upper bounds where OpenVINO infers one.
+    """
+    import openvino as ov
+
+    for name, node in nodes.items():
+        for port, shape in zip(node.outputs(), found.get(name, ()), strict=False):
+            sizes = bound(port.get_partial_shape(), shape) if raised else list(shape)
+            node.set_output_type(port.get_index(), port.get_element_type(), ov.PartialShape(sizes))

@@ -19,8 +19,6 @@ from placement_gym.models.shapes import (
     SizesError,
     UnsupportedModelError,
     bind_shapes,
-    explain_dynamic,
-    find_dynamic,
 )
 from placement_gym.models.stateful import bind_batch, is_stateful
 
@@ -68,7 +66,7 @@ def load(
     shapes: Shapes | None = None,
     data_shapes: Shapes | None = None,
 ) -> ov.Model:
-    """Load the model to place: every size known in some way, unique friendly names.
+    """Load the model to place: inputs of sizes known in some way, unique friendly names.
 
     Args:
         model: A built-in name, ``"resnet"``, ``"bert-8"`` (tokens), ``"bert-8-fp16"``
@@ -86,7 +84,7 @@ def load(
 
     Raises:
         ModelNotFoundError: It is neither a built-in name nor a file.
-        UnsupportedModelError: It has dynamic shapes that nothing bounds or states, without state,
+        UnsupportedModelError: An input has dimensions that nothing bounds or states, without state,
             or OpenVINO cannot read it.
         ValueError: The built-in model does not have the option.
     """
@@ -264,7 +262,7 @@ def prepare(
 
     Raises:
         UserError: The model cannot have these shapes, or has state and data shapes.
-        UnsupportedModelError: The model has no state, and shapes that nothing bounds or states.
+        UnsupportedModelError: The model has no state, and inputs that nothing bounds or states.
     """
     node_names = {node.get_friendly_name() for node in model.get_ops()}
     if shapes:
@@ -279,7 +277,8 @@ def prepare(
             )
         bind_batch(model)
     else:
-        check_sizes(model, data_shapes)
+        if sizes := find_data_shapes(model, data_shapes):
+            shape_nodes(model, sizes)  # raises if the model does not take them
         drop_lower_bounds(model)
     rename(model, lambda node: node.get_friendly_name() not in node_names)
     used_names: set[str] = set()
@@ -288,21 +287,6 @@ def prepare(
         node.set_friendly_name(name)
         used_names.add(name)
     return model
-
-
-def check_sizes(model: ov.Model, data_shapes: Shapes | None) -> None:
-    """Raise if a model without state has a shape that its inputs' sizes do not determine.
-
-    Raises:
-        UserError: The sizes do not fit the model.
-        UnsupportedModelError: The message says how to state the inputs' sizes.
-    """
-    sizes = find_data_shapes(model, data_shapes)
-    if sizes:
-        shape_nodes(model, sizes)
-        return
-    if name := find_dynamic(model.get_ordered_ops()):
-        raise explain_dynamic(f"{name!r} has a dynamic shape", model)
 
 
 def has_automatic_name(node: ov.Node) -> bool:

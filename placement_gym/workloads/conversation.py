@@ -12,7 +12,7 @@ import numpy as np
 from placement_gym.base.errors import UserError
 from placement_gym.base.texts import last_line
 from placement_gym.models.named_inputs import BEAMS, GROWING_MASKS, POSITIONS, batch_axis, is_named
-from placement_gym.models.shapes import Shapes, find_dynamic
+from placement_gym.models.shapes import Shapes
 from placement_gym.models.stateful import find_batch
 from placement_gym.models.tensors import Input, as_input
 from placement_gym.workloads.request import Request, Shaped
@@ -92,8 +92,11 @@ class Conversation(Request):
         cost as much as if one half of them were the first and the other half the last one.
         """
         steps, half = self.steps(), self.decoded / 2
-        shares = ((1.0, steps[0]), (half, steps[1]), (half, steps[-1]))
-        return [(count, shape_nodes_at_step(model, step)) for count, step in shares]
+        shares = ((1.0, 0), (half, 1), (half, self.decoded))
+        return [
+            Shaped(count, shape_nodes_at_step(model, steps[number]), number)
+            for count, number in shares
+        ]
 
     def sample_inputs(self, model: ov.Model) -> list[Inputs]:
         """Sample inputs as ``samples`` does, with counted positions and beams that continue."""
@@ -162,13 +165,13 @@ def input_shape(port: ov.Output, step: Step) -> tuple[int, ...]:
 
 
 def shape_nodes_at_step(model: ov.Model, step: Step) -> dict[str, ov.Node]:
-    """Nodes by name with the static shapes that they have at a step of a scenario.
+    """Nodes by name with the shapes that they have at a step of a scenario; see ``shape_nodes``.
 
     Of a copy of the model in which a Parameter stands for each ``ReadValue`` and a Result for each
     ``Assign``, so that the state has a length.
 
     Raises:
-        UserError: A dimension stays dynamic at the scenario's lengths.
+        UserError: The model does not take the scenario's lengths.
     """
     import openvino as ov
     from openvino import op
@@ -201,14 +204,7 @@ def shape_nodes_at_step(model: ov.Model, step: Step) -> dict[str, ov.Node]:
             f"the model does not take {step.new} tokens after {step.past}: leave the number of "
             f"tokens of all its inputs dynamic; OpenVINO: {last_line(error)}"
         ) from error
-    # A dynamic size would become a wrong cost without notice.
-    nodes = {node.get_friendly_name(): node for node in static.get_ordered_ops()}
-    if name := find_dynamic(nodes.values()):
-        raise UserError(
-            f"{name!r} has a dynamic shape even with {step.new} new tokens after {step.past}: bind "
-            "more of the inputs' dimensions by shapes={name: [...]} (--shape 'name[...]')"
-        )
-    return nodes
+    return {node.get_friendly_name(): node for node in static.get_ordered_ops()}
 
 
 def state_shape(node: ov.Node, step: Step, batch: int) -> list[int]:

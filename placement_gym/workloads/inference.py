@@ -13,7 +13,7 @@ from placement_gym.models.data_shapes import (
     raise_to_bounds,
     shape_nodes,
 )
-from placement_gym.models.shapes import Shapes
+from placement_gym.models.shapes import Shapes, list_dynamic
 from placement_gym.workloads.request import Request, Shaped
 from placement_gym.workloads.runs import Beat, EngineRequest, Inputs, SingleInference
 from placement_gym.workloads.samples import sample_inputs
@@ -42,10 +42,13 @@ class Inference(Request):
         return cls(find_data_shapes(model, data_shapes))
 
     def list_shapes(self, model: ov.Model) -> Sequence[Shaped]:
-        if not self.data_shapes:
-            return [(1.0, None)]
+        if not self.data_shapes and not list_dynamic(model.get_ordered_ops()):
+            return [Shaped(1.0, None)]
         largest = raise_to_bounds(model, self.data_shapes)
-        return [(1.0, shape_nodes(model, self.data_shapes)), (0.0, shape_nodes(model, largest))]
+        return [
+            Shaped(1.0, shape_nodes(model, self.data_shapes)),
+            Shaped(0.0, shape_nodes(model, largest)),
+        ]
 
     def sample_inputs(self, model: ov.Model) -> list[Inputs]:
         return [sample_inputs(model, self.data_shapes)]

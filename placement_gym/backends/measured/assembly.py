@@ -49,7 +49,8 @@ def build_measured_backend(
     restrict = parse_constraints(constraints)
 
     def make_problem(model: ov.Model, inspection: Inspection) -> Problem:
-        units = group(extract_spec(model, spec), spec.granularity, inspection.primitives)
+        graph = extract_spec(model, spec, inspection.found)
+        units = group(graph, spec.granularity, inspection.primitives)
         supported = find_supported(units, inspection.operators)
         supported &= np.stack([fits_allocations(units, device) for device in devices], axis=1)
         return restrict(Problem(units, devices, supported))
@@ -100,16 +101,18 @@ def load_and_inspect(
     return spec.load(), inspection
 
 
-def group_primitives(spec: ModelSpec) -> Units:
-    """Group the operators of a model as ``"fused"`` does: by the primitives that the CPU executes.
+def group_inspected(spec: ModelSpec) -> Units:
+    """Group the operators of a model that OpenVINO has to compile or to run for that.
 
-    Nothing is measured, so that it does not wait for other processes that measure.
+    It does for ``"fused"`` units, the primitives that the CPU executes, and for sizes that the data
+    decide. Nothing is measured, so that it does not wait for other processes that measure.
 
     Raises:
         EngineError: The CPU cannot compile the model.
     """
     model, inspection = load_and_inspect(spec, (), TIMEOUT_S, exclusive=False)
-    return group(extract_spec(model, spec), spec.granularity, inspection.primitives)
+    graph = extract_spec(model, spec, inspection.found)
+    return group(graph, spec.granularity, inspection.primitives)
 
 
 def find_supported(units: Units, operators: Sequence[Collection[str]]) -> BoolArray:
