@@ -81,7 +81,7 @@ def extract_request(
     undecided = list_dynamic((shapes[0].nodes or {}).values())
     found = found or [dict.fromkeys(undecided, ())] * len(shapes)
     for shaped, of_data in zip(shapes, found, strict=True):
-        state_found_shapes(shaped.nodes or {}, of_data, raised=not shaped.count)
+        state_found_shapes(shaped.nodes or {}, of_data)
     graphs = [raw_graph(model, shaped.nodes) for shaped in shapes]
     if view != "raw":
         dynamic = any(port.get_partial_shape().is_dynamic for port in model.inputs)

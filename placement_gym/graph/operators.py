@@ -182,6 +182,15 @@ class OpGraph:
             if not all(body.is_static and not body.graph.list_uncounted() for body in bodies)
         ]
 
+    def find_deciding(self) -> dict[str, bool]:
+        """The first operators whose sizes the data decide -> whether they found nothing."""
+        of_data = self.found[0] if self.found else {}
+        return {
+            name: any(0 in shape for shape in of_data[name])
+            for name, sources in zip(self.names, self.predecessors(), strict=True)
+            if name in of_data and not any(self.names[source] in of_data for source in sources)
+        }
+
     def in_degree(self) -> IntArray:
         return np.bincount(self.edge_index[1], minlength=len(self))
 

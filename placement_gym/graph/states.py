@@ -10,7 +10,6 @@ import numpy as np
 from placement_gym.base.arrays import IntArray
 from placement_gym.graph.bodies import smallest_shape
 from placement_gym.graph.flops import FREE
-from placement_gym.models.data_shapes import bound
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -71,3 +70,11 @@ def held_bytes(nodes: Sequence[ov.Node], shaped: Sequence[ov.Node]) -> IntArray:
             sizes = bound(node.output(0).get_partial_shape(), smallest_shape(port))
             size_bytes[position] = int(np.prod(sizes)) * port.get_element_type().size
     return size_bytes
+
+
+def bound(declared: ov.PartialShape, actual: Sequence[int]) -> list[int]:
+    """The sizes of a shape, the upper bound of a dimension where it has one."""
+    if declared.rank.is_dynamic:
+        return list(actual)
+    limits = [size.get_max_length() if size.is_dynamic else -1 for size in declared]
+    return [max(size, limit) for size, limit in zip(actual, limits, strict=True)]

@@ -89,15 +89,15 @@ def read_bounds(shape: ov.PartialShape) -> tuple[int, ...] | None:
 def raise_to_bounds(model: ov.Model, sizes: DataShapes) -> DataShapes:
     """The same inputs with the largest sizes that they may have, as far as these are bounded."""
     shapes = {input_names(port)[0]: port.get_partial_shape() for port in model.inputs}
-    return {name: tuple(bound(shapes[name], given)) for name, given in sizes.items()}
-
-
-def bound(declared: ov.PartialShape, actual: Sequence[int]) -> list[int]:
-    """The sizes of a shape, the upper bound of a dimension where it has one."""
-    if declared.rank.is_dynamic:
-        return list(actual)
-    limits = [size.get_max_length() if size.is_dynamic else -1 for size in declared]
-    return [max(size, limit) for size, limit in zip(actual, limits, strict=True)]
+    return {
+        name: tuple(
+            max(size, limit.get_max_length())
+            for size, limit in zip(given, shapes[name], strict=True)
+        )
+        if shapes[name].rank.is_static
+        else given
+        for name, given in sizes.items()
+    }
 
 
 def drop_lower_bounds(model: ov.Model) -> None:
@@ -146,19 +146,19 @@ def shape_nodes(model: ov.Model, sizes: DataShapes) -> dict[str, ov.Node]:
     return {node.get_friendly_name(): node for node in clone.get_ordered_ops()}
 
 
-def state_found_shapes(
-    nodes: Mapping[str, ov.Node], found: FoundShapes, raised: bool = False
-) -> None:
-    """Set the shapes that outputs had in an inference, in place.
+def state_found_shapes(nodes: Mapping[str, ov.Node], found: FoundShapes) -> None:
+    """Set dimensions that stay dynamic in ``shape_nodes`` to those of an inference, in place.
 
-    Args:
-        nodes: As ``shape_nodes`` returns them.
-        found: Shapes of operators.
-        raised: Raise dimensions to their upper bounds where OpenVINO infers one.
+    They are not raised to upper bounds, as OpenVINO's may be far beyond what any data need.
     """
     import openvino as ov
 
-    for name, node in nodes.items():
-        for port, shape in zip(node.outputs(), found.get(name, ()), strict=False):
-            sizes = bound(port.get_partial_shape(), shape) if raised else list(shape)
-            node.set_output_type(port.get_index(), port.get_element_type(), ov.PartialShape(sizes))
+    for name, shapes in found.items():
+        for port, shape in zip(nodes[name].outputs(), shapes, strict=False):
+            declared = port.get_partial_shape()
+            sizes = list(shape)
+            if declared.rank.is_static:
+                pairs = zip(declared, shape, strict=True)
+                sizes = [size if limit.is_dynamic else limit.get_length() for limit, size in pairs]
+            port_type = port.get_element_type()
+            nodes[name].set_output_type(port.get_index(), port_type, ov.PartialShape(sizes))

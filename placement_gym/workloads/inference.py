@@ -42,13 +42,13 @@ class Inference(Request):
         return cls(find_data_shapes(model, data_shapes))
 
     def list_shapes(self, model: ov.Model) -> Sequence[Shaped]:
-        if not self.data_shapes and not list_dynamic(model.get_ordered_ops()):
+        if not list_dynamic(model.get_ordered_ops()):
             return [Shaped(1.0, None)]
+        one = Shaped(1.0, shape_nodes(model, self.data_shapes))
+        if not self.data_shapes:
+            return [one]
         largest = raise_to_bounds(model, self.data_shapes)
-        return [
-            Shaped(1.0, shape_nodes(model, self.data_shapes)),
-            Shaped(0.0, shape_nodes(model, largest)),
-        ]
+        return [one, Shaped(0.0, shape_nodes(model, largest))]
 
     def sample_inputs(self, model: ov.Model) -> list[Inputs]:
         return [sample_inputs(model, self.data_shapes)]

@@ -116,9 +116,9 @@ def group_model(spec: ModelSpec) -> Units:
         graph = extract_spec(spec.load(), spec)
         if not graph.found:
             return group(graph, spec.granularity)
-    from placement_gym.backends.measured.assembly import group_inspected
+    from placement_gym.backends.measured.assembly import inspect_and_group
 
-    return group_inspected(spec)
+    return inspect_and_group(spec)
 
 
 def build_workload_problem(
