@@ -89,8 +89,8 @@ def choice(node: ov.Node, outputs: float) -> float:
 def attention(node: ov.Node, outputs: float) -> float:
     """Two products over (queries, keys) and a softmax."""
     query, key = node.input(0).get_shape(), node.input(1).get_shape()
-    scores = float(np.prod(query[:-1])) * key[-2]
-    return scores * (2.0 * query[-1] + 2.0 * outputs / float(np.prod(query[:-1])) + 5.0)
+    rows = float(np.prod(query[:-1]))
+    return rows * key[-2] * (2.0 * query[-1] + 2.0 * outputs / max(rows, 1.0) + 5.0)
 
 
 def recurrent(node: ov.Node, outputs: float) -> float:

@@ -120,3 +120,25 @@ MAKERS: dict[str, Callable[[], ov.Model]] = {
     "any image": lambda: make_detector(side=-1),
 }
 DATA_SHAPES = {"any image": {"image": [1, 3, 32, 40]}}
+
+
+def make_routed_decoder() -> ov.Model:
+    """A language model with a state, in which NonZero picks the tokens that a layer computes."""
+    rng = np.random.default_rng(0)
+    tokens = ops.parameter([1, -1], np.int64, name="input_ids")
+    x = ops.gather(draw_matrix(rng, 8, WIDTH), tokens, ops.constant(0))
+    past = ops.read_value(ops.constant(np.zeros((1, 0, WIDTH), np.float32)), "past", np.float32,
+                          [1, -1, WIDTH])  # fmt: skip
+    seen = ops.concat([past, x], 1)
+    scores = ops.softmax(ops.matmul(x, seen, False, True), -1)
+    flat = ops.reshape(ops.matmul(scores, seen, False, False), [-1, WIDTH], False)
+    score = ops.squeeze(ops.matmul(flat, draw_matrix(rng, WIDTH, 1), False, False), [1])
+    picked = ops.non_zero(ops.greater(score, ops.constant(np.float32(0.0))), "i64", name="picked")
+    rows = ops.squeeze(picked, [0])
+    taken = ops.gather(flat, rows, ops.constant(0))
+    deep = ops.relu(ops.matmul(taken, draw_matrix(rng, WIDTH, WIDTH), False, False))
+    put = ops.scatter_update(flat, rows, deep, ops.constant(0))
+    logits = ops.matmul(put, draw_matrix(rng, WIDTH, 8), False, False)
+    tokens.output(0).get_tensor().set_names({"input_ids"})
+    state = ops.assign(seen, "past")
+    return name_by_place(ov.Model([ops.result(logits)], [state], [tokens], "routed_decoder"))

@@ -29,7 +29,7 @@ class Twice(Inference):
         return cls()
 
     def list_shapes(self, model: ov.Model) -> Sequence[Shaped]:
-        return [(1.0, None)] * 2
+        return [Shaped(1.0, None)] * 2
 
     def sample_inputs(self, model: ov.Model) -> list[Inputs]:
         return super().sample_inputs(model) * 2
