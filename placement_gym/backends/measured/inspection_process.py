@@ -84,7 +84,7 @@ def find_shapes(
     from openvino import opset13 as ops
 
     shapes = request.list_shapes(model)
-    undecided = set(list_dynamic((shapes[0].nodes or {}).values()))
+    undecided = list_dynamic((shapes[0].nodes or {}).values())
     if not undecided:
         return []
     # Shapes are outputs instead of the tensors, which could fill the memory.
@@ -94,7 +94,7 @@ def find_shapes(
         if node.get_type_name() in (WRITER, "Result")
         else node.outputs()
         for node in clone.get_ordered_ops()
-        if node.get_friendly_name() in undecided
+        if node.get_friendly_name() in set(undecided)
     }
     taps = [ops.result(ops.shape_of(port)) for of_node in ports.values() for port in of_node]
     tapped = ov.Model(taps, clone.get_sinks(), clone.get_parameters(), "shapes")
@@ -110,7 +110,7 @@ def find_shapes(
             found.append({name: [next(values) for _ in of_node] for name, of_node in ports.items()})
     except RuntimeError as error:
         raise UserError(
-            f"the data decide the size of {min(undecided)!r}, and on the sample inputs the model "
+            f"the data decide the size of {undecided[0]!r}, and on the sample inputs the model "
             f"does not run on the CPU: {last_line(error)}"
         ) from error
     return [found[shaped.inference] for shaped in shapes]
