@@ -34,7 +34,7 @@ def add_evaluate(command: Command) -> None:
         "evaluate plan-my_model.json --model my_model.xml",
     )
     add_model(command, False, "the placement's own, if it is built in", several=True)
-    add_shared(command, "--shape")
+    add_shared(command, "--shape", "--extension")
     command.add_argument("placement", metavar="PLACEMENT", help="a placement file")
     add_shared(command, "--split", "--tolerance", "--objective")
     set_command(command, run_evaluate, REPEAT)
@@ -114,7 +114,7 @@ def add_fidelity(command: Command) -> None:
 def add_problem(command: Command) -> None:
     """Add what says which problem is measured."""
     add_model(command, several=True)
-    add_shared(command, "--shape", "--data-shape", "--scenario")
+    add_shared(command, "--shape", "--data-shape", "--scenario", "--extension")
     add_devices(command)
     add_granularity(command)
     add_shared(command, "--tolerance")
@@ -135,6 +135,7 @@ def run_evaluate(options: argparse.Namespace) -> int:
         options.quiet,
         options.objective,
         options.tolerance,
+        options.extension,
     )
     print_result(options, values, lambda: evaluation_table(values))
     return 0
@@ -219,7 +220,7 @@ def add_export(command: Command) -> None:
     )
     command.add_argument("placement", metavar="PLACEMENT", help="a placement file")
     add_model(command, False, "the placement's own, if it is built in", several=True)
-    add_shared(command, "--shape", "--split")
+    add_shared(command, "--shape", "--split", "--extension")
     command.add_argument(
         "--requests",
         type=positive_integer,
@@ -249,9 +250,11 @@ def export(options: argparse.Namespace) -> list[Path]:
             options.shape,
             options.split,
             requests=options.requests,
+            extension=options.extension,
         )
-    if options.requests:
-        raise UserError("--requests is for --to openvino: leave it out")
+    for option in ("requests", "extension"):
+        if getattr(options, option):
+            raise UserError(f"--{option} is for --to openvino: leave it out")
     from placement_gym.deployment.export_onnxruntime import export_for_onnxruntime
 
     return export_for_onnxruntime(options.placement, options.out, options.model, options.shape)

@@ -32,6 +32,11 @@ SHARED: dict[str, dict[str, Any]] = {
         "help": "what one run of a model with state consists of: chat-128-32 is a prompt of 128 "
         "tokens and 32 decoded ones (default: chat, 64 and 16)"
     },
+    "--extension": {
+        "metavar": "FILE",
+        "help": "a library with operators that OpenVINO lacks, as its add_extension takes it; it "
+        "is code that runs",
+    },
     "--tolerance": {
         "type": positive_number,
         "metavar": "ERROR",
@@ -53,7 +58,11 @@ SHARED: dict[str, dict[str, Any]] = {
         "where it is possible (default: %(default)s)",
     },
 }
-ALSO = {"--shape": ["-shape"], "--data-shape": ["-data_shape"]}
+ALSO = {
+    "--shape": ["-shape"],
+    "--data-shape": ["-data_shape"],
+    "--extension": ["-extensions"],
+}
 """Spellings of ``benchmark_app``."""
 
 
@@ -178,5 +187,6 @@ def shape_arguments(options: argparse.Namespace) -> dict[str, Any]:
         "shapes": options.shape,
         "data_shapes": options.data_shape,
         "scenario": options.scenario,
+        "extension": options.extension,
     }
     return {key: value for key, value in arguments.items() if value}

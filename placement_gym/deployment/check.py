@@ -36,6 +36,7 @@ def check(
     shapes: Shapes | None = None,
     data_shapes: Shapes | None = None,
     scenario: str | None = None,
+    extension: str | Path | None = None,
     quiet: bool = False,
 ) -> Document:
     """Run each device alone, and find the operators that it refuses or computes otherwise.
@@ -53,6 +54,7 @@ def check(
         shapes: As for ``gym.make``.
         data_shapes: As for ``gym.make``.
         scenario: As for ``gym.make``.
+        extension: As for ``gym.make``.
         quiet: Show no progress.
 
     Returns:
@@ -74,7 +76,7 @@ def check(
     """
     start_s = perf_counter()
     folder = check_output_folder(out)
-    spec = ModelSpec(model, "op", "folded", shapes, data_shapes, scenario)
+    spec = ModelSpec(model, "op", "folded", shapes, data_shapes, scenario, extension)
     reference, tested = choose_reference(resolve_devices(devices, "measured"))
     rows, graph = [], None
     for device in tested:

@@ -27,6 +27,7 @@ def evaluate_placement(
     quiet: bool = False,
     objective: str = "latency",
     tolerance: float | None = None,
+    extension: str | Path | None = None,
 ) -> dict[str, Any]:
     """Compile and measure a placement alongside the fastest single device.
 
@@ -41,6 +42,7 @@ def evaluate_placement(
         objective: As for ``gym.make``; with ``"throughput"`` latencies are the times between two
             results.
         tolerance: As for ``gym.make``.
+        extension: As for ``gym.make``.
 
     Returns:
         model, saved (what the file holds, in one line), alone (whether that is a single device),
@@ -66,6 +68,7 @@ def evaluate_placement(
         "split": split,
         "objective": objective,
         "tolerance": tolerance,
+        "extension": extension,
     }
     with (
         progress_bar(2, "steps", quiet, description="reading the model") as progress,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from pprint import pformat
+from shutil import copyfile
 from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +19,7 @@ from placement_gym.backends.measured.hetero import (
     name_target,
     set_affinities,
 )
-from placement_gym.base.files import make_output_folder, safe_name, write_text
+from placement_gym.base.files import make_output_folder, replace_file, safe_name, write_text
 from placement_gym.base.json_file import write_json
 from placement_gym.deployment import export_scripts as scripts
 from placement_gym.deployment.compile import cut
@@ -48,6 +50,7 @@ def export_placement(
     shapes: Shapes | None = None,
     split: str = "auto",
     requests: int | None = None,
+    extension: str | Path | None = None,
 ) -> list[Path]:
     """Write what a program without this package needs to run a model under a placement.
 
@@ -69,9 +72,10 @@ def export_placement(
         requests: How many requests are to be in flight: ``run.py`` then also has ``make_queue``, an
             ``ov.AsyncInferQueue`` of as many; of a model with state ``make_requests``, as many
             requests with a state of their own, each for a thread of the user's.
+        extension: As for ``gym.make``; the library is copied to the folder.
 
     Returns:
-        The model, the script and the affinities.
+        The model, the script, the affinities, and the library of an extension.
 
     Raises:
         PlacementMismatchError: The placement was made for another model.
@@ -80,9 +84,10 @@ def export_placement(
     loaded_placement = placement if isinstance(placement, Placement) else Placement.load(placement)
     folder = make_output_folder(out)
     with shapes_of_placement():
-        loaded_model = loaded_placement.spec.given(model, shapes).load()
+        spec = replace(loaded_placement.spec.given(model, shapes), extension=extension)
+        loaded_model = spec.load()
     if list_members(loaded_model):
-        export_part = partial(export_placement, split=split, requests=requests)
+        export_part = partial(export_placement, split=split, requests=requests, extension=extension)
         return export_union(export_part, loaded_placement, folder, loaded_model, requests)
     graph, partition = cut(loaded_model, loaded_placement, split)
     set_affinities(loaded_model, graph, partition)
@@ -102,9 +107,15 @@ def export_placement(
         partition,
         list_shapes(loaded_model, loaded_placement),
         in_flight.format(requests=requests) if requests else "",
+        Path(extension).name if extension else "",
     )
     write_text(folder / SCRIPT, script)
-    return [folder / name for name in (MODEL, WEIGHTS, SCRIPT, AFFINITIES)]
+    files = [folder / name for name in (MODEL, WEIGHTS, SCRIPT, AFFINITIES)]
+    if extension:
+        files.append(folder / Path(extension).name)
+        with replace_file(files[-1]) as copy:
+            copyfile(extension, copy)
+    return files
 
 
 def export_union(
@@ -139,6 +150,7 @@ def export_phases(
     out: str | Path,
     model: Any = None,
     shapes: Shapes | None = None,
+    extension: str | Path | None = None,
 ) -> list[Path]:
     """Export a placement for prompts and one for tokens.
 
@@ -153,7 +165,7 @@ def export_phases(
     files = [
         file
         for phase, placement in pairs
-        for file in export_placement(placement, folder / phase, model, shapes)
+        for file in export_placement(placement, folder / phase, model, shapes, extension=extension)
     ]
     about = f"Run {safe_name(prefill.model)}: prompts as in prefill/, tokens as in decode/."
     write_text(folder / SCRIPT, scripts.PHASES.format(about=quote(about)))
@@ -210,13 +222,15 @@ def write_script(
     partition: HeteroPartition,
     shapes: Sequence[Sequence[int]],
     in_flight: str,
+    library: str,
 ) -> str:
     """The source of a program that compiles the exported model by OpenVINO alone."""
     plugins = list_plugins(tuple(partition.devices.values()))
     properties = collect_properties(partition.devices)
     return scripts.MODEL.format(
         about=quote(f"Compile {safe_name(placement.model)} on {', '.join(devices)} as planned."),
-        register=scripts.REGISTER.format(plugins=plugins) if plugins else "",
+        register=(scripts.REGISTER.format(plugins=plugins) if plugins else "")
+        + (scripts.EXTENSION.format(library=quote(library)) if library else ""),
         shapes=shapes,
         in_flight=in_flight,
         key=KEY,

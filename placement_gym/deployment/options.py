@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from placement_gym.models.shapes import Shapes
@@ -20,12 +21,19 @@ class ProblemOptions:
     shapes: Shapes | None = None
     data_shapes: Shapes | None = None
     scenario: str | None = None
+    extension: str | Path | None = None
     tolerance: float | None = None
 
     def make_spec(self, model: Any) -> ModelSpec:
         """The model with these sizes and units."""
         return ModelSpec(
-            model, self.granularity, "folded", self.shapes, self.data_shapes, self.scenario
+            model,
+            self.granularity,
+            "folded",
+            self.shapes,
+            self.data_shapes,
+            self.scenario,
+            self.extension,
         )
 
 

@@ -17,7 +17,7 @@ from placement_gym.deployment.memory import describe_fit, describe_use, report_m
 from placement_gym.deployment.plan_rows import state_plan_verdict
 from placement_gym.deployment.selection import Selection
 from placement_gym.hardware.devices import collect_cautions
-from placement_gym.models.shapes import Shapes
+from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.costs.table import CostTable, costs_beside
 from placement_gym.problem.placement import Placement, describe_gain, describe_saved
 from placement_gym.problem.problem import Problem
@@ -119,14 +119,21 @@ def list_phases(problem: Problem, selection: Selection) -> list[Placement]:
 
 
 def export_winner(
-    problem: Problem, selection: Selection, folder: str | Path, model: Any, shapes: Shapes | None
+    problem: Problem, selection: Selection, folder: str | Path, spec: ModelSpec
 ) -> None:
     """Write what OpenVINO alone needs to run the plan."""
     from placement_gym.deployment.export import export_phases, export_placement
 
     if phases := list_phases(problem, selection):
         prefill, decode = phases
-        export_phases(prefill, decode, folder, model, shapes)
+        export_phases(prefill, decode, folder, spec.model, spec.shapes, spec.extension)
         return
     placement = make_placement(problem, selection.chosen, selection.result.streams)
-    export_placement(placement, folder, model, shapes, requests=selection.result.requests)
+    export_placement(
+        placement,
+        folder,
+        spec.model,
+        spec.shapes,
+        requests=selection.result.requests,
+        extension=spec.extension,
+    )

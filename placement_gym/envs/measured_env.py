@@ -105,6 +105,9 @@ class MeasuredEnv(DevicePlacementEnv):
             model without state that leaves dimensions dynamic: it is compiled with them, and so
             is every submodel. A dimension that has an upper bound needs none and is measured at
             it.
+        extension: File of a library with operators that OpenVINO lacks, which
+            ``ov.Core.add_extension`` loads in each process that reads the model. It is code that
+            runs.
         objective: ``"latency"``; or ``"throughput"``: several requests are in flight, in an
             ``ov.AsyncInferQueue``, and latencies are the milliseconds between two results. A
             device alone has the number of streams and requests that suits it best. Info has
@@ -126,7 +129,7 @@ class MeasuredEnv(DevicePlacementEnv):
 
     Raises:
         UnknownDeviceError: The machine does not have a device.
-        UnsupportedModelError: The model has dynamic shapes that neither ``shapes`` binds nor
+        UnsupportedModelError: The model has dynamic inputs that neither ``shapes`` binds nor
             ``data_shapes`` states.
         ValueError: Another argument is out of range.
     """

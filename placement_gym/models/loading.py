@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from placement_gym.base.errors import UserError, suggest
-from placement_gym.base.files import is_path, list_neighbours
-from placement_gym.base.texts import join_words
+from placement_gym.base.files import is_file, is_path, list_neighbours
+from placement_gym.base.texts import join_words, last_line
 from placement_gym.models.data_shapes import drop_lower_bounds, find_data_shapes, shape_nodes
 from placement_gym.models.members import Member, join_names, parse_rate
 from placement_gym.models.saving import make_models_picklable
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 ORIGIN = re.compile(r"Exception from \S+:\d+:\s*")
 """Place in OpenVINO's sources where it raised an error."""
+UNKNOWN = re.compile(r"unsupported opset|not support|No translator")
+"""In OpenVINO's errors about operators that it does not have."""
+EXTENSION_REMEDY = ". If these are operators of your own, name their library: --extension FILE"
 GENERATED = re.compile(
     r"(synthetic-(layered|series-parallel)|unrolled-lstm|stacked-bert)-\d|family-"
 )
@@ -65,6 +68,7 @@ def load(
     model: str | Path | ov.Model | Sequence[Any],
     shapes: Shapes | None = None,
     data_shapes: Shapes | None = None,
+    extension: str | Path | None = None,
 ) -> ov.Model:
     """Load the model to place: inputs of sizes known in some way, unique friendly names.
 
@@ -81,6 +85,8 @@ def load(
         data_shapes: Sizes with which inputs are measured that keep dynamic dimensions, by their
             names; see ``find_data_shapes``. In a union a name begins with that of the model, as in
             ``"bert-8/input_ids"``; so it does for ``shapes``.
+        extension: A library with operators that OpenVINO lacks, which ``ov.Core.add_extension``
+            loads: it is code that runs.
 
     Raises:
         ModelNotFoundError: It is neither a built-in name nor a file.
@@ -92,7 +98,7 @@ def load(
 
     models = list_models(model)
     if len(models) > 1:
-        return load_union(models, shapes, data_shapes)
+        return load_union(models, shapes, data_shapes, extension)
     ((model, _),) = models
     match = None if isinstance(model, ov.Model) else match_built_in(model)
     if match:
@@ -104,11 +110,13 @@ def load(
     if not is_path(model):
         raise ModelNotFoundError(explain_missing(str(model)))
     check_content(Path(model))
+    core = make_core(extension)
     try:
-        read = ov.Core().read_model(model)
+        read = core.read_model(model)
     except RuntimeError as error:
-        reason = ORIGIN.sub("", str(error))
-        raise UnsupportedModelError(f"OpenVINO cannot read {model}: {reason}") from error
+        reason = ORIGIN.sub("", str(error)).strip()
+        remedy = "" if extension else EXTENSION_REMEDY * bool(UNKNOWN.search(reason))
+        raise UnsupportedModelError(f"OpenVINO cannot read {model}: {reason}{remedy}") from error
     # Converters count names up from whatever was made before: the same file would have other names
     # in the next process.
     if Path(model).suffix != ".xml":
@@ -116,6 +124,29 @@ def load(
     prepared = prepare(read, shapes, data_shapes)
     prepared.set_friendly_name(Path(model).stem)
     return prepared
+
+
+def make_core(extension: str | Path | None) -> ov.Core:
+    """A ``Core`` that reads operators of an extension as well.
+
+    Raises:
+        UserError: OpenVINO cannot load the library.
+    """
+    import openvino as ov
+
+    core = ov.Core()
+    if extension is None:
+        return core
+    if not is_file(extension):
+        raise UserError(f"no extension {str(extension)!r:.200}: name the library of your operators")
+    try:
+        core.add_extension(str(extension))
+    except RuntimeError as error:
+        raise UserError(
+            f"OpenVINO cannot load the extension {extension}: {last_line(error)}: build it with the "
+            f"headers of OpenVINO {ov.__version__}"
+        ) from error
+    return core
 
 
 def list_models(model: Any) -> list[tuple[Any, int]]:
@@ -141,7 +172,10 @@ def list_models(model: Any) -> list[tuple[Any, int]]:
 
 
 def load_union(
-    rated_models: Sequence[tuple[Any, int]], shapes: Shapes | None, data_shapes: Shapes | None
+    rated_models: Sequence[tuple[Any, int]],
+    shapes: Shapes | None,
+    data_shapes: Shapes | None,
+    extension: str | Path | None,
 ) -> ov.Model:
     """Load several models and join them; see ``load``."""
     from placement_gym.models.union import check_shape_names, join_models, name_members, shapes_of
@@ -155,7 +189,7 @@ def load_union(
     check_shape_names(shapes, names)
     check_shape_names(data_shapes, names)
     models = [
-        load(part, shapes_of(shapes, name), shapes_of(data_shapes, name))
+        load(part, shapes_of(shapes, name), shapes_of(data_shapes, name), extension)
         for (part, _), name in zip(rated_models, names, strict=True)
     ]
     rates = [rate for _, rate in rated_models]

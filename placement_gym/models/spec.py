@@ -36,6 +36,7 @@ class ModelSpec:
         shapes: Sizes that bind dynamic dimensions, see ``models.load``.
         data_shapes: Sizes that are measured where dimensions stay dynamic, see ``models.load``.
         scenario: What one run of a model with state is, see ``Conversation.parse``.
+        extension: Library of operators that OpenVINO lacks, see ``models.load``.
 
     Raises:
         UserError: The granularity or the view is unknown, or the list of models is wrong.
@@ -47,12 +48,15 @@ class ModelSpec:
     shapes: Shapes | None = field(default=None, hash=False)
     data_shapes: Shapes | None = field(default=None, hash=False)
     scenario: str | None = None
+    extension: str | Path | None = None
 
     def __post_init__(self) -> None:
         models = list_models(self.model)
         if isinstance(self.model, (list, tuple)):
             model = models[0][0] if len(models) == 1 else tuple(self.model)
             object.__setattr__(self, "model", model)
+        if self.extension:  # other processes may have other working folders
+            object.__setattr__(self, "extension", os.path.realpath(self.extension))
         if self.granularity not in GRANULARITIES:
             raise unknown_name("granularity", self.granularity, GRANULARITIES)
         if self.graph not in VIEWS:
@@ -70,7 +74,7 @@ class ModelSpec:
 
     def load(self) -> ov.Model:
         """Load the model, see ``models.load``."""
-        return load(self.model, self.shapes, self.data_shapes)
+        return load(self.model, self.shapes, self.data_shapes, self.extension)
 
     def given(self, model: Any, shapes: Shapes | None) -> ModelSpec:
         """The same with another model, unless that is None, bound to shapes."""
