@@ -143,8 +143,8 @@ def make_core(extension: str | Path | None) -> ov.Core:
         core.add_extension(str(extension))
     except RuntimeError as error:
         raise UserError(
-            f"OpenVINO cannot load the extension {extension}: {last_line(error)}: build it with the "
-            f"headers of OpenVINO {ov.__version__}"
+            f"OpenVINO cannot load the extension {extension}: {last_line(error)}: build it with "
+            f"the headers of OpenVINO {ov.__version__}"
         ) from error
     return core
 
