@@ -60,6 +60,11 @@ def join_words(words: Sequence[str], conjunction: str = "and") -> str:
     return f"{', '.join(first)} {conjunction} {final}" if first else final
 
 
+def name_first(names: Sequence[str]) -> str:
+    """``"'a'"``, ``"'a' and 2 more"``."""
+    return f"{names[0]!r}{f' and {len(names) - 1} more' if len(names) > 1 else ''}"
+
+
 def last_line(error: BaseException) -> str:
     """The last line of an error's message, or the name of its type."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]

@@ -22,6 +22,7 @@ def open_scene(
     model: str | None = None,
     problem: int | None = None,
     shapes: Shapes | None = None,
+    extension: str | Path | None = None,
 ) -> Scene:
     """Read placements of one model, and what simulates them.
 
@@ -34,12 +35,13 @@ def open_scene(
         model: As for ``gym.make``; None takes the one that the sources name.
         problem: Which problem of a folder that has several, from 1.
         shapes: As for ``gym.make``; None takes those of the runs.
+        extension: As for ``gym.make``; those of runs are not loaded, as they are code.
 
     Raises:
         UserError: A source cannot be read, or the placements are not of the same model and
             devices; the message names the remedy.
     """
-    overrides = {"model": model, "shapes": shapes}
+    overrides = {"model": model, "shapes": shapes, "extension": extension}
     # What is given replaces what the sources say; None leaves it.
     changes = {key: value for key, value in overrides.items() if value is not None}
     candidates = [

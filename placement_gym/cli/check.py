@@ -36,7 +36,7 @@ def add_check(command: Command) -> None:
         failure="a device refused operators, or computed something else",
     )
     add_model(command)
-    add_shared(command, "--shape", "--inputs", "--scenario")
+    add_shared(command, "--shape", "--inputs", "--scenario", "--extension")
     add_devices(command)
     add_shared(command, "--tolerance")
     add_out(command)

@@ -33,7 +33,7 @@ def add_compare(command: Command) -> None:
         failure="a run failed",
     )
     add_model(command)
-    add_shared(command, "--shape", "--inputs", "--scenario")
+    add_shared(command, "--shape", "--inputs", "--scenario", "--extension")
     command.add_argument(
         "--env", default="DevicePlacement-v0", help="environment id (default: %(default)s)"
     )

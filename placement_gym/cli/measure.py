@@ -34,7 +34,7 @@ def add_evaluate(command: Command) -> None:
         "evaluate plan-my_model.json --model my_model.xml",
     )
     add_model(command, False, "the placement's own, if it is built in", several=True)
-    add_shared(command, "--shape", "--inputs")
+    add_shared(command, "--shape", "--inputs", "--extension")
     command.add_argument("placement", metavar="PLACEMENT", help="a placement file")
     add_shared(command, "--split", "--tolerance", "--objective")
     set_command(command, run_evaluate, REPEAT)
@@ -114,7 +114,7 @@ def add_fidelity(command: Command) -> None:
 def add_problem(command: Command) -> None:
     """Add what says which problem is measured."""
     add_model(command, several=True)
-    add_shared(command, "--shape", "--inputs", "--scenario")
+    add_shared(command, "--shape", "--inputs", "--scenario", "--extension")
     add_devices(command)
     add_granularity(command)
     add_shared(command, "--tolerance")
@@ -136,6 +136,7 @@ def run_evaluate(options: argparse.Namespace) -> int:
         options.objective,
         options.tolerance,
         options.inputs,
+        options.extension,
     )
     print_result(options, values, lambda: evaluation_table(values))
     return 0
@@ -220,7 +221,7 @@ def add_export(command: Command) -> None:
     )
     command.add_argument("placement", metavar="PLACEMENT", help="a placement file")
     add_model(command, False, "the placement's own, if it is built in", several=True)
-    add_shared(command, "--shape", "--inputs", "--split")
+    add_shared(command, "--shape", "--inputs", "--split", "--extension")
     command.add_argument(
         "--requests",
         type=positive_integer,
@@ -251,9 +252,11 @@ def export(options: argparse.Namespace) -> list[Path]:
             options.split,
             requests=options.requests,
             inputs=options.inputs,
+            extension=options.extension,
         )
-    if options.requests:
-        raise UserError("--requests is for --to openvino: leave it out")
+    for option in ("requests", "extension"):
+        if getattr(options, option):
+            raise UserError(f"--{option} is for --to openvino: leave it out")
     from placement_gym.deployment.export_onnxruntime import export_for_onnxruntime
 
     return export_for_onnxruntime(

@@ -31,6 +31,11 @@ SHARED: dict[str, dict[str, Any]] = {
         "tokens and 32 decoded ones, steps-16 are equal steps of one that reads no tokens "
         "(default: chat, 64 and 16, or steps-16)"
     },
+    "--extension": {
+        "metavar": "FILE",
+        "help": "a library with operators that OpenVINO lacks, as its add_extension takes it; it "
+        "is code that runs",
+    },
     "--tolerance": {
         "type": positive_number,
         "metavar": "ERROR",
@@ -52,7 +57,7 @@ SHARED: dict[str, dict[str, Any]] = {
         "where it is possible (default: %(default)s)",
     },
 }
-ALSO = {"--shape": ["-shape"], "--inputs": ["-i"]}
+ALSO = {"--shape": ["-shape"], "--inputs": ["-i"], "--extension": ["-extensions"]}
 """Spellings of ``benchmark_app``."""
 
 
@@ -177,5 +182,6 @@ def shape_arguments(options: argparse.Namespace) -> dict[str, Any]:
         "shapes": options.shape,
         "inputs": options.inputs,
         "scenario": options.scenario,
+        "extension": options.extension,
     }
     return {key: value for key, value in arguments.items() if value}

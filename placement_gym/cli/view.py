@@ -29,7 +29,7 @@ def add_view(command: Command) -> None:
         "compares several",
     )
     add_model(command, False, "the placement's own, if it is built in", several=True)
-    add_shared(command, "--shape")
+    add_shared(command, "--shape", "--extension")
     command.add_argument(
         "--problem",
         type=positive_integer,
@@ -72,7 +72,13 @@ def run_view(options: argparse.Namespace) -> int:
         check_picture_file(options.picture)
     with progress_bar(None, "", options.quiet, description="drawing the page"):
         # All files are drawn from one scene, so that they agree.
-        scene = open_scene(options.sources, options.model, options.problem, options.shape or None)
+        scene = open_scene(
+            options.sources,
+            options.model,
+            options.problem,
+            options.shape or None,
+            options.extension,
+        )
         data = make_view_data(scene)
         for file in (out, *settings):
             make_output_folder(Path(file).parent)

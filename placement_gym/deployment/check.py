@@ -42,6 +42,7 @@ def check(
     shapes: Shapes | None = None,
     inputs: Given | None = None,
     scenario: str | None = None,
+    extension: str | Path | None = None,
     quiet: bool = False,
 ) -> Document:
     """Run each device alone, and find the operators that it refuses or computes otherwise.
@@ -59,6 +60,7 @@ def check(
         shapes: As for ``gym.make``.
         inputs: As for ``gym.make``.
         scenario: As for ``gym.make``.
+        extension: As for ``gym.make``.
         quiet: Show no progress.
 
     Returns:
@@ -81,7 +83,7 @@ def check(
     """
     start_s = perf_counter()
     folder = check_output_folder(out)
-    spec = ModelSpec(model, "op", "folded", shapes, inputs, scenario)
+    spec = ModelSpec(model, "op", "folded", shapes, inputs, scenario, extension)
     reference, tested = choose_reference(resolve_devices(devices, "measured"))
     rows, graph = [], None
     for device in tested:

@@ -29,6 +29,7 @@ def evaluate_placement(
     objective: str = "latency",
     tolerance: float | None = None,
     inputs: Given | None = None,
+    extension: str | Path | None = None,
 ) -> dict[str, Any]:
     """Compile and measure a placement alongside the fastest single device.
 
@@ -45,6 +46,7 @@ def evaluate_placement(
         tolerance: As for ``gym.make``.
         inputs: As for ``gym.make``; a placement keeps no more of those that it was made with than
             their sizes and fingerprint.
+        extension: As for ``gym.make``.
 
     Returns:
         model, saved (what the file holds, in one line), alone (whether that is a single device),
@@ -71,6 +73,7 @@ def evaluate_placement(
         "split": split,
         "objective": objective,
         "tolerance": tolerance,
+        "extension": extension,
     }
     with (
         progress_bar(2, "steps", quiet, description="reading the model") as progress,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from pprint import pformat
+from shutil import copyfile
 from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +59,7 @@ def export_placement(
     split: str = "auto",
     requests: int | None = None,
     inputs: Given | None = None,
+    extension: str | Path | None = None,
 ) -> list[Path]:
     """Write what a program without this package needs to run a model under a placement.
 
@@ -80,9 +83,10 @@ def export_placement(
             ``ov.AsyncInferQueue`` of as many; of a model with state ``make_requests``, as many
             requests with a state of their own, each for a thread of the user's.
         inputs: As for ``gym.make``; the first sample is copied as ``inputs.npz``.
+        extension: As for ``gym.make``; the library is copied to the folder.
 
     Returns:
-        The model, the script and the affinities.
+        The model, the script, the affinities, and the library of an extension.
 
     Raises:
         PlacementMismatchError: The placement was made for another model.
@@ -91,9 +95,10 @@ def export_placement(
     loaded_placement = placement if isinstance(placement, Placement) else Placement.load(placement)
     folder = make_output_folder(out)
     with shapes_of_placement():
-        loaded_model = loaded_placement.spec.given(model, shapes, None).load()
+        spec = replace(loaded_placement.spec.given(model, shapes, None), extension=extension)
+        loaded_model = spec.load()
     if list_members(loaded_model):
-        export_part = partial(export_placement, split=split, requests=requests)
+        export_part = partial(export_placement, split=split, requests=requests, extension=extension)
         return export_union(export_part, loaded_placement, folder, loaded_model, requests, inputs)
     arrays = list_own_arrays(loaded_placement, loaded_model, folder, inputs)
     graph, partition = cut(loaded_model, loaded_placement, split)
@@ -105,6 +110,7 @@ def export_placement(
     # Other tools have no aliases of devices: they get plain names.
     names = name_devices(loaded_placement, graph, partition)
     plain = {node: names[device] for node, device in affinities.items()}
+    library = Path(extension).name if extension else ""
     in_flight = scripts.REQUESTS if is_stateful(loaded_model) else scripts.QUEUE
     script = write_script(
         loaded_placement,
@@ -113,13 +119,23 @@ def export_placement(
         list_shapes(loaded_model, loaded_placement),
         in_flight.format(requests=requests) if requests else "",
         bool(arrays),
+        library,
     )
     with replace_files(folder) as new_folder:
         save_model(loaded_model, new_folder / MODEL)
         save_inputs(arrays, new_folder)
         write_json(new_folder / AFFINITIES, plain)
         write_text(new_folder / SCRIPT, script)
-    files = (MODEL, WEIGHTS, SCRIPT, AFFINITIES, *[INPUTS] * bool(arrays))
+        if extension:
+            copyfile(extension, new_folder / library)
+    files = (
+        MODEL,
+        WEIGHTS,
+        SCRIPT,
+        AFFINITIES,
+        *[INPUTS] * bool(arrays),
+        *[library] * bool(library),
+    )
     return [folder / name for name in files]
 
 
@@ -196,6 +212,7 @@ def export_phases(
     model: Any = None,
     shapes: Shapes | None = None,
     inputs: Given | None = None,
+    extension: str | Path | None = None,
 ) -> list[Path]:
     """Export a placement for prompts and one for tokens.
 
@@ -210,7 +227,9 @@ def export_phases(
     files = [
         file
         for phase, placement in pairs
-        for file in export_placement(placement, folder / phase, model, shapes, inputs=inputs)
+        for file in export_placement(
+            placement, folder / phase, model, shapes, inputs=inputs, extension=extension
+        )
     ]
     about = f"Run {safe_name(prefill.model)}: prompts as in prefill/, tokens as in decode/."
     write_text(folder / SCRIPT, scripts.PHASES.format(about=quote(about)))
@@ -266,13 +285,15 @@ def write_script(
     shapes: Mapping[str, Sequence[int]],
     in_flight: str,
     has_inputs: bool,
+    library: str,
 ) -> str:
     """The source of a program that compiles the exported model by OpenVINO alone."""
     plugins = list_plugins(tuple(partition.devices.values()))
     properties = collect_properties(partition.devices)
     return scripts.MODEL.format(
         about=quote(f"Compile {safe_name(placement.model)} on {', '.join(devices)} as planned."),
-        register=scripts.REGISTER.format(plugins=plugins) if plugins else "",
+        register=(scripts.REGISTER.format(plugins=plugins) if plugins else "")
+        + (scripts.EXTENSION.format(library=quote(library)) if library else ""),
         shapes=shapes,
         inputs=scripts.OWN_INPUTS if has_inputs else None,
         in_flight=in_flight,

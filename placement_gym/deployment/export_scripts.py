@@ -8,6 +8,9 @@ REGISTER = """    available = {{name.split(".")[0] for name in core.available_de
             core.register_plugin(library, name)
 """
 
+EXTENSION = """    core.add_extension(path.with_name({library}))
+"""
+
 QUEUE = """
 
 def make_queue(core: ov.Core, requests: int = {requests}):

@@ -75,6 +75,7 @@ def fidelity(  # noqa: D417  the keywords of the group are described
         shapes: As for ``gym.make``.
         inputs: As for ``gym.make``.
         scenario: As for ``gym.make``.
+        extension: As for ``gym.make``.
         tolerance: As for ``gym.make``.
 
     Returns:

@@ -12,7 +12,7 @@ from placement_gym.backends.measured.profile import check_can_be_profiled, check
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.base.errors import UserError
 from placement_gym.base.progress import progress_bar
-from placement_gym.base.texts import make_printable
+from placement_gym.base.texts import make_printable, name_first
 from placement_gym.graph.units import FINER, MIN_USEFUL_UNITS, count_units
 from placement_gym.hardware.device_requests import DevicesArgument, resolve_devices
 from placement_gym.models.spec import ModelSpec
@@ -67,6 +67,11 @@ def build_backend_to_split(
     problem = backend.problem
     notes.append(f"{count_units(problem.units)} to place (granularity {spec.granularity!r})")
     notes += problem.units.graph.request.list_notes()
+    if deciding := [*problem.units.graph.find_deciding()]:
+        notes.append(
+            f"the data decide the sizes of what {name_first(deciding)} returns: times and memory "
+            "are those on the sample inputs"
+        )
     # Said now, because minutes of measuring follow.
     if not quiet:
         name = make_printable(problem.units.graph.model)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from placement_gym.models.own_inputs import Given
@@ -21,11 +22,20 @@ class ProblemOptions:
     shapes: Shapes | None = None
     inputs: Given | None = None
     scenario: str | None = None
+    extension: str | Path | None = None
     tolerance: float | None = None
 
     def make_spec(self, model: Any) -> ModelSpec:
         """The model with these sizes and units."""
-        return ModelSpec(model, self.granularity, "folded", self.shapes, self.inputs, self.scenario)
+        return ModelSpec(
+            model,
+            self.granularity,
+            "folded",
+            self.shapes,
+            self.inputs,
+            self.scenario,
+            self.extension,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -82,6 +82,7 @@ def plan(  # noqa: D417  the keywords of both groups are described
         shapes: As for ``gym.make``.
         inputs: As for ``gym.make``.
         scenario: As for ``gym.make``.
+        extension: As for ``gym.make``.
         tolerance: As for ``gym.make``.
         objective: As for ``gym.make``.
         constraints: As for ``gym.make``; single devices that they forbid are rows with an error.
@@ -150,7 +151,7 @@ def plan(  # noqa: D417  the keywords of both groups are described
         raise KeyboardInterrupt(document["unsaved"] or f"{stem}.json is {stopped}")
     if export is not None and not document["unsaved"]:
         with keep_results(document):
-            export_winner(full_problem, selection, export, model, problem)
+            export_winner(full_problem, selection, export, problem.make_spec(model))
             document["exported"] = str(export)
     return document
 

@@ -14,10 +14,10 @@ from placement_gym.base.json_file import write_json
 from placement_gym.base.plain import to_plain
 from placement_gym.deployment.candidates import Candidate
 from placement_gym.deployment.memory import describe_fit, describe_use, report_memory
-from placement_gym.deployment.options import ProblemOptions
 from placement_gym.deployment.plan_rows import state_plan_verdict
 from placement_gym.deployment.selection import Selection
 from placement_gym.hardware.devices import collect_cautions
+from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.costs.table import CostTable, costs_beside
 from placement_gym.problem.placement import Placement, describe_gain, describe_saved
 from placement_gym.problem.problem import Problem
@@ -121,15 +121,22 @@ def list_phases(problem: Problem, selection: Selection) -> list[Placement]:
 
 
 def export_winner(
-    problem: Problem, selection: Selection, folder: str | Path, model: Any, options: ProblemOptions
+    problem: Problem, selection: Selection, folder: str | Path, spec: ModelSpec
 ) -> None:
     """Write what OpenVINO alone needs to run the plan."""
     from placement_gym.deployment.export import export_phases, export_placement
 
     if phases := list_phases(problem, selection):
         prefill, decode = phases
-        export_phases(prefill, decode, folder, model, options.shapes, options.inputs)
+        export_phases(prefill, decode, folder, spec.model, spec.shapes, spec.inputs, spec.extension)
         return
     placement = make_placement(problem, selection.chosen, selection.result.streams)
-    requests, inputs = selection.result.requests, options.inputs
-    export_placement(placement, folder, model, options.shapes, requests=requests, inputs=inputs)
+    export_placement(
+        placement,
+        folder,
+        spec.model,
+        spec.shapes,
+        requests=selection.result.requests,
+        inputs=spec.inputs,
+        extension=spec.extension,
+    )

@@ -110,6 +110,9 @@ class MeasuredEnv(DevicePlacementEnv):
             have different ones. Where the model leaves dimensions dynamic, it stays so and is
             measured at the sizes of the first sample. Arrays of tokens are those of a whole
             scenario. None generates inputs, of dimensions with an upper bound at that.
+        extension: File of a library with operators that OpenVINO lacks, which
+            ``ov.Core.add_extension`` loads in each process that reads the model. It is code that
+            runs.
         objective: ``"latency"``; or ``"throughput"``: several requests are in flight, in an
             ``ov.AsyncInferQueue``, and latencies are the milliseconds between two results. A
             device alone has the number of streams and requests that suits it best. Info has
@@ -131,7 +134,7 @@ class MeasuredEnv(DevicePlacementEnv):
 
     Raises:
         UnknownDeviceError: The machine does not have a device.
-        UnsupportedModelError: The model has dynamic shapes that neither ``shapes`` binds nor
+        UnsupportedModelError: The model has dynamic inputs that neither ``shapes`` binds nor
             ``inputs`` have.
         ValueError: Another argument is out of range.
     """

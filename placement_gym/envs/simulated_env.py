@@ -110,6 +110,7 @@ class SimulatedEnv(DevicePlacementEnv):
         scenario: As for ``MeasuredEnv``. Analytic costs are sums over the scenario: the prefill's,
             and for each decoded token the mean of the first and the last one's, at their shapes;
             each inference pays for launches, weights and transfers again.
+        extension: As for ``MeasuredEnv``.
         decisions: ``"placement"``, and then ``"priority"``, ``"fusion"`` or both, which exclude
             padding.
         constraints: As for ``MeasuredEnv``.
@@ -117,7 +118,7 @@ class SimulatedEnv(DevicePlacementEnv):
 
     Raises:
         CostMismatchError: The cost table is for another model or other devices.
-        UnsupportedModelError: The model has dynamic shapes that neither ``shapes`` binds nor
+        UnsupportedModelError: The model has dynamic inputs that neither ``shapes`` binds nor
             ``inputs`` have.
         ValueError: Another argument is out of range.
     """

@@ -15,8 +15,10 @@ from placement_gym.graph.bodies import count_iterations, is_static, list_bodies,
 from placement_gym.graph.flops import node_flops
 from placement_gym.graph.operators import QUANTIZE, Body, OpGraph, Tensors, distinct_edges
 from placement_gym.graph.states import find_states, held_bytes
+from placement_gym.models.data_shapes import FoundShapes, state_found_shapes
 from placement_gym.models.members import list_members
 from placement_gym.models.own_inputs import Given
+from placement_gym.models.shapes import list_dynamic
 from placement_gym.models.spec import ModelSpec
 from placement_gym.workloads.kinds import make_request
 from placement_gym.workloads.request import Request
@@ -35,6 +37,7 @@ def extract(
     view: str = "folded",
     scenario: str | None = None,
     inputs: Given | None = None,
+    found: Sequence[FoundShapes] | None = None,
 ) -> OpGraph:
     """Extract the operator graph of a model with unique friendly names.
 
@@ -46,13 +49,14 @@ def extract(
             ``FakeQuantize``, to all operators that read it.
         scenario: Of a model with state; None is ``"chat"``. See ``Conversation.parse``.
         inputs: As for ``models.load``.
+        found: Shapes that the data decide, see ``Inspection``; None takes unknown sizes as 1.
 
     Raises:
         ValueError: The scenario is unknown, or a model without state has one.
     """
     if not model.get_ordered_ops():
         raise UserError(f"model {model.get_friendly_name()!r} has no operators: nothing to place")
-    graph = extract_request(model, view, make_request(model, scenario, inputs))
+    graph = extract_request(model, view, make_request(model, scenario, inputs), found)
     if uncounted := graph.list_uncounted():
         warn_user(
             f"the data decide how often {join_words(uncounted)} runs what it holds, or on which "
@@ -63,23 +67,33 @@ def extract(
     return replace(graph, models=models) if models else graph
 
 
-def extract_spec(model: ov.Model, spec: ModelSpec) -> OpGraph:
-    """Extract the graph of a loaded model that its specification describes."""
-    return extract(model, spec.graph, spec.scenario, spec.inputs)
+def extract_spec(
+    model: ov.Model, spec: ModelSpec, found: Sequence[FoundShapes] | None = None
+) -> OpGraph:
+    """Extract the graph of a loaded model that its specification describes; see ``extract``."""
+    return extract(model, spec.graph, spec.scenario, spec.inputs, found)
 
 
-def extract_request(model: ov.Model, view: str, request: Request) -> OpGraph:
+def extract_request(
+    model: ov.Model, view: str, request: Request, found: Sequence[FoundShapes] | None = None
+) -> OpGraph:
     """The graph of a whole request, see ``OpGraph``."""
     shapes = request.list_shapes(model)
-    graphs = [raw_graph(model, static) for _, static in shapes]
+    undecided = list_dynamic((shapes[0].nodes or {}).values())
+    found = found or [dict.fromkeys(undecided, ())] * len(shapes)
+    for shaped, of_data in zip(shapes, found, strict=True):
+        state_found_shapes(shaped.nodes or {}, of_data)
+    graphs = [raw_graph(model, shaped.nodes) for shaped in shapes]
     if view != "raw":
-        dynamic = (static is not None for _, static in shapes)
-        graphs = [fold(graph, changes) for graph, changes in zip(graphs, dynamic, strict=True)]
+        dynamic = any(port.get_partial_shape().is_dynamic for port in model.inputs)
+        graphs = [fold(graph, dynamic) for graph in graphs]
     first, *later = graphs
+    if undecided:
+        first = replace(first, found=tuple(found))
     if not later:
         return replace(first, request=request)
     # Work and transfers are sums over inferences; memory is that of the largest, which is last.
-    every = [(count, graph) for (count, _), graph in zip(shapes, graphs, strict=True)]
+    every = [(shaped.runs, graph) for shaped, graph in zip(shapes, graphs, strict=True)]
     phases = tuple((count, graph) for count, graph in every if count)
     sizes = sum(count * graph.tensors.size_bytes for count, graph in phases)
     return replace(

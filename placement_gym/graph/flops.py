@@ -81,11 +81,16 @@ def reduction(node: ov.Node, outputs: float) -> float:
     return elements(node.input(0))
 
 
+def choice(node: ov.Node, outputs: float) -> float:
+    """What is chosen may be empty: every element is looked at."""
+    return sum(elements(port) for port in node.inputs())
+
+
 def attention(node: ov.Node, outputs: float) -> float:
     """Two products over (queries, keys) and a softmax."""
     query, key = node.input(0).get_shape(), node.input(1).get_shape()
-    scores = float(np.prod(query[:-1])) * key[-2]
-    return scores * (2.0 * query[-1] + 2.0 * outputs / float(np.prod(query[:-1])) + 5.0)
+    rows = float(np.prod(query[:-1]))
+    return rows * key[-2] * (2.0 * query[-1] + 2.0 * outputs / max(rows, 1.0) + 5.0)
 
 
 def recurrent(node: ov.Node, outputs: float) -> float:
@@ -109,6 +114,11 @@ RULES: dict[str, Callable[[ov.Node, float], float]] = {
     "ReduceMin": reduction,
     "ReduceProd": reduction,
     "ReduceL2": reduction,
+    "NonMaxSuppression": choice,
+    "MulticlassNms": choice,
+    "MatrixNms": choice,
+    "NonZero": choice,
+    "Unique": choice,
     "ScaledDotProductAttention": attention,
     "LSTMSequence": recurrent,
     "GRUSequence": recurrent,

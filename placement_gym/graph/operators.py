@@ -11,6 +11,7 @@ import numpy as np
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.graph.structure import Structure
+from placement_gym.models.data_shapes import FoundShapes
 from placement_gym.models.members import Member
 from placement_gym.workloads.inference import Inference
 from placement_gym.workloads.request import Request
@@ -137,6 +138,8 @@ class OpGraph:
             them. ``weight_bytes`` counts all, ``flops`` every run of the one with most work.
         models: Of a union of several models each one's name, with which the names of its operators
             begin, and how often it runs in a round; else empty.
+        found: Of each shape of the request the IR nodes whose sizes the data decide, with those
+            that were found on the sample inputs, or none. The fingerprint is without them.
     """
 
     model: str
@@ -158,6 +161,7 @@ class OpGraph:
     outputs: tuple[int, ...] = ()
     bodies: Mapping[int, tuple[Body, ...]] = field(default_factory=dict)
     models: tuple[Member, ...] = ()
+    found: tuple[FoundShapes, ...] = ()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -178,6 +182,15 @@ class OpGraph:
             for operator, bodies in self.bodies.items()
             if not all(body.is_static and not body.graph.list_uncounted() for body in bodies)
         ]
+
+    def find_deciding(self) -> dict[str, bool]:
+        """The first operators whose sizes the data decide -> whether they found nothing."""
+        of_data = self.found[0] if self.found else {}
+        return {
+            name: any(0 in shape for shape in of_data[name])
+            for name, sources in zip(self.names, self.predecessors(), strict=True)
+            if name in of_data and not any(self.names[source] in of_data for source in sources)
+        }
 
     def in_degree(self) -> IntArray:
         return np.bincount(self.edge_index[1], minlength=len(self))
@@ -237,6 +250,14 @@ class OpGraph:
         """What the operators are and read, whatever their names."""
         return Structure.of(self)
 
+    def list_known_shapes(self) -> list[tuple[int, ...] | None]:
+        """The shape of each operator's first output; None where the data decide it."""
+        undecided = self.found[0] if self.found else {}
+        return [
+            None if name in undecided else shape
+            for name, shape in zip(self.names, self.shapes, strict=True)
+        ]
+
     def fingerprint(self, by_name: bool = True) -> str:
         """Sixteen hex digits of names, types, shapes, weights, edges and what is measured.
 
@@ -250,7 +271,7 @@ class OpGraph:
             for row in zip(
                 names,
                 self.types,
-                self.shapes,
+                self.list_known_shapes(),
                 self.element_types,
                 self.members if by_name else map(len, self.members),
                 self.weight_bytes.tolist(),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from placement_gym.base.arrays import IntArray
+from placement_gym.graph.bodies import smallest_shape
 from placement_gym.graph.flops import FREE
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def held_bytes(nodes: Sequence[ov.Node], shaped: Sequence[ov.Node]) -> IntArray:
     for position, node in enumerate(nodes):
         if node.get_type_name() == READER:
             port = written[node.get_attributes()["variable_id"]]
-            sizes = bound(node.output(0).get_partial_shape(), port.get_shape())
+            sizes = bound(node.output(0).get_partial_shape(), smallest_shape(port))
             size_bytes[position] = int(np.prod(sizes)) * port.get_element_type().size
     return size_bytes
 

@@ -1,4 +1,4 @@
-"""The shapes that a model without state is measured with, where it leaves dimensions dynamic."""
+"""The sizes that a model is measured with, where its inputs or its data decide them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.base.texts import last_line
 from placement_gym.models.shapes import (
     Shapes,
-    UnsupportedModelError,
     explain_dynamic,
-    find_dynamic,
     input_names,
     to_text,
 )
@@ -21,6 +19,8 @@ if TYPE_CHECKING:
 
 DataShapes: TypeAlias = Mapping[str, tuple[int, ...]]
 """Input name -> the sizes that it is measured with, of every input with dynamic dimensions."""
+FoundShapes: TypeAlias = Mapping[str, Sequence[Sequence[int]]]
+"""Operator -> the shape of each of its outputs in an inference, where the data decide them."""
 
 
 def find_data_shapes(model: ov.Model, given: Shapes | None = None) -> DataShapes:
@@ -120,20 +120,15 @@ def drop_lower_bounds(model: ov.Model) -> None:
 
 
 def shape_nodes(model: ov.Model, sizes: DataShapes) -> dict[str, ov.Node]:
-    """Nodes by name with the static shapes that they have where inputs have these sizes.
+    """Nodes by name, in topological order, with the shapes that they have at these input sizes.
+
+    What stays dynamic depends on the data.
 
     Raises:
         UserError: The model does not take the sizes.
-        UnsupportedModelError: A shape depends on the data.
     """
     bound = bind_sizes(model, sizes)
-    nodes = {node.get_friendly_name(): node for node in bound.get_ordered_ops()}
-    if name := find_dynamic(nodes.values()):
-        raise UnsupportedModelError(
-            f"{name!r} has a dynamic shape even where inputs have the sizes {dict(sizes)}: it "
-            "depends on the data, and such a model cannot be placed"
-        )
-    return nodes
+    return {node.get_friendly_name(): node for node in bound.get_ordered_ops()}
 
 
 def bind_sizes(model: ov.Model, sizes: DataShapes) -> ov.Model:
@@ -157,3 +152,21 @@ def bind_sizes(model: ov.Model, sizes: DataShapes) -> ov.Model:
             "of all its inputs, and bound dimensions alike that are equal"
         ) from error
     return clone
+
+
+def state_found_shapes(nodes: Mapping[str, ov.Node], found: FoundShapes) -> None:
+    """Set dimensions that stay dynamic in ``shape_nodes`` to those of an inference, in place.
+
+    They are not raised to upper bounds, as OpenVINO's may be far beyond what any data need.
+    """
+    import openvino as ov
+
+    for name, shapes in found.items():
+        for port, shape in zip(nodes[name].outputs(), shapes, strict=False):
+            declared = port.get_partial_shape()
+            sizes = list(shape)
+            if declared.rank.is_static:
+                pairs = zip(declared, shape, strict=True)
+                sizes = [size if limit.is_dynamic else limit.get_length() for limit, size in pairs]
+            port_type = port.get_element_type()
+            nodes[name].set_output_type(port.get_index(), port_type, ov.PartialShape(sizes))

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from placement_gym.base.errors import UserError, suggest
-from placement_gym.base.files import is_path, list_neighbours
-from placement_gym.base.texts import join_words
+from placement_gym.base.files import is_file, is_path, list_neighbours
+from placement_gym.base.texts import join_words, last_line
 from placement_gym.models.data_shapes import drop_lower_bounds, find_data_shapes, shape_nodes
 from placement_gym.models.members import Member, join_names, parse_rate
 from placement_gym.models.own_inputs import Given, inputs_of, read_own, values_of
@@ -19,8 +19,6 @@ from placement_gym.models.shapes import (
     Shapes,
     UnsupportedModelError,
     bind_shapes,
-    explain_dynamic,
-    find_dynamic,
 )
 from placement_gym.models.stateful import bind_batch, is_stateful
 
@@ -29,6 +27,9 @@ if TYPE_CHECKING:
 
 ORIGIN = re.compile(r"Exception from \S+:\d+:\s*")
 """Place in OpenVINO's sources where it raised an error."""
+UNKNOWN = re.compile(r"unsupported opset|not support|No translator")
+"""In OpenVINO's errors about operators that it does not have."""
+EXTENSION_REMEDY = ". If these are operators of your own, name their library: --extension FILE"
 GENERATED = re.compile(
     r"(synthetic-(layered|series-parallel)|unrolled-lstm|stacked-bert)-\d|family-"
 )
@@ -69,8 +70,9 @@ def load(
     model: str | Path | ov.Model | Sequence[Any],
     shapes: Shapes | None = None,
     inputs: Given | None = None,
+    extension: str | Path | None = None,
 ) -> ov.Model:
-    """Load the model to place: every size known in some way, unique friendly names.
+    """Load the model to place: inputs of sizes known in some way, unique friendly names.
 
     Args:
         model: A built-in name, ``"resnet"``, ``"bert-8"`` (tokens), ``"bert-8-fp16"``
@@ -85,10 +87,12 @@ def load(
         inputs: Inputs of your own; see ``own_inputs.Given``. Dimensions that stay dynamic are
             measured with their sizes. In a union a name begins with that of the model, as in
             ``"bert-8/input_ids"``; so it does for ``shapes``.
+        extension: A library with operators that OpenVINO lacks, which ``ov.Core.add_extension``
+            loads: it is code that runs.
 
     Raises:
         ModelNotFoundError: It is neither a built-in name nor a file.
-        UnsupportedModelError: It has dynamic shapes that nothing bounds or states, without state,
+        UnsupportedModelError: An input has dimensions that nothing bounds or states, without state,
             or OpenVINO cannot read it.
         ValueError: The built-in model does not have the option.
     """
@@ -96,7 +100,7 @@ def load(
 
     models = list_models(model)
     if len(models) > 1:
-        return load_union(models, shapes, inputs)
+        return load_union(models, shapes, inputs, extension)
     ((model, _),) = models
     match = None if isinstance(model, ov.Model) else match_built_in(model)
     if match:
@@ -109,17 +113,42 @@ def load(
         raise ModelNotFoundError(explain_missing(str(model)))
     check_file_name(str(model))
     check_content(Path(model))
+    core = make_core(extension)
     try:
-        read = ov.Core().read_model(model)
+        read = core.read_model(model)
         # Converters count names up from whatever was made before: a second reading has others.
         if Path(model).suffix != ".xml":
-            number_counted_names(read, ov.Core().read_model(model))
+            number_counted_names(read, core.read_model(model))
     except RuntimeError as error:
-        reason = explain_weights(Path(model), str(error)) or ORIGIN.sub("", str(error))
-        raise UnsupportedModelError(f"OpenVINO cannot read {model}: {reason}") from error
+        reason = explain_weights(Path(model), str(error)) or ORIGIN.sub("", str(error)).strip()
+        remedy = "" if extension else EXTENSION_REMEDY * bool(UNKNOWN.search(reason))
+        raise UnsupportedModelError(f"OpenVINO cannot read {model}: {reason}{remedy}") from error
     prepared = prepare(read, shapes, inputs)
     prepared.set_friendly_name(Path(model).stem)
     return prepared
+
+
+def make_core(extension: str | Path | None) -> ov.Core:
+    """A ``Core`` that reads operators of an extension as well.
+
+    Raises:
+        UserError: OpenVINO cannot load the library.
+    """
+    import openvino as ov
+
+    core = ov.Core()
+    if extension is None:
+        return core
+    if not is_file(extension):
+        raise UserError(f"no extension {str(extension)!r:.200}: name the library of your operators")
+    try:
+        core.add_extension(str(extension))
+    except RuntimeError as error:
+        raise UserError(
+            f"OpenVINO cannot load the extension {extension}: {last_line(error)}: build it with "
+            f"the headers of OpenVINO {ov.__version__}"
+        ) from error
+    return core
 
 
 def list_models(model: Any) -> list[tuple[Any, int]]:
@@ -145,7 +174,10 @@ def list_models(model: Any) -> list[tuple[Any, int]]:
 
 
 def load_union(
-    rated_models: Sequence[tuple[Any, int]], shapes: Shapes | None, inputs: Given | None
+    rated_models: Sequence[tuple[Any, int]],
+    shapes: Shapes | None,
+    inputs: Given | None,
+    extension: str | Path | None,
 ) -> ov.Model:
     """Load several models and join them; see ``load``."""
     from placement_gym.models.union import check_shape_names, join_models, name_members
@@ -159,7 +191,7 @@ def load_union(
     check_shape_names(shapes, names)
     models, built_bytes = [], 0
     for (part, _), name in zip(rated_models, names, strict=True):
-        models.append(load(part, values_of(shapes, name), inputs_of(inputs, name)))
+        models.append(load(part, values_of(shapes, name), inputs_of(inputs, name), extension))
         if isinstance(part, str) and match_built_in(part):
             built_bytes += count_constant_bytes(models[-1])
         if built_bytes > MAX_BUILT_GIB * 2**30:
@@ -293,7 +325,7 @@ def prepare(model: ov.Model, shapes: Shapes | None = None, inputs: Given | None 
 
     Raises:
         UserError: The model cannot have these shapes, or does not take these inputs.
-        UnsupportedModelError: The model has no state, and shapes that nothing bounds or states.
+        UnsupportedModelError: The model has no state, and inputs that nothing bounds or states.
     """
     node_names = {node.get_friendly_name() for node in model.get_ops()}
     if shapes:
@@ -301,7 +333,8 @@ def prepare(model: ov.Model, shapes: Shapes | None = None, inputs: Given | None 
     if is_stateful(model):
         bind_batch(model)
     else:
-        check_sizes(model, inputs)
+        if sizes := find_data_shapes(model, read_own(model, inputs).sizes):
+            shape_nodes(model, sizes)  # raises if the model does not take them
         drop_lower_bounds(model)
     number(node for node in model.get_ordered_ops() if node.get_friendly_name() not in node_names)
     used_names: set[str] = set()
@@ -310,21 +343,6 @@ def prepare(model: ov.Model, shapes: Shapes | None = None, inputs: Given | None 
         node.set_friendly_name(name)
         used_names.add(name)
     return model
-
-
-def check_sizes(model: ov.Model, inputs: Given | None) -> None:
-    """Raise if a model without state has a shape that its inputs' sizes do not determine.
-
-    Raises:
-        UserError: The sizes do not fit the model.
-        UnsupportedModelError: The message says how to state the inputs' sizes.
-    """
-    sizes = find_data_shapes(model, read_own(model, inputs).sizes)
-    if sizes:
-        shape_nodes(model, sizes)
-        return
-    if name := find_dynamic(model.get_ordered_ops()):
-        raise explain_dynamic(f"{name!r} has a dynamic shape", model)
 
 
 def number_counted_names(model: ov.Model, again: ov.Model) -> None:

@@ -88,16 +88,17 @@ def input_names(port: ov.Output) -> list[str]:
     return [*sorted(port.get_names()), port.get_node().get_friendly_name()]
 
 
-def find_dynamic(nodes: Iterable[ov.Node]) -> str:
-    """The name of the first node with an output of dynamic shape; empty if there is none."""
-    for node in nodes:
-        if any(output.get_partial_shape().is_dynamic for output in node.outputs()):
-            return str(node.get_friendly_name())
-    return ""
+def list_dynamic(nodes: Iterable[ov.Node]) -> list[str]:
+    """The names of nodes with an output of dynamic shape."""
+    return [
+        node.get_friendly_name()
+        for node in nodes
+        if any(output.get_partial_shape().is_dynamic for output in node.outputs())
+    ]
 
 
 def explain_dynamic(problem: str, model: ov.Model) -> UnsupportedModelError:
-    """Make the error for a dynamic shape, which names the inputs to bind."""
+    """Make the error for an input of dynamic shape, which names the inputs to bind."""
     inputs = {input_names(port)[0]: port.get_partial_shape() for port in model.inputs}
     shape_of = {name: str(shape) for name, shape in inputs.items()}
     for name, shape in inputs.items():
@@ -111,14 +112,9 @@ def explain_dynamic(problem: str, model: ov.Model) -> UnsupportedModelError:
                 f"{problem}, and the placement was made with bound dimensions: bind them as then, "
                 f"as in --shape {text} (shapes={example}); the inputs are {shape_of}",
             )
-    unranked = [name for name, shape in inputs.items() if shape.rank.is_dynamic]
-    if unranked:
-        example, text = {unranked[0]: [1, 3, 224, 224]}, f'"{unranked[0]}[1,3,224,224]"'
-        return UnsupportedModelError(
-            f"{problem}: its inputs are {shape_of}: state all sizes of an input of unknown rank, "
-            f"as in shapes={example} or --shape {text}, with those of your data"
-        )
+    unranked = next(name for name, shape in inputs.items() if shape.rank.is_dynamic)
+    example, text = {unranked: [1, 3, 224, 224]}, f'"{unranked}[1,3,224,224]"'
     return UnsupportedModelError(
-        f"{problem}: its inputs are {shape_of}, so it depends on the data: such a model cannot be "
-        "placed"
+        f"{problem}: its inputs are {shape_of}: state all sizes of an input of unknown rank, as in "
+        f"shapes={example} or --shape {text}, with those of your data"
     )

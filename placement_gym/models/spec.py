@@ -37,6 +37,7 @@ class ModelSpec:
         shapes: Sizes that bind dynamic dimensions, see ``models.load``.
         inputs: Inputs of the user's own, see ``models.load``.
         scenario: What one run of a model with state is, see ``Conversation.parse``.
+        extension: Library of operators that OpenVINO lacks, see ``models.load``.
 
     Raises:
         UserError: The granularity or the view is unknown, or the list of models is wrong.
@@ -48,12 +49,15 @@ class ModelSpec:
     shapes: Shapes | None = field(default=None, hash=False)
     inputs: Given | None = field(default=None, compare=False)
     scenario: str | None = None
+    extension: str | Path | None = None
 
     def __post_init__(self) -> None:
         models = list_models(self.model)
         if isinstance(self.model, (list, tuple)):
             model = models[0][0] if len(models) == 1 else tuple(self.model)
             object.__setattr__(self, "model", model)
+        if self.extension:  # other processes may have other working folders
+            object.__setattr__(self, "extension", os.path.realpath(self.extension))
         if self.granularity not in GRANULARITIES:
             raise unknown_name("granularity", self.granularity, GRANULARITIES)
         if self.graph not in VIEWS:
@@ -72,7 +76,7 @@ class ModelSpec:
 
     def load(self) -> ov.Model:
         """Load the model, see ``models.load``."""
-        return load(self.model, self.shapes, self.inputs)
+        return load(self.model, self.shapes, self.inputs, self.extension)
 
     def given(self, model: Any, shapes: Shapes | None, inputs: Given | None) -> ModelSpec:
         """The same with another model and inputs, unless these are None, bound to shapes."""

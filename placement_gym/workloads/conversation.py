@@ -87,9 +87,11 @@ class Conversation(Scenario):
         cost as much as if one half of them were the first and the other half the last one.
         """
         steps, half = self.steps(), self.decoded / 2
-        shares = ((1.0, steps[0]), (half, steps[1]), (half, steps[-1]))
-        sizes = self.data_shapes
-        return [(count, shape_nodes_at_step(model, step, sizes)) for count, step in shares]
+        shares = ((1.0, 0), (half, 1), (half, self.decoded))
+        return [
+            Shaped(count, shape_nodes_at_step(model, steps[number], self.data_shapes), number)
+            for count, number in shares
+        ]
 
     def start(
         self, request: EngineRequest, samples: Sequence[Sequence[Inputs]], beat: Beat

@@ -14,6 +14,7 @@ from placement_gym.models.data_shapes import (
     shape_nodes,
 )
 from placement_gym.models.own_inputs import Given, OwnInputs, read_own
+from placement_gym.models.shapes import list_dynamic
 from placement_gym.workloads.request import Request, Shaped
 from placement_gym.workloads.runs import Beat, EngineRequest, Inputs, SingleInference
 from placement_gym.workloads.samples import sample_inputs, vary
@@ -44,10 +45,13 @@ class Inference(Request):
         return cls(find_data_shapes(model, own.sizes), own)
 
     def list_shapes(self, model: ov.Model) -> Sequence[Shaped]:
+        if not list_dynamic(model.get_ordered_ops()):
+            return [Shaped(1.0, None)]
+        one = Shaped(1.0, shape_nodes(model, self.data_shapes))
         if not self.data_shapes:
-            return [(1.0, None)]
+            return [one]
         largest = raise_to_bounds(model, self.data_shapes)
-        return [(1.0, shape_nodes(model, self.data_shapes)), (0.0, shape_nodes(model, largest))]
+        return [one, Shaped(0.0, shape_nodes(model, largest))]
 
     def draw(self, model: ov.Model, number: int) -> list[Inputs]:
         samples = self.own.samples

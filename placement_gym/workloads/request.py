@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from placement_gym.models.data_shapes import DataShapes
 from placement_gym.models.own_inputs import Given, OwnInputs
@@ -15,8 +15,19 @@ if TYPE_CHECKING:
     import openvino as ov
 
 
-Shaped: TypeAlias = "tuple[float, Mapping[str, ov.Node] | None]"
-"""How often an inference runs, and nodes by name with the shapes that they have in it."""
+class Shaped(NamedTuple):
+    """An inference of a request, with the shapes that nodes have in it.
+
+    Attributes:
+        runs: How often it runs; not at all if it stands for the memory of the largest one.
+        nodes: Nodes by name with their shapes, dynamic where the data decide them; None leaves
+            them as they are.
+        inference: Which one it is of those of ``Request.sample_inputs``.
+    """
+
+    runs: float
+    nodes: Mapping[str, ov.Node] | None
+    inference: int = 0
 
 
 class Request(ABC):
@@ -49,7 +60,7 @@ class Request(ABC):
 
     @abstractmethod
     def list_shapes(self, model: ov.Model) -> Sequence[Shaped]:
-        """The inferences of a request by their shapes; None leaves nodes as they are.
+        """The inferences of a request by their shapes.
 
         Costs are sums over them; memory is that of the last, which may run 0 times.
         """

@@ -56,7 +56,7 @@ class Signal(Scenario):
 
     def list_shapes(self, model: ov.Model) -> Sequence[Shaped]:
         nodes = shape_nodes_at_step(model, Step(1, 1), self.data_shapes)
-        return [(1.0, nodes), (self.count - 1.0, nodes)]
+        return [Shaped(1.0, nodes), Shaped(self.count - 1.0, nodes)]
 
     def start(
         self, request: EngineRequest, samples: Sequence[Sequence[Inputs]], beat: Beat

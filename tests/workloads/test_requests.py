@@ -29,7 +29,7 @@ class Twice(Inference):
         return cls()
 
     def list_shapes(self, model: ov.Model) -> Sequence[Shaped]:
-        return [(1.0, None)] * 2
+        return [Shaped(1.0, None)] * 2
 
     def draw(self, model: ov.Model, number: int) -> list[Inputs]:
         return super().draw(model, number) * 2

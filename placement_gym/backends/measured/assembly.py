@@ -19,7 +19,8 @@ from placement_gym.backends.measured.recipe import Recipe
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.base.arguments import check_positive
 from placement_gym.base.arrays import BoolArray
-from placement_gym.base.errors import UserError
+from placement_gym.base.errors import UserError, warn_user
+from placement_gym.base.texts import name_first
 from placement_gym.graph.extract import extract_spec
 from placement_gym.graph.operators import FOLLOWERS
 from placement_gym.graph.units import Units, group
@@ -49,9 +50,8 @@ def build_measured_backend(
     restrict = parse_constraints(constraints)
 
     def make_problem(model: ov.Model, inspection: Inspection) -> Problem:
-        graph = extract_spec(model, spec)
-        graph.request.check_inputs(model)
-        units = group(graph, spec.granularity, inspection.primitives)
+        units = group_inspected(model, spec, inspection)
+        units.graph.request.check_inputs(model)
         supported = find_supported(units, inspection.operators)
         supported &= np.stack([fits_allocations(units, device) for device in devices], axis=1)
         return restrict(Problem(units, devices, supported))
@@ -102,16 +102,28 @@ def load_and_inspect(
     return spec.load(), inspection
 
 
-def group_primitives(spec: ModelSpec) -> Units:
-    """Group the operators of a model as ``"fused"`` does: by the primitives that the CPU executes.
+def inspect_and_group(spec: ModelSpec) -> Units:
+    """Group the operators of a model that OpenVINO has to compile or to run for that.
 
-    Nothing is measured, so that it does not wait for other processes that measure.
+    It does for ``"fused"`` units, the primitives that the CPU executes, and for sizes that the data
+    decide. Nothing is measured, so that it does not wait for other processes that measure.
 
     Raises:
         EngineError: The CPU cannot compile the model.
     """
     model, inspection = load_and_inspect(spec, (), TIMEOUT_S, exclusive=False)
-    return group(extract_spec(model, spec), spec.granularity, inspection.primitives)
+    return group_inspected(model, spec, inspection)
+
+
+def group_inspected(model: ov.Model, spec: ModelSpec, inspection: Inspection) -> Units:
+    """Group the operators of a model, with what was found by running it."""
+    graph = extract_spec(model, spec, inspection.found)
+    if empty := [name for name, is_empty in graph.find_deciding().items() if is_empty]:
+        warn_user(
+            f"{name_first(empty)} found nothing on the sample inputs, so that what follows is "
+            "timed on empty tensors: give inputs of your own, as in --inputs FILE (inputs=)"
+        )
+    return group(graph, spec.granularity, inspection.primitives)
 
 
 def find_supported(units: Units, operators: Sequence[Collection[str]]) -> BoolArray:

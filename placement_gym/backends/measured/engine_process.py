@@ -38,7 +38,7 @@ def build_backend(recipe: Recipe, spec: ModelSpec, reporter: Reporter) -> Measur
     register(core, devices)
     model = spec.load()
     model.set_friendly_name(recipe.name)
-    graph = extract_spec(model, spec)
+    graph = extract_spec(model, spec, recipe.found)
     recipe.check(graph)
     labels = np.array([recipe.unit_of[name] for name in graph.names], dtype=np.int64)
     units = Units(spec.granularity, graph, labels, contract(graph, labels))

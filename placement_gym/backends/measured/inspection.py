@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from placement_gym.models.data_shapes import FoundShapes
 
 
 @dataclass(frozen=True)
@@ -12,7 +15,9 @@ class Inspection:
     Attributes:
         operators: For each device, the names of the operators that it supports.
         primitives: Operator to the primitive that the CPU executes; None if not requested.
+        found: Of each shape of the request the shapes that the data decide; empty without such.
     """
 
     operators: list[list[str]]
     primitives: dict[str, str] | None
+    found: Sequence[FoundShapes] = field(default_factory=list)

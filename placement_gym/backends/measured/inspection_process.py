@@ -16,10 +16,17 @@ from placement_gym.backends.measured.counters import query_primitives
 from placement_gym.backends.measured.inspection import Inspection
 from placement_gym.backends.measured.lock import measurement_lock
 from placement_gym.backends.measured.reporter import Reporter
+from placement_gym.base.errors import UserError
 from placement_gym.base.processes.serving import Parent, serve
+from placement_gym.base.texts import last_line
+from placement_gym.graph.states import WRITER
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.hardware.machine import register
+from placement_gym.models.data_shapes import FoundShapes
+from placement_gym.models.shapes import list_dynamic
 from placement_gym.models.spec import ModelSpec
+from placement_gym.workloads.kinds import make_request
+from placement_gym.workloads.request import Request
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -33,6 +40,7 @@ def inspect(
     fused: bool = False,
     reporter: Reporter | None = None,
     exclusive: bool = True,
+    request: Request | None = None,
 ) -> Inspection:
     """Query the operators and primitives of a model from OpenVINO.
 
@@ -42,6 +50,10 @@ def inspect(
         fused: Whether to list the primitives, which compiles the model for the CPU.
         reporter: Receives every step.
         exclusive: Whether to compile only while no other process measures.
+        request: What the model runs once where its data decide sizes.
+
+    Raises:
+        UserError: The model has such sizes, and does not run.
     """
     import openvino as ov
 
@@ -56,7 +68,52 @@ def inspect(
             reporter.beat("compiling for primitives")
             precision = {"INFERENCE_PRECISION_HINT": "f32"}
             primitives = query_primitives(core, model, "CPU", precision)
-    return Inspection(operators, primitives)
+    found = find_shapes(core, model, request, reporter) if request else []
+    return Inspection(operators, primitives, found)
+
+
+def find_shapes(
+    core: ov.Core, model: ov.Model, request: Request, reporter: Reporter
+) -> list[FoundShapes]:
+    """Run a model once on the CPU to find the shapes that its data decide.
+
+    Raises:
+        UserError: It does not run on the sample inputs.
+    """
+    import openvino as ov
+    from openvino import opset13 as ops
+
+    shapes = request.list_shapes(model)
+    undecided = list_dynamic((shapes[0].nodes or {}).values())
+    if not undecided:
+        return []
+    # Shapes are outputs instead of the tensors, which could fill the memory.
+    clone = model.clone()
+    ports = {
+        node.get_friendly_name(): [port.get_source_output() for port in node.inputs()]
+        if node.get_type_name() in (WRITER, "Result")
+        else node.outputs()
+        for node in clone.get_ordered_ops()
+        if node.get_friendly_name() in set(undecided)
+    }
+    taps = [ops.result(ops.shape_of(port)) for of_node in ports.values() for port in of_node]
+    tapped = ov.Model(taps, clone.get_sinks(), clone.get_parameters(), "shapes")
+    reporter.beat("running the model once, as its data decide sizes")
+    try:
+        compiled = core.compile_model(tapped, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+        engine_request = compiled.create_infer_request()
+        found = []
+        for inputs in request.sample_inputs(model):
+            engine_request.infer(dict(enumerate(inputs)))
+            reporter.beat("running the model once, as its data decide sizes")
+            values = iter([tensor.data.tolist() for tensor in engine_request.output_tensors])
+            found.append({name: [next(values) for _ in of_node] for name, of_node in ports.items()})
+    except RuntimeError as error:
+        raise UserError(
+            f"the data decide the size of {undecided[0]!r}, and on the sample inputs the model "
+            f"does not run on the CPU: {last_line(error)}"
+        ) from error
+    return [found[shaped.inference] for shaped in shapes]
 
 
 class Inspector:
@@ -72,7 +129,11 @@ class Inspector:
         self.reporter.beat("reading the model")
         spec = ModelSpec(**request["model"])
         devices = [DeviceSpec.from_json(values) for values in request["devices"]]
-        inspection = inspect(spec.load(), devices, spec.fused, self.reporter, request["alone"])
+        model = spec.load()
+        engine_request = make_request(model, spec.scenario, spec.inputs)
+        inspection = inspect(
+            model, devices, spec.fused, self.reporter, request["alone"], engine_request
+        )
         return asdict(inspection)
 
 

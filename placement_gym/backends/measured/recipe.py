@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from placement_gym.base.errors import UserError
 from placement_gym.graph.operators import OpGraph
+from placement_gym.models.data_shapes import FoundShapes
 from placement_gym.problem.problem import Problem
 
 Json = dict[str, Any]
@@ -24,6 +26,7 @@ class Recipe:
         split: Way of splitting.
         operators: Fingerprint of the graph.
         tolerance: See ``MeasuredEnv``.
+        found: Shapes that the data decide, see ``Inspection``.
     """
 
     name: str
@@ -33,6 +36,7 @@ class Recipe:
     split: str
     operators: str
     tolerance: float | None = None
+    found: Sequence[FoundShapes] = ()
 
     @classmethod
     def of(cls, problem: Problem, split: str, tolerance: float | None = None) -> Recipe:
@@ -45,6 +49,7 @@ class Recipe:
             split,
             units.graph.fingerprint(),
             tolerance,
+            units.graph.found,
         )
 
     def to_json(self) -> Json:

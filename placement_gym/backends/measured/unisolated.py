@@ -15,6 +15,7 @@ from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.problem import Problem
+from placement_gym.workloads.kinds import make_request
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -33,7 +34,8 @@ def build_unisolated_backend(
     import openvino as ov
 
     model = spec.load()
-    problem = make_problem(model, inspect(model, devices, spec.fused))
+    request = make_request(model, spec.scenario, spec.inputs)
+    problem = make_problem(model, inspect(model, devices, spec.fused, request=request))
     engine = EngineProcess(spec.holding(model), Recipe.of(problem, split, tolerance), timeout_s)
     # Finalists are still measured in a new process: this one's caches, threads and memory differ
     # from those of a program that serves the placement.

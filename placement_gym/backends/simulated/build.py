@@ -111,12 +111,14 @@ def build_graph(model: object) -> OpGraph | None:
 
 
 def group_model(spec: ModelSpec) -> Units:
-    """Group the operators of a model that OpenVINO reads; only ``"fused"`` compiles it."""
+    """Group the operators of a model that OpenVINO reads; some it has to compile for that."""
     if not spec.fused:
-        return group(extract_spec(spec.load(), spec), spec.granularity)
-    from placement_gym.backends.measured.assembly import group_primitives
+        graph = extract_spec(spec.load(), spec)
+        if not graph.found:
+            return group(graph, spec.granularity)
+    from placement_gym.backends.measured.assembly import inspect_and_group
 
-    return group_primitives(spec)
+    return inspect_and_group(spec)
 
 
 def build_workload_problem(

@@ -36,6 +36,8 @@ def replay_row(row: Json, task: Task, envs: BenchEnvs) -> str:
     Raises:
         Exception: The environment cannot be made, or the placement cannot be evaluated.
     """
+    if "extension" in {**task.env_kwargs, **task.score_on}:
+        return "its environment loads a library of operators, which is code: it is not replayed"
     failed = row["placement"] is None or row["latency_ms"] is None
     if failed and not row["error"]:
         return "it has neither a placement nor an error"

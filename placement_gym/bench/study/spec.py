@@ -113,11 +113,14 @@ class Study:
 
     @property
     def needs_trust(self) -> list[str]:
-        """Parts of a sentence on what its agents do besides placing: own code, and logs."""
+        """Parts of a sentence on what it does besides placing: own code, libraries, and logs."""
         code = sorted({spec.name for spec in self.specs if ":" in spec.name})
+        settings = (self.env_kwargs, self.score_on)
+        libraries = [str(one["extension"]) for one in settings if one.get("extension")]
         logs = [spec.label for spec in self.specs if spec.kwargs.get(LOG_OPTION)]
         return [
             *([f"runs code of its own, {', '.join(code)}"] if code else []),
+            *([f"loads the library {join_words(libraries)}"] if libraries else []),
             *([f"names folders for logs ({LOG_OPTION}) of {', '.join(logs)}"] if logs else []),
         ]
 

@@ -104,10 +104,13 @@ def expand_variables(path: str) -> str:
 def read_make_kwargs(row: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of ``gym.make`` that replay a row; variables in the model's path are replaced.
 
+    An extension is left out: a row must not have code loaded.
+
     Raises:
         UserError: Such a variable is not set.
     """
-    return {**row["env_kwargs"], "model": expand_variables(str(row["env_kwargs"]["model"]))}
+    kwargs = {key: value for key, value in row["env_kwargs"].items() if key != "extension"}
+    return {**kwargs, "model": expand_variables(str(row["env_kwargs"]["model"]))}
 
 
 def describe_devices(devices: Any) -> str:

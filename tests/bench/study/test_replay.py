@@ -21,6 +21,7 @@ from placement_gym.bench.study.replay import compare_measurements
 from placement_gym.bench.study.row_checks import validate
 from placement_gym.bench.study.runner import run_study
 from placement_gym.bench.study.spec import Study
+from placement_gym.bench.study.task import read_make_kwargs
 
 
 def test_true_rows_are_valid(folder: Path) -> None:
@@ -56,6 +57,16 @@ def test_a_row_that_was_changed_is_not_valid(
         changed["latency_ms"] = row["latency_ms"] * change["latency_ms"]
     (verdict,) = validate(write_rows(tmp_path, [changed]))
     assert message in verdict.error
+
+
+def test_a_row_loads_no_library(folder: Path, tmp_path: Path) -> None:
+    row, *_ = read_rows(folder)
+    problem = json.loads(row["problem"])
+    problem[1]["extension"] = row["env_kwargs"]["extension"] = "lib.so"
+    row["problem"] = json.dumps(problem)
+    (verdict,) = validate(write_rows(tmp_path, [row]))
+    assert "a library of operators" in verdict.error
+    assert "extension" not in read_make_kwargs(row)
 
 
 def test_another_placement_does_not_have_the_rows_latency(folder: Path, tmp_path: Path) -> None:

@@ -134,6 +134,13 @@ def test_a_study_names_no_folder_to_write_logs_into(
     assert not logs.exists()
 
 
+@pytest.mark.parametrize("name", ["env_kwargs", "score_on"])
+def test_a_study_that_loads_a_library_needs_trust(name: str) -> None:
+    assert not Study.of(VALUES).needs_trust
+    (reason,) = Study.of({**VALUES, name: {"extension": "lib.so"}}).needs_trust
+    assert reason == "loads the library lib.so"
+
+
 def test_more_runs_than_anyone_can_wait_for_are_refused() -> None:
     with pytest.raises(UserError, match="600006 runs, more than 100000"):
         study(seeds=100_001)
