@@ -18,7 +18,7 @@ from placement_gym.base.files import FileError, write_bytes
 DIGEST_BYTES = hashlib.sha256().digest_size
 
 
-class HomeCacheLocator(UserWideCacheLocator):  # type: ignore[misc]
+class HomeCacheLocator(UserWideCacheLocator):
     """The user's own cache, of a user that has a home."""
 
     def ensure_cache_path(self) -> None:
@@ -27,7 +27,7 @@ class HomeCacheLocator(UserWideCacheLocator):  # type: ignore[misc]
         super().ensure_cache_path()
 
 
-class KernelLocations(CompileResultCacheImpl):  # type: ignore[misc]
+class KernelLocations(CompileResultCacheImpl):
     """The folders that numba tries in turn."""
 
     _locator_classes = [  # noqa: RUF012  numba's own attribute
@@ -68,7 +68,7 @@ class KernelFiles:
         write_bytes(self.find(key), self.sign(content) + content)
 
 
-class KernelCache(FunctionCache):  # type: ignore[misc]
+class KernelCache(FunctionCache):
     """The compiled signatures of one function; a disk that refuses them is warned of once."""
 
     _impl_class = KernelLocations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 PACKAGE = "openvino_telemetry"
 
@@ -13,4 +14,5 @@ def leave_out_telemetry() -> None:
     Otherwise ``import openvino`` sends usage data from a process of its own, while this one
     measures, and waits for it where a firewall drops it. A user's program is left as it is.
     """
-    sys.modules.setdefault(PACKAGE, None)  # type: ignore[arg-type]  imports then fail
+    modules: dict[str, Any] = sys.modules
+    modules.setdefault(PACKAGE, None)  # its import fails from now on

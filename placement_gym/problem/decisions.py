@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from placement_gym.base.arguments import check_sequence
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
 from placement_gym.problem.problem import Problem
@@ -93,9 +92,9 @@ class ActionLayout:
         Raises:
             UserError: They are not some of ``DECISIONS`` in that order.
         """
-        check_sequence("decisions", names, DECISIONS)
-        in_order = [name for name in DECISIONS if name in tuple(names)]
-        if list(names) != in_order or in_order[:1] != [PLACEMENT]:
+        listed = list(names) if isinstance(names, (list, tuple)) else []
+        in_order = [name for name in DECISIONS if name in listed]
+        if listed != in_order or in_order[:1] != [PLACEMENT]:
             raise UserError(
                 f"decisions are 'placement' and then any of 'priority' and 'fusion', as in "
                 f"{DECISIONS}, not {names!r}"

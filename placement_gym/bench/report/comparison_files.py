@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from placement_gym.base.errors import UserError
-from placement_gym.base.files import is_file, safe_name, write_text
+from placement_gym.base.files import is_file, replace_files, safe_name, write_text
 from placement_gym.base.json_file import write_json
 from placement_gym.base.schemas.files import ComparisonFields
 from placement_gym.base.schemas.reading import check, load_json
@@ -51,8 +51,9 @@ def describe_replaced(document: Document, folder: Path) -> list[str]:
 
 def write_comparison(document: Document, folder: Path) -> None:
     """Write ``comparison.json`` and ``table.md``."""
-    write_json(folder / FILE, document)
-    write_text(folder / "table.md", format_markdown(document))
+    with replace_files(folder) as new_folder:
+        write_json(new_folder / FILE, document)
+        write_text(new_folder / "table.md", format_markdown(document))
 
 
 def draw_runs(document: Document, folder: Path) -> list[str]:
