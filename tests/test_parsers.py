@@ -115,7 +115,7 @@ def read_policy(path: Path) -> None:
 
 def read_references(path: Path) -> None:
     for known in load_references(path).values():
-        assert set(known) == {"optimum_ms", "bound_ms"}
+        assert set(known) == {"bound_ms", "placement", "version"}
 
 
 def read_words(path: Path) -> None:
@@ -168,7 +168,11 @@ PARSERS = (
     Parser("constraints.yaml", CONSTRAINTS, Constraints.parse),
     Parser("constraints.json", json.dumps({"keep_on": {"GPU": ["a"]}}).encode(), Constraints.parse),
     Parser("policy.json", (POLICIES / "one.json").read_bytes(), read_policy),
-    Parser(REFERENCES, b'{"a b c": {"optimum_ms": 1.5, "bound_ms": null}}', read_references),
+    Parser(
+        REFERENCES,
+        b'{"a b c": {"bound_ms": 1.5, "placement": [0, 1], "version": "1"}}',
+        read_references,
+    ),
     Parser(
         COMPARISON,
         b'{"env": "E", "model": "tiny", "devices": ["CPU"], "rows": [{"key": "a"}]}',

@@ -142,7 +142,7 @@ class SimulatedEnv(DevicePlacementEnv):
         # The twin brings a schedule of its own where its costs are published for one.
         semantics = parse_schedule(twin.schedule if schedule is None else schedule, objective)
         self.simulated = SimulatedBackend(twin.problem, twin.costs, semantics, noise)
-        self.simulated.check_reference()
+        self.simulated.check_times()
         super().__init__(
             self.simulated,
             options=options,

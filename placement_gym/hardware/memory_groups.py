@@ -38,6 +38,11 @@ class MemoryGroups:
         return cls(of_device, limits)
 
     @cached_property
+    def limited(self) -> IntArray:
+        """(n_limited,) the groups that have a limit."""
+        return np.flatnonzero(np.isfinite(self.limits_bytes))
+
+    @cached_property
     def owner(self) -> IntArray:
         """(n_devices,) the first device of each device's group, which stands for it in kernels."""
         _, first = np.unique(self.of_device, return_index=True)

@@ -54,6 +54,8 @@ def lower_bound(
     # Limits that a schedule ignores, or only charges for, must not enter a bound.
     if semantics.memory not in HARD_LIMITS or semantics.memory_penalty_ms_per_gb is not None:
         problem = without_limits(problem)
+    if not problem.possible.any(axis=1).all():  # programs would contain infinite times
+        return Solution(None, np.inf, proven=False)
     if semantics.schedule == "serial":
         return solve_serial(problem, costs, time_limit_s)
     if semantics.schedule == "calls":
@@ -119,7 +121,7 @@ def bound_overlapping(
     """Bound an event or list schedule by narrow beams, the path-load program, and wide beams."""
     started = perf_counter()
     end = started + time_limit_s
-    beam = Beam(without_pools(problem), costs, semantics, end, MERGE_TOLERANCE)
+    beam = Beam(problem, costs, semantics, end, MERGE_TOLERANCE)
     best = widen(beam, WIDTHS[:2], upper_ms, started + BEAM_SHARE * time_limit_s)
     # Each gives the highest bound of some best known values: the program of BERT's, beams of most
     # others.
@@ -174,13 +176,6 @@ def load_ms(problem: Problem, costs: CostTable, time_limit_s: float = 60.0) -> f
     limit_memory(program, x, problem.unit_bytes[first], problem.memory)
     program.require((x.T, ms.T), (np.repeat(largest, d), -1.0), rows=d)
     return minimize(program, time_limit_s).bound
-
-
-def without_pools(problem: Problem) -> Problem:
-    """The same problem, or a relaxed one in which every device has all of its pool for itself."""
-    if not problem.tight_pools:
-        return problem
-    return problem.with_limits(problem.limits_bytes)
 
 
 def without_limits(problem: Problem) -> Problem:

@@ -31,9 +31,14 @@ SIMPLE = {
 }
 """Name -> module and name of the function of a problem and its costs."""
 MANY_UNITS, VERY_MANY_UNITS = 2_000, 20_000
-"""Above the first, m-ETF takes longer than the search that begins with it; above the second, every
-list schedule does."""
-MOST_UNITS = {"m-etf": MANY_UNITS, "heft": VERY_MANY_UNITS, "critical-path": VERY_MANY_UNITS}
+"""Above the first, m-ETF and the best contiguous split take longer than the search that begins with
+them; above the second, every list schedule does."""
+MOST_UNITS = {
+    "m-etf": MANY_UNITS,
+    "dpl": MANY_UNITS,
+    "heft": VERY_MANY_UNITS,
+    "critical-path": VERY_MANY_UNITS,
+}
 
 
 def propose_simple(problem: Problem, costs: CostTable, *names: str) -> Iterator[Named]:

@@ -107,7 +107,7 @@ def add_placement(
         whole: Whether a unit must not be divided.
 
     Returns:
-        (n_units, n_devices) columns x.
+        (n_units, n_devices) columns x. The last rows are those of ``limit_memory``.
     """
     n, d = problem.possible.shape
     x = program.variables(n, d, cost=cost, upper=problem.possible, whole=whole)
@@ -121,6 +121,8 @@ def limit_memory(
 ) -> None:
     """Keep what is placed on each device, or on the devices of a pool, within its limit.
 
+    It adds a row for each of ``memory.limited``, in that order.
+
     Args:
         program: What rows are added to.
         x: (n, n_devices) columns that place something.
@@ -128,15 +130,9 @@ def limit_memory(
         memory: Which devices share memory, and the limits.
     """
     scale = max(unit_bytes.max(), 1.0)
-    alone = np.bincount(memory.of_device) == 1
-    limited = np.isfinite(memory.limits_bytes)
-    own = memory.owner[(alone & limited)[memory.of_device]]
-    limits = memory.limits_bytes[memory.of_device[own]]
-    program.require((x.T[own], unit_bytes / scale), rows=len(own), high=limits / scale)
-    for pool in np.flatnonzero(limited & ~alone).tolist():
-        together = np.take(x, memory.members(pool), axis=1).reshape(1, -1)
-        each = np.repeat(unit_bytes / scale, together.size // len(unit_bytes))
-        program.require((together, each), rows=1, high=memory.limits_bytes[pool] / scale)
+    for group in memory.limited.tolist():
+        held = x[:, memory.members(group)], unit_bytes[:, None] / scale
+        program.require(held, rows=1, high=memory.limits_bytes[group] / scale)
 
 
 def exclude(program: Linear, x: IntArray, assignment: IntArray) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,14 @@ def test_a_reference_that_takes_no_time_is_refused(tmp_path: Path) -> None:
     path = write_workload(tmp_path / "free.json", nodes, [edge(0, 1)])
     with pytest.raises(UserError, match="the model takes 0 ms on CPU"):
         gym.make("DevicePlacementSim-v0", model=path, devices="1cpu+1acc")
+
+
+def test_costs_with_which_a_placement_could_take_no_time_are_refused(tmp_path: Path) -> None:
+    for free, refused in ((1, False), (2, True)):
+        nodes = [node(i, cpu_ms=1.0, acc_ms=float(i >= free)) for i in range(2)]
+        path = write_workload(tmp_path / "free.json", nodes, [edge(0, 1)])
+        with pytest.raises(UserError, match="could take no time") if refused else nullcontext():
+            gym.make("DevicePlacementSim-v0", model=path, devices="1cpu+1acc")
 
 
 @pytest.mark.parametrize(

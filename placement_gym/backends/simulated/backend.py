@@ -215,13 +215,22 @@ class SimulatedBackend:
             "single-device, or a measured environment, as DevicePlacement-v0"
         )
 
-    def check_reference(self) -> None:
-        """Raise ``UserError`` if the reference takes no time: no speed-up can be stated."""
+    def check_times(self) -> None:
+        """Raise ``UserError`` if the reference takes no time, or a placement may take none.
+
+        No speed-up could be stated.
+        """
         if self.reference_ms < MIN_MS:
             device = self.problem.device_names[self.problem.reference_device]
             raise UserError(
                 f"the model takes {self.reference_ms:.3g} ms on {device}, the reference of every "
                 "speed-up: some operator must take time there; state its costs in ms"
+            )
+        unit_ms = self.costs.unit_ms(self.problem.units)
+        if np.where(self.problem.supported, unit_ms, np.inf).min(axis=1).max() < MIN_MS:
+            raise UserError(
+                "every unit takes 0 ms on some device: a placement could take no time, and no "
+                "speed-up can be stated of it; state the costs of these devices in ms"
             )
 
     def close(self) -> None:

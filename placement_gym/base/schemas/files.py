@@ -85,10 +85,11 @@ class ComparisonFields(Fields):
 
 
 class ReferenceFields(Fields):
-    """The proven optimum of a problem, or a bound."""
+    """A bound of a problem, the solver's placement, and the version that found them."""
 
-    optimum_ms: FiniteFloat | None
     bound_ms: FiniteFloat | None
+    placement: list[Annotated[int, Field(ge=0, lt=256)]] | None = None
+    version: Name = ""
 
 
 class ReferencesFile(RootModel[dict[str, ReferenceFields]]):

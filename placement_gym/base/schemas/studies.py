@@ -25,6 +25,8 @@ MAX_BUDGET = 1_000_000_000
 """Evaluations of a run: ours."""
 MAX_SEED = 2**32 - 1
 """Largest seed of NumPy's legacy generator, which libraries of agents use."""
+MAX_BITS = 64
+"""Of a whole number: Python refuses to print longer ones than 4,300 digits."""
 MAX_VALUES = 1_000_000
 """Values of a YAML file: aliases of aliases expand a few lines to billions."""
 PLACE = re.compile('in "<[^>"]*>", ')
@@ -117,8 +119,8 @@ class StudyFields(EffortFields):
         return self
 
 
-class UniqueKeyLoader(yaml.SafeLoader):
-    """Refuses a duplicate key, of which YAML would silently take the last."""
+class CheckingLoader(yaml.SafeLoader):
+    """Refuses a duplicate key, of which YAML would silently take the last, and huge numbers."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         keys = set[str]()
@@ -128,6 +130,16 @@ class UniqueKeyLoader(yaml.SafeLoader):
                 raise ValueError(f"duplicate key {key.value!r:.60} (line {line})")
             keys.add(key.value)
         return super().construct_mapping(node, deep)
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        value = int(super().construct_yaml_int(node))
+        if value.bit_length() > MAX_BITS:
+            line = node.start_mark.line + 1
+            raise ValueError(f"a number of more than {MAX_BITS} bits (line {line})")
+        return value
+
+
+CheckingLoader.add_constructor("tag:yaml.org,2002:int", CheckingLoader.construct_yaml_int)
 
 
 def construct_integer(loader: UniqueKeyLoader, node: yaml.ScalarNode) -> int:
@@ -166,7 +178,7 @@ def parse_yaml(content: bytes) -> Any:
             large once its aliases are replaced.
     """
     try:
-        loader = UniqueKeyLoader(content)
+        loader = CheckingLoader(content)
         node = loader.get_single_node()
         if count_values(node, {}) > MAX_VALUES:
             raise ValueError(f"its aliases make more than {MAX_VALUES} values")

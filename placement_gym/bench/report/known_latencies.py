@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,11 +25,12 @@ from placement_gym.bench.run.rows import Json, group_by
 from placement_gym.bench.study.task import Task
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.solvers import bounds
-from placement_gym.solvers.solution import reaches
+from placement_gym.solvers.solution import ROUNDING, reaches
+from placement_gym.version import VERSION
 
 FILE = "references.json"
-References = dict[str, dict[str, float | None]]
-"""``optimum_ms`` and ``bound_ms`` by model, costs and problem."""
+References = dict[str, dict[str, Any]]
+"""Fields of ``ReferenceFields`` by model, costs and problem."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ def find_recorded(rows: Sequence[Json]) -> dict[str, KnownLatencies]:
 
 
 def load_references(path: Path) -> References:
-    """Optima and bounds that a folder holds.
+    """Bounds that a folder holds, with placements that solvers found.
 
     Raises:
         UserError: The file is damaged.
@@ -165,19 +166,25 @@ def load_references(path: Path) -> References:
 def _compute_known(
     bench_env: BenchEnv, rows: Sequence[Json], problem: str, references: References
 ) -> KnownLatencies:
-    """The known latencies of corrected rows; a new optimum or bound is added to ``references``."""
+    """The known latencies of corrected rows; a new bound is added to ``references``.
+
+    One of another version, or above some placement, is replaced. An optimum is what a run or the
+    solver's placement takes now, never what the file says.
+    """
     known_ms = [row["latency_ms"] for row in rows if row["latency_ms"]]
     origin, alone = bench_env.origin, bench_env.one_device_holds_the_model
     key = f"{origin['model_fingerprint']} {origin['costs_fingerprint']} {problem}"
-    if key not in references:
-        references[key] = find_optimum_or_bound(bench_env.base, known_ms)
+    reference = references.get(key, {})
+    placed_ms = [*known_ms, replay(bench_env.base, reference.get("placement"))]
+    if reference.get("version") != VERSION or is_above(reference["bound_ms"], placed_ms):
+        reference = references[key] = find_reference(bench_env.base, known_ms)
+        placed_ms = [*known_ms, replay(bench_env.base, reference["placement"])]
     device_ms = median_device_ms(rows, "latency_ms", "speedup_vs_best_single") if alone else np.nan
     return KnownLatencies(
         best_single_ms=None if np.isnan(device_ms) else device_ms,
-        optimum_ms=references[key]["optimum_ms"],
-        bound_ms=references[key]["bound_ms"],
+        bound_ms=reference["bound_ms"],
         one_device_holds_the_model=alone,
-    ).add_proof(known_ms)
+    ).add_proof(placed_ms)
 
 
 def reopen_env(task: Task, rows: Sequence[Json], envs: BenchEnvs) -> BenchEnv | None:
@@ -200,22 +207,37 @@ def _fingerprints(rows: Sequence[Json]) -> set[tuple[str, str | None]]:
     return {(row["model_fingerprint"], row["costs_fingerprint"]) for row in rows}
 
 
-def find_optimum_or_bound(
-    env: DevicePlacementEnv, known_ms: Sequence[float]
-) -> dict[str, float | None]:
-    """Find ``optimum_ms``, if some placement is proven to be optimal, and ``bound_ms``.
+def find_reference(env: DevicePlacementEnv, known_ms: Sequence[float]) -> dict[str, Any]:
+    """Find a bound, and perhaps the solver's placement; see ``References``.
 
     Both for the environment's own latency, submodels and memory limits included; None where it is
-    measured, as a profile gives no bound. See ``solvers.bounds.optimum_or_bound``.
+    measured, as a profile gives no bound. See ``solvers.bounds.lower_bound``.
     """
+    reference = {"bound_ms": None, "placement": None, "version": VERSION}
     backend = env.backend
     if not isinstance(backend, SimulatedBackend):
-        return {"optimum_ms": None, "bound_ms": None}
-
-    optimum_ms, bound_ms = bounds.optimum_or_bound(
-        backend.problem, backend.costs, backend.semantics, known_ms, partial(evaluate_ms, backend)
+        return reference
+    solved = bounds.lower_bound(
+        backend.problem, backend.costs, backend.semantics, upper_ms=min(known_ms, default=np.inf)
     )
-    return {"optimum_ms": optimum_ms, "bound_ms": bound_ms}
+    placement = None if solved.assignment is None else solved.assignment.tolist()
+    best_ms = min([*known_ms, replay(env, placement)])
+    return reference | {"bound_ms": min(solved.bound_ms, best_ms), "placement": placement}
+
+
+def replay(env: DevicePlacementEnv, placement: list[int] | None) -> float:
+    """The latency of a placement that a file holds in ms; infinite if it is none."""
+    if placement is None or not isinstance(env.backend, SimulatedBackend):
+        return np.inf
+    try:
+        return evaluate_ms(env.backend, np.array(placement))
+    except UserError:
+        return np.inf
+
+
+def is_above(bound_ms: float | None, placed_ms: Sequence[float]) -> bool:
+    """Return whether a bound is above the latency of a placement by more than rounding."""
+    return bound_ms is not None and min(placed_ms) < bound_ms * (1.0 - ROUNDING)
 
 
 def evaluate_ms(backend: SimulatedBackend, assignment: IntArray) -> float:

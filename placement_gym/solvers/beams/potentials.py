@@ -48,7 +48,7 @@ class Potentials(NamedTuple):
         cls, problem: Problem, frontier: Frontier, cuts: LoadCuts, sets: list[RowPrices]
     ) -> Potentials:
         """Compute the weights from sets of prices of the same cuts."""
-        d = frontier.ms.shape[1]
+        d, groups = frontier.ms.shape[1], problem.memory
         # Zero where a device cannot run the task, as infinity times a price of zero is not a
         # number; the price itself is made infinite below.
         ms = np.where(np.isfinite(frontier.ms), frontier.ms, 0.0)
@@ -59,9 +59,11 @@ class Potentials(NamedTuple):
             # device's load and its memory.
             entering = device_set.first[frontier.order] + sum_readings(frontier, reading[j])
             unary[j] += (entering[:, None] + device_set.load) * ms
-            unary[j] += device_set.memory * frontier.unit_bytes[:, None]
+            unary[j] += device_set.memory[groups.of_device] * frontier.unit_bytes[:, None]
         unary[:, ~np.isfinite(frontier.ms)] = np.inf
-        limits = np.where(np.isfinite(problem.limits_bytes), problem.limits_bytes, 0.0)
+        # A device pays the price of its pool, whose limit counts once.
+        group_prices = np.stack([device_set.memory for device_set in sets])
+        limits = np.where(np.isfinite(groups.limits_bytes), groups.limits_bytes, 0.0)
         # A value for each assignment of devices to the live slots: few slots keep this small.
         sizes = d ** np.diff(frontier.first_live)
         first_rest = np.concatenate([[0], np.cumsum(sizes)])
@@ -70,8 +72,8 @@ class Potentials(NamedTuple):
             cuts=intervals,
             last=np.stack([device_set.last[frontier.order] for device_set in sets]),
             load=np.stack([device_set.load for device_set in sets]),
-            memory=np.stack([device_set.memory for device_set in sets]),
-            constant=-np.stack([device_set.memory for device_set in sets]) @ limits,
+            memory=group_prices[:, groups.of_device],
+            constant=-group_prices @ limits,
             first_rest=first_rest,
             rest=find_rest(frontier, first_rest, unary, reading),
         )

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from placement_gym.base.arrays import FloatArray, IntArray
+from placement_gym.base.arrays import FloatArray
 from placement_gym.problem.problem import Problem
 from placement_gym.solvers.highs import CuttingPlaneSolver, Optimum
 from placement_gym.solvers.programs.load_cuts import LoadCuts, tighten
@@ -27,7 +27,7 @@ class RowPrices(NamedTuple):
         last: (n_tasks,) of the row of a task that nothing reads.
         reading: (n_readings,) of the rows of each reading together.
         load: (n_devices,) of the load of a device.
-        memory: (n_devices,) ms per byte.
+        memory: (n_groups,) ms per byte, of the groups of ``Problem.memory``.
         cut: (n_cuts,) of interval load cuts.
     """
 
@@ -43,18 +43,17 @@ class RowPrices(NamedTuple):
         """Group the prices of rows by what the rows constrain."""
         built, price = cuts.built, np.abs(price)
         n, d = built.tasks.ms.shape
-        sizes = {"first": n, "last": n, "reading": len(built.tasks.tensors.readers), "load": d}
+        n_readings, n_groups = len(built.tasks.tensors.readers), len(problem.memory.limits_bytes)
+        sizes = {"first": n, "last": n, "reading": n_readings, "load": d, "memory": n_groups}
         about = {name: np.zeros(size) for name, size in sizes.items()}
         for name, values in about.items():
             for row, numbers in built.rows[name]:
                 values[numbers] += price[row : row + len(numbers)]
-        rows, limited = memory_rows(problem)
-        memory = np.zeros(d)
-        memory[limited] = price[rows] / max(problem.unit_bytes.max(), 1.0)
+        about["memory"] /= max(problem.unit_bytes.max(), 1.0)
         cut = np.zeros(len(cuts.added))
         priced = [number for number, (*_, row) in enumerate(cuts.added) if row < len(price)]
         cut[priced] = price[[cuts.added[number][-1] for number in priced]]
-        return cls(**about, memory=memory, cut=np.where(cut > MIN_CUT_PRICE, cut, 0.0))
+        return cls(**about, cut=np.where(cut > MIN_CUT_PRICE, cut, 0.0))
 
 
 def find_prices(
@@ -71,11 +70,12 @@ def find_prices(
     """
     built = PathProgram.build(problem, tasks, whole=False)
     solver, cuts = CuttingPlaneSolver(built.program), LoadCuts(built)
-    rows, limited = memory_rows(problem)
-    scale = max(problem.unit_bytes.max(), 1.0)
+    ((first, groups),) = built.rows["memory"]
+    rows = first + np.arange(len(groups))
+    limits = problem.memory.limits_bytes[groups] / max(problem.unit_bytes.max(), 1.0)
     points: list[Optimum] = []
-    for share in SCALES if len(limited) else SCALES[:1]:
-        solver.limit(rows, share * problem.limits_bytes[limited] / scale)
+    for share in SCALES if len(groups) else SCALES[:1]:
+        solver.limit(rows, share * limits)
         solved, optimum = tighten(solver, cuts, end)
         if solved is None:
             break
@@ -84,9 +84,3 @@ def find_prices(
         RowPrices.of(problem, cuts, point.prices) for point in points if point.prices is not None
     ]
     return cuts, sets, points[0].bound if points else optimum.bound
-
-
-def memory_rows(problem: Problem) -> tuple[IntArray, IntArray]:
-    """Rows of the program that limit memory, and the devices whose memory they limit."""
-    limited = np.flatnonzero(np.isfinite(problem.limits_bytes))
-    return problem.n_units + np.arange(len(limited)), limited

@@ -30,9 +30,10 @@ class PathProgram:
         x: (n_units, n_devices) columns that place a unit.
         finish: (n_tasks,) columns of the finish of each task, ms.
         total: (1,) column of the latency, ms.
-        rows: Blocks of rows by what they constrain: ``"load"`` devices, ``"first"`` tasks without
-            inputs, ``"last"`` tasks that nothing reads, ``"reading"`` readings; each with its
-            first row and the indices of what its rows constrain.
+        rows: Blocks of rows by what they constrain: ``"memory"`` groups of devices, ``"load"``
+            devices, ``"first"`` tasks without inputs, ``"last"`` tasks that nothing reads,
+            ``"reading"`` readings; each with its first row and the indices of what its rows
+            constrain.
     """
 
     tasks: Tasks
@@ -59,13 +60,15 @@ class PathProgram:
         early, rest = earliest_on_devices_ms(problem, tasks), remaining_ms(problem, tasks)
         least_ms = max(float(early.min(axis=1).max()), mean_load_ms(problem, tasks))
         program = Linear(about_ms=least_ms)
-        x = add_placement(program, problem, whole=whole)
+        x, limited = add_placement(program, problem, whole=whole), problem.memory.limited
+        limits = program.n_rows - len(limited), limited
         low = np.where(whole, early.min(axis=1), 0.0)
         high = np.maximum(upper_ms - rest, low)
         finish = program.variables(len(tasks), lower=low, upper=high, in_ms=True)
         most = max(upper_ms, low.max())
         total = program.variables(1, cost=1.0, lower=low.max(), upper=most, in_ms=True)
         built = cls(tasks, program, x, finish, total)
+        built.rows["memory"].append(limits)
         built.forbid(early + rest[:, None] > upper_ms)
         built.require_loads()
         built.require_paths()

@@ -20,9 +20,20 @@ from placement_gym.solvers.search.list_schedule import (
     run_on,
     run_span,
 )
-from placement_gym.solvers.search.loads import add_loads, measure_loads
+from placement_gym.solvers.search.loads import (
+    add_loads,
+    copy_loads,
+    estimate_loads,
+    measure_loads,
+)
 from placement_gym.solvers.search.model import LOAD, Layout, Model, State
 from placement_gym.solvers.search.proposals import GAIN, REFRESH, propose
+
+EPSILON = 2.0**-52
+"""Rounding of a sum, as a share of it."""
+NEGLIGIBLE = 1e-9
+"""Rounding, as a share of the cost, up to which sums are kept up to date; then they are added up
+from the beginning."""
 
 
 @kernel
@@ -96,7 +107,8 @@ def anneal_sums(
     counts: FloatArray,
 ) -> None:
     """Make moves where the cost is a sum or the largest load; see ``anneal_list``."""
-    scalars = state.scalars
+    scalars, load = state.scalars, state.load
+    kept = np.empty(len(load))
     if model.kind == LOAD and scalars.now_ms < np.inf:
         scalars.now_ms = measure_loads(model.kind, state.load)[0]
     for step in range(n_moves):
@@ -109,16 +121,24 @@ def anneal_sums(
         limit_ms = draw_limit(state, rng, heat, step / n_moves, over)
 
         # what it costs now: sums and loads of what moved are updated
+        copy_loads(load, kept)
         move_loads(model, layout, state, n_moved)
-        cost, largest = measure_loads(model.kind, state.load)
+        cost, largest = measure_loads(model.kind, load)
 
         # keep it, or go back
         if cost <= limit_ms:
+            # where much was taken away, what is left is mostly rounding
+            scalars.rounding_ms += EPSILON * (scalars.now_ms + cost)
+            if scalars.rounding_ms > NEGLIGIBLE * cost:
+                scalars.rounding_ms = 0.0
+                estimate_loads(model, state)
+                cost, largest = measure_loads(model.kind, load)
             scalars.now_ms, scalars.over_bytes = cost, over
             note_best(state, counts, kind, largest, over)
         else:
             put_back(layout, state, n_moved)
-            move_loads(model, layout, state, n_moved)
+            set_operators(layout, state, n_moved)
+            copy_loads(kept, load)
 
 
 @part

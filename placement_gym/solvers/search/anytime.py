@@ -51,8 +51,9 @@ EARLY = 8
 """Evaluations over which the work for each grows to that, so that the first ones come soon."""
 MOVES_PER_UNIT = 50
 """Most moves for each evaluation, for each unit."""
-UPDATED = 30
-"""Operators that a move looks at where estimates are sums."""
+UPDATED, FEW = 30, 500
+"""Operators that a move looks at where estimates are sums; of more than so many, half of those
+beyond, as runs and stretches grow with the order."""
 SIMULATED_WORK = 20, 20_000
 """Work of a simulated move, for each operator and at least, in operators of a list schedule."""
 PATIENCE, ATTEMPTS = 5, 10
@@ -114,9 +115,10 @@ def search(
     for _ in found.propose(end):
         if found.proposed == evaluations:
             break
-    place, ms = found.best.place.astype(np.int64), found.best.ms
+    place = found.best.place.astype(np.int64)
     if problem.max_submodels is not None:
-        place, ms = found.merge_best()
+        place = found.merge_best()
+    ms = cost_ms(problem, found.chains.simulator, place.astype(np.uint8))
     return SearchResult(place, ms, found.proposed, perf_counter() - began)
 
 
@@ -149,7 +151,7 @@ class AnytimeSearch:
         self.proposed = 0
         self.seen: set[str] = set()
         n, kind = len(self.chains.model.unit), self.chains.model.kind
-        self.move_work = n if kind == LIST else min(n, UPDATED)
+        self.move_work = n if kind == LIST else max(min(n, UPDATED), (n - FEW) // 2)
         if kind == SIMULATED:
             self.move_work = SIMULATED_WORK[0] * n + SIMULATED_WORK[1]
 
@@ -183,14 +185,13 @@ class AnytimeSearch:
                 return place.astype(np.int64)
         return None
 
-    def merge_best(self) -> tuple[IntArray, float]:
-        """The cheapest of the elites and its cost, after each has as few submodels as allowed."""
+    def merge_best(self) -> IntArray:
+        """The cheapest of the elites after each has as few submodels as allowed."""
         problem, simulator = self.problem, self.chains.simulator
         places = [one.place.astype(np.int64) for one in (self.best, *self.elites)]
         merged = [merge_submodels(problem, simulator, place) for place in places]
         costs = [cost_ms(problem, simulator, place.astype(np.uint8)) for place in merged]
-        cheapest = int(np.argmin(costs))
-        return merged[cheapest], costs[cheapest]
+        return merged[int(np.argmin(costs))]
 
     def run(self) -> Iterator[tuple[State, int]]:
         """Yield chains that have gone on, and how much work that was, for ever."""

@@ -26,6 +26,8 @@ LEAST_SHARE = 0.05
 """Of each kind among all moves."""
 FADING = 0.98
 """Weight of what was gained before, at every look."""
+LEAST_MS = 1e-100
+"""Least cost to which a gain is compared."""
 
 
 class MoveKinds:
@@ -117,7 +119,7 @@ class Chains:
             kernel = anneal_list if self.model.kind == LIST else anneal_sums
             model, layout, shares = self.model, self.layout, self.kinds.cumulative
             kernel(model, layout, state, self.rng, n_moves, heat, shares, counts)
-        counts[:, GAIN] /= max(float(state.scalars.best_ms), 1e-300)
+        counts[:, GAIN] /= max(float(state.scalars.best_ms), LEAST_MS)
         self.kinds.learn(counts)
 
     def anneal_simulated(

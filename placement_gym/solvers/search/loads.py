@@ -75,6 +75,13 @@ def measure_loads(kind_of_model: int, load: FloatArray) -> tuple[float, float]:
     return largest * total, largest
 
 
+@inlined_part
+def copy_loads(load: FloatArray, to: FloatArray) -> None:
+    """Copy loads."""
+    for d in range(len(load)):
+        to[d] = load[d]
+
+
 @kernel
 def estimate_loads(model: Model, state: State) -> float:
     """Compute from the beginning what a placement costs, in ms; limits are ignored."""

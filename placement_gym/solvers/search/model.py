@@ -215,6 +215,7 @@ SCALARS = np.dtype(
         ("price", np.float64),
         ("over_bytes", np.float64),
         ("penalty_ms", np.float64),
+        ("rounding_ms", np.float64),
         ("line", np.float64),
         ("n_moves", np.int64),
         ("n_critical", np.int64),
@@ -222,8 +223,9 @@ SCALARS = np.dtype(
     ]
 )
 """Numbers of a state that change: what the placement and the best one cost; the price of memory as
-a multiple of ``Layout.gain``; bytes above limits, and the penalty of each in ms; the line of the
-chain (see ``Elite``); moves that were proposed, units in ``critical``, and updates of the loads."""
+a multiple of ``Layout.gain``; bytes above limits, and the penalty of each in ms; how much of the
+loads may be rounding; the line of the chain (see ``Elite``); moves that were proposed, units in
+``critical``, and updates of the loads."""
 
 
 class State(Struct):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,14 +11,19 @@ from studies import study
 from placement_gym.bench.known.best_known import VALUES, load_values
 from placement_gym.bench.known.identity import identify_row
 from placement_gym.bench.report.known_latencies import (
+    FILE,
+    KnownLatencies,
     find_known_latencies,
     find_recorded,
+    load_known_latencies,
     reopen_env,
 )
 from placement_gym.bench.run.agent_run import run_agent
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.bench.run.environment import BenchEnv, BenchEnvs
+from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.worker import run_task
+from placement_gym.version import VERSION
 
 
 @pytest.mark.parametrize("weight_share", [1.0, 0.9])
@@ -53,3 +59,34 @@ def test_rows_of_another_table_of_the_same_name_share_no_value(
         assert reopen_env(task, [row, row], envs) is not None
         assert reopen_env(task, [row, other], envs) is None
         assert reopen_env(task, [other], envs) is None
+
+
+FALSE_REFERENCES = [
+    {"optimum_ms": 0.5, "bound_ms": 0.5},  # as 0.3.0 wrote them
+    {"bound_ms": 0.5, "version": "0.3.0a1"},
+    {"bound_ms": 9.0, "version": VERSION},
+    {"bound_ms": 9.0, "version": VERSION, "placement": [0, 7]},
+]
+
+
+@pytest.mark.parametrize("false", FALSE_REFERENCES)
+def test_a_folder_is_not_believed_what_its_placements_refute(false: Json, tmp_path: Path) -> None:
+    task = study(models=["tiny"], agents=["random-blocks"], devices=["cpu+igpu"]).tasks()[0]
+    with BenchEnvs() as envs:
+        row = run_task(task, envs)
+
+        def load() -> KnownLatencies:
+            return load_known_latencies([row], {row["problem"]: task}, tmp_path, envs)[
+                row["problem"]
+            ]
+
+        proven = load()
+        assert proven.optimum_ms is not None
+        (key,) = kept = json.loads((tmp_path / FILE).read_text())
+        assert set(kept[key]) == {"bound_ms", "placement", "version"}
+        (tmp_path / FILE).write_text(json.dumps({key: false}))
+        assert load() == proven
+        # the optimum is what the placement takes: without it and its run there is none
+        (tmp_path / FILE).write_text(json.dumps({key: kept[key] | {"placement": None}}))
+        row["latency_ms"] *= 2.0
+        assert load().optimum_ms is None

@@ -60,6 +60,7 @@ def test_a_study_file_is_read(tmp_path: Path) -> None:
         ("models: [tiny]", "'env' is missing"),
         ("[1, 2]", r"needs an object with the keys .*'budget'"),
         ("a: [", "YAML"),
+        ("budget: 0x" + "f" * 5000, r"a number of more than 64 bits \(line 1\)"),
         ("env: E\nmodels: tiny\nagents: [random]\nbudget: 3", "'models'"),
         ("env: E\nmodels: [tiny]\nagents: []\nbudget: 3", "agents"),
         ("env: E\nmodels: [tiny]\nagents: [random]\nbudget: 0", "budget"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 from time import perf_counter
 from typing import Any
 
@@ -20,6 +21,7 @@ from placement_gym.envs.placement_env import placement_env
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.problem.costs.semantics import PRESETS, Semantics
 from placement_gym.solvers.search import AnytimeSearch, search
+from placement_gym.solvers.search.anytime import WORK
 
 SCHEDULES = {
     "serial": Semantics(),
@@ -243,3 +245,37 @@ def test_limits_that_do_not_count_are_ignored() -> None:
     semantics = Semantics("list", contention="none", memory="off")
     backend = SimulatedBackend(limited.problem, limited.costs, semantics)
     assert find(backend, evaluations=50)[1] == pytest.approx(6.0)
+
+
+@pytest.mark.parametrize("never_ms", [1e10, 1e14])
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("schedule", ["serial", "list", "load"])
+def test_a_stated_latency_is_that_of_the_placement(
+    schedule: str, seed: int, never_ms: float
+) -> None:
+    rng, graph = np.random.default_rng(seed), row_of(12)
+    ms = rng.uniform(0.001, 0.01, (12, 3))
+    ms[np.arange(12), rng.integers(3, size=12)] = never_ms
+    costs = cost_table(graph, ms, np.full(11, 1e-4))
+    backend = SimulatedBackend(problem_of(grouped(graph), costs), costs, SCHEDULES[schedule])
+    assignment, latency_ms = find(backend, evaluations=20)
+    assert latency_ms == pytest.approx(backend.evaluate(assignment).latency_ms, rel=1e-12)
+    assert latency_ms < 0.15
+    # the moves themselves see no rounding either
+    anytime = AnytimeSearch(backend.problem, backend.simulator, rng)
+    for state, _ in islice(anytime.run(), 30):
+        anytime.note(state)
+    for elite in anytime.elites:
+        assert elite.ms == pytest.approx(backend.simulator.latency_ms(elite.place), rel=1e-6)
+
+
+def test_an_evaluation_of_many_units_has_few_moves() -> None:
+    n_moves = {}
+    for n in (100, 20_000):
+        graph = row_of(n)
+        costs = cost_table(graph, np.ones((n, 2)), np.ones(n - 1))
+        backend = SimulatedBackend(problem_of(grouped(graph), costs), costs)
+        anytime = AnytimeSearch(backend.problem, backend.simulator, np.random.default_rng(0))
+        n_moves[n] = WORK / anytime.move_work
+    assert n_moves[100] == WORK / 30
+    assert n_moves[20_000] < 500
