@@ -135,7 +135,7 @@ def plan(  # noqa: D417  the keywords of both groups are described
             print(describe_steps(backend, options, refresh), file=sys.stderr, flush=True)
         costs = load_or_measure(backend, refresh, quiet, quick=True)
         selection = select(backend, costs, options.time_limit_s, options.phases, quiet)
-        notes += describe_tolerance(full_problem, backend.tolerance)
+        notes += describe_tolerance(full_problem, backend.tolerance) + backend.comparison_rules
         stopped = selection.stopped
         notes += [f"stopped: this is {stopped}"] if stopped else []
         document = make_document(full_problem, selection, options.objective, notes, stem)

@@ -13,12 +13,15 @@ from numpy.typing import NDArray
 
 from placement_gym.backends.failures import EngineFailureError, Kind
 from placement_gym.backends.measured.candidate import CompiledPlacement, Engine
+from placement_gym.backends.measured.choices import ChoosingModel
 from placement_gym.backends.measured.outputs import (
+    MAX_ROUNDING_ERROR,
     check_expected,
     compare_outputs,
     describe_unsteady,
     error_of_steady,
     find_steady,
+    relative_error,
 )
 from placement_gym.backends.measured.tolerance import find_tolerance, measure_rounding
 from placement_gym.base.arrays import IntArray
@@ -42,6 +45,9 @@ class ComparingEngine(Engine, Protocol):
 
     def compile(self, assignment: IntArray) -> CompiledPlacement:
         """Compile a placement, set the inputs and run it once."""
+
+    def run_variant(self, model: ov.Model, assignment: IntArray) -> Outputs:
+        """Run a placement of the model with more outputs, one request alone."""
 
 
 class ReferenceOutputs:
@@ -104,32 +110,72 @@ class ReferenceOutputs:
         engine = self.engine
         if not engine.request.separable:
             return None
-        whole = self.compile_alone(engine.model, "measuring what rounding costs")
-        exact = self.compile_alone(without_integer_kernels(engine.model), "and without it")
-        return measure_rounding(whole, exact, engine.steps[0])
+        tapped = self.choosing.tapped
+        whole = self.compile_alone(tapped, "measuring what rounding costs")
+        exact = self.compile_alone(without_integer_kernels(tapped), "and without it")
+        return measure_rounding(whole, exact, engine.steps[0], self.find_rounding_error)
 
-    def check(self, outputs: Outputs) -> None:
+    def find_rounding_error(self, outputs: Outputs, expected: Outputs) -> float:
+        """The relative error of what ``ChoosingModel.tapped`` returned."""
+        if not self.choosing.choices:
+            return relative_error(outputs, expected)
+        own, chosen = self.follow_choices(outputs, MAX_ROUNDING_ERROR)
+        return max(relative_error(outputs[: len(own)], own), *chosen.values())
+
+    def check(self, outputs: Outputs, assignment: IntArray) -> None:
         """Compare the outputs of a placement with those of the reference device.
 
         Raises:
             EngineFailureError: They differ.
             UserError: The reference device computes the model wrong.
         """
-        difference = compare_outputs(outputs, self.expected, self.tolerance, self.steady)
+        chosen: dict[str, float] = {}
+        expected = self.expected
+        if self.find_plain_error(outputs) > self.tolerance and self.choosing.choices:
+            expected, chosen = self.expect_choices(assignment)
+        difference = compare_outputs(outputs, expected, self.tolerance, self.steady, chosen)
         if difference:
             self.check_shared_constants(outputs)
             raise EngineFailureError(Kind.INFEASIBLE, difference)
 
-    def find_error(self, outputs: Outputs) -> float:
+    def find_error(self, outputs: Outputs, assignment: IntArray) -> float:
         """The relative error of outputs; infinite if not finite, or of other shapes.
 
         Raises:
             UserError: The reference device computes the model wrong.
         """
-        error = error_of_steady(outputs, self.expected, self.steady)
+        error = self.find_plain_error(outputs)
+        if error > self.tolerance and self.choosing.choices:
+            expected, chosen = self.expect_choices(assignment)
+            error = max(error_of_steady(outputs, expected, self.steady), *chosen.values())
         if error > self.tolerance:
             self.check_shared_constants(outputs)
         return error
+
+    def find_plain_error(self, outputs: Outputs) -> float:
+        """The relative error if no index, order or count may be another."""
+        return error_of_steady(outputs, self.expected, self.steady)
+
+    def expect_choices(self, assignment: IntArray) -> tuple[Outputs, dict[str, float]]:
+        """The reference's outputs for the choices of a placement, and the error of each choice."""
+        tapped = self.engine.run_variant(self.choosing.tapped, assignment)
+        return self.follow_choices(tapped, self.tolerance)
+
+    def follow_choices(self, tapped: Outputs, limit: float) -> tuple[Outputs, dict[str, float]]:
+        """See ``expect_choices``, for what ``ChoosingModel.tapped`` returned."""
+        steps = self.choosing.force(self.engine.steps, tapped)
+        forced = self.engine.request.start(self.forced, steps, self.engine.reporter.beat)
+        return self.choosing.find_errors(steps, forced.outputs(), limit)
+
+    @cached_property
+    def choosing(self) -> ChoosingModel:
+        """The model's choices."""
+        return ChoosingModel(self.engine.model)
+
+    @cached_property
+    def forced(self) -> ov.InferRequest:
+        """The reference device, with choices as inputs."""
+        return self.compile_alone(self.choosing.forced, "compiling for the placement's choices")
 
     def check_shared_constants(self, outputs: Outputs) -> None:
         """Compare the reference device with itself, each reader of a constant having its own.
@@ -180,5 +226,5 @@ class ReferenceOutputs:
 
     def forget(self) -> None:
         """Drop the outputs."""
-        for name in ("expected", "steady", "separate"):
+        for name in ("expected", "steady", "separate", "forced"):
             self.__dict__.pop(name, None)
