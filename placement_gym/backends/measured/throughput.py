@@ -122,7 +122,8 @@ class ThroughputCompiler:
         """Compile by HETERO, or in stages where submodels have to share a device's threads."""
         engine, units = self.engine, self.problem.units
         engine.reporter.beat("compiling")
-        if shares_threads(partition, specs):
+        is_alone = len(partition.devices) == 1 and not units.graph.models
+        if not is_alone and shares_threads(partition, specs):
             devices = assignment[units.of_operator]
             staged = compile_cut(engine.core, engine.model, units.graph, devices, specs)
             n_stages = sum(len(model.stages) for model in staged)
@@ -130,7 +131,8 @@ class ThroughputCompiler:
         compiled = compile_members(engine.core, engine.model, units.graph, partition)
         stateful = is_stateful(engine.model)
         n_submodels = sum(map(count_submodels, compiled))
-        return CompiledModels(compiled, n_submodels, partition.n_submodels, threaded=stateful)
+        expected = max(partition.n_submodels, len(compiled))
+        return CompiledModels(compiled, n_submodels, expected, threaded=stateful)
 
     def start(self, compiled: CompiledModels, requests: int, window: int) -> InFlight:
         """The requests of each model, as many as are in flight times its rate."""
