@@ -46,6 +46,7 @@ class CostFields(Fields):
     submodel_ms: Numbers
     host: Flags
     repeats: list[Annotated[int, Field(gt=0)]] | None = None
+    interference: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
     checksum: str | None = None
 
 

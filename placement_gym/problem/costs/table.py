@@ -54,6 +54,7 @@ class CostTable(JsonFile):
         host: (n_devices,) bool, whether the device computes in the host's memory.
         repeats: (n_tensors,) times that each tensor moves in a round of several models; None is
             once each.
+        interference: Share of the time that other programs took while it was measured.
 
     Raises:
         ValueError: Shapes do not fit together, a cost is negative or not finite, or the unit is
@@ -77,6 +78,7 @@ class CostTable(JsonFile):
     submodel_ms: FloatArray
     host: BoolArray
     repeats: IntArray | None = None
+    interference: float = 0.0
 
     def __post_init__(self) -> None:
         n, d = len(self.operators), len(self.devices)
@@ -228,6 +230,7 @@ class CostTable(JsonFile):
             "devices": list(self.devices),
             "transfer_unit": self.transfer_unit,
             **arrays,
+            **({"interference": self.interference} if self.interference else {}),
         }
         return values | {"checksum": compute_checksum(values)}
 
@@ -249,6 +252,7 @@ class CostTable(JsonFile):
             operators=tuple(fields.operators),
             devices=tuple(fields.devices),
             transfer_unit=fields.transfer_unit,
+            interference=fields.interference,
             **arrays,
         )
         if fields.checksum not in (None, compute_checksum(values)):
