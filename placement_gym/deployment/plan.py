@@ -92,7 +92,8 @@ def plan(  # noqa: D417  the keywords of both groups are described
     Returns:
         ``model``, ``objective``, ``devices``, ``notes``, ``saved`` (what the file holds, in one
         line), ``plan`` (the row's label), ``verdict``,
-        ``bound_ms`` of the profile's model, ``wall_s``, ``file`` and ``rows``: for each candidate
+        ``bound_ms`` of the profile's model, ``wall_s``, ``file``, ``meanings`` (what names of
+        candidates mean) and ``rows``: for each candidate
         ``label``, ``alone`` (a single device), ``also`` (other candidates that are the same
         placement), ``predicted_ms``, ``error`` (why it was not measured, or an empty string),
         ``warning`` (why its measurement decides nothing, or an empty string), and, None where there
