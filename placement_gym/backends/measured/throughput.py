@@ -82,11 +82,11 @@ class ThroughputCompiler:
                 and as many as devices of a model with state, whose threads disturb each other.
             window: Results in a sample.
         """
-        start_s, specs = perf_counter(), list(self.problem.devices)
-        devices = sorted(set(assignment.tolist()))
+        specs, devices = list(self.problem.devices), sorted(set(assignment.tolist()))
         if len(devices) == 1:
             streams, requests = self.find_best(devices[0], window)
             specs[devices[0]] = specs[devices[0]].with_streams(streams)
+        start_s = perf_counter()  # numbers of streams are compared once for all compilations
         partition = self.divide(assignment, specs)
         names = tuple(partition.names_of(device) for device in range(len(specs)))
         watch = MemoryWatch.start(self.engine.core, names)
