@@ -169,7 +169,8 @@ def describe_steps(backend: MeasuringBackend, options: PlanOptions, refresh: boo
         if profile
         else f"a profile of {measurements} measurements{say_seconds(measurements * once_s)}",
         f"solvers, at most {options.time_limit_s:.0f} s for each program",
-        f"at most {rounds} rounds of measurements of all candidates{say_seconds(race * in_a_race_s)}",
+        f"at most {rounds} rounds of measurements of all candidates"
+        f"{say_seconds(race * in_a_race_s)}",
         f"the best split again{say_seconds(2 * rounds * in_a_race_s)}",
     ]
     return f"{len(steps)} steps: {'; '.join(steps)}"
