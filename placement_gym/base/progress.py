@@ -20,7 +20,6 @@ from rich.progress import (
     Task,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
 from rich.table import Column
 from rich.text import Text
@@ -37,6 +36,31 @@ class Description(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         return Text(f"{make_printable(task.description):<24}")
+
+
+class TimeLeft(ProgressColumn):
+    """The time that the remaining steps take."""
+
+    max_refresh = 0.5
+
+    def render(self, task: Task) -> Text:
+        left_s = estimate_left(task)
+        text = "-:--:--" if left_s is None else str(timedelta(seconds=round(left_s)))
+        return Text(text, "progress.remaining")
+
+
+def estimate_left(task: Task) -> float | None:
+    """Seconds that the remaining steps take if each is as long as those before; None before any.
+
+    The step under way counts as soon as it takes longer than those before it.
+    """
+    n_done, speed = task.completed - task.fields["begun"], task.speed
+    if task.finished or task.total is None or not speed or not task.elapsed or n_done <= 0:
+        return None
+    mean_s, n_left = 1.0 / speed, task.total - task.completed
+    under_way_s = task.elapsed - n_done * mean_s
+    next_s = max(mean_s, task.elapsed / (n_done + 1))
+    return max(mean_s - under_way_s, 0.0) + (n_left - 1) * next_s
 
 
 class ProgressWithHeader(Progress):
@@ -97,7 +121,7 @@ def progress_bar(
         TextColumn(unit),
         *([TextColumn(f"{{task.fields[count]}} {counted}")] if counted else []),
         TimeElapsedColumn(),
-        *([TimeRemainingColumn()] if total else []),
+        *([TimeLeft()] if total else []),
     )
     lines = not (quiet or is_on_terminal())
     # A bar without steps says nothing once it is done.
@@ -106,7 +130,7 @@ def progress_bar(
     # that ended at once.
     options["speed_estimate_period"] = math.inf
     with ProgressWithHeader(*columns, above=above, **options) as progress:
-        progress.add_task(description, total=total, count=0, waiting="")
+        progress.add_task(description, total=total, count=0, waiting="", begun=0)
         begin(progress)
         task = progress.tasks[0]
         token = SHOWN.set(task)
@@ -122,6 +146,7 @@ def begin(progress: Progress, n_done: int = 0) -> None:
     """Begin the bar's task, of which steps may be done: the time left follows from later ones."""
     (task,) = progress.task_ids
     progress.reset(task, completed=n_done)
+    progress.tasks[0].fields["begun"] = n_done
     progress.advance(task, 0)
 
 
@@ -153,7 +178,7 @@ def describe_task(task: Task, unit: str, counted: str) -> str:
     steps = "" if task.total is None else f"{task.completed:.0f} of {task.total:.0f} {unit}, "
     count = f"{task.fields['count']} {counted}, " if counted else ""
     elapsed = timedelta(seconds=round(task.elapsed or 0.0))
-    left_s = task.time_remaining
+    left_s = estimate_left(task)
     remaining = f", about {timedelta(seconds=round(left_s))} left" if left_s else ""
     doing = make_printable(task.fields["waiting"] or task.description)
     return f"{doing}: {steps}{count}{elapsed}{remaining}"

@@ -71,11 +71,17 @@ def last_line(error: BaseException) -> str:
     return lines[-1] if lines else type(error).__name__
 
 
-def format_bytes(size: float) -> str:
+def format_bytes(size: float, digits: int = 1) -> str:
     """``"17.3 MB"``, ``"4.2 kB"`` or ``"64 B"``."""
     if size >= 1e5:
-        return f"{size / 1e6:.1f} MB"
-    return f"{size / 1e3:.1f} kB" if size >= 1e3 else f"{size:.0f} B"
+        return f"{size / 1e6:.{digits}f} MB"
+    return f"{size / 1e3:.{digits}f} kB" if size >= 1e3 else f"{size:.0f} B"
+
+
+def format_bytes_apart(one: float, other: float) -> tuple[str, str]:
+    """Two sizes with as many digits as tell them apart, at most a byte."""
+    texts = ((format_bytes(one, digits), format_bytes(other, digits)) for digits in range(1, 7))
+    return next((pair for pair in texts if pair[0] != pair[1]), (f"{one:.0f} B", f"{other:.0f} B"))
 
 
 def format_ms(latency_ms: float) -> str:

@@ -72,14 +72,17 @@ def check_table(document: Mapping[str, Any], shown: int | None = MAX_OPERATORS) 
         for operator in row["operators"][:shown]:
             error = "-" if operator["error"] is None else f"{operator['error']:.1e}"
             table.add_row(row["name"], operator["name"], operator["type"], operator["fault"], error)
-    texts = (line for row in document["devices"] for line in describe_device(row, shown))
+    rules = dict.fromkeys(rule for row in document["devices"] for rule in row["rules"])
+    texts = [line for row in document["devices"] for line in describe_device(row, shown)]
     faults = any(row["operators"] for row in document["devices"])
     end = f"{document['n_operators']} operators checked in {document['wall_s']:.0f} s."
     if document["file"]:
         end += f" Plan without what fails: --constraints {document['file']}"
     elif all(row["confirmed"] for row in document["devices"]):
         end += " Nothing has to be kept off a device."
-    return Group(*map(FittedText, texts), *([table] if faults else []), FittedText(end, "dim"))
+    return Group(
+        *map(FittedText, [*rules, *texts]), *([table] if faults else []), FittedText(end, "dim")
+    )
 
 
 def passed(row: Mapping[str, Any]) -> bool:
@@ -115,6 +118,11 @@ def describe_device(row: Mapping[str, Any], shown: int | None = MAX_OPERATORS) -
                 f"{name}: simulated {row['alone_ms']:.3g} ms alone, {row['kept_off_ms']:.3g} ms "
                 f"with these on {row['reference']}, in {row['n_submodels']} submodels"
             )
+    elif row["adds_up"]:
+        yield (
+            f"{name}: no operator alone is off by more than is allowed: errors of rounding add up; "
+            "--tolerance allows them"
+        )
     elif not row["confirmed"]:
         yield f"{name}: the operators at fault were not found"
     if shown is not None and n > shown:

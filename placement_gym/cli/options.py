@@ -19,7 +19,8 @@ SHARED: dict[str, dict[str, Any]] = {
         "default": {},
         "type": parse_shapes,
         "metavar": "NAME[SIZES]",
-        "help": 'sizes of the inputs\' dynamic dimensions, as in "input_ids[1,64],mask[1,64]"',
+        "help": 'sizes of the inputs\' dynamic dimensions, as in "input_ids[1,64],mask[1,64]"; '
+        '"image_*[1,3,64,64]" means several inputs',
     },
     "--inputs": {
         "metavar": "FILE",

@@ -134,6 +134,7 @@ def plan_table(document: Document) -> Group:
     lines += describe_held(document)
     # Where the files are comes last, next to the prompt.
     phases = document.get("phases", {})
+    meanings = [f"{name}: {meaning}" for name, meaning in document.get("meanings", {}).items()]
     end = f"Done in {document['wall_s']:.0f} s."
     if document["file"]:
         end += f" The plan is {' and '.join(phases.get('files', [document['file']]))}"
@@ -142,6 +143,7 @@ def plan_table(document: Document) -> Group:
     return Group(
         *lines,
         table,
+        *([FittedText("; ".join(meanings), "dim")] if meanings else []),
         *models_tables(document),
         *memory_tables(document),
         FittedText(document["verdict"]),
@@ -278,13 +280,18 @@ def describe_requests(values: Document) -> str:
 
 
 def explain_bound(document: Document) -> str:
-    """State the bound of the profile's model as an estimate: measurements may lie below it."""
+    """State the bound next to a prediction of the same profile: measurements may lie below both."""
     if document["bound_ms"] is None:
         return ""
     if document["bound_ms"] <= 0.0:
         return "The solver found no bound in its time; --time-limit gives it more. "
-    bound_ms = f"{document['bound_ms']:.2f} ms"
-    return f"The profile's model estimates that no placement takes less than {bound_ms}. "
+    # Of a device alone if one runs the model, as it is what a split has to beat.
+    ran = [row for row in document["rows"] if not row["error"]]
+    row = min(ran, key=lambda row: (not row["alone"], row["predicted_ms"]))
+    return (
+        f"The profile predicts {row['predicted_ms']:.2f} ms for {row['label']}, and at least "
+        f"{document['bound_ms']:.2f} ms for any placement. "
+    )
 
 
 def fidelity_table(document: Document) -> Group:

@@ -7,7 +7,8 @@ on it, are candidates, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -41,6 +42,21 @@ FULL_SHARE = 0.9
 SMALLER_SHARES, LARGER_SHARES = (0.9, 0.75), (1.1,)
 """Bytes that variants put on the device, as shares of the split's: ours."""
 OTHERS = "others"
+MEANINGS = {
+    "milp": "the optimum of the profile by a mixed-integer program, or the best it found",
+    "search": "the best that a local search found in the profile",
+    "min-cut": "the optimum of the profile by a minimum cut",
+    "prefix": "the first units on one device, the others on another",
+    "window": "one run of units on another device",
+    "fill-in-order": "devices filled one after another",
+    "PIPELINE_PARALLEL": "as OpenVINO's HETERO fills devices with this policy",
+    "AUTO": "the device that OpenVINO's AUTO chooses for each model",
+    "dp": "the best split into contiguous stages",
+    "dpl": "the best split into stages along one order",
+    "model-per-device": "each model whole, on the best device for all",
+    "phases": "one placement for prompts and one for tokens",
+}
+"""What candidates are, by the beginning of their labels."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +76,20 @@ class Candidate:
     also: tuple[str, ...] = ()
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """All that it is called."""
+        return (self.label, *self.also)
+
+    @property
     def alone(self) -> bool:
         """True for a single device."""
         return len(set(self.assignment.ravel().tolist())) == 1
+
+
+def explain_candidates(candidates: Iterable[Candidate]) -> dict[str, str]:
+    """What the names of candidates mean, but those of devices alone."""
+    words = {re.split("[ ,]", name)[0] for one in candidates for name in one.names}
+    return {name: meaning for name, meaning in MEANINGS.items() if name in words}
 
 
 def propose_candidates(

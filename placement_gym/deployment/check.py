@@ -71,10 +71,12 @@ def check(
         alone; None if it does not run, or its outputs are not finite), ``refusal`` (why it does
         not run, or an empty string),
         ``compared_outputs`` and ``random_outputs`` (how many outputs of the reference, of a model
-        with state at each step, are the same in each run, and how many are not),
+        with state at each step, are the same in each run, and how many are not), ``rules`` (how
+        outputs behind choices, as those of a TopK, are compared),
         ``operators`` at fault (``name``, ``type``, ``fault``: ``"refused"`` or ``"differs"``,
         ``reason``, ``error``), ``confirmed`` (whether all others run there as on the reference),
-        ``compilations``; and of the analytic model, None without one, ``alone_ms``,
+        ``adds_up`` (whether no operator alone is off by more than the tolerance, but all together
+        are), ``compilations``; and of the analytic model, None without one, ``alone_ms``,
         ``kept_off_ms`` and ``n_submodels`` with the operators on the reference.
 
     Raises:
@@ -152,8 +154,10 @@ def check_device(backend: MeasuringBackend) -> Document:
             for fault in sorted(findings.faults, key=lambda fault: fault.unit)
         ],
         "confirmed": findings.confirmed,
+        "adds_up": findings.adds_up,
         "compared_outputs": 0 if row["skipped"] else backend.steady.count(True),
         "random_outputs": 0 if row["skipped"] else backend.steady.count(False),
+        "rules": [] if row["skipped"] else backend.comparison_rules,
         "compilations": findings.compilations,
         **estimate(backend, device, [fault.unit for fault in findings.faults]),
     }

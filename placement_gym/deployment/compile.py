@@ -12,7 +12,7 @@ from placement_gym.backends.measured.hetero import (
     set_affinities,
 )
 from placement_gym.backends.measured.stages import StagedModel, compile_cut
-from placement_gym.base.errors import UserError
+from placement_gym.base.errors import UserError, warn_user
 from placement_gym.deployment.prepared import prepare_for
 from placement_gym.graph.extract import extract_spec
 from placement_gym.graph.operators import OpGraph
@@ -98,6 +98,10 @@ def cut(
 def apply_placement(model: ov.Model, placement: Placement) -> None:
     """Set the affinity of every node of a model, in place, to compile it with ``HETERO``.
 
+    HETERO keeps parts on one device apart only by aliases of it, which ``compile_model`` and
+    exports use. Without them it may cut further, and refuse tensors of a model with dynamic
+    dimensions as a request begins; a warning says where that may happen.
+
     To try several placements, apply each to a clone. Names that are not unique become so. Values
     that are known without data and read in several submodels get a copy for each.
 
@@ -110,7 +114,16 @@ def apply_placement(model: ov.Model, placement: Placement) -> None:
         PlacementMismatchError: The placement was made for another model.
     """
     prepare_for(placement, model, in_place=True)
-    set_affinities(model, *cut(model, placement, "hetero"))
+    graph, partition = cut(model, placement, "hetero")
+    if model.is_dynamic():
+        _, apart = cut(model, placement, "auto")
+        if len(apart.devices) > len(partition.devices):
+            warn_user(
+                f"{partition.n_submodels} submodels need aliases of devices to stay apart, and "
+                "HETERO without them may refuse tensors of dynamic dimensions (\"Can't set the "
+                'input tensor"): use compile_model or an export, or bind the shapes'
+            )
+    set_affinities(model, graph, partition)
 
 
 def compile_stages(

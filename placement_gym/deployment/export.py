@@ -290,6 +290,7 @@ def write_script(
     """The source of a program that compiles the exported model by OpenVINO alone."""
     plugins = list_plugins(tuple(partition.devices.values()))
     properties = collect_properties(partition.devices)
+    parts = scripts.SUBMODELS if len(partition.devices) > 1 else 1
     return scripts.MODEL.format(
         about=quote(f"Compile {safe_name(placement.model)} on {', '.join(devices)} as planned."),
         register=(scripts.REGISTER.format(plugins=plugins) if plugins else "")
@@ -298,6 +299,7 @@ def write_script(
         inputs=scripts.OWN_INPUTS if has_inputs else None,
         in_flight=in_flight,
         key=KEY,
+        parts=parts,
         target=quote(name_target(partition.devices)),
         properties=indent(pformat(properties, sort_dicts=False), "        "),
     )

@@ -10,6 +10,7 @@ REGISTER = """    available = {{name.split(".")[0] for name in core.available_de
 
 EXTENSION = """    core.add_extension(path.with_name({library}))
 """
+SUBMODELS = 'compiled.get_property("HETERO_NUMBER_OF_SUBMODELS")'
 
 QUEUE = """
 
@@ -75,7 +76,7 @@ def time_inferences(request: ov.InferRequest, inputs: list, inferences: int = IN
 
 if __name__ == "__main__":
     compiled = compile_model(ov.Core())
-    parts = compiled.get_property("HETERO_NUMBER_OF_SUBMODELS")
+    parts = {parts}
     print(f"submodels: {{parts}}, on {{', '.join(compiled.get_property('EXECUTION_DEVICES'))}}")
     _, *times_ms = time_inferences(
         compiled.create_infer_request(), make_inputs(compiled), 1 + INFERENCES

@@ -60,12 +60,14 @@ class Findings:
         alone: The outcome of all units that ``query_model`` lists; None before it is known.
         faults: Units at fault.
         confirmed: Whether everything else on the device ran, and computed the same.
+        adds_up: Whether no unit alone is off by more than the tolerance, but all together are.
         compilations: Compilations so far, the reference's own included.
     """
 
     alone: Outcome | None = None
     faults: list[Fault] = field(default_factory=list)
     confirmed: bool = False
+    adds_up: bool = False
     compilations: int = 1
 
 
@@ -128,7 +130,11 @@ class FaultFinder:
             units = suspects
         if not units:
             # No suspicion holds: the device computes them otherwise in the whole model.
-            units = [self.last_of_least(np.flatnonzero(self.left).tolist())]
+            left = np.flatnonzero(self.left).tolist()
+            units = [self.last_of_least(left)]
+            self.findings.adds_up = kind == DIFFERS and self.adds_up(left, units[0])
+        if self.findings.adds_up:
+            return []
         return [Fault(unit, kind, outcome.refusal, self.own_error(unit)) for unit in units]
 
     def confirm(self, suspects: Sequence[int]) -> list[int]:
@@ -155,6 +161,14 @@ class FaultFinder:
             middle = (low + high) // 2
             low, high = (low, middle) if self.fail(suspects[:middle]) else (middle + 1, high)
         return suspects[low - 1]
+
+    def adds_up(self, suspects: Sequence[int], last: int) -> bool:
+        """Return whether the first suspects fail by no more than rounding adds with the last."""
+        before, after = (
+            self.attempt(np.isin(np.arange(self.problem.n_units), suspects[:count])).error
+            for count in (suspects.index(last), suspects.index(last) + 1)
+        )
+        return after - before <= self.backend.tolerance
 
     def fail(self, units: Sequence[int]) -> bool:
         """Return whether a placement with only these units on the device fails."""

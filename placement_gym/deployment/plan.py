@@ -94,9 +94,10 @@ def plan(  # noqa: D417  the keywords of both groups are described
         ``model``, ``objective``, ``devices``, ``notes``, ``saved`` (what the file holds, in one
         line), ``plan`` (the row's label), ``verdict``,
         ``bound_ms`` of the profile's model, ``wall_s``, ``file``, ``unsaved`` (why files of the
-        plan could not be written, and ``file`` is None, or an empty string) and ``rows``: for each
-        candidate ``label``, ``alone`` (a single device), ``also`` (other candidates that are the
-        same placement), ``predicted_ms``, ``error`` (why it was not measured, or an empty string),
+        plan could not be written, and ``file`` is None, or an empty string), ``meanings`` (what
+        names of candidates mean) and ``rows``: for each candidate ``label``, ``alone`` (a single
+        device), ``also`` (other candidates that are the same placement), ``predicted_ms``,
+        ``error`` (why it was not measured, or an empty string),
         ``warning`` (why its measurement decides nothing, or an empty string), and, None where there
         is an error, ``measured_ms``, ``speedup`` over the fastest feasible single device,
         ``noise``, ``n_submodels``, ``memory_bytes`` that were placed on each device and
@@ -137,7 +138,7 @@ def plan(  # noqa: D417  the keywords of both groups are described
             print(describe_steps(backend, options, refresh), file=sys.stderr, flush=True)
         costs = load_or_measure(backend, refresh, quiet, quick=True)
         selection = select(backend, costs, options.time_limit_s, options.phases, quiet)
-        notes += describe_tolerance(full_problem, backend.tolerance)
+        notes += describe_tolerance(full_problem, backend.tolerance) + backend.comparison_rules
         stopped = selection.stopped
         notes += [f"stopped: this is {stopped}"] if stopped else []
         document = make_document(full_problem, selection, options.objective, notes, stem)
@@ -161,7 +162,7 @@ def describe_steps(backend: MeasuringBackend, options: PlanOptions, refresh: boo
 
     Its bars estimate each step as it runs.
     """
-    once_s = time_measurement(backend)
+    once_s, in_a_race_s = time_measurement(backend)
     profile = None if refresh else kept_profile(backend, quick=True)
     measurements = n_measurements(backend.problem, QUICK)
     rounds = backend.protocol.final_compiles
@@ -171,18 +172,28 @@ def describe_steps(backend: MeasuringBackend, options: PlanOptions, refresh: boo
         if profile
         else f"a profile of {measurements} measurements{say_seconds(measurements * once_s)}",
         f"solvers, at most {options.time_limit_s:.0f} s for each program",
-        f"at most {rounds} rounds of measurements of all candidates{say_seconds(race * once_s)}",
-        f"the best split again{say_seconds(2 * rounds * once_s)}",
+        f"at most {rounds} rounds of measurements of all candidates"
+        f"{say_seconds(race * in_a_race_s)}",
+        f"the best split again{say_seconds(2 * rounds * in_a_race_s)}",
     ]
     return f"{len(steps)} steps: {'; '.join(steps)}"
 
 
-def time_measurement(backend: MeasuringBackend) -> float:
-    """Time one measurement, of the reference device alone, in s; nan where it cannot run."""
-    problem = backend.problem
+def time_measurement(backend: MeasuringBackend) -> tuple[float, float]:
+    """Time one measurement, of the reference device alone, and its part of a round of a race.
+
+    Returns:
+        Seconds; nan where it cannot run.
+    """
+    problem, protocol = backend.problem, backend.protocol
     alone = np.full(problem.n_units, problem.reference_device)
     measured = backend.evaluate_ignoring_limits(alone)
-    return measured.compile_s + measured.measure_s if not measured.error else np.nan
+    if measured.error:
+        return np.nan, np.nan
+    # A measurement times itself and the reference, a round each candidate, less often.
+    sample_s = measured.measure_s / (2 * protocol.repeats)
+    in_a_race_s = measured.compile_s + sample_s * protocol.final_rounds
+    return measured.compile_s + measured.measure_s, in_a_race_s
 
 
 def say_seconds(seconds: float) -> str:

@@ -12,7 +12,7 @@ from placement_gym.base.errors import warn_user
 from placement_gym.base.files import make_output_folder, replace_files
 from placement_gym.base.json_file import write_json
 from placement_gym.base.plain import to_plain
-from placement_gym.deployment.candidates import Candidate
+from placement_gym.deployment.candidates import Candidate, explain_candidates
 from placement_gym.deployment.memory import describe_fit, describe_use, report_memory
 from placement_gym.deployment.plan_rows import state_plan_verdict
 from placement_gym.deployment.selection import Selection
@@ -55,12 +55,13 @@ def make_document(
             "file": f"{stem}.json",
             "unsaved": "",
             "rows": rows,
+            "meanings": explain_candidates(candidates),
             "memory": report_memory(
                 problem,
                 {
                     name: candidate.assignment
                     for candidate in candidates
-                    for name in (candidate.label, *candidate.also)
+                    for name in candidate.names
                 },
             ),
         }

@@ -43,6 +43,9 @@ def separate_parts(model: ov.Model, graph: OpGraph, parts: IntArray) -> dict[str
     for parameter, readers in zip(model.get_parameters(), graph.inputs, strict=True):
         if readers:
             owner[parameter.get_friendly_name()] = int(parts[list(readers)].min())
+    for result in model.get_results():  # those that a model of choices has in addition
+        source = result.input_value(0).get_node().get_friendly_name()
+        owner.setdefault(result.get_friendly_name(), owner.get(source, 0))
     unplaced = sorted({node.get_friendly_name() for node in model.get_ops()} - set(owner))
     if unplaced:
         raise CompileError(f"the placement has no device for {unplaced}")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.errors import UserError
 from placement_gym.base.texts import last_line
 from placement_gym.models.shapes import (
     Shapes,
     explain_dynamic,
     input_names,
+    match_inputs,
     to_text,
 )
 
@@ -54,17 +55,15 @@ def read_sizes(model: ov.Model, given: Shapes) -> dict[int, tuple[int, ...]]:
     """
     import openvino as ov
 
-    index = {name: i for i, port in enumerate(model.inputs) for name in input_names(port)}
-    sizes_of = {}
-    for name, sizes in given.items():
-        if name not in index:
-            raise unknown_name("an input", name, index)
+    sizes_of: dict[int, tuple[int, ...]] = {}
+    for index, sizes in match_inputs(model, given, "data_shapes").items():
+        name = input_names(model.inputs[index])[0]
         text = to_text(sizes)
         if not all(isinstance(size, int) and size > 0 for size in sizes):
             raise UserError(
                 f"{name!r} is measured with {text}: all sizes have to be numbers above 0"
             )
-        shape = model.inputs[index[name]].get_partial_shape()
+        shape = model.inputs[index].get_partial_shape()
         if shape.rank.is_dynamic:
             raise UserError(
                 f"{name!r} has an unknown rank, which data cannot leave open: bind it, as in "
@@ -72,7 +71,7 @@ def read_sizes(model: ov.Model, given: Shapes) -> dict[int, tuple[int, ...]]:
             )
         if not shape.compatible(ov.PartialShape(text)):
             raise UserError(f"{name!r} has the shape {shape}, which data of {text} does not fit")
-        sizes_of[index[name]] = tuple(int(size) for size in sizes)
+        sizes_of[index] = tuple(map(int, sizes))
     return sizes_of
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from itertools import takewhile
 from typing import TYPE_CHECKING, TypeAlias
 
 from placement_gym.base.errors import UserError, unknown_name
@@ -14,6 +16,10 @@ if TYPE_CHECKING:
 
 Shapes: TypeAlias = Mapping[str, Sequence[int | str]]
 """Input name -> sizes; -1 or ``"?"`` leaves a dimension as dynamic as it is."""
+
+
+MAX_SHOWN = 4
+"""Inputs that a message names: ours."""
 
 
 class UnsupportedModelError(UserError):
@@ -54,22 +60,34 @@ def bind_shapes(model: ov.Model, shapes: Shapes) -> None:
     """
     import openvino as ov
 
-    if not isinstance(shapes, Mapping):
-        raise UserError(
-            f"shapes maps names to sizes, as in {{'input_ids': [1, 64]}}, not {shapes!r}"
-        )
-    ports = {name: port for port in model.inputs for name in input_names(port)}
-    for name in shapes:
-        if name not in ports:
-            raise unknown_name("an input of shapes", name, ports)
+    sizes_of = match_inputs(model, shapes, "shapes")
     try:
-        model.reshape(
-            {ports[name]: ov.PartialShape(to_text(sizes)) for name, sizes in shapes.items()}
-        )
+        model.reshape({index: ov.PartialShape(to_text(sizes)) for index, sizes in sizes_of.items()})
     except RuntimeError as error:
         raise UserError(
             f"the model cannot have the shapes {dict(shapes)}: {last_line(error)}"
         ) from error
+
+
+def match_inputs(model: ov.Model, shapes: Shapes, argument: str) -> dict[int, Sequence[int | str]]:
+    """Index of an input -> its sizes; a name may be a pattern of several, as in ``"image_*"``.
+
+    Raises:
+        UserError: The model has no such input; ``argument`` is what the user calls the shapes.
+    """
+    if not isinstance(shapes, Mapping):
+        raise UserError(
+            f"{argument} maps names to sizes, as in {{'input_ids': [1, 64]}}, not {shapes!r}"
+        )
+    index = {name: number for number, port in enumerate(model.inputs) for name in input_names(port)}
+    sizes_of: dict[int, Sequence[int | str]] = {}
+    # An input's own name goes before a pattern, wherever it stands.
+    for key in sorted(shapes, key=lambda key: key in index):
+        names = [key] if key in index else [name for name in index if fnmatchcase(name, key)]
+        if not names:
+            raise unknown_name(f"an input of {argument}", key, index)
+        sizes_of |= {index[name]: shapes[key] for name in names}
+    return sizes_of
 
 
 def to_text(sizes: Sequence[int | str]) -> str:
@@ -97,12 +115,29 @@ def list_dynamic(nodes: Iterable[ov.Node]) -> list[str]:
     ]
 
 
+def find_pattern(inputs: Mapping[str, ov.PartialShape], name: str) -> str:
+    """A pattern of all inputs with the shape of one, by their beginning; else its name."""
+    names = sorted(other for other, shape in inputs.items() if shape == inputs[name])
+    ends = zip(names[0], names[-1], strict=False)
+    pattern = "".join(one for one, other in takewhile(lambda pair: pair[0] == pair[1], ends)) + "*"
+    others = any(fnmatchcase(other, pattern) for other in inputs.keys() - set(names))
+    return name if others or len(names) == 1 or pattern == "*" else pattern
+
+
+def describe_inputs(inputs: Mapping[str, ov.PartialShape]) -> str:
+    """Describe the shapes of the first few inputs, and how many more there are."""
+    shown = ", ".join(f"{name}{shape}" for name, shape in list(inputs.items())[:MAX_SHOWN])
+    more = len(inputs) - MAX_SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
 def explain_dynamic(problem: str, model: ov.Model) -> UnsupportedModelError:
     """Make the error for an input of dynamic shape, which names the inputs to bind."""
     inputs = {input_names(port)[0]: port.get_partial_shape() for port in model.inputs}
-    shape_of = {name: str(shape) for name, shape in inputs.items()}
+    shape_of = describe_inputs(inputs)
     for name, shape in inputs.items():
         if shape.is_dynamic and shape.rank.is_static:
+            name = find_pattern(inputs, name)
             sizes = [size.get_length() if size.is_static else 1 for size in shape]
             example, text = {name: sizes}, f'"{name}[{",".join(map(str, sizes))}]"'
             return SizesError(

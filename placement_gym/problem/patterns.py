@@ -9,6 +9,9 @@ from placement_gym.problem.problem import Problem
 
 MAX_RUNS = 8
 """Runs of a random placement: ours, as more runs add transfers and rarely win."""
+MAX_SCATTERED = 256
+"""Runs of a placement of single units: ours, as compiling takes longer with each submodel, and more
+of them say nothing new about what a transfer costs."""
 MAX_CELLS = 64
 """Intervals of a grid of windows: ours, 2,080 windows for each pair of devices."""
 
@@ -57,11 +60,15 @@ def random_runs(problem: Problem, rng: np.random.Generator) -> IntArray:
 
 
 def random_units(problem: Problem, rng: np.random.Generator) -> IntArray:
-    """(n_units,) a device for each unit, drawn by random shares; support is ignored."""
+    """(n_units,) a device for each unit, drawn by random shares; support is ignored.
+
+    Of more than ``MAX_SCATTERED`` units, for each of as many runs of equal length.
+    """
     # Rounded, since the last bits of a Dirichlet draw differ between processors.
     shares = round_significant(rng.dirichlet(np.ones(len(problem.devices))), 6)
-    assignment = rng.choice(len(shares), problem.n_units, p=shares / shares.sum())
-    return assignment.astype(np.int64)
+    n_runs = min(problem.n_units, MAX_SCATTERED)
+    devices = rng.choice(len(shares), n_runs, p=shares / shares.sum())
+    return devices[np.arange(problem.n_units) * n_runs // problem.n_units].astype(np.int64)
 
 
 def random_cuts(problem: Problem, n_cuts: int, rng: np.random.Generator) -> IntArray:

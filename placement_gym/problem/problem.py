@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
 from placement_gym.base.errors import UserError
-from placement_gym.base.texts import format_bytes, join_words
+from placement_gym.base.texts import format_bytes_apart, join_words
 from placement_gym.graph.units import Units
 from placement_gym.hardware.devices import DeviceSpec, is_testbed
 from placement_gym.hardware.memory_groups import MemoryGroups
@@ -235,7 +235,7 @@ class Problem:
         if not len(full_groups):
             return ""
         group = full_groups[0]
-        limit = f"{format_bytes(limits[group])}, not {format_bytes(group_bytes[group])}"
+        limit = ", not ".join(format_bytes_apart(limits[group], group_bytes[group]))
         names = [self.device_names[device] for device in self.memory.members(group)]
         if len(names) == 1:
             return f"{names[0]} holds {limit}"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from time import sleep
 
 import pytest
+from rich.progress import Progress
 
 from placement_gym.base import progress
-from placement_gym.base.progress import begin, progress_bar
+from placement_gym.base.progress import begin, estimate_left, progress_bar
 from placement_gym.base.shown_task import show_waiting
 
 
@@ -28,14 +29,44 @@ def test_without_a_terminal_there_is_a_line_now_and_then(
     assert line.startswith("profiling: 3 of 40 measurements, 12 evaluations, 0:00:0")
 
 
+class Clock:
+    """The time of a bar, which passes when it is told to."""
+
+    def __init__(self, bar: Progress) -> None:
+        self.bar, self.now = bar, bar.get_time()
+        bar.get_time = bar.tasks[0]._get_time = lambda: self.now
+
+    def wait(self, seconds: float) -> float | None:
+        """The time that is left after some seconds."""
+        self.now += seconds
+        return estimate_left(self.bar.tasks[0])
+
+
 def test_steps_that_end_at_once_do_not_hasten_the_time_left() -> None:
     with progress_bar(16, "runs", quiet=True) as bar:
+        clock = Clock(bar)
         begin(bar, 10)
-        for later in (bar.get_time() + 100.0, bar.get_time() + 200.0):
-            bar.get_time = lambda later=later: later
+        for _ in range(2):
+            clock.wait(100.0)
             bar.advance(bar.task_ids[0])
             bar.advance(bar.task_ids[0])
-        assert 100.0 <= bar.tasks[0].time_remaining <= 102.0
+        assert clock.wait(0.0) == pytest.approx(100.0)
+
+
+def test_a_step_that_takes_longer_than_those_before_counts_while_it_runs() -> None:
+    with progress_bar(11, "measurements", quiet=True) as bar:
+        clock = Clock(bar)
+        begin(bar)
+        assert clock.wait(5.0) is None
+        for _ in range(6):
+            clock.wait(5.0)
+            bar.advance(bar.task_ids[0])
+        begun = clock.wait(0.0)
+        assert begun is not None
+        assert clock.wait(2.0) == pytest.approx(begun - 2.0)
+        late = clock.wait(290.0)
+        assert late is not None
+        assert late > 100.0
 
 
 def test_what_is_quick_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:

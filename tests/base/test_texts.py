@@ -14,6 +14,7 @@ from placement_gym.base.texts import (
     escape_markdown,
     escape_paragraph,
     format_bytes,
+    format_bytes_apart,
     make_lines_printable,
     make_printable,
 )
@@ -101,3 +102,9 @@ def test_bytes_can_be_read_at_any_size() -> None:
     sizes = (0, 64, 999, 4_200, 99_900, 150_000, 17_300_000, 2.5e9)
     said = ["0 B", "64 B", "999 B", "4.2 kB", "99.9 kB", "0.1 MB", "17.3 MB", "2500.0 MB"]
     assert [format_bytes(size) for size in sizes] == said
+
+
+def test_two_sizes_have_the_digits_that_tell_them_apart() -> None:
+    assert format_bytes_apart(17_300_000, 17_320_000) == ("17.30 MB", "17.32 MB")
+    assert format_bytes_apart(64, 4_200) == ("64 B", "4.2 kB")
+    assert format_bytes_apart(2**40 + 1, 2**40) == ("1099511.627777 MB", "1099511.627776 MB")

@@ -33,14 +33,16 @@ FAULTY = "CPU_FAST"
 THREE = ("convolution7", "relu20", "convolution41")
 
 
-def build_backend(model: Any, core: FaultyCore, scenario: str | None = None) -> MeasuredBackend:
+def build_backend(
+    model: Any, core: FaultyCore, scenario: str | None = None, tolerance: float | None = None
+) -> MeasuredBackend:
     """Measures a model in this process by a core with faults, each operator a unit."""
     spec = ModelSpec(model, "op", scenario=scenario)
     loaded = spec.load()
     units = group(extract_spec(loaded, spec), "op")
     known = [core.query_model(loaded, device.name) for device in TESTBED]
     problem = Problem(units, TESTBED, find_supported(units, known))
-    return MeasuredBackend(core, loaded, problem, protocol=ONCE)
+    return MeasuredBackend(core, loaded, problem, protocol=ONCE, tolerance=tolerance)
 
 
 def find(core: FaultyCore, n_layers: int) -> tuple[Findings, list[str]]:
@@ -116,6 +118,17 @@ def test_a_fault_of_neighbours_together_is_found_by_placement() -> None:
     found, names = find(faulty(together=("convolution2", "relu2")), 4)
     assert names == ["relu2"]
     assert found.confirmed
+
+
+def test_rounding_that_adds_up_is_blamed_on_no_operator() -> None:
+    core = faulty(
+        wrong=[f"{kind}{layer}" for kind in ("convolution", "relu") for layer in range(4)]
+    )
+    backend = build_backend(make_chain(4), core, tolerance=0.03)
+    found = FaultFinder(backend, 1).find()
+    assert found.alone is not None
+    assert found.alone.error == pytest.approx(1.01**8 - 1.0, rel=1e-3)
+    assert (found.faults, found.confirmed, found.adds_up) == ([], False, True)
 
 
 def test_no_more_compilations_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:

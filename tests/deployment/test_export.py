@@ -107,6 +107,14 @@ def test_the_script_infers_on_zeros_and_prints_a_latency(
     assert re.fullmatch(r"median of 20 inferences on zeros: \d+\.\d\d ms", latency)
 
 
+def test_a_device_alone_is_exported_without_hetero(tmp_path: Path) -> None:
+    problem = problem_on(extract(load("tiny")), parse_devices("cpu-testbed"))
+    *_, script, _ = export_placement(Placement.of(problem, problem.single(1)), tmp_path)
+    assert "HETERO" not in script.read_text()
+    code = f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')"
+    assert run_python(code, "-I").splitlines()[0] == "submodels: 1, on CPU_FAST"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["gpt", "gpt-int8", "gpt-int4"])
 def test_a_decoder_computes_the_same_step_by_step(model: str, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from placement_gym.base.errors import EngineError, UserError
 from placement_gym.bench.scenes import open_scene
 from placement_gym.cli.main import main
 from placement_gym.cli.tables import explain_bound
-from placement_gym.deployment.candidates import Candidate, propose_candidates
+from placement_gym.deployment.candidates import Candidate, explain_candidates, propose_candidates
 from placement_gym.deployment.compile import compile_model
 from placement_gym.deployment.fidelity import fidelity
 from placement_gym.deployment.plan import plan
@@ -231,6 +231,16 @@ def test_a_plan_says_first_how_many_units_there_are(planned: Planned) -> None:
     assert said[0].endswith(f": {note}")
 
 
+def test_the_names_of_candidates_are_explained() -> None:
+    said = explain_candidates(
+        [
+            Candidate("CPU alone", ALONE, 9.0, ("search",)),
+            Candidate("milp, 10 % less on GPU", SPLIT, 8.0),
+        ]
+    )
+    assert list(said) == ["milp", "search"]
+
+
 def test_the_command_prints_the_table_and_the_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -243,7 +253,7 @@ def test_the_command_prints_the_table_and_the_verdict(
         "model": "tiny", "devices": ["CPU", "CPU_FAST"], "notes": ["test bed"], "plan": "CPU alone",
         "saved": "Saved: CPU alone", "verdict": "No split beats CPU alone.", "bound_ms": 8.1,
         "wall_s": 3.0,
-        "file": "plan-tiny.json", "rows": rows,
+        "file": "plan-tiny.json", "rows": rows, "meanings": {"milp": "the optimum"},
     }  # fmt: skip
     monkeypatch.setattr("placement_gym.deployment.plan.plan", lambda **_: document)
     words = ["plan", "--model", "tiny", "--devices", "cpu-testbed", "--out", str(tmp_path)]
@@ -259,7 +269,10 @@ def test_the_command_prints_the_table_and_the_verdict(
         "plan-tiny.json",
     ):
         assert said in printed
-    assert re.search("model estimates .* 8.10 ms", printed)
+    # A bound of the profile stands next to a prediction, as times that were measured may be below.
+    said = "The profile predicts 9.00 ms for CPU alone, and at least 8.10 ms for any placement."
+    assert said in printed
+    assert "milp: the optimum" in printed
     assert main([*words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["model"] == "tiny"
     assert "--time-limit" in explain_bound({"bound_ms": 0.0})

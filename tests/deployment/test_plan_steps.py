@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from cliff import CliffEngine, heavy_problem
 from disks import full_disk
+from scripted_engine import ScriptedEngine
 
 from placement_gym import DeviceSpec
 from placement_gym.backends.measured import kept_profiles
 from placement_gym.backends.measured.isolated import IsolatedBackend
+from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Measurement
 from placement_gym.base.arrays import IntArray
 from placement_gym.cli.main import main
@@ -129,3 +131,9 @@ def test_the_steps_of_a_plan_are_said_with_their_seconds(
     (said,) = (line for line in capsys.readouterr().err.splitlines() if " steps: " in line)
     assert re.search(r"4 steps: .*rounds of measurements of all candidates \(about \d+ s\)", said)
     assert re.search(r"the best split again \(about \d+ s\)", said)
+
+
+def test_a_round_is_estimated_by_its_samples_and_without_the_search_for_streams() -> None:
+    engine = ScriptedEngine([Measurement(5.0, 5.0, compile_s=0.5, measure_s=8.0)])
+    engine.protocol = TimingProtocol(repeats=4, final_repeats=1)
+    assert plans.time_measurement(engine) == (8.5, 1.5)

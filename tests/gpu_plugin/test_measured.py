@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import openvino as ov
 import pytest
+from choosing_models import make_detector
 from gpu_models import make_problem
 
 from placement_gym import DeviceSpec
@@ -16,6 +17,7 @@ from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.reporter import Reporter
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Measurement
+from placement_gym.models import load
 
 pytestmark = pytest.mark.gpu_plugin
 
@@ -34,6 +36,15 @@ def build(
 
 def evaluate(backend: MeasuredBackend, assignment: Sequence[int]) -> Measurement:
     return backend.evaluate(np.array(assignment, dtype=np.int64))
+
+
+def test_a_head_that_chooses_passes_in_half_precision() -> None:
+    core = ov.Core()
+    model, problem = make_problem(core, HALF, load(make_detector(n=4000)))
+    backend = MeasuredBackend(core, model, problem, protocol=ONCE)
+    outputs = backend.compile(problem.single(1)).outputs()
+    assert backend.reference_outputs.find_plain_error(outputs) > backend.tolerance
+    assert backend.evaluate(problem.single(1)).error == ""
 
 
 @pytest.mark.parametrize("placed", [[0, 1, 1], [1, 1, 0], [1, 0, 1], [1, 1, 1]])

@@ -14,6 +14,7 @@ from placement_gym import UserError
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.cli.values import parse_shapes
 from placement_gym.models import UnsupportedModelError, load
+from placement_gym.models.shapes import match_inputs
 from placement_gym.models.spec import ModelSpec
 from placement_gym.models.stateful import bind_batch
 from placement_gym.workloads.steps import Step, input_shape
@@ -33,6 +34,32 @@ def test_unbound_dimension_is_an_error_with_a_remedy_that_helps() -> None:
     assert "shapes={'x': [1, 4]}" in str(error.value)
     assert '--shape "x[1,4]"' in str(error.value)
     assert load(dynamic(), shapes={"x": [1, 4]}).output().shape == [1, 4]
+
+
+def make_many(n: int) -> ov.Model:
+    images = [ops.parameter([-1, 3], np.float32, name=f"image_{i}") for i in range(n)]
+    other = ops.parameter([1, 5], np.float32, name="other")
+    for port in (*images, other):
+        port.output(0).get_tensor().set_names({port.get_friendly_name()})
+    joined = ops.concat([*images, other], 1)
+    return ov.Model([ops.result(ops.relu(joined))], [*images, other], "many")
+
+
+def test_many_inputs_are_bound_by_a_pattern_that_a_short_error_names() -> None:
+    with pytest.raises(UnsupportedModelError) as error:
+        load(make_many(50))
+    assert "shapes={'image_*': [1, 3]}" in str(error.value)
+    assert "and 47 more" in str(error.value)
+    assert len(str(error.value)) < 600
+    assert load(make_many(50), shapes={"image_*": [1, 3]}).output().shape == [1, 155]
+    assert load(make_many(3), data_shapes={"image_*": [1, 3], "image_1": [1, 3]}).is_dynamic()
+
+
+def test_an_input_of_its_own_name_goes_before_a_pattern() -> None:
+    given = {"image_1": [1, "1..2"], "i*": [1, "?"]}
+    assert match_inputs(make_many(3), given, "shapes") == {
+        0: [1, "?"], 1: [1, "1..2"], 2: [1, "?"],
+    }  # fmt: skip
 
 
 def test_input_of_unknown_rank_is_an_error_with_a_remedy() -> None:

@@ -7,7 +7,13 @@ from graphs import chain, problem_on
 
 from placement_gym import DeviceSpec
 from placement_gym.base.arrays import BoolArray, IntArray
-from placement_gym.problem.patterns import MAX_RUNS, random_runs, sample_placements
+from placement_gym.problem.patterns import (
+    MAX_RUNS,
+    MAX_SCATTERED,
+    random_runs,
+    random_units,
+    sample_placements,
+)
 from placement_gym.problem.problem import Problem
 
 THREE = (*CPU_GPU, DeviceSpec("NPU"))
@@ -63,6 +69,14 @@ def test_shares_of_random_units_vary_from_few_to_nearly_all() -> None:
     assert min(shares) < 0.2
     assert max(shares) > 0.8
     assert 0.3 < np.mean(shares) < 0.7
+
+
+def test_units_of_a_long_model_are_scattered_in_runs() -> None:
+    # Of 4,500 operators on two devices a placement had 1,300 submodels, and compiled for minutes.
+    problem = long_problem(4 * MAX_SCATTERED)
+    drawn = [random_units(problem, np.random.default_rng(seed)) for seed in range(5)]
+    assert all(np.diff(placement.reshape(-1, 4)).max() == 0 for placement in drawn)
+    assert max(map(n_runs, drawn)) > 0.3 * MAX_SCATTERED
 
 
 def refusing(problem: Problem, refused: BoolArray) -> Problem:

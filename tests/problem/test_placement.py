@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import openvino as ov
 import pytest
+from foreign_models import make_encoder
 from graphs import TWO_DEVICES, problem_on
 from openvino import opset13 as ops
 
@@ -22,6 +24,7 @@ from placement_gym import (
     compile_model,
 )
 from placement_gym.base.arrays import IntArray
+from placement_gym.base.errors import PlacementGymWarning
 from placement_gym.graph.extract import extract
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.submodels import acyclic_submodels
@@ -244,6 +247,18 @@ def test_values_shared_by_both_devices_are_computed_on_each(core: ov.Core, patte
         apply_placement(model, Placement.of(problem, rng.integers(0, 2, problem.n_units)))
         found = answer(core, model, "HETERO:CPU,CPU_FAST")
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_plain_hetero_may_refuse_scattered_parts_of_a_dynamic_model() -> None:
+    model = load(make_encoder(), data_shapes={"input_ids": [1, 8]})
+    problem = problem_on(extract(model, data_shapes={"input_ids": [1, 8]}))
+    scattered = Placement.of(problem, np.random.default_rng(0).integers(0, 2, problem.n_units))
+    with pytest.warns(PlacementGymWarning, match="Can't set the input tensor.*use compile_model"):
+        apply_placement(model, scattered)
+    halves = np.arange(problem.n_units) * 2 // problem.n_units
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        apply_placement(model, Placement.of(problem, halves))
 
 
 @pytest.mark.parametrize("pattern", ["constant", "computed"])

@@ -143,6 +143,10 @@ class CliffEngine(MeasuringBackend):
     def steady(self) -> list[bool]:
         return [True]
 
+    @property
+    def comparison_rules(self) -> list[str]:
+        return []
+
     def output_error(self, assignment: IntArray) -> float:
         raise NotImplementedError
 

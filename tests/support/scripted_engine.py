@@ -65,6 +65,10 @@ class ScriptedEngine(MeasuringBackend):
     def steady(self) -> list[bool]:
         return [True]
 
+    @property
+    def comparison_rules(self) -> list[str]:
+        return []
+
     def output_error(self, assignment: IntArray) -> float:
         raise NotImplementedError
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.parts import separate_parts
 from placement_gym.graph.submodels import acyclic_submodels, separating_colours, submodel_devices
 from placement_gym.hardware.devices import ALIASABLE, DeviceSpec, find_device, identify_device
-from placement_gym.hardware.machine import compile_on, register
+from placement_gym.hardware.machine import register
 from placement_gym.models.union import split_union
 from placement_gym.problem.problem import Problem
 
@@ -67,7 +67,8 @@ class HeteroPartition:
 
     @property
     def n_submodels(self) -> int:
-        return len(self.targets)
+        """Those that are compiled: a device alone takes the model as it is."""
+        return 1 if len(self.devices) == 1 else len(self.targets)
 
     def list_specs(self, graph: OpGraph, member: int) -> list[DeviceSpec]:
         """(n_submodels,) device of each submodel of one model of a union, by number."""
@@ -130,8 +131,6 @@ def compile_members(
 ) -> list[ov.CompiledModel]:
     """Compile each model of a union as partitioned; of any other model its only one.
 
-    One that is on a single device is compiled for that device, without HETERO.
-
     Raises:
         CompileError: See ``compile_partition``.
     """
@@ -139,13 +138,8 @@ def compile_members(
     set_affinities(partitioned_model, graph, partition)
     compiled = []
     for member, part in enumerate(split_union(partitioned_model).values() or [partitioned_model]):
-        first, *others = partition.list_specs(graph, member)
-        if others:
-            devices = {spec.name: spec for spec in (first, *others)}
-            compiled.append(compile_by_affinity(core, part, devices))
-        else:
-            register(core, [first])
-            compiled.append(compile_on(core, part, first, part.get_friendly_name()))
+        devices = {spec.name: spec for spec in partition.list_specs(graph, member)}
+        compiled.append(compile_by_affinity(core, part, devices))
     return compiled
 
 
@@ -155,13 +149,18 @@ def compile_by_affinity(
     devices: Mapping[str, DeviceSpec],
     config: Mapping[str, Any] | None = None,
 ) -> ov.CompiledModel:
-    """Compile a model whose nodes name these devices; see ``compile_partition``."""
+    """Compile a model whose nodes name these devices; see ``compile_partition``.
+
+    A device alone compiles it by itself: HETERO takes time for each input and output.
+    """
     register(core, tuple(devices.values()))
     properties = collect_properties(devices) | dict(config or {})
     try:
         compiled = core.compile_model(model, name_target(devices), properties)
     except RuntimeError as error:
         raise CompileError(f"OpenVINO refused the placement: {last_line(error)}") from error
+    if len(devices) == 1:
+        return compiled
     running = set(compiled.get_property("EXECUTION_DEVICES"))
     if set(map(identify_device, running)) != set(map(identify_device, devices)):
         raise CompileError(
@@ -199,16 +198,19 @@ def check_cards(compiled: ov.CompiledModel, devices: Mapping[str, DeviceSpec]) -
             )
 
 
-def name_target(devices: Iterable[str]) -> str:
-    """The device to compile for: ``"HETERO:GPU,CPU"``."""
-    return f"HETERO:{','.join(devices)}"
+def name_target(devices: Collection[str]) -> str:
+    """The device to compile for: ``"HETERO:GPU,CPU"``, or a device alone."""
+    return ",".join(devices) if len(devices) == 1 else f"HETERO:{','.join(devices)}"
 
 
 def collect_properties(devices: Mapping[str, DeviceSpec]) -> dict[str, Any]:
-    """Return HETERO's properties, every device with its own settings.
+    """Return the properties of ``name_target``: HETERO's give every device its own settings.
 
     HETERO turns exclusive requests on when it splits, and the CPU then ignores its threads.
     """
+    if len(devices) == 1:
+        (spec,) = devices.values()
+        return spec.compile_properties()
     return {
         "EXCLUSIVE_ASYNC_REQUESTS": False,
         "DEVICE_PROPERTIES": {name: spec.compile_properties() for name, spec in devices.items()},

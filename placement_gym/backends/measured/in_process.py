@@ -34,6 +34,7 @@ from placement_gym.base.errors import EngineError, UserError
 from placement_gym.hardware.machine import register
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
+from placement_gym.workloads.runs import Outputs
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -222,17 +223,25 @@ class MeasuredBackend(MeasuringBackend):
             UserError: The reference device computes the model wrong.
         """
         candidate = self.compile(assignment)
-        self.reference_outputs.check(candidate.outputs())
+        self.reference_outputs.check(candidate.outputs(), assignment)
         return candidate
+
+    def run_variant(self, model: ov.Model, assignment: IntArray) -> Outputs:
+        """Run a placement of the model with more outputs, one request alone."""
+        variant = self.with_protocol(self.protocol)
+        variant.model = model
+        return compile_candidate(variant, assignment).outputs()
 
     def output_error(self, assignment: IntArray) -> float:
         with self.lock():
             self.check_reference()
             try:
                 outputs = self.compile(assignment).outputs()
+                return self.reference_outputs.find_error(outputs, assignment)
+            except UserError:
+                raise
             except Exception as error:
                 raise classify(error) from error
-        return self.reference_outputs.find_error(outputs)
 
     def operator_errors(self, device: int, selected: IntArray) -> FloatArray:
         from placement_gym.backends.measured.operator_errors import measure_operator_errors
@@ -258,6 +267,10 @@ class MeasuredBackend(MeasuringBackend):
     @property
     def steady(self) -> list[bool]:
         return self.reference_outputs.steady
+
+    @property
+    def comparison_rules(self) -> list[str]:
+        return self.reference_outputs.choosing.list_rules()
 
     @cached_property
     def in_flight(self) -> ThroughputCompiler:

@@ -9,7 +9,7 @@ import os
 from contextlib import suppress
 from math import inf, isfinite
 from pathlib import Path
-from time import perf_counter, process_time
+from time import perf_counter, process_time, sleep
 from typing import NamedTuple
 
 from placement_gym.hardware.devices import DeviceSpec
@@ -20,6 +20,8 @@ idle machine the share is below 0.01, rarely 0.05; next to one program for each 
 MAX_LOAD_PER_CORE = 1.5
 """Load average per core above which a machine counts as busy: ours; a measurement itself adds up to
 1 for each core."""
+WATCHED_S = 0.5
+"""Ours: 50 ticks of each core."""
 TICK_S = 1.0 / os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 0.01
 THREADS, PROCESSOR = Path("/proc/self/task"), Path("/proc/stat")
 
@@ -61,6 +63,17 @@ def read_usage() -> Usage:
         stolen_s = steal * TICK_S / (os.cpu_count() or 1)
         busy_s = (user + nice + system + irq + softirq) * TICK_S
     return Usage(perf_counter(), process_time(), waited_ns / 1e9, stolen_s, busy_s)
+
+
+def is_calm() -> bool:
+    """Return whether other programs leave the machine alone, watched for ``WATCHED_S``."""
+    before = read_usage()
+    sleep(WATCHED_S)
+    after = read_usage()
+    if not isfinite(after.busy_s):
+        return read_load()[0] < 1.0
+    others_s = after.busy_s - before.busy_s - (after.ran_s - before.ran_s)
+    return others_s < DISTURBED * (after.clock_s - before.clock_s)
 
 
 def count_cores() -> int:

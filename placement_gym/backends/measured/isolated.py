@@ -190,6 +190,10 @@ class IsolatedBackend(MeasuringBackend):
     def steady(self) -> list[bool]:
         return list(self.retry_request("steady"))
 
+    @cached_property
+    def comparison_rules(self) -> list[str]:
+        return list(self.retry_request("comparison_rules"))
+
     def check_reference(self) -> None:
         self.retry_request("check_reference")
 

@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from placement_gym.backends.measured.interference import DISTURBED, is_calm
 from placement_gym.backends.measured.profile import (
     check_can_be_profiled,
     measure_profile,
@@ -37,6 +38,8 @@ def load_or_measure(
 ) -> CostTable:
     """Load the profile that this machine keeps of a problem, or measure it.
 
+    One that was disturbed by other programs is measured again if there are none now.
+
     Args:
         backend: Its model, problem and way of splitting.
         refresh: Measure again.
@@ -49,8 +52,26 @@ def load_or_measure(
         EngineError: Too few of the placements could be measured.
     """
     table = None if refresh else load_kept_profile(backend, quick)
+    if table is not None and is_disturbed(table) and is_calm():
+        warn_user(f"{describe_disturbed(table)}: it is measured again, as there are none now")
+        table = None
     profile = table or measure_and_keep_profile(backend, quiet, quick)
+    if is_disturbed(profile):
+        warn_user(
+            f"{describe_disturbed(profile)}, so that placements solved on it may be slower than "
+            "they could be: measure it again on an idle machine (placement-gym profile --refresh)"
+        )
     return profile.in_a_round(backend.problem.units.graph)
+
+
+def is_disturbed(table: CostTable) -> bool:
+    """Return whether other programs took much of the time while a profile was measured."""
+    return table.interference >= DISTURBED
+
+
+def describe_disturbed(table: CostTable) -> str:
+    share = f"{table.interference:.0%} of the time"
+    return f"the profile was measured while other programs took {share}"
 
 
 def measure_and_keep_profile(backend: MeasuringBackend, quiet: bool, quick: bool) -> CostTable:
@@ -80,9 +101,9 @@ def keep(table: CostTable, path: Path, name: str) -> None:
 
 
 def load_kept_profile(backend: MeasuringBackend, quick: bool = False) -> CostTable | None:
-    """The profile that this machine keeps, a full one first; None if there is none."""
-    tables = (load_kept(path, backend.problem) for path in list_paths(backend, quick))
-    return next((table for table in tables if table is not None), None)
+    """The profile that this machine keeps, an undisturbed one first, then a full one, or None."""
+    found = [load_kept(path, backend.problem) for path in list_paths(backend, quick)]
+    return min((table for table in found if table is not None), key=is_disturbed, default=None)
 
 
 def load_kept(path: Path, problem: Problem) -> CostTable | None:

@@ -88,6 +88,11 @@ class MeasuringBackend(ABC):
         Of others, which depend on random numbers, only shapes are compared.
         """
 
+    @property
+    @abstractmethod
+    def comparison_rules(self) -> list[str]:
+        """How outputs behind choices are compared, in lines; see ``ChoosingModel``."""
+
     @abstractmethod
     def output_error(self, assignment: IntArray) -> float:
         """Relative error of a placement's outputs; infinite if not finite, or of other shapes.

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from itertools import compress
 from math import ceil, floor, log10
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ def compare_outputs(
     expected: Sequence[NDArray[Any]],
     limit: float,
     steady: Sequence[bool] | None = None,
+    chosen: Mapping[str, float] = MappingProxyType({}),
 ) -> str:
     """Describe how outputs differ from those expected, beyond ``limit``; empty if they do not.
 
@@ -35,7 +37,14 @@ def compare_outputs(
         limit: The largest relative error.
         steady: (n_outputs,) whether the reference computes an output again; of others only shapes
             are compared, and None stands for all.
+        chosen: The errors of choices, if ``expected`` are the outputs for those of the placement.
     """
+    worst = max(chosen, key=lambda name: chosen[name], default="")
+    if worst and chosen[worst] > limit:
+        return (
+            f"{worst} chooses otherwise than on the reference device: the values that it picks are "
+            f"off by {chosen[worst]:.1e} relative, more than {limit:.1e}"
+        )
     shapes, expected_shapes = ([array.shape for array in arrays] for arrays in (outputs, expected))
     if shapes != expected_shapes:
         return f"outputs have shapes {shapes}, on the reference device {expected_shapes}"
@@ -46,7 +55,9 @@ def compare_outputs(
         return ""
     differs = f"outputs differ from the reference by {error:.1e} relative, more than {limit:.1e}"
     if error > MAX_ROUNDING_ERROR:
-        return f"{differs}, which rounding alone cannot explain"
+        # Of labels and indices the next one may be as good, however far its number is.
+        real = not chosen and all(array.dtype.kind == "f" for array in expected)
+        return f"{differs}, which rounding alone cannot explain" if real else differs
     passing = round_up(error)
     return (
         f"{differs}; if this model loses that much by rounding alone, "

@@ -260,6 +260,7 @@ def fit_costs(
         link_ms_per_size=symmetric_matrix(per_mb, links, n_devices),
         submodel_ms=np.full(n_devices, submodel_ms),
         host=np.array([device.host for device in problem.devices]),
+        interference=float(np.median([m.interference for _, m in pairs])),
     )
 
 

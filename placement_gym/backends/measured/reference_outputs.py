@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from contextlib import suppress
 from copy import copy
 from functools import cached_property
@@ -13,12 +14,15 @@ from numpy.typing import NDArray
 
 from placement_gym.backends.failures import EngineFailureError, Kind
 from placement_gym.backends.measured.candidate import CompiledPlacement, Engine
+from placement_gym.backends.measured.choices import ChoosingModel
 from placement_gym.backends.measured.outputs import (
+    MAX_ROUNDING_ERROR,
     check_expected,
     compare_outputs,
     describe_unsteady,
     error_of_steady,
     find_steady,
+    relative_error,
 )
 from placement_gym.backends.measured.tolerance import find_tolerance, measure_rounding
 from placement_gym.base.arrays import IntArray
@@ -27,7 +31,7 @@ from placement_gym.graph.quantization import without_integer_kernels
 from placement_gym.hardware.machine import compile_on, register
 from placement_gym.models.random_operators import find_random
 from placement_gym.models.shared_constants import separate_constants, shared_constants
-from placement_gym.workloads.runs import Outputs
+from placement_gym.workloads.runs import Inputs, Outputs
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -42,6 +46,9 @@ class ComparingEngine(Engine, Protocol):
 
     def compile(self, assignment: IntArray) -> CompiledPlacement:
         """Compile a placement, set the inputs and run it once."""
+
+    def run_variant(self, model: ov.Model, assignment: IntArray) -> Outputs:
+        """Run a placement of the model with more outputs, one request alone."""
 
 
 class ReferenceOutputs:
@@ -104,32 +111,75 @@ class ReferenceOutputs:
         engine = self.engine
         if not engine.request.separable:
             return None
-        whole = self.compile_alone(engine.model, "measuring what rounding costs")
-        exact = self.compile_alone(without_integer_kernels(engine.model), "and without it")
-        return measure_rounding(whole, exact, engine.samples[0][0])
+        tapped = self.choosing.tapped
+        whole = self.compile_alone(tapped, "measuring what rounding costs")
+        exact = self.compile_alone(without_integer_kernels(tapped), "and without it")
+        return measure_rounding(whole, exact, engine.samples[0][0], self.find_rounding_error)
 
-    def check(self, outputs: Outputs) -> None:
+    def find_rounding_error(self, outputs: Outputs, expected: Outputs) -> float:
+        """The relative error of what ``ChoosingModel.tapped`` returned."""
+        if not self.choosing.choices:
+            return relative_error(outputs, expected)
+        first_inference = [self.engine.samples[0][:1]]
+        own, chosen = self.follow_choices(first_inference, outputs, MAX_ROUNDING_ERROR)
+        return max(relative_error(outputs[: len(own)], own), *chosen.values())
+
+    def check(self, outputs: Outputs, assignment: IntArray) -> None:
         """Compare the outputs of a placement with those of the reference device.
 
         Raises:
             EngineFailureError: They differ.
             UserError: The reference device computes the model wrong.
         """
-        difference = compare_outputs(outputs, self.expected, self.tolerance, self.steady)
+        chosen: dict[str, float] = {}
+        expected = self.expected
+        if self.find_plain_error(outputs) > self.tolerance and self.choosing.choices:
+            expected, chosen = self.expect_choices(assignment)
+        difference = compare_outputs(outputs, expected, self.tolerance, self.steady, chosen)
         if difference:
             self.check_shared_constants(outputs)
             raise EngineFailureError(Kind.INFEASIBLE, difference)
 
-    def find_error(self, outputs: Outputs) -> float:
+    def find_error(self, outputs: Outputs, assignment: IntArray) -> float:
         """The relative error of outputs; infinite if not finite, or of other shapes.
 
         Raises:
             UserError: The reference device computes the model wrong.
         """
-        error = error_of_steady(outputs, self.expected, self.steady)
+        error = self.find_plain_error(outputs)
+        if error > self.tolerance and self.choosing.choices:
+            expected, chosen = self.expect_choices(assignment)
+            error = max(error_of_steady(outputs, expected, self.steady), *chosen.values())
         if error > self.tolerance:
             self.check_shared_constants(outputs)
         return error
+
+    def find_plain_error(self, outputs: Outputs) -> float:
+        """The relative error if no index, order or count may be another."""
+        return error_of_steady(outputs, self.expected, self.steady)
+
+    def expect_choices(self, assignment: IntArray) -> tuple[Outputs, dict[str, float]]:
+        """The reference's outputs for the choices of a placement, and the error of each choice."""
+        tapped = self.engine.run_variant(self.choosing.tapped, assignment)
+        return self.follow_choices(self.engine.samples, tapped, self.tolerance)
+
+    def follow_choices(
+        self, samples: Sequence[Sequence[Inputs]], tapped: Outputs, limit: float
+    ) -> tuple[Outputs, dict[str, float]]:
+        """See ``expect_choices``, for what ``ChoosingModel.tapped`` returned for these samples."""
+        chosen = self.choosing.force(samples, tapped)
+        forced = self.engine.request.start(self.forced, chosen, self.engine.reporter.beat)
+        return self.choosing.find_errors(chosen, forced.outputs(), limit)
+
+    @cached_property
+    def choosing(self) -> ChoosingModel:
+        """The model's choices."""
+        return ChoosingModel(self.engine.model)
+
+    @cached_property
+    def forced(self) -> ov.InferRequest:
+        """The reference device, with choices as inputs."""
+        return self.compile_alone(self.choosing.forced, "compiling for the placement's choices")
 
     def check_shared_constants(self, outputs: Outputs) -> None:
         """Compare the reference device with itself, each reader of a constant having its own.
@@ -180,5 +230,5 @@ class ReferenceOutputs:
 
     def forget(self) -> None:
         """Drop the outputs."""
-        for name in ("expected", "steady", "separate"):
+        for name in ("expected", "steady", "separate", "forced"):
             self.__dict__.pop(name, None)

@@ -98,12 +98,12 @@ class ThroughputCompiler:
                 and as many as devices of a model with state, whose threads disturb each other.
             window: Results in a sample.
         """
-        start_s, specs = perf_counter(), list(self.problem.devices)
-        devices = sorted(set(assignment.tolist()))
+        specs, devices = list(self.problem.devices), sorted(set(assignment.tolist()))
         # What a split has to beat: a device alone, with the streams and requests that suit it best.
         if len(devices) == 1:
             streams, requests = self.find_best(devices[0], window)
             specs[devices[0]] = specs[devices[0]].with_streams(streams)
+        start_s = perf_counter()  # numbers of streams are compared once for all compilations
         # GPUs say what they hold before and after: one that was given weights may stay empty.
         partition = self.divide(assignment, specs)
         names = tuple(partition.names_of(device) for device in range(len(specs)))
@@ -142,7 +142,8 @@ class ThroughputCompiler:
         """Compile by HETERO, or in stages where submodels have to share a device's threads."""
         engine, units = self.engine, self.problem.units
         engine.reporter.beat("compiling")
-        if shares_threads(partition, specs):
+        is_alone = len(partition.devices) == 1 and not units.graph.models
+        if not is_alone and shares_threads(partition, specs):
             devices = assignment[units.of_operator]
             staged = compile_cut(engine.core, engine.model, units.graph, devices, specs)
             n_stages = sum(len(model.stages) for model in staged)
@@ -150,7 +151,8 @@ class ThroughputCompiler:
         compiled = compile_members(engine.core, engine.model, units.graph, partition)
         stateful = is_stateful(engine.model)
         n_submodels = sum(map(count_submodels, compiled))
-        return CompiledModels(compiled, n_submodels, partition.n_submodels, threaded=stateful)
+        expected = max(partition.n_submodels, len(compiled))
+        return CompiledModels(compiled, n_submodels, expected, threaded=stateful)
 
     def create_requests(self, compiled: CompiledModels, requests: int, window: int) -> InFlight:
         """Create the requests of each model, as many as are in flight times its rate."""

@@ -17,7 +17,7 @@ from placement_gym.backends.measured.outputs import MAX_ROUNDING_ERROR, relative
 from placement_gym.graph.quantization import is_quantized
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.tensors import Input, read_values
-from placement_gym.workloads.runs import Inputs
+from placement_gym.workloads.runs import Inputs, Outputs
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -57,7 +57,10 @@ def find_tolerance(
 
 
 def measure_rounding(
-    request: ov.InferRequest, exact: ov.InferRequest, inputs: Inputs
+    request: ov.InferRequest,
+    exact: ov.InferRequest,
+    inputs: Inputs,
+    find_error: Callable[[Outputs, Outputs], float] = relative_error,
 ) -> float | None:
     """Largest relative change of a model's outputs by rounding and by integers that overflow.
 
@@ -74,7 +77,7 @@ def measure_rounding(
     perturbed = [
         infer(request, [disturb(values, rng) for values in inputs]) for _ in range(N_PERTURBATIONS)
     ]
-    return max(relative_error(outputs, expected) for outputs in [*perturbed, infer(exact, inputs)])
+    return max(find_error(outputs, expected) for outputs in [*perturbed, infer(exact, inputs)])
 
 
 def infer(request: ov.InferRequest, inputs: Inputs) -> list[NDArray[Any]]:

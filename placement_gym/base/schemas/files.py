@@ -56,6 +56,7 @@ class CostFields(Fields):
     host: Flags
     repeats: list[Annotated[int, Field(gt=0)]] | None = None
     structure: Name = ""
+    interference: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
     checksum: str | None = None
 
 

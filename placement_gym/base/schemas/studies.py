@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from placement_gym.base.errors import UserError
-from placement_gym.base.schemas.reading import MAX_BYTES, Fields, Name, check_plain, shorten
+from placement_gym.base.schemas.reading import Fields, Name, check_plain, shorten
 
 MAX_RUNS = 100_000
 """Runs of a study: ours."""
@@ -140,21 +140,6 @@ class CheckingLoader(yaml.SafeLoader):
 
 
 CheckingLoader.add_constructor("tag:yaml.org,2002:int", CheckingLoader.construct_yaml_int)
-
-
-def construct_integer(loader: UniqueKeyLoader, node: yaml.ScalarNode) -> int:
-    """An integer of a size that messages can print.
-
-    Raises:
-        ValueError: It is larger.
-    """
-    value: int = loader.construct_yaml_int(node)
-    if abs(value) > MAX_BYTES:
-        raise ValueError(f"integer out of range (line {node.start_mark.line + 1})")
-    return value
-
-
-UniqueKeyLoader.add_constructor("tag:yaml.org,2002:int", construct_integer)
 
 
 def count_values(node: yaml.Node | None, counts: dict[int, float]) -> float:

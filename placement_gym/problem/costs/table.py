@@ -56,6 +56,7 @@ class CostTable(JsonFile):
             once each.
         structure: Fingerprint of the graph without names, by which a model fits whose names differ
             each time that it is read; empty where names have to be equal.
+        interference: Share of the time that other programs took while it was measured.
 
     Raises:
         ValueError: Shapes do not fit together, a cost is negative or not finite, or the unit is
@@ -80,6 +81,7 @@ class CostTable(JsonFile):
     host: BoolArray
     repeats: IntArray | None = None
     structure: str = ""
+    interference: float = 0.0
 
     def __post_init__(self) -> None:
         n, d = len(self.operators), len(self.devices)
@@ -233,6 +235,7 @@ class CostTable(JsonFile):
             "transfer_unit": self.transfer_unit,
             **({"structure": self.structure} if self.structure else {}),
             **arrays,
+            **({"interference": self.interference} if self.interference else {}),
         }
         return values | {"checksum": compute_checksum(values)}
 
@@ -255,6 +258,7 @@ class CostTable(JsonFile):
             devices=tuple(fields.devices),
             transfer_unit=fields.transfer_unit,
             structure=fields.structure,
+            interference=fields.interference,
             **arrays,
         )
         if fields.checksum not in (None, compute_checksum(values)):

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from placement_gym import Placement
 from placement_gym.backends.measured.hetero import (
     HeteroPartition,
     compile_partition,
+    count_submodels,
     set_affinities,
 )
 from placement_gym.base.errors import CompileError
@@ -91,6 +93,23 @@ def test_aliases_give_bert_the_expected_submodels_and_outputs(index: int) -> Non
     assert compiled.get_property("HETERO_NUMBER_OF_SUBMODELS") == partition.n_submodels
     found = outputs(compiled, known_model("bert-8"))
     assert worst_relative(found, plain_outputs("bert-8")) < 1e-4
+
+
+def make_apart() -> ov.Model:
+    """Two operators that nothing connects."""
+    inputs = [ops.parameter([1, 4], np.float32, name=name) for name in "ab"]
+    return ov.Model([ops.relu(x, name=f"relu{i}") for i, x in enumerate(inputs)], inputs, "apart")
+
+
+@pytest.mark.parametrize("make", [make_apart, partial(load, "tiny")])
+def test_a_device_alone_is_compiled_for_itself(make: Callable[[], ov.Model]) -> None:
+    model = load(make())
+    graph = extract(model)
+    partition = HeteroPartition.of(graph, np.zeros(len(graph), np.int64), TESTBED, alias=True)
+    compiled = compile_partition(ov.Core(), model, graph, partition)
+    assert "HETERO_NUMBER_OF_SUBMODELS" not in compiled.get_property("SUPPORTED_PROPERTIES")
+    assert compiled.get_property("INFERENCE_NUM_THREADS") == 1
+    assert count_submodels(compiled) == partition.n_submodels == 1
 
 
 @pytest.mark.parametrize("split", ["alias", "hetero", "auto"])

@@ -96,6 +96,35 @@ def test_a_profile_is_found_by_names_as_in_version_0_3_and_without(
 
 
 @pytest.mark.usefixtures("own_cache")
+@pytest.mark.parametrize("calm", [True, False])
+def test_a_profile_of_a_busy_machine_is_said_and_measured_again_on_a_calm_one(
+    tiny: MeasuringBackend,
+    measured: list[TimingProtocol],
+    tiny_profile: CostTable,
+    calm: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kept_profiles, "is_calm", lambda: calm)
+    busy = replace(tiny_profile, interference=0.4)
+    kept_profiles.keep(busy, kept_profiles.profile_path(tiny), "the profile")
+    said = "it is measured again" if calm else "may be slower than they could be"
+    with pytest.warns(PlacementGymWarning, match=f"other programs took 40% of the time.*{said}"):
+        found = kept_profiles.load_or_measure(tiny, quiet=True)
+    assert len(measured) == calm
+    assert found.interference == (0.0 if calm else 0.4)
+
+
+@pytest.mark.usefixtures("own_cache", "measured")
+def test_an_undisturbed_quick_profile_goes_before_a_full_one_that_is_not(
+    tiny: MeasuringBackend, tiny_profile: CostTable
+) -> None:
+    for quick, share in ((False, 0.4), (True, 0.0)):
+        table = replace(tiny_profile, interference=share)
+        kept_profiles.keep(table, kept_profiles.profile_path(tiny, quick), "the profile")
+    assert kept_profiles.load_or_measure(tiny, quiet=True, quick=True).interference == 0.0
+
+
+@pytest.mark.usefixtures("own_cache")
 def test_a_damaged_profile_is_set_aside_reported_and_made_again(
     tiny: MeasuringBackend, measured: list[TimingProtocol]
 ) -> None:

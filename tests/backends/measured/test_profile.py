@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import openvino as ov
@@ -125,6 +126,16 @@ def test_a_transfer_never_costs_less_than_its_floor(tiny: tuple[Problem, np.ndar
     free = [Measurement(7.0, 7.0, n_submodels=m.n_submodels) for m in found]
     costs = profile.fit_costs(problem, operator_ms, placements, free)
     assert costs.link_ms[0, 1] == pytest.approx(profile.MIN_TRANSFER_MS)
+
+
+def test_a_profile_keeps_the_interference_of_its_measurements(
+    tiny: tuple[Problem, np.ndarray], tmp_path: Path
+) -> None:
+    problem, operator_ms = tiny
+    placements, found = follow_the_model(problem, operator_ms)
+    found = [replace(m, interference=0.5) for m in found[:-2]] + found[-2:]
+    profile.fit_costs(problem, operator_ms, placements, found).save(tmp_path / "costs.json")
+    assert CostTable.load(tmp_path / "costs.json").interference == 0.5
 
 
 def test_submodels_that_seem_to_save_time_cost_nothing(tiny: tuple[Problem, np.ndarray]) -> None:

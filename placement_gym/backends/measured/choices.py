@@ -1,0 +1,223 @@
+"""Choices in a model: operators that turn real numbers into indices, counts or truth values.
+
+Rounding may change their results without any fault, and all that follows with them. Outputs behind
+a choice are compared with those of the reference for the placement's own choice; the choice itself
+by the reference's values that it picks, which have to be as good within the tolerance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placement_gym.backends.measured.choice_errors import ERRORS, WRONG
+from placement_gym.backends.measured.outputs import MAX_NAMED_OPERATORS
+from placement_gym.base.texts import join_words
+from placement_gym.workloads.runs import Inputs, Outputs
+
+if TYPE_CHECKING:
+    import openvino as ov
+
+CHOICE = {"TopK": 1}
+"""Index of the output that is the choice, where that is not the first."""
+MAX_RULES = 4
+"""Outputs behind choices that are described one by one: ours."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An operator that chooses.
+
+    Attributes:
+        name: Its name.
+        kind: Its type.
+        n_inputs: How many inputs it has.
+        ports: Indices of its outputs that others read.
+        attributes: Those of OpenVINO.
+    """
+
+    name: str
+    kind: str
+    n_inputs: int
+    ports: tuple[int, ...]
+    attributes: Mapping[str, Any]
+
+    @classmethod
+    def find(cls, node: ov.Node) -> Choice | None:
+        """The choice that a node makes, if it makes one by real numbers and others read it."""
+        kind, inputs = node.get_type_name(), node.inputs()
+        if kind not in ERRORS or not inputs[0].get_element_type().is_real():
+            return None
+        read = [port.get_index() for port in node.outputs() if port.get_target_inputs()]
+        chosen = node.output(CHOICE.get(kind, 0))
+        if chosen.get_index() not in read or chosen.get_element_type().is_real():
+            return None
+        if kind == "NonMaxSuppression" and (node.get_output_size() < 3 or is_soft(node)):
+            return None
+        name, attributes = node.get_friendly_name(), node.get_attributes()
+        return cls(name, kind, len(inputs), tuple(read), attributes)
+
+    def find_error(
+        self, inputs: Sequence[NDArray[Any]], outputs: Mapping[int, NDArray[Any]], limit: float
+    ) -> float:
+        """The relative error of its outputs, see ``choice_errors``."""
+        try:
+            return ERRORS[self.kind](inputs, outputs, self.attributes, limit)
+        except ValueError:  # of other shapes
+            return WRONG
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name!r}"
+
+
+class ChoosingModel:
+    """A model and its choices, which it can return, and take from another run.
+
+    Args:
+        model: A model with unique names; it is not changed.
+
+    Attributes:
+        choices: Its choices, in the order of the model.
+    """
+
+    def __init__(self, model: ov.Model) -> None:
+        self.model = model
+        found = map(Choice.find, model.get_ordered_ops())
+        self.choices = [choice for choice in found if choice is not None]
+        self.n_outputs = len(model.outputs)
+
+    @cached_property
+    def tapped(self) -> ov.Model:
+        """The model with the outputs of its choices behind its own."""
+        model, nodes = self.copy()
+        ports = [nodes[one.name].output(port) for one in self.choices for port in one.ports]
+        return add_results(model, ports)
+
+    @cached_property
+    def forced(self) -> ov.Model:
+        """The model that takes the outputs of choices, and returns what each would choose from."""
+        from openvino import op
+
+        model, nodes = self.copy()
+        read: list[ov.Output] = []
+        given: list[ov.Node] = []
+        for choice in self.choices:
+            node = nodes[choice.name]
+            for port in map(node.output, choice.ports):
+                given.append(op.Parameter(port.get_element_type(), port.get_partial_shape()))
+                given[-1].set_friendly_name(f"{choice.name}/{port.get_index()}/choice")
+                for reader in list(port.get_target_inputs()):
+                    reader.replace_source_output(given[-1].output(0))
+            read += [port.get_source_output() for port in node.inputs()]
+        return add_results(model, read, given)
+
+    def copy(self) -> tuple[ov.Model, dict[str, ov.Node]]:
+        model = self.model.clone()
+        return model, {node.get_friendly_name(): node for node in model.get_ordered_ops()}
+
+    def split(self, outputs: Outputs, n_more: int) -> Iterator[tuple[Outputs, Outputs]]:
+        """The outputs of the model and the ``n_more`` behind them, of each inference."""
+        size = self.n_outputs + n_more
+        for start in range(0, len(outputs), size):
+            end = start + self.n_outputs
+            yield outputs[start:end], outputs[end : start + size]
+
+    def force(self, samples: Sequence[Sequence[Inputs]], tapped: Outputs) -> list[Sequence[Inputs]]:
+        """Inputs of ``forced`` for each inference of samples, with the choices in ``tapped``."""
+        n_taps = sum(len(choice.ports) for choice in self.choices)
+        made = (chosen for _, chosen in self.split(tapped, n_taps))
+        return [[[*inputs, *next(made)] for inputs in steps] for steps in samples]
+
+    def find_errors(
+        self, samples: Sequence[Sequence[Inputs]], forced: Outputs, limit: float
+    ) -> tuple[Outputs, dict[str, float]]:
+        """The outputs to expect with the choices of ``samples``, and the error of each choice.
+
+        Args:
+            samples: As ``force`` returns them.
+            forced: What ``forced`` returned for them.
+            limit: See ``choice_errors``.
+        """
+        expected: Outputs = []
+        errors = {str(choice): 0.0 for choice in self.choices}
+        n_read = sum(choice.n_inputs for choice in self.choices)
+        inferences = [inputs for steps in samples for inputs in steps]
+        for inputs, (outputs, read) in zip(inferences, self.split(forced, n_read), strict=True):
+            expected += outputs
+            values, chosen = iter(read), iter(inputs[len(self.model.inputs) :])
+            for choice in self.choices:
+                given = {port: np.asarray(next(chosen)) for port in choice.ports}
+                error = choice.find_error(list(islice(values, choice.n_inputs)), given, limit)
+                errors[str(choice)] = max(errors[str(choice)], error)
+        return expected, errors
+
+    def list_rules(self) -> list[str]:
+        """Describe how outputs behind choices are compared, a line for each of the first few."""
+        names = {choice.name: str(choice) for choice in self.choices}
+        behind = {
+            name_output(port): join_words(found)
+            for port in self.model.outputs
+            if (found := [names[name] for name in find_before(port, frozenset(names))])
+        }
+        rules = [
+            f"output {name!r} stands behind {choices}: compared for the placement's own choice, "
+            "which has to be as good within the tolerance"
+            for name, choices in islice(behind.items(), MAX_RULES)
+        ]
+        more = len(behind) - MAX_RULES
+        return [*rules, *([f"likewise {more} more outputs"] if more > 0 else [])]
+
+
+def find_before(port: ov.Output, names: frozenset[str]) -> list[str]:
+    """The nearest nodes with these names that an output depends on, at most a few."""
+    found: list[str] = []
+    seen, waiting = set(), [port.get_node()]
+    while waiting and len(found) < MAX_NAMED_OPERATORS:
+        node = waiting.pop()
+        name = node.get_friendly_name()
+        if name in seen:
+            continue
+        seen.add(name)
+        if name in names:
+            found.append(name)
+        else:
+            waiting += [one.get_source_output().get_node() for one in node.inputs()]
+    return found
+
+
+def name_output(port: ov.Output) -> str:
+    """The name by which a program calls an output, or that of the node that makes it."""
+    made = port.get_node().input_value(0).get_node()
+    return min(port.get_names(), default="") or str(made.get_friendly_name())
+
+
+def add_results(
+    model: ov.Model, ports: Sequence[ov.Output], inputs: Sequence[ov.Node] = ()
+) -> ov.Model:
+    """A model, which cannot be used any more, with more outputs and inputs behind its own."""
+    import openvino as ov
+    from openvino import op
+
+    results = [op.Result(port) for port in ports]
+    for number, result in enumerate(results):
+        result.set_friendly_name(f"choices/{number}")
+    return ov.Model(
+        [*model.get_results(), *results],
+        model.get_sinks(),
+        [*model.get_parameters(), *inputs],
+        model.get_friendly_name(),
+    )
+
+
+def is_soft(node: ov.Node) -> bool:
+    """Return whether a suppression lowers scores instead of dropping boxes."""
+    if node.get_input_size() < 6:
+        return False
+    sigma = node.input_value(5).get_node()
+    return bool(sigma.get_type_name() != "Constant" or sigma.get_data().any())
