@@ -46,7 +46,8 @@ CROSSED, PARENTS = 0.5, 4
 STEP = 200_000
 """Operators that are scheduled between two looks at the clock, about a millisecond."""
 WORK = 4_000_000
-"""Operators that are scheduled for each evaluation, 20 to 80 ms; fewer in small problems."""
+"""Operators that are scheduled for each evaluation, 20 to 80 ms; fewer in small problems. Where
+sums of about 600 operators are kept, it takes up to 200 ms."""
 EARLY = 8
 """Evaluations over which the work for each grows to that, so that the first ones come soon."""
 MOVES_PER_UNIT = 50
