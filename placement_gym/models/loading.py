@@ -111,7 +111,7 @@ def load(
         return prepare(model.clone(), shapes, inputs)
     if not is_path(model):
         raise ModelNotFoundError(explain_missing(str(model)))
-    check_file_name(str(model))
+    check_file_name(Path(model).name)
     check_content(Path(model))
     core = make_core(extension)
     try:
@@ -237,7 +237,7 @@ def explain_missing(model: str) -> str:
 
 
 def check_file_name(name: str) -> None:
-    """Raise ``UnsupportedModelError`` if OpenVINO cannot open a file of this name."""
+    """Raise ``UnsupportedModelError`` if a model cannot be named as its file."""
     try:
         name.encode()
     except UnicodeEncodeError as error:
