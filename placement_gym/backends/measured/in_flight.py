@@ -71,7 +71,7 @@ class QueueLane:
     ) -> None:
         import openvino as ov
 
-        self.compiled, self.beat = compiled, beat
+        self.beat = beat
         self.samples = [dict(enumerate(inputs)) for inputs in samples]
         self.queue = ov.AsyncInferQueue(compiled, requests)
         self.queue.set_callback(lambda request, finish: finish(request))
