@@ -141,9 +141,7 @@ def recommender(n_tables: int = 8, n_rows: int = 1000, batch: int = 8) -> Build:
         import torch
 
         tables = torch.nn.ModuleList(torch.nn.EmbeddingBag(n_rows, 16) for _ in range(n_tables))
-        bottom = torch.nn.Sequential(
-            torch.nn.Linear(13, 64), torch.nn.ReLU(), torch.nn.Linear(64, 16)
-        )
+        bottom = torch.nn.Sequential(torch.nn.Linear(13, 64), torch.nn.ReLU(), torch.nn.Linear(64, 16))
         top = torch.nn.Linear((n_tables + 1) ** 2, 1)
 
         def rank(tables: Any, bottom: Any, top: Any, numbers: Any, *bags: Any) -> Any:
@@ -171,11 +169,7 @@ def voice_activity() -> Build:
             out, (h, c) = cell(filters(chunk[:, None]).relu().transpose(1, 2), (hidden, memory))
             return head(out[:, -1]).sigmoid(), h, c
 
-        inputs = {
-            "chunk": torch.rand(1, 512),
-            "hidden": torch.zeros(1, 1, 64),
-            "memory": torch.zeros(1, 1, 64),
-        }
+        inputs = {"chunk": torch.rand(1, 512), "hidden": torch.zeros(1, 1, 64), "memory": torch.zeros(1, 1, 64)}
         return convert(wrap(listen, filters, cell, head), inputs, folder)
 
     return build
@@ -248,19 +242,8 @@ IMAGE = {"pixel_values": (1, 3, 64, 64)}
 WIDTH = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 4, "vocab_size": 2048}
 HEADS = {"num_attention_heads": 4}
 GROUPED = WIDTH | HEADS | {"num_key_value_heads": 2}
-VISION = {
-    "hidden_size": 128,
-    "intermediate_size": 256,
-    "num_hidden_layers": 4,
-    "image_size": 64,
-    "patch_size": 8,
-} | HEADS
-SOUND = {
-    "hidden_size": 128,
-    "intermediate_size": 256,
-    "num_hidden_layers": 4,
-    "conv_dim": (32,) * 7,
-} | HEADS
+VISION = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 4, "image_size": 64, "patch_size": 8} | HEADS
+SOUND = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 4, "conv_dim": (32,) * 7} | HEADS
 T5 = {"d_model": 128, "d_kv": 32, "d_ff": 256, "num_layers": 2, "num_heads": 4, "vocab_size": 2048}
 WHISPER = {"d_model": 128, "encoder_layers": 2, "decoder_layers": 2, "vocab_size": 2048,
            "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 256,

@@ -182,7 +182,7 @@ def test_a_latency_begins_when_a_request_is_free(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(ov, "AsyncInferQueue", Queue)
     monkeypatch.setattr(in_flight, "perf_counter", lambda: log.append("clock") or 5.0)
-    QueueLane(None, 1, [], log.append).start(log.append)  # type: ignore[arg-type]
+    QueueLane(None, 1, [[]], log.append).start(log.append)  # type: ignore[arg-type]
     assert log == ["free", "an inference", "clock", "start", 5.0]
 
 
