@@ -56,7 +56,7 @@ def read_sizes(model: ov.Model, given: Shapes) -> dict[int, tuple[int, ...]]:
     import openvino as ov
 
     sizes_of: dict[int, tuple[int, ...]] = {}
-    for index, sizes in match_inputs(model, given, "data_shapes").items():
+    for index, sizes in match_inputs(model, given, "sizes").items():
         name = input_names(model.inputs[index])[0]
         text = to_text(sizes)
         if not all(isinstance(size, int) and size > 0 for size in sizes):

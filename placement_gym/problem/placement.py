@@ -43,9 +43,9 @@ class Placement(JsonFile):
         members: Names of the IR nodes by unit.
         scenario: Of a model with state, else empty.
         data_shapes: Sizes of inputs with dynamic dimensions in the measurement.
+        inputs: Fingerprint of the user's own inputs that it was measured with, else empty.
         structure: Of the model's operators, by which they are found under other names; None in
             files of version 0.3.
-        inputs: Fingerprint of the user's own inputs that it was measured with, else empty.
     """
 
     kind: ClassVar = "a placement file"
@@ -59,8 +59,8 @@ class Placement(JsonFile):
     members: Mapping[str, tuple[str, ...]]
     scenario: str = ""
     data_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    structure: Structure | None = None
     inputs: str = ""
+    structure: Structure | None = None
 
     @property
     def spec(self) -> ModelSpec:
@@ -135,14 +135,14 @@ class Placement(JsonFile):
         Raises:
             PlacementMismatchError: The graph is another model's.
         """
+        if graph.fingerprint() == self.fingerprint:
+            return self
         measured = graph.request.data_shapes
         if measured != self.data_shapes and graph.model == self.model:
             raise PlacementMismatchError(
                 f"the placement was made for inputs of {dict(self.data_shapes)}, and these are "
                 f"{dict(measured)}: give inputs of the same sizes, or leave them out"
             )
-        if graph.fingerprint() == self.fingerprint:
-            return self
         names = match(self.structure, graph.structure) if self.structure else None
         if names is None:
             raise PlacementMismatchError(self.explain_mismatch(graph))
@@ -224,10 +224,10 @@ class Placement(JsonFile):
             members={unit: tuple(nodes) for unit, nodes in fields.members.items()},
             scenario=fields.scenario,
             data_shapes={name: tuple(sizes) for name, sizes in fields.data_shapes.items()},
+            inputs=fields.inputs,
             structure=Structure.of_json(fields.structure.kinds, fields.structure.reads)
             if fields.structure
             else None,
-            inputs=fields.inputs,
         )
 
 

@@ -39,90 +39,59 @@ class Meaning:
 
 
 UNKNOWN = Meaning(Kind.UNKNOWN)
-Limit: TypeAlias = "Callable[[ov.Node], int | None]"
-"""The limit of a meaning by the operator that reads it; None where its size is not known."""
+Limit: TypeAlias = "Callable[[ov.Node], int]"
+"""The limit of a meaning by the operator that reads it; 0 where it is not known."""
 
 
-def size_of(port: int, axis: int) -> Limit:
-    """The size of a dimension of an operator's input."""
-
-    def find(node: ov.Node) -> int | None:
-        shape = node.get_input_partial_shape(port)
-        if shape.rank.is_dynamic or not shape[axis].is_static:
-            return None
-        return int(shape[axis].get_length())
-
-    return find
-
-
-def size_along(port: int, axis_port: int) -> Limit:
-    """As ``size_of``, of the dimension that a constant input names."""
-    return lambda node: (
-        None
-        if (axis := read_constant(node, axis_port)) is None
-        else size_of(port, int(axis.flat[0]))(node)
-    )
-
-
-def size_by(port: int, attribute: str) -> Limit:
-    """As ``size_of``, of the dimension that an attribute names."""
-    return lambda node: size_of(port, int(node.get_attributes()[attribute]))(node)
-
-
-def smallest_size(port: int) -> Limit:
-    """The smallest dimension of an input, which coordinates along any dimension stay below."""
-
-    def find(node: ov.Node) -> int | None:
-        shape = node.get_input_partial_shape(port)
-        return int(min(shape.to_shape(), default=1)) if shape.is_static else None
-
-    return find
-
-
-def value_of(port: int) -> Limit:
-    """The value of a constant input."""
-    return lambda node: None if (value := read_constant(node, port)) is None else int(value.flat[0])
-
-
-def read_constant(node: ov.Node, port: int) -> np.ndarray | None:
+def constant(node: ov.Node, port: int) -> int:
+    """The value of a constant input; 0 for any other."""
     source = node.input_value(port).get_node()
-    return np.array(source.data) if source.get_type_name() == "Constant" else None
+    return int(source.data.flat[0]) if source.get_type_name() == "Constant" else 0
 
 
-def whole_size(port: int) -> Limit:
-    """The number of elements of an input."""
+def size(port: int, pick: Callable[[ov.Shape, ov.Node], int]) -> Limit:
+    """What ``pick`` returns for the shape of an operator's input."""
 
-    def find(node: ov.Node) -> int | None:
+    def find(node: ov.Node) -> int:
         shape = node.get_input_partial_shape(port)
-        return int(np.prod(shape.to_shape())) if shape.is_static else None
+        return int(pick(shape.to_shape(), node)) if shape.is_static else 0
 
     return find
 
 
+ROWS = size(0, lambda shape, _: shape[0])
+COLUMNS = size(0, lambda shape, _: shape[1])
+SMALLEST = size(0, lambda shape, _: min(shape, default=0))
 READERS: Mapping[tuple[str, int], tuple[Kind, Limit]] = {
-    ("Gather", 1): (Kind.INDEX, size_along(0, 2)),
-    ("GatherElements", 1): (Kind.INDEX, size_by(0, "axis")),
-    ("GatherND", 1): (Kind.INDEX, smallest_size(0)),
-    ("ScatterUpdate", 1): (Kind.INDEX, size_along(0, 3)),
-    ("ScatterElementsUpdate", 1): (Kind.INDEX, size_along(0, 3)),
-    ("ScatterNDUpdate", 1): (Kind.INDEX, smallest_size(0)),
-    ("OneHot", 0): (Kind.INDEX, value_of(1)),
-    ("EmbeddingBagOffsetsSum", 1): (Kind.INDEX, size_of(0, 0)),
-    ("EmbeddingBagOffsets", 1): (Kind.INDEX, size_of(0, 0)),
-    ("EmbeddingBagPackedSum", 1): (Kind.INDEX, size_of(0, 0)),
-    ("EmbeddingBagPacked", 1): (Kind.INDEX, size_of(0, 0)),
-    ("EmbeddingSegmentsSum", 1): (Kind.INDEX, size_of(0, 0)),
-    ("EmbeddingBagOffsetsSum", 2): (Kind.OFFSET, whole_size(1)),
-    ("EmbeddingBagOffsets", 2): (Kind.OFFSET, whole_size(1)),
-    ("EmbeddingSegmentsSum", 2): (Kind.OFFSET, value_of(3)),
-    ("LSTMSequence", 3): (Kind.LENGTH, size_of(0, 1)),
-    ("GRUSequence", 2): (Kind.LENGTH, size_of(0, 1)),
-    ("RNNSequence", 2): (Kind.LENGTH, size_of(0, 1)),
-    ("ReverseSequence", 1): (Kind.LENGTH, size_by(0, "seq_axis")),
+    ("Gather", 1): (Kind.INDEX, size(0, lambda shape, node: shape[constant(node, 2)])),
+    ("GatherElements", 1): (
+        Kind.INDEX,
+        size(0, lambda shape, node: shape[node.get_attributes()["axis"]]),
+    ),
+    ("GatherND", 1): (Kind.INDEX, SMALLEST),
+    ("ScatterUpdate", 1): (Kind.INDEX, size(0, lambda shape, node: shape[constant(node, 3)])),
+    ("ScatterElementsUpdate", 1): (Kind.INDEX, SMALLEST),
+    ("ScatterNDUpdate", 1): (Kind.INDEX, SMALLEST),
+    ("OneHot", 0): (Kind.INDEX, lambda node: constant(node, 1)),
+    ("EmbeddingBagOffsetsSum", 1): (Kind.INDEX, ROWS),
+    ("EmbeddingBagOffsets", 1): (Kind.INDEX, ROWS),
+    ("EmbeddingBagPackedSum", 1): (Kind.INDEX, ROWS),
+    ("EmbeddingBagPacked", 1): (Kind.INDEX, ROWS),
+    ("EmbeddingSegmentsSum", 1): (Kind.INDEX, ROWS),
+    ("EmbeddingBagOffsetsSum", 2): (Kind.OFFSET, size(1, lambda shape, _: np.prod(shape))),
+    ("EmbeddingBagOffsets", 2): (Kind.OFFSET, size(1, lambda shape, _: np.prod(shape))),
+    ("EmbeddingSegmentsSum", 2): (Kind.OFFSET, lambda node: constant(node, 3)),
+    ("LSTMSequence", 3): (Kind.LENGTH, COLUMNS),
+    ("GRUSequence", 2): (Kind.LENGTH, COLUMNS),
+    ("RNNSequence", 2): (Kind.LENGTH, COLUMNS),
+    ("ReverseSequence", 1): (
+        Kind.LENGTH,
+        size(0, lambda shape, node: shape[node.get_attributes()["seq_axis"]]),
+    ),
+    ("CTCLoss", 1): (Kind.LENGTH, COLUMNS),
+    ("CTCLoss", 3): (Kind.LENGTH, size(2, lambda shape, _: shape[1])),
+    ("CTCGreedyDecoderSeqLen", 1): (Kind.LENGTH, COLUMNS),
     ("Loop", 1): (Kind.LENGTH, lambda _: 1),  # whether it begins
-    ("CTCLoss", 1): (Kind.LENGTH, size_of(0, 1)),
-    ("CTCLoss", 3): (Kind.LENGTH, size_of(2, 1)),
-    ("CTCGreedyDecoderSeqLen", 1): (Kind.LENGTH, size_of(0, 1)),
 }
 """Operator and its input -> what the integers of that input are."""
 COUNTS: Mapping[str, tuple[int, ...]] = {
@@ -193,25 +162,24 @@ def read_meaning(node: ov.Node, index: int) -> Meaning | None:
     if index in COUNTS.get(kind, ()):
         return Meaning(Kind.COUNT, 0, about)
     if kind in COMPARISONS:
-        limit = count_positions(node, 1 - index)
-        return Meaning(Kind.LENGTH, limit, about) if limit else None
-    if (kind, index) not in READERS:
+        meaning, limit = Kind.LENGTH, count_positions(node, 1 - index)
+    elif (kind, index) in READERS:
+        meaning, find_limit = READERS[kind, index]
+        limit = find_limit(node)
+    else:
         return None
-    meaning, find_limit = READERS[kind, index]
-    limit = find_limit(node)
-    return None if limit is None else Meaning(meaning, limit, about)
+    return Meaning(meaning, limit, about) if limit else None
 
 
-def count_positions(node: ov.Node, port: int) -> int | None:
-    """The length of a row of positions, 0, 1, 2, ..., with which lengths are compared."""
+def count_positions(node: ov.Node, port: int) -> int:
+    """The length of a row of positions, 0, 1, 2, ..., with which lengths are compared, or 0."""
     shape = node.get_input_partial_shape(port)
-    if shape.rank.is_dynamic or not len(shape) or not shape[-1].is_static:
-        return None
     source = node.input_value(port).get_node()
     while source.get_type_name() in MOVES and source.get_input_size():
         source = source.input_value(0).get_node()
-    length = int(shape[-1].get_length())
-    return length if length > 1 and source.get_type_name() in ("Range", "Constant") else None
+    is_row = source.get_type_name() in ("Range", "Constant") and shape.is_static and len(shape)
+    length = int(shape[-1].get_length()) if is_row else 0
+    return length if length > 1 else 0
 
 
 def list_inside(node: ov.Node, index: int) -> Iterator[ov.Output]:

@@ -93,20 +93,6 @@ def test_stages_of_one_device_take_turns() -> None:
     assert len(set.union(*turns.values())) == 2
 
 
-def test_as_many_inferences_as_streams_run_on_a_device_and_wait_for_it_in_each_stage() -> None:
-    devices = TWO[0].with_streams(2), TWO[1]
-    placed = placement("tiny", CHESSBOARD, devices)
-    stages = compile_stages(ov.Core(), known_model("tiny"), placed).stages.values()
-    assert len({id(stage.queue) for stage in stages}) == len(stages) > 2
-    for stage in stages:
-        streams = 2 if stage.name.endswith(" on CPU") else 1
-        for semaphore in (stage.queue, stage.turn):
-            assert isinstance(semaphore, Semaphore)
-            entered = [semaphore.acquire(blocking=False) for _ in range(3)]
-            assert entered.count(True) == streams
-            semaphore.release(streams)
-
-
 def test_requests_of_dynamic_size_do_not_overwrite_each_other() -> None:
     """OpenVINO 2026.4 gives requests of a Concat of inputs one memory for their outputs."""
     image = ops.parameter([1, 2, -1, -1], np.float32, name="image")
@@ -126,6 +112,20 @@ def test_requests_of_dynamic_size_do_not_overwrite_each_other() -> None:
     before = np.array(kept.data)
     second.infer(np.full((1, 2, 33, 18), 0.25, np.float32))
     np.testing.assert_array_equal(kept.data, before)
+
+
+def test_as_many_inferences_as_streams_run_on_a_device_and_wait_for_it_in_each_stage() -> None:
+    devices = TWO[0].with_streams(2), TWO[1]
+    placed = placement("tiny", CHESSBOARD, devices)
+    stages = compile_stages(ov.Core(), known_model("tiny"), placed).stages.values()
+    assert len({id(stage.queue) for stage in stages}) == len(stages) > 2
+    for stage in stages:
+        streams = 2 if stage.name.endswith(" on CPU") else 1
+        for semaphore in (stage.queue, stage.turn):
+            assert isinstance(semaphore, Semaphore)
+            entered = [semaphore.acquire(blocking=False) for _ in range(3)]
+            assert entered.count(True) == streams
+            semaphore.release(streams)
 
 
 def test_an_inference_waits_in_its_stage_and_then_for_its_device() -> None:

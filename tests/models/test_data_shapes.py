@@ -71,7 +71,7 @@ def test_memory_of_tensors_is_that_of_the_upper_bounds() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"tokens": [1, 4]}, "an input must be one of"),
+        ({"tokens": [1, 4]}, "an input of sizes must be one of"),
         ({"input_ids": [1, 9]}, r"has the shape \[1,1..8\], which data of \[1,9\] does not fit"),
         ({"input_ids": [1]}, "does not fit"),
         ({"input_ids": [1, "?"]}, "all sizes have to be numbers"),

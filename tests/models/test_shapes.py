@@ -52,7 +52,6 @@ def test_many_inputs_are_bound_by_a_pattern_that_a_short_error_names() -> None:
     assert "and 47 more" in str(error.value)
     assert len(str(error.value)) < 600
     assert load(make_many(50), shapes={"image_*": [1, 3]}).output().shape == [1, 155]
-    assert load(make_many(3), data_shapes={"image_*": [1, 3], "image_1": [1, 3]}).is_dynamic()
 
 
 def test_an_input_of_its_own_name_goes_before_a_pattern() -> None:

@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import openvino as ov
 from foreign_models import make_encoder
 
 from placement_gym.models import load
+from placement_gym.models.own_inputs import read_own
 from placement_gym.models.spec import ModelSpec
 
 
@@ -42,3 +44,13 @@ def test_a_model_in_memory_keeps_its_bound_shapes_in_a_file() -> None:
         read: ov.Model = load(values["model"])
     assert list(read.inputs[0].shape) == [1, 8]
     assert ModelSpec("tiny").holding(read) == ModelSpec("tiny")
+
+
+def test_inputs_in_memory_are_a_file_for_another_process() -> None:
+    images = [{"image": np.full((1, 3, 64, 64), value)} for value in (0.0, 1.0)]
+    model = load("tiny")
+    with ModelSpec("tiny", inputs=images).as_file() as values:
+        json.dumps(values)
+        found = read_own(model, values["inputs"])
+        assert found.fingerprint == read_own(model, images).fingerprint
+    assert not Path(values["inputs"]).exists()

@@ -250,8 +250,9 @@ def test_values_shared_by_both_devices_are_computed_on_each(core: ov.Core, patte
 
 
 def test_plain_hetero_may_refuse_scattered_parts_of_a_dynamic_model() -> None:
-    model = load(make_encoder(), data_shapes={"input_ids": [1, 8]})
-    problem = problem_on(extract(model, data_shapes={"input_ids": [1, 8]}))
+    inputs = {"input_ids": np.ones((1, 8), np.int64)}
+    model = load(make_encoder(), inputs=inputs)
+    problem = problem_on(extract(model, inputs=inputs))
     scattered = Placement.of(problem, np.random.default_rng(0).integers(0, 2, problem.n_units))
     with pytest.warns(PlacementGymWarning, match="Can't set the input tensor.*use compile_model"):
         apply_placement(model, scattered)

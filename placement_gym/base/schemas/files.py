@@ -34,8 +34,8 @@ class PlacementFields(Fields):
     members: dict[Name, list[Name]]
     scenario: Name = ""
     data_shapes: dict[Name, list[Annotated[int, Field(gt=0)]]] = Field(default_factory=dict)
-    structure: StructureFields | None = None
     inputs: Name = ""
+    structure: StructureFields | None = None
 
 
 class CostFields(Fields):

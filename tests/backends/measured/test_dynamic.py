@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 import openvino as ov
 import pytest
+from control_flow import WIDTH, loop, parameter
 from foreign_models import make_encoder, make_token_classifier, ones_of
 from numpy.typing import NDArray
+from openvino import opset13 as ops
 from processes import run_python
 from testbed import build_here
 
 import placement_gym
-from placement_gym import compile_stages
+from placement_gym import UserError, compile_stages
 from placement_gym.backends.measured.hetero import (
     HeteroPartition,
     compile_partition,
@@ -179,4 +181,18 @@ def test_outputs_are_compared_on_each_sample(monkeypatch: pytest.MonkeyPatch) ->
     wrong = [*backend.samples[:2], [[7 - backend.samples[2][0][0]]]]
     monkeypatch.setattr(backend, "samples", wrong)
     assert "outputs differ" in backend.evaluate(half[::-1].copy()).error
+    backend.close()
+
+
+@pytest.mark.filterwarnings("ignore:the data decide how often")
+def test_a_count_is_asked_for_before_anything_is_measured() -> None:
+    times = ops.parameter([], np.int64, name="times")
+    start = parameter(1, WIDTH)
+    model = ov.Model([ops.result(loop(start, times))], [start, times], "counted")
+    with pytest.raises(UserError, match="'times' decides how much Loop 'loop' computes"):
+        build_here(ModelSpec(model, "op"))
+    names = [port.get_node().get_friendly_name() for port in model.inputs]
+    given = dict(zip(names, (np.ones((1, WIDTH)), 3), strict=True))
+    backend = build_here(ModelSpec(model, "op", inputs=given))
+    assert not backend.evaluate(backend.problem.single(1)).error
     backend.close()

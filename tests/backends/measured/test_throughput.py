@@ -182,7 +182,7 @@ def test_a_latency_begins_when_a_request_is_free(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(ov, "AsyncInferQueue", Queue)
     monkeypatch.setattr(in_flight, "perf_counter", lambda: log.append("clock") or 5.0)
-    QueueLane(None, 1, [], log.append).start(log.append)  # type: ignore[arg-type]
+    QueueLane(None, 1, [[]], log.append).start(log.append)  # type: ignore[arg-type]
     assert log == ["free", "an inference", "clock", "start", 5.0]
 
 
@@ -193,22 +193,6 @@ def test_requests_that_disturb_each_other_are_infeasible() -> None:
     check(1.0)
     with pytest.raises(EngineFailureError, match="requests in flight: outputs differ"):
         check(1.0, 1.0, 1.0, 1.0, 2.0, 1.0)
-
-
-def test_a_placement_is_checked_with_all_its_requests_in_flight(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    backend, read = build(), InFlight.run_and_read
-    backend.check_reference()
-
-    def disturb(in_flight: InFlight, n_rounds: int) -> list[Any]:
-        first, *others = read(in_flight, n_rounds)
-        return [first, *([array + 1.0 for array in outputs] for outputs in others)]
-
-    monkeypatch.setattr(InFlight, "run_and_read", disturb)
-    found = backend.evaluate(SPLIT)
-    assert found.error.startswith("requests in flight: outputs differ")
-    assert not found.feasible
 
 
 class Overwriting:
@@ -245,6 +229,22 @@ def test_generated_inputs_in_flight_differ() -> None:
     values = {inputs[0].tobytes() for inputs in lane.samples}
     assert (len(values), in_flight.n_samples, in_flight.n_compared) == (3, 3, 1)
     assert [array.shape for array in in_flight.outputs()] == [(1, 8)]
+
+
+def test_a_placement_is_checked_with_all_its_requests_in_flight(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    backend, read = build(), InFlight.run_and_read
+    backend.check_reference()
+
+    def disturb(in_flight: InFlight, samples: Any) -> list[Any]:
+        first, *others = read(in_flight, samples)
+        return [first, *([array + 1.0 for array in outputs] for outputs in others)]
+
+    monkeypatch.setattr(InFlight, "run_and_read", disturb)
+    found = backend.evaluate(SPLIT)
+    assert found.error.startswith("requests in flight: outputs differ")
+    assert not found.feasible
 
 
 def test_a_stage_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
