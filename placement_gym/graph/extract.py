@@ -92,7 +92,7 @@ def extract_request(
     if not later:
         return replace(first, request=request)
     # Work and transfers are sums over inferences; memory is that of the largest, which is last.
-    every = [(shaped.count, graph) for shaped, graph in zip(shapes, graphs, strict=True)]
+    every = [(shaped.runs, graph) for shaped, graph in zip(shapes, graphs, strict=True)]
     phases = tuple((count, graph) for count, graph in every if count)
     sizes = sum(count * graph.tensors.size_bytes for count, graph in phases)
     return replace(

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.graph.structure import Structure
 from placement_gym.models.data_shapes import FoundShapes
 from placement_gym.models.members import Member
 from placement_gym.workloads.inference import Inference
@@ -244,26 +245,40 @@ class OpGraph:
         moves = ~(self.follows[self.tensors.source[tensor]] | self.follows[reader])
         return tensor[moves], reader[moves]
 
-    def fingerprint(self) -> str:
-        """Sixteen hex digits of names, types, shapes, weights, edges and what is measured."""
+    @property
+    def stated_shapes(self) -> list[tuple[int | str, ...]]:
+        """(n,) ``shapes``, ``("?",)`` where the data decide them, as other data have others."""
         undecided = self.found[0] if self.found else {}
-        shapes = [
-            None if name in undecided else shape
+        return [
+            ("?",) if name in undecided else shape
             for name, shape in zip(self.names, self.shapes, strict=True)
         ]
+
+    @cached_property
+    def structure(self) -> Structure:
+        """What the operators are and read, whatever their names."""
+        return Structure.of(self)
+
+    def fingerprint(self, by_name: bool = True) -> str:
+        """Sixteen hex digits of names, types, shapes, weights, edges and what is measured.
+
+        Args:
+            by_name: Whether operators have their names in it; else their numbers, so that a model
+                is the same each time it is read.
+        """
+        names = self.names if by_name else tuple(map(str, range(len(self))))
         rows = sorted(
             repr(row)
             for row in zip(
-                self.names,
+                names,
                 self.types,
-                shapes,
+                self.stated_shapes,
                 self.element_types,
-                self.members,
+                self.members if by_name else map(len, self.members),
                 self.weight_bytes.tolist(),
                 strict=True,
             )
         )
-        names = self.names
         edges = sorted(f"{names[a]}>{names[b]}" for a, b in self.edge_index.T.tolist())
         rated = [f"{name}:{rate}" for name, rate in self.models if rate > 1]
         # Names in bodies may come from a counter, and differ each time that a file is read.

@@ -17,13 +17,13 @@ class Shaped(NamedTuple):
     """An inference of a request, with the shapes that nodes have in it.
 
     Attributes:
-        count: How often it runs; not at all if it stands for the memory of the largest one.
+        runs: How often it runs; not at all if it stands for the memory of the largest one.
         nodes: Nodes by name with their shapes, dynamic where the data decide them; None leaves
             them as they are.
         inference: Which one it is of those of ``Request.sample_inputs``.
     """
 
-    count: float
+    runs: float
     nodes: Mapping[str, ov.Node] | None
     inference: int = 0
 

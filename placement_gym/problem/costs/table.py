@@ -54,6 +54,8 @@ class CostTable(JsonFile):
         host: (n_devices,) bool, whether the device computes in the host's memory.
         repeats: (n_tensors,) times that each tensor moves in a round of several models; None is
             once each.
+        structure: Fingerprint of the graph without names, by which a model fits whose names differ
+            each time that it is read; empty where names have to be equal.
 
     Raises:
         ValueError: Shapes do not fit together, a cost is negative or not finite, or the unit is
@@ -77,6 +79,7 @@ class CostTable(JsonFile):
     submodel_ms: FloatArray
     host: BoolArray
     repeats: IntArray | None = None
+    structure: str = ""
 
     def __post_init__(self) -> None:
         n, d = len(self.operators), len(self.devices)
@@ -187,7 +190,8 @@ class CostTable(JsonFile):
             raise CostMismatchError(
                 f"the cost table is for devices {list(self.devices)}, not {list(devices)}"
             )
-        if self.graph != graph.fingerprint() or self.operators != graph.names:
+        named = self.graph == graph.fingerprint() and self.operators == graph.names
+        if not named and self.structure != graph.fingerprint(by_name=False):
             raise CostMismatchError(
                 f"the cost table was made for another graph ({self.graph}) than "
                 f"{graph.model!r} ({graph.fingerprint()}), or for its operators in another order: "
@@ -227,6 +231,7 @@ class CostTable(JsonFile):
             "operators": list(self.operators),
             "devices": list(self.devices),
             "transfer_unit": self.transfer_unit,
+            **({"structure": self.structure} if self.structure else {}),
             **arrays,
         }
         return values | {"checksum": compute_checksum(values)}
@@ -249,6 +254,7 @@ class CostTable(JsonFile):
             operators=tuple(fields.operators),
             devices=tuple(fields.devices),
             transfer_unit=fields.transfer_unit,
+            structure=fields.structure,
             **arrays,
         )
         if fields.checksum not in (None, compute_checksum(values)):
