@@ -245,18 +245,19 @@ class OpGraph:
         moves = ~(self.follows[self.tensors.source[tensor]] | self.follows[reader])
         return tensor[moves], reader[moves]
 
+    @property
+    def stated_shapes(self) -> list[tuple[int | str, ...]]:
+        """(n,) ``shapes``, ``("?",)`` where the data decide them, as other data have others."""
+        undecided = self.found[0] if self.found else {}
+        return [
+            ("?",) if name in undecided else shape
+            for name, shape in zip(self.names, self.shapes, strict=True)
+        ]
+
     @cached_property
     def structure(self) -> Structure:
         """What the operators are and read, whatever their names."""
         return Structure.of(self)
-
-    def list_known_shapes(self) -> list[tuple[int, ...] | None]:
-        """The shape of each operator's first output; None where the data decide it."""
-        undecided = self.found[0] if self.found else {}
-        return [
-            None if name in undecided else shape
-            for name, shape in zip(self.names, self.shapes, strict=True)
-        ]
 
     def fingerprint(self, by_name: bool = True) -> str:
         """Sixteen hex digits of names, types, shapes, weights, edges and what is measured.
@@ -271,7 +272,7 @@ class OpGraph:
             for row in zip(
                 names,
                 self.types,
-                self.list_known_shapes(),
+                self.stated_shapes,
                 self.element_types,
                 self.members if by_name else map(len, self.members),
                 self.weight_bytes.tolist(),

@@ -38,7 +38,7 @@ class Structure:
 
     Attributes:
         kinds: Name -> type, first output and bytes of weights, as in
-            ``"Convolution f32[1,64,56,56] 36864"``; without the shape where the data decide it.
+            ``"Convolution f32[1,64,56,56] 36864"``.
         reads: Name -> the operators that it reads, which stand before it.
     """
 
@@ -52,13 +52,13 @@ class Structure:
             names,
             graph.types,
             graph.element_types,
-            graph.list_known_shapes(),
+            graph.stated_shapes,
             graph.weight_bytes.tolist(),
             strict=True,
         )
         return cls(
             {
-                name: f"{type_} {element_type}{'' if shape is None else to_text(shape)} {weights}"
+                name: f"{type_} {element_type}{to_text(shape)} {weights}"
                 for name, type_, element_type, shape, weights in rows
             },
             {
