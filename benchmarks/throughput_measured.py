@@ -79,7 +79,7 @@ def compile_arms(backend: MeasuredBackend, split: IntArray) -> dict[str, InFligh
     ) -> InFlight:
         partition = compiler.divide(assignment, specs)
         models = compiler.compile_models(assignment, specs, partition)
-        return compiler.start(models, requests, WINDOW)
+        return compiler.create_requests(models, requests, WINDOW)
 
     alone = problem.single(0)
     pinned = [replace(spec, properties={"ENABLE_CPU_PINNING": True}) for spec in PAIR]

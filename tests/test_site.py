@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import redirect_stdout
+from dataclasses import replace
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
@@ -24,11 +25,13 @@ from browsing import browse
 
 import placement_gym.solvers
 from envs_registry import ENVS
+from placement_gym import Placement, load_model
 from placement_gym.cli.main import make_parser
 from placement_gym.envs.measured_env import MeasuredEnv
 from placement_gym.envs.rewards import REWARDS
 from placement_gym.envs.simulated_env import SimulatedEnv
 from placement_gym.envs.stream import StreamEnv
+from placement_gym.graph.extract import extract
 from placement_gym.hardware.devices import PRESETS
 from placement_gym.workloads.conversation import Conversation
 
@@ -55,6 +58,7 @@ QUICK = {
     "tutorial/first_placement",
     "how_to/check_a_device",
     "how_to/devices",
+    "how_to/preprocessing",
     "how_to/reward",
     "explanation/hetero",
     "explanation/optimum",
@@ -82,8 +86,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for suffix in (".xml", ".bin"):
         shutil.copy(SAVED / f"small{suffix}", tmp_path / f"my_model{suffix}")
     (tmp_path / "results").mkdir()
+    # The saved file is of an older version, a reader's plan of this one.
+    saved = Placement.load(SAVED / "small-placement.json")
+    graph = extract(load_model(tmp_path / "my_model.xml"))
     for name in ("plan-my_model.json", "plan-my_model-throughput.json"):
-        shutil.copy(SAVED / "small-placement.json", tmp_path / "results" / name)
+        replace(saved, structure=graph.structure).save(tmp_path / "results" / name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
     return tmp_path

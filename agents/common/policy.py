@@ -178,9 +178,10 @@ class UnitPolicy(GraphPolicy):
         """See SB3; in an environment of one unit per step, the current unit's device."""
         current = observation.get("current_unit")
         # A policy of whole placements can act unit by unit, if every step of an episode gives the
-        # same placement: the first step's.
+        # same placement: the first step's, whatever masks later steps have for their unit.
         if current is not None:
             observation = {**observation, "step": np.zeros_like(observation["step"])}
+            action_masks = None
         actions, state = super().predict(
             observation, state, episode_start, deterministic, action_masks
         )

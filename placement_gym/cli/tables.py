@@ -182,7 +182,7 @@ def models_tables(document: Document) -> list[FittedTable]:
         return []
     table = FittedTable(
         [Column("candidate", text=True), *(Column(name) for name in rows[0]["models"])],
-        "inferences a second, median ms from being submitted to the result",
+        "inferences a second, median ms from start to result",
     )
     for row in rows:
         cells = [

@@ -127,8 +127,12 @@ def export_union(
     ]
     rates = pformat({member.name: member.rate for member in list_members(model)}, sort_dicts=False)
     about = quote(f"Run {safe_name(placement.model)} at the same time, each model as planned.")
-    serve = scripts.UNION_THREADS if is_stateful(model) else scripts.UNION_QUEUES
-    script = scripts.UNION.format(about=about, rates=rates, requests=requests or 2, serve=serve)
+    pool, serve = "", scripts.UNION_QUEUES
+    if is_stateful(model):
+        pool, serve = scripts.POOL, scripts.UNION_THREADS
+    script = scripts.UNION.format(
+        about=about, pool=pool, rates=rates, requests=requests or 2, serve=serve
+    )
     write_text(folder / SCRIPT, script)
     return [folder / SCRIPT, *files]
 

@@ -145,10 +145,10 @@ def find_devices(placement: Placement, model: ov.Model) -> dict[str, str]:
     """
     from placement_gym.graph.extract import extract_spec
 
-    placement.check(extract_spec(model, placement.spec))
+    fitted = placement.fit(extract_spec(model, placement.spec))
     of_node = {
-        node: safe_name(placement.units[unit])
-        for unit, nodes in placement.members.items()
+        node: safe_name(fitted.units[unit])
+        for unit, nodes in fitted.members.items()
         for node in nodes
     }
     return {

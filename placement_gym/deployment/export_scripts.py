@@ -122,11 +122,12 @@ if __name__ == "__main__":
     print(f"median of {{INFERENCES}} prompts of one token, zero: {{median_ms:.2f}} ms")
 '''
 
+POOL = "from concurrent.futures import ThreadPoolExecutor\n"
+
 UNION = """{about}
 import runpy
-import threading
 import time
-from pathlib import Path
+{pool}from pathlib import Path
 
 import openvino as ov
 
@@ -176,6 +177,13 @@ def run_rounds(models: dict, inputs: dict, rounds: int):
 """
 
 UNION_THREADS = """
+def make_requests(models: dict, requests: int = REQUESTS):
+    return {
+        name: [model.create_infer_request() for _ in range(requests * RATES[name])]
+        for name, model in models.items()
+    }
+
+
 def serve(request: ov.InferRequest, zeros: list, sequences: int):
     for _ in range(sequences):
         request.reset_state()
@@ -183,14 +191,11 @@ def serve(request: ov.InferRequest, zeros: list, sequences: int):
 
 
 def run_rounds(models: dict, inputs: dict, rounds: int):
-    threads = [
-        threading.Thread(
-            target=serve, args=(model.create_infer_request(), inputs[name], RATES[name] * rounds)
-        )
-        for name, model in models.items()
+    jobs = [
+        (request, inputs[name], len(range(number, RATES[name] * rounds, len(own))))
+        for name, own in make_requests(models).items()
+        for number, request in enumerate(own)
     ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(len(jobs)) as threads:
+        list(threads.map(serve, *zip(*jobs)))
 """

@@ -69,7 +69,7 @@ def describe_throughput(measurement: Measurement, models: Sequence[Member] = ())
     """Results a second, and what was in flight; nothing where latency was measured.
 
     Results of a union are rounds, and each of its models has its own inferences a second, and its
-    median latency from being submitted to its result.
+    median latency from a start to its result.
     """
     if not measurement.requests:
         return {}

@@ -24,17 +24,18 @@ def split_placement(model: ov.Model, placement: Placement) -> dict[str, tuple[ov
     Raises:
         PlacementMismatchError: The placement was made for another model.
     """
-    placement.check(extract_spec(model, placement.spec))
+    fitted = placement.fit(extract_spec(model, placement.spec))
     placements = {}
     for name, part in split_union(model).items():
-        own = take_part(placement, name)
+        own = take_part(fitted, name)
         graph = extract_spec(part, own.spec)
-        placements[name] = part, replace(own, fingerprint=graph.fingerprint())
+        own = replace(own, fingerprint=graph.fingerprint(), structure=graph.structure)
+        placements[name] = part, own
     return placements
 
 
 def take_part(placement: Placement, name: str) -> Placement:
-    """The part of one model; its fingerprint is still the union's."""
+    """The part of one model; its fingerprint and structure are still the union's."""
     prefix = f"{name}/"
 
     def take(values: Mapping[str, Any]) -> dict[str, Any]:

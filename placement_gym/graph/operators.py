@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray
+from placement_gym.graph.structure import Structure
 from placement_gym.models.members import Member
 from placement_gym.workloads.inference import Inference
 from placement_gym.workloads.request import Request
@@ -231,21 +232,31 @@ class OpGraph:
         moves = ~(self.follows[self.tensors.source[tensor]] | self.follows[reader])
         return tensor[moves], reader[moves]
 
-    def fingerprint(self) -> str:
-        """Sixteen hex digits of names, types, shapes, weights, edges and what is measured."""
+    @cached_property
+    def structure(self) -> Structure:
+        """What the operators are and read, whatever their names."""
+        return Structure.of(self)
+
+    def fingerprint(self, by_name: bool = True) -> str:
+        """Sixteen hex digits of names, types, shapes, weights, edges and what is measured.
+
+        Args:
+            by_name: Whether operators have their names in it; else their numbers, so that a model
+                is the same each time it is read.
+        """
+        names = self.names if by_name else tuple(map(str, range(len(self))))
         rows = sorted(
             repr(row)
             for row in zip(
-                self.names,
+                names,
                 self.types,
                 self.shapes,
                 self.element_types,
-                self.members,
+                self.members if by_name else map(len, self.members),
                 self.weight_bytes.tolist(),
                 strict=True,
             )
         )
-        names = self.names
         edges = sorted(f"{names[a]}>{names[b]}" for a, b in self.edge_index.T.tolist())
         rated = [f"{name}:{rate}" for name, rate in self.models if rate > 1]
         # Names in bodies may come from a counter, and differ each time that a file is read.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,13 +108,12 @@ def load(
     check_content(Path(model))
     try:
         read = ov.Core().read_model(model)
+        # Converters count names up from whatever was made before: a second reading has others.
+        if Path(model).suffix != ".xml":
+            number_counted_names(read, ov.Core().read_model(model))
     except RuntimeError as error:
         reason = ORIGIN.sub("", str(error))
         raise UnsupportedModelError(f"OpenVINO cannot read {model}: {reason}") from error
-    # Converters count names up from whatever was made before: the same file would have other names
-    # in the next process.
-    if Path(model).suffix != ".xml":
-        rename(read, has_automatic_name)
     prepared = prepare(read, shapes, data_shapes)
     prepared.set_friendly_name(Path(model).stem)
     return prepared
@@ -281,7 +280,7 @@ def prepare(
     else:
         check_sizes(model, data_shapes)
         drop_lower_bounds(model)
-    rename(model, lambda node: node.get_friendly_name() not in node_names)
+    number(node for node in model.get_ordered_ops() if node.get_friendly_name() not in node_names)
     used_names: set[str] = set()
     for node in model.get_ordered_ops():
         name = make_unique(node.get_friendly_name(), used_names)
@@ -305,21 +304,20 @@ def check_sizes(model: ov.Model, data_shapes: Shapes | None) -> None:
         raise explain_dynamic(f"{name!r} has a dynamic shape", model)
 
 
-def has_automatic_name(node: ov.Node) -> bool:
-    """Return whether OpenVINO has named a node by a counter, as the file gives no name."""
-    automatic: bool = node.get_friendly_name() == node.get_name()
-    return automatic
+def number_counted_names(model: ov.Model, again: ov.Model) -> None:
+    """Number the nodes whose names differ each time that a file is read, in place."""
+    pairs = zip(model.get_ordered_ops(), again.get_ordered_ops(), strict=False)
+    number(one for one, two in pairs if one.get_friendly_name() != two.get_friendly_name())
 
 
-def rename(model: ov.Model, is_renamed: Callable[[ov.Node], bool]) -> None:
-    """Number some nodes of a model, in place, in an order that is the same each time.
+def number(nodes: Iterable[ov.Node]) -> None:
+    """Name nodes by their type and a number that is the same each time, in place.
 
     OpenVINO numbers the nodes that it adds, as it reads or reshapes a model, by a counter of the
     whole process.
     """
-    nodes = [node for node in model.get_ordered_ops() if is_renamed(node)]
-    for number, node in enumerate(nodes):
-        node.set_friendly_name(f"{node.get_type_name()}/added{number}")
+    for index, node in enumerate(nodes):
+        node.set_friendly_name(f"{node.get_type_name()}/added{index}")
 
 
 def make_unique(name: str, used_names: set[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,6 +15,7 @@ from placement_gym.base.json_file import JsonFile
 from placement_gym.base.ratios import UNMEASURABLE, format_ratio
 from placement_gym.base.texts import join_words
 from placement_gym.graph.operators import OpGraph
+from placement_gym.graph.structure import Structure, describe_difference, match
 from placement_gym.hardware.device_requests import parse_list
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.spec import ModelSpec
@@ -41,6 +42,8 @@ class Placement(JsonFile):
         members: Names of the IR nodes by unit.
         scenario: Of a model with state, else empty.
         data_shapes: Sizes of inputs with dynamic dimensions in the measurement.
+        structure: Of the model's operators, by which they are found under other names; None in
+            files of version 0.3.
     """
 
     kind: ClassVar = "a placement file"
@@ -54,6 +57,7 @@ class Placement(JsonFile):
     members: Mapping[str, tuple[str, ...]]
     scenario: str = ""
     data_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    structure: Structure | None = None
 
     @property
     def spec(self) -> ModelSpec:
@@ -78,6 +82,7 @@ class Placement(JsonFile):
             devices=problem.devices,
             units={u: names[d] for u, d in zip(units.names, assignment.tolist(), strict=True)},
             members=dict(zip(units.names, units.quotient.members, strict=True)),
+            structure=units.graph.structure,
             **units.graph.request.keywords(),
         )
 
@@ -87,8 +92,7 @@ class Placement(JsonFile):
         Raises:
             PlacementMismatchError: Model, units or devices differ.
         """
-        self.check(problem.units.graph)
-        return parse_assignment(self.units, problem)
+        return parse_assignment(self.fit(problem.units.graph).units, problem)
 
     def operator_devices(self, graph: OpGraph) -> IntArray:
         """(n_operators,) index into ``devices`` of each operator of the same model's graph.
@@ -97,7 +101,7 @@ class Placement(JsonFile):
             PlacementMismatchError: The graph is another model's.
         """
         # A file may have been edited: each device and each node it names has to be in it, too.
-        self.check(graph)
+        fitted = self.fit(graph)
         index = {device.name: position for position, device in enumerate(self.devices)}
         unknown = sorted(set(self.units.values()) - set(index))
         if unknown or set(self.units) != set(self.members):
@@ -108,7 +112,9 @@ class Placement(JsonFile):
         # By IR node rather than by operator: the graph's view may group nodes otherwise than the
         # placement's did.
         of_node = {
-            node: index[self.units[unit]] for unit, nodes in self.members.items() for node in nodes
+            node: index[fitted.units[unit]]
+            for unit, nodes in fitted.members.items()
+            for node in nodes
         }
         missing = [name for name in graph.names if name not in of_node]
         if missing:
@@ -117,16 +123,50 @@ class Placement(JsonFile):
             )
         return np.array([of_node[name] for name in graph.names], dtype=np.int64)
 
-    def check(self, graph: OpGraph) -> None:
-        """Raise unless the placement was made for the model of this graph."""
-        if graph.fingerprint() != self.fingerprint:
-            raise PlacementMismatchError(
-                f"the placement was made for model {self.model!r} ({self.fingerprint}), not for "
-                f"{graph.model!r} ({graph.fingerprint()}): operators, names, shapes or weights' "
-                "sizes differ. Load the model with the shapes for which the placement was made, as "
-                "by load_model(file, shapes={...}). If its names are automatic, they differ each "
-                "time the model is built: save it as .xml once and place that file."
-            )
+    def fit(self, graph: OpGraph) -> Placement:
+        """The placement in the names of a graph of the same model.
+
+        What was added at the model's inputs and outputs, as by ``PrePostProcessor``, joins the
+        units of its neighbours.
+
+        Raises:
+            PlacementMismatchError: The graph is another model's.
+        """
+        if graph.fingerprint() == self.fingerprint:
+            return self
+        names = match(self.structure, graph.structure) if self.structure else None
+        if names is None:
+            raise PlacementMismatchError(self.explain_mismatch(graph))
+        # A unit has the name of one of its operators. Additions, which come last, share the name
+        # of their neighbour.
+        found = {known: name for name, known in reversed(names.items())}
+        unit_of = {node: unit for unit, nodes in self.members.items() for node in nodes}
+        members: dict[str, list[str]] = {unit: [] for unit in self.members}
+        for name, nodes in zip(graph.names, graph.members, strict=True):
+            if unit := unit_of.get(names[name]):
+                members[unit] += nodes
+        return replace(
+            self,
+            fingerprint=graph.fingerprint(),
+            units={found.get(unit, unit): device for unit, device in self.units.items()},
+            members={found.get(unit, unit): tuple(nodes) for unit, nodes in members.items()},
+            structure=graph.structure,
+        )
+
+    def explain_mismatch(self, graph: OpGraph) -> str:
+        """Explain that a graph is another model's, and where it differs."""
+        difference = (
+            describe_difference(self.structure, graph.structure)
+            if self.structure
+            else "its operators, names, shapes or weights' sizes differ (placements of version 0.3 "
+            "need equal names; planned again they do not)"
+        )
+        return (
+            f"the placement was made for model {self.model!r}, not for {graph.model!r}: "
+            f"{difference}. Load the model with the shapes for which the placement was made, as by "
+            "load_model(file, shapes={...}). Where you have changed the model since, as by "
+            "preprocessing, see docs/how_to/preprocessing.md"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The contents of a placement file."""
@@ -140,6 +180,7 @@ class Placement(JsonFile):
             "devices": [device.to_json() for device in self.devices],
             "units": dict(self.units),
             "members": {unit: list(nodes) for unit, nodes in self.members.items()},
+            **({"structure": self.structure.to_json()} if self.structure else {}),
             **{key: value for key, value in request.items() if value},
         }
 
@@ -159,6 +200,9 @@ class Placement(JsonFile):
             members={unit: tuple(nodes) for unit, nodes in fields.members.items()},
             scenario=fields.scenario,
             data_shapes={name: tuple(sizes) for name, sizes in fields.data_shapes.items()},
+            structure=Structure.of_json(fields.structure.kinds, fields.structure.reads)
+            if fields.structure
+            else None,
         )
 
 

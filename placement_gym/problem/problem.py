@@ -274,10 +274,10 @@ class Problem:
         tensor, _ = self.transfers(assignment)
         return len(tensor), int(self.units.quotient.tensors.size_bytes[tensor].sum())
 
-    def fingerprint(self) -> str:
-        """Sixteen hex digits that identify the graph and its grouping."""
+    def fingerprint(self, by_name: bool = True) -> str:
+        """Sixteen hex digits that identify the graph and its grouping; see ``OpGraph``."""
         # The grouping belongs to it: one graph in other units is another problem.
-        parts = self.units.graph.fingerprint().encode() + self.units.of_operator.tobytes()
+        parts = self.units.graph.fingerprint(by_name).encode() + self.units.of_operator.tobytes()
         return hashlib.sha256(parts).hexdigest()[:16]
 
 

@@ -4,6 +4,7 @@
 ``"auto"``, which is ``"balanced"``. ``"limits"`` is llama.cpp's ``--split-mode layer``, which goes
 by free memory and leaves the first layers to the CPU, here the last. ``"fit"`` is llama.cpp's
 ``--fit`` (its pull request 16653): experts leave a full device before anything else does.
+``greedy_fill`` is for accelerators that are called like functions.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -81,7 +81,8 @@ def make_scene(stated: Sequence[StatedPlacement]) -> Scene:
     kwargs = stated[0].kwargs
     simulated = build_problem({**kwargs, "granularity": "op"})
     graph = simulated.problem.units.graph
-    units = find_units(graph, [candidate.placement for candidate in stated])
+    stated = [replace(one, placement=one.placement.fit(graph)) for one in stated]
+    units = find_units(graph, [one.placement for one in stated])
     problem = make_problem(units, simulated.problem.devices, simulated.costs)
     objective = str(kwargs.get("objective", "latency"))
     axes = parse_schedule(kwargs.get("schedule") or simulated.schedule, objective)
@@ -115,13 +116,11 @@ def build_problem(kwargs: Mapping[str, Any]) -> SimulatedProblem:
 
 
 def find_units(graph: OpGraph, placements: Sequence[Placement]) -> Units:
-    """The units of the placements; single operators where they differ.
+    """The units of placements that fit the graph; single operators where they differ.
 
     Raises:
-        PlacementMismatchError: A placement was made for another model.
+        PlacementMismatchError: An operator is in no unit.
     """
-    for placement in placements:
-        placement.check(graph)
     members = placements[0].members
     labels = np.arange(len(graph))
     if all(placement.members == members for placement in placements):

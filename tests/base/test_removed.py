@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 import agents
 import placement_gym
-from placement_gym import UserError
+from placement_gym import UserError, solvers
 from placement_gym.base.removed import REMOVED
 from placement_gym.bench.run.agents import AgentSpec
 from placement_gym.cli.main import make_parser
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("name", REMOVED["agent"])
@@ -23,11 +27,19 @@ def test_an_agent_that_is_gone_names_one_in_its_place(name: str) -> None:
         assert str(error.value).split(": use ")[1].split()[0] in agents.AGENTS
 
 
-@pytest.mark.parametrize("name", sorted(set(REMOVED["name"]) - {"balance_loads"}))
+@pytest.mark.parametrize("name", REMOVED["name"])
 def test_a_name_that_is_gone_says_so_on_import(name: str) -> None:
-    assert name not in dir(placement_gym)
+    package = solvers if name == "balance_loads" else placement_gym
+    assert name not in dir(package)
     with pytest.raises(ImportError, match=f"'{name}' was removed: "):
-        exec(f"from placement_gym import {name}")
+        exec(f"from {package.__name__} import {name}")
+
+
+def test_files_that_are_recommended_exist() -> None:
+    remedies = [remedy for kind in REMOVED.values() for remedy in kind.values()]
+    files = re.findall(r"[\w/]+\.(?:md|py)\b", " ".join(remedies))
+    assert len(files) >= 4
+    assert all((ROOT / file).is_file() for file in files)
 
 
 @pytest.mark.parametrize(

@@ -237,7 +237,12 @@ def test_a_compiled_placement_has_the_affinities_that_rules_state(tmp_path: Path
 def test_a_plan_respects_rules_and_says_why_devices_alone_do_not(tmp_path: Path) -> None:
     (tmp_path / "rules.yaml").write_text(RULES)
     document = placement_gym.plan(
-        "tiny", TESTBED, "op", tmp_path, constraints=tmp_path / "rules.yaml", quiet=True
+        "tiny",
+        TESTBED,
+        granularity="op",
+        out=tmp_path,
+        constraints=tmp_path / "rules.yaml",
+        quiet=True,
     )
     check_affinities(Placement.load(document["file"]))
     alone = [row["error"] for row in document["rows"] if row["alone"]]

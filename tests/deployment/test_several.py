@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from runpy import run_path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import openvino as ov
 import pytest
-from foreign_models import make_chain, save_chain_ir
+from foreign_models import make_chain, make_decoder, save_chain_ir
+from graphs import problem_on
 from processes import run_python
 from testbed import make
 
@@ -29,6 +32,7 @@ from placement_gym.cli.tables import models_tables
 from placement_gym.deployment.candidates import Candidate
 from placement_gym.deployment.export import export_placement
 from placement_gym.deployment.plan_rows import make_rows
+from placement_gym.graph.extract import extract
 from placement_gym.models import load
 from placement_gym.models.members import Member
 from placement_gym.workloads.samples import sample_inputs
@@ -65,6 +69,7 @@ def test_a_round_runs_each_model_as_often_as_its_rate(
     in_flight = env.backend.compile(crossed(env)).inferences
     assert isinstance(in_flight, InFlight)
     assert in_flight.requests == 3  # rounds
+    assert [lane.free.qsize() for lane in in_flight.lanes] == [3, 6]
     assert {type(lane) for lane in in_flight.lanes} == {ThreadLane}  # two models share a device
     ran, infer = [], StagedRequest.infer
 
@@ -107,6 +112,40 @@ def test_an_export_runs_all_models(env: Any, models: list[str], tmp_path: Path) 
     assert "short: " in printed
     assert "chain: " in printed
     assert "a second" in printed
+
+
+def test_an_exported_queue_has_the_requests_of_a_model_in_all_rounds(
+    env: Any, models: list[str], tmp_path: Path
+) -> None:
+    placed = Placement.of(env.problem, crossed(env))
+    script, *_ = export_placement(placed, tmp_path, models, requests=3)
+    program = run_path(str(script))
+    queues = program["make_queues"](program["compile_models"](ov.Core()))
+    assert {name: len(queue) for name, queue in queues.items()} == {"short": 3, "chain": 6}
+    run_rounds, noted = program["run_rounds"], {name: Mock() for name in queues}
+    run_rounds.__globals__["make_queues"] = lambda _: noted
+    run_rounds({}, dict.fromkeys(queues, ()), 2)
+    assert {name: queue.start_async.call_count for name, queue in noted.items()} == {
+        "short": 2,
+        "chain": 4,
+    }
+
+
+def test_exported_sequences_have_a_thread_for_each_request(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        ov.save_model(make_decoder(), tmp_path / f"{name}.xml", compress_to_fp16=False)
+    models = [str(tmp_path / "one.xml"), f"{tmp_path / 'two.xml'}:2"]
+    problem = problem_on(extract(load(models), "folded", "chat-2-2"), PAIR)
+    placed = Placement.of(problem, problem.single(0))
+    script, *_ = export_placement(placed, tmp_path, models, requests=3)
+    program = run_path(str(script))
+    compiled, run_rounds = program["compile_models"](ov.Core()), program["run_rounds"]
+    parts = program["read_scripts"]()
+    run_rounds(compiled, {name: parts[name]["make_zeros"](compiled[name]) for name in parts}, 1)
+    served: dict[str, list[int]] = {"one": [], "two": []}
+    run_rounds.__globals__["serve"] = lambda _, name, sequences: served[name].append(sequences)
+    run_rounds(compiled, {name: name for name in served}, 4)
+    assert served == {"one": [2, 1, 1], "two": [2, 2, 1, 1, 1, 1]}
 
 
 def test_each_model_gets_its_rate_times_the_rounds() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Semaphore
 from typing import Any
 
 import numpy as np
@@ -88,15 +91,28 @@ def test_stages_of_one_device_take_turns() -> None:
     assert len(set.union(*turns.values())) == 2
 
 
-def test_an_inference_waits_for_the_turn_of_its_device() -> None:
+def test_as_many_inferences_as_streams_run_on_a_device_and_wait_for_it_in_each_stage() -> None:
+    devices = TWO[0].with_streams(2), TWO[1]
+    placed = placement("tiny", CHESSBOARD, devices)
+    stages = compile_stages(ov.Core(), known_model("tiny"), placed).stages.values()
+    assert len({id(stage.queue) for stage in stages}) == len(stages) > 2
+    for stage in stages:
+        streams = 2 if stage.name.endswith(" on CPU") else 1
+        for semaphore in (stage.queue, stage.turn):
+            assert isinstance(semaphore, Semaphore)
+            entered = [semaphore.acquire(blocking=False) for _ in range(3)]
+            assert entered.count(True) == streams
+            semaphore.release(streams)
+
+
+def test_an_inference_waits_in_its_stage_and_then_for_its_device() -> None:
     log: list[str] = []
 
-    class Turn:
-        def __enter__(self) -> None:
-            log.append("begin")
-
-        def __exit__(self, *error: object) -> None:
-            log.append("end")
+    @contextmanager
+    def hold(name: str) -> Iterator[None]:
+        log.append(name)
+        yield
+        log.append(f"end of {name}")
 
     class Compiled:
         def create_infer_request(self) -> Any:
@@ -108,10 +124,10 @@ def test_an_inference_waits_for_the_turn_of_its_device() -> None:
         def wait(self) -> None:
             log.append("wait")
 
-    compiled, reader, turn = Compiled(), None, Turn()
-    stage = Stage("stage 0 on CPU", compiled, (), turn)  # type: ignore[arg-type]
+    compiled, reader = Compiled(), None
+    stage = Stage("stage 0 on CPU", compiled, (), hold("turn"), hold("queue"))  # type: ignore[arg-type]
     StagedModel({0: stage}, (), (), reader).create_infer_request().infer()  # type: ignore[arg-type]
-    assert log == ["begin", "start", "wait", "end"]
+    assert log == ["queue", "turn", "start", "wait", "end of turn", "end of queue"]
 
 
 @pytest.mark.parametrize(

@@ -145,6 +145,8 @@ def test_a_file_of_another_kind_is_refused_by_its_name(
         ("members", {"a": "a"}, "'members.a' must be a valid list, not 'a'"),
         ("devices", "CPU", "'devices' must be a valid list, not 'CPU'"),
         ("devices", ["CPU"], "a device needs 'name'"),
+        ("structure", {"kinds": {"a": "Relu"}, "reads": {}}, "'structure.kinds.a'"),
+        ("structure", {"kinds": {"a": "Relu f32[1] 0"}, "reads": {"a": ["b"]}}, "'a' reads 'b'"),
     ],
 )
 def test_a_file_with_a_wrong_entry_is_refused_with_its_key(

@@ -153,9 +153,6 @@ class CliffEngine(MeasuringBackend):
     def operator_errors(self, device: int, chosen: IntArray) -> FloatArray:
         raise NotImplementedError
 
-    def measure_stages(self, assignments: Sequence[IntArray]) -> FloatArray:
-        raise NotImplementedError
-
     def own_choice(self, plugin: str) -> IntArray:
         raise NotImplementedError
 

@@ -75,9 +75,6 @@ class ScriptedEngine(MeasuringBackend):
     def operator_errors(self, device: int, chosen: IntArray) -> FloatArray:
         raise NotImplementedError
 
-    def measure_stages(self, assignments: Sequence[IntArray]) -> FloatArray:
-        raise NotImplementedError
-
     def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
         return [self.measure_once(assignment) for assignment in assignments]
 

@@ -80,7 +80,7 @@ def test_a_picture_has_a_key_to_its_colours_sizes_and_edges() -> None:
 @pytest.mark.slow
 def test_the_key_has_the_sizes_of_a_crowded_picture_too() -> None:
     figure = draw_on_first_device(replace(chain(900), flops=np.arange(900.0)))
-    largest = max(np.asarray(circle.get_sizes()).max() for circle in find_circles(figure))
+    largest = max(np.max(circle.get_sizes(), initial=0) for circle in find_circles(figure))
     sizes = [line.get_markersize() for line in figure.legends[0].get_lines()]
     assert sizes[3] == pytest.approx(np.sqrt(largest))
     assert largest < MAX_AREA_PT2 / 2

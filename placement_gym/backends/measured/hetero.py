@@ -227,7 +227,7 @@ def count_submodels(compiled: ov.CompiledModel) -> int:
 def place_by_hetero(core: ov.Core, model: ov.Model, problem: Problem) -> dict[str, int]:
     """Operator name -> device index, as automatic HETERO would place it."""
     names = problem.device_names
-    device_of = core.query_model(model, f"HETERO:{','.join(names)}")
+    device_of = core.query_model(model, name_target(names))
     return {operator: find_device(names, device) for operator, device in device_of.items()}
 
 

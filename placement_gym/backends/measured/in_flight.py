@@ -57,8 +57,7 @@ class QueueLane:
     ) -> None:
         import openvino as ov
 
-        self.compiled, self.beat = compiled, beat
-        self.inputs = dict(enumerate(inputs))
+        self.inputs, self.beat = dict(enumerate(inputs)), beat
         self.queue = ov.AsyncInferQueue(compiled, requests)
         self.queue.set_callback(lambda request, finish: finish(request))
 

@@ -28,7 +28,7 @@ from placement_gym.problem.problem import Problem
 if TYPE_CHECKING:
     from placement_gym.backends.measured.measuring import MeasuringBackend
 
-PROFILE_METHOD = 3
+PROFILE_METHOD = 2
 """Version of the method: raise it with any change of what is measured or written, so that older
 files are not read."""
 
@@ -100,8 +100,7 @@ def keep(table: CostTable, path: Path, name: str) -> None:
 
 def load_kept_profile(backend: MeasuringBackend, quick: bool = False) -> CostTable | None:
     """The profile that this machine keeps, an undisturbed one first, then a full one, or None."""
-    paths = dict.fromkeys((profile_path(backend), profile_path(backend, quick)))
-    found = [load_kept(path, backend.problem) for path in paths]
+    found = [load_kept(path, backend.problem) for path in dict.fromkeys(list_paths(backend, quick))]
     return min((table for table in found if table is not None), key=is_disturbed, default=None)
 
 
@@ -121,22 +120,29 @@ def load_kept(path: Path, problem: Problem) -> CostTable | None:
 
 def kept_profile(backend: MeasuringBackend, quick: bool = False) -> Path | None:
     """The file of a profile that this machine keeps, a full one first; None if there is none."""
-    paths = (profile_path(backend), profile_path(backend, quick))
-    return next((path for path in paths if path.is_file()), None)
+    return next((path for path in list_paths(backend, quick) if path.is_file()), None)
 
 
-def profile_path(backend: MeasuringBackend, quick: bool = False) -> Path:
+def list_paths(backend: MeasuringBackend, quick: bool) -> list[Path]:
+    """Where profiles of a backend may be kept, also those of version 0.3, by names."""
+    return [
+        profile_path(backend, kind, by_name) for kind in (False, quick) for by_name in (False, True)
+    ]
+
+
+def profile_path(backend: MeasuringBackend, quick: bool = False, by_name: bool = False) -> Path:
     """Return the path of this machine's profile of a backend's problem and way of splitting.
 
     It depends on everything that determines latencies: units, devices with their properties, way
-    of splitting, this machine and the version of OpenVINO.
+    of splitting, this machine and the version of OpenVINO; on names of operators only if
+    ``by_name``, as some differ each time that a model is read.
     """
     import openvino as ov
 
     problem = backend.problem
     identity = {
         "alias": backend.alias,
-        "problem": problem.fingerprint(),
+        "problem": problem.fingerprint(by_name),
         "devices": [device.to_json() for device in problem.devices],
         "machine": [platform.node(), platform.processor(), usable_cores()],
         "openvino": ov.__version__,

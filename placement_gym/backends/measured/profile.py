@@ -248,6 +248,7 @@ def fit_costs(
     return CostTable(
         source="profiled",
         graph=problem.units.graph.fingerprint(),
+        structure=problem.units.graph.fingerprint(by_name=False),
         operators=problem.units.graph.names,
         devices=problem.device_names,
         operator_ms=operator_ms * scale * np.where(total_ms > submodel_ms, share, 1.0),

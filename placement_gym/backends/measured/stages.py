@@ -37,9 +37,10 @@ class Stage:
         name: As in ``"stage 1 on GPU.0"``.
         compiled: Its model.
         sources: (n_inputs,) where each input comes from.
-        turn: Held during an inference where the device has several stages.
-        queue: Held while an inference waits for the turn: of each stage no more wait than the
-            device has streams, so that requests of one stage do not pass those of others by number.
+        turn: Held during an inference where the device has several stages, by no more of them all
+            at a time than it has streams.
+        queue: Held from before an inference waits for the turn, by no more of this stage: else a
+            stage with many requests would take most turns.
     """
 
     name: str
@@ -163,17 +164,17 @@ def compile_cut(
     cut, outputs = Cutter(parts, separate_parts(parts, graph, stage_of)).cut()
     register(core, specs)
 
-    def make_turn(device: int) -> AbstractContextManager[Any]:
+    def make_semaphore(device: int) -> AbstractContextManager[Any]:
         shared = stage_devices.count(device) > 1
         return Semaphore(specs[device].streams) if shared else nullcontext()
 
-    turns = {device: make_turn(device) for device in set(stage_devices)}
+    turns = {device: make_semaphore(device) for device in set(stage_devices)}
     stages = []
     for number, (part, device) in enumerate(zip(cut, stage_devices, strict=True)):
         name = f"stage {number} on {specs[device].name}"
         built = part.build(f"{model.get_friendly_name()}/stage{number}")
         compiled = compile_on(core, built, specs[device], name, config)
-        sources, queue = tuple(part.sources), make_turn(device)
+        sources, queue = tuple(part.sources), make_semaphore(device)
         stages.append(Stage(name, compiled, sources, turns[device], queue))
     model_of_stage = submodel_devices(graph, graph.model_of, stage_of).tolist()
     return [
@@ -193,6 +194,12 @@ def name_prefix(graph: OpGraph, member: Member) -> str:
     return f"{member.name}/" if graph.models else ""
 
 
+def find_inputs(model: ov.Model, prefix: str) -> tuple[int, ...]:
+    """The inputs whose names begin with a prefix, by index."""
+    names = [node.get_friendly_name() for node in model.get_parameters()]
+    return tuple(index for index, name in enumerate(names) if name.startswith(prefix))
+
+
 def take_model(
     model: ov.Model,
     prefix: str,
@@ -201,10 +208,9 @@ def take_model(
     own: Sequence[bool],
 ) -> StagedModel:
     """The stages of one model of a union, which waits for no other one but on shared devices."""
-    names = [node.get_friendly_name() for node in model.get_parameters()]
     return StagedModel(
         {number: stage for number, stage in enumerate(stages) if own[number]},
-        tuple(index for index, name in enumerate(names) if name.startswith(prefix)),
+        find_inputs(model, prefix),
         tuple(port for port in outputs if own[port[0]]),
         InputReader(model, prefix),
     )

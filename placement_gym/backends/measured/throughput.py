@@ -20,7 +20,12 @@ from placement_gym.backends.measured.candidate import Compilation, CompiledPlace
 from placement_gym.backends.measured.device_memory import MemoryWatch, check_held
 from placement_gym.backends.measured.hetero import HeteroPartition, compile_members, count_submodels
 from placement_gym.backends.measured.in_flight import InFlight, Lane, QueueLane, ThreadLane
-from placement_gym.backends.measured.stages import StagedModel, compile_cut, name_prefix
+from placement_gym.backends.measured.stages import (
+    StagedModel,
+    compile_cut,
+    find_inputs,
+    name_prefix,
+)
 from placement_gym.backends.measured.timing import Race
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import CompileError
@@ -83,17 +88,20 @@ class ThroughputCompiler:
             window: Results in a sample.
         """
         specs, devices = list(self.problem.devices), sorted(set(assignment.tolist()))
+        # What a split has to beat: a device alone, with the streams and requests that suit it best.
         if len(devices) == 1:
             streams, requests = self.find_best(devices[0], window)
             specs[devices[0]] = specs[devices[0]].with_streams(streams)
         start_s = perf_counter()  # numbers of streams are compared once for all compilations
+        # GPUs say what they hold before and after: one that was given weights may stay empty.
         partition = self.divide(assignment, specs)
         names = tuple(partition.names_of(device) for device in range(len(specs)))
         watch = MemoryWatch.start(self.engine.core, names)
         compiled = self.compile_models(assignment, specs, partition)
         n_requests = requests or len(devices) + (not is_stateful(self.engine.model))
-        in_flight = self.start(compiled, n_requests, window)
+        in_flight = self.create_requests(compiled, n_requests, window)
         compile_s = perf_counter() - start_s
+        # Requests that run at the same time must not overwrite each other's outputs.
         in_flight.check(self.engine.tolerance)
         memory_bytes = tuple(self.problem.memory_bytes(assignment).tolist())
         held_bytes = watch.held_bytes()
@@ -113,6 +121,7 @@ class ThroughputCompiler:
         )
 
     def divide(self, assignment: IntArray, specs: Sequence[DeviceSpec]) -> HeteroPartition:
+        """Cut the model into the submodels of a placement, on devices with these settings."""
         units, alias = self.problem.units, self.engine.alias
         return HeteroPartition.of(units.graph, assignment[units.of_operator], specs, alias)
 
@@ -134,15 +143,14 @@ class ThroughputCompiler:
         expected = max(partition.n_submodels, len(compiled))
         return CompiledModels(compiled, n_submodels, expected, threaded=stateful)
 
-    def start(self, compiled: CompiledModels, requests: int, window: int) -> InFlight:
-        """The requests of each model, as many as are in flight times its rate."""
+    def create_requests(self, compiled: CompiledModels, requests: int, window: int) -> InFlight:
+        """Create the requests of each model, as many as are in flight times its rate."""
         graph, beat = self.problem.units.graph, self.engine.reporter.beat
         members = graph.models or (Member(graph.model),)
-        names = [node.get_friendly_name() for node in self.engine.model.get_parameters()]
         lanes: list[Lane] = []
         for member, model in zip(members, compiled.models, strict=True):
-            prefix, n_requests = name_prefix(graph, member), requests * member.rate
-            own = [index for index, name in enumerate(names) if name.startswith(prefix)]
+            n_requests = requests * member.rate
+            own = find_inputs(self.engine.model, name_prefix(graph, member))
             steps = [[inputs[index] for index in own] for inputs in self.engine.steps]
             if compiled.threaded:
                 slots = [model.create_infer_request() for _ in range(n_requests)]
@@ -170,7 +178,7 @@ class ThroughputCompiler:
                     raise
                 continue
             for requests in (streams, 2 * streams):
-                options[streams, requests] = self.start(compiled, requests, window)
+                options[streams, requests] = self.create_requests(compiled, requests, window)
         for in_flight in options.values():
             in_flight.run()
         race = Race(len(options))

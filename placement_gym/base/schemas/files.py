@@ -16,6 +16,13 @@ Flags = Annotated[list[bool], FailFast()]
 Bytes = Annotated[list[Annotated[int, Field(ge=0, le=MAX_BYTES)]], FailFast()]
 
 
+class StructureFields(Fields):
+    """The operators of a placement's model; ``Structure`` checks their order."""
+
+    kinds: dict[Name, Annotated[str, Field(pattern=r"^.+ \S+ \d{1,18}$")]]
+    reads: dict[Name, list[Name]]
+
+
 class PlacementFields(Fields):
     """A placement; ``DeviceSpec`` checks the devices."""
 
@@ -27,6 +34,7 @@ class PlacementFields(Fields):
     members: dict[Name, list[Name]]
     scenario: Name = ""
     data_shapes: dict[Name, list[Annotated[int, Field(gt=0)]]] = Field(default_factory=dict)
+    structure: StructureFields | None = None
 
 
 class CostFields(Fields):
@@ -47,6 +55,7 @@ class CostFields(Fields):
     host: Flags
     repeats: list[Annotated[int, Field(gt=0)]] | None = None
     interference: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    structure: Name = ""
     checksum: str | None = None
 
 

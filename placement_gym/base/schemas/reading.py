@@ -98,6 +98,9 @@ def check(schema: type[Schema], values: Any) -> Schema:
             else ""
         )
         raise UserError("; ".join(lines) + more) from error
+    except UnicodeEncodeError as error:
+        # Pydantic cannot keep the message of a check that quotes half of a surrogate pair.
+        raise UserError(f"text that is not valid Unicode, {shorten(error.object)}") from error
 
 
 def check_format(values: Any, expected: int) -> None:

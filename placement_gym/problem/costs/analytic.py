@@ -52,6 +52,7 @@ def analytic(graph: OpGraph, devices: Sequence[DeviceSpec]) -> CostTable:
     table = CostTable(
         source="calibrated" if is_calibrated(graph, devices) else "analytic",
         graph=graph.fingerprint(),
+        structure=graph.fingerprint(by_name=False),
         operators=graph.names,
         devices=names,
         operator_ms=operator_ms,

@@ -55,6 +55,8 @@ class CostTable(JsonFile):
         repeats: (n_tensors,) times that each tensor moves in a round of several models; None is
             once each.
         interference: Share of the time that other programs took while it was measured.
+        structure: Fingerprint of the graph without names, by which a model fits whose names differ
+            each time that it is read; empty where names have to be equal.
 
     Raises:
         ValueError: Shapes do not fit together, a cost is negative or not finite, or the unit is
@@ -79,6 +81,7 @@ class CostTable(JsonFile):
     host: BoolArray
     repeats: IntArray | None = None
     interference: float = 0.0
+    structure: str = ""
 
     def __post_init__(self) -> None:
         n, d = len(self.operators), len(self.devices)
@@ -189,7 +192,8 @@ class CostTable(JsonFile):
             raise CostMismatchError(
                 f"the cost table is for devices {list(self.devices)}, not {list(devices)}"
             )
-        if self.graph != graph.fingerprint() or self.operators != graph.names:
+        named = self.graph == graph.fingerprint() and self.operators == graph.names
+        if not named and self.structure != graph.fingerprint(by_name=False):
             raise CostMismatchError(
                 f"the cost table was made for another graph ({self.graph}) than "
                 f"{graph.model!r} ({graph.fingerprint()}), or for its operators in another order: "
@@ -229,6 +233,7 @@ class CostTable(JsonFile):
             "operators": list(self.operators),
             "devices": list(self.devices),
             "transfer_unit": self.transfer_unit,
+            **({"structure": self.structure} if self.structure else {}),
             **arrays,
             **({"interference": self.interference} if self.interference else {}),
         }
@@ -253,6 +258,7 @@ class CostTable(JsonFile):
             devices=tuple(fields.devices),
             transfer_unit=fields.transfer_unit,
             interference=fields.interference,
+            structure=fields.structure,
             **arrays,
         )
         if fields.checksum not in (None, compute_checksum(values)):

@@ -6,8 +6,10 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import openvino as ov
 import pytest
 from disks import full_disk
+from tensorflow_files import save_pb
 
 from placement_gym.backends.measured import kept_profiles
 from placement_gym.backends.measured.assembly import build_measured_backend
@@ -18,6 +20,7 @@ from placement_gym.base.errors import PlacementGymWarning
 from placement_gym.hardware.device_requests import resolve_devices
 from placement_gym.hardware.devices import TESTBED
 from placement_gym.models.spec import ModelSpec
+from placement_gym.problem.costs.analytic import analytic
 from placement_gym.problem.costs.table import CostTable
 
 
@@ -98,6 +101,25 @@ def test_an_undisturbed_quick_profile_goes_before_a_full_one_that_is_not(
         table = replace(tiny_profile, interference=share)
         kept_profiles.keep(table, kept_profiles.profile_path(tiny, quick), "the profile")
     assert kept_profiles.load_or_measure(tiny, quiet=True, quick=True).interference == 0.0
+
+
+@pytest.mark.usefixtures("own_cache")
+@pytest.mark.parametrize("by_name", [True, False])
+def test_a_profile_is_found_by_names_as_in_version_0_3_and_without(
+    measured: list[TimingProtocol], tmp_path: Path, by_name: bool
+) -> None:
+    file = save_pb(tmp_path / "net.pb")
+    first, second = (
+        build_measured_backend(ModelSpec(ov.Core().read_model(file)), TESTBED, isolate=False)
+        for _ in range(2)
+    )
+    graph, other = first.problem.units.graph, second.problem.units.graph
+    assert graph.names != other.names
+    costs = replace(analytic(graph, TESTBED), source="profiled")
+    kept_profiles.keep(costs, kept_profiles.profile_path(first, by_name=by_name), "the profile")
+    assert kept_profiles.load_or_measure(first, quiet=True).fingerprint == costs.fingerprint
+    assert (kept_profiles.load_kept_profile(second) is None) is by_name
+    assert measured == []
 
 
 @pytest.mark.usefixtures("own_cache")

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import openvino as ov
 import pytest
+from foreign_models import make_decoder
 from openvino import opset13 as ops
 from testbed import make, step
 
 from placement_gym import DeviceSpec
 from placement_gym.backends.failures import EngineFailureError
-from placement_gym.backends.measured import in_flight, throughput, timing
+from placement_gym.backends.measured import in_flight, timing
 from placement_gym.backends.measured.in_flight import InFlight, QueueLane, ThreadLane
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.stages import StagedRequest
@@ -52,11 +53,6 @@ def problem(devices: tuple[DeviceSpec, ...]) -> Problem:
     labels = np.arange(len(units.graph)) // 2
     grouped = Units("layer", units.graph, labels, contract(units.graph, labels))
     return Problem(grouped, devices, np.ones((4, len(devices)), dtype=np.bool_))
-
-
-@pytest.fixture(autouse=True)
-def _few_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(throughput, "TUNING_WINDOWS", 2)
 
 
 def build(devices: tuple[DeviceSpec, ...] = TWO, **protocol: Any) -> MeasuredBackend:
@@ -106,17 +102,20 @@ def lanes(backend: MeasuredBackend, assignment: Any) -> list[type]:
     return [type(lane) for lane in in_flight.lanes]
 
 
-def test_streams_of_a_single_device_give_the_most_results(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("best", [(2, 2), (2, 4)])
+def test_streams_and_requests_of_a_single_device_give_the_most_results(
+    best: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     backend = build((DeviceSpec("CPU", threads=4), TWO[1]))
 
     def scripted(in_flight: InFlight) -> float:
         (lane,) = in_flight.lanes
         assert isinstance(lane, QueueLane)
-        streams = int(lane.compiled.get_property("NUM_STREAMS"))
-        return 10.0 - streams if in_flight.requests == streams == 2 else 10.0
+        streams = int(lane.queue[0].get_compiled_model().get_property("NUM_STREAMS"))
+        return 8.0 if (streams, in_flight.requests) == best else 10.0
 
     monkeypatch.setattr(InFlight, "time_window", scripted)
-    assert backend.in_flight.find_best(0, 8) == (2, 2)
+    assert backend.in_flight.find_best(0, 8) == best
 
 
 @pytest.mark.parametrize(
@@ -158,9 +157,33 @@ def test_a_window_counts_neither_filling_nor_emptying(monkeypatch: pytest.Monkey
     clock = iter([0.0, 1.0, 100.0, *(100.0 + 2.0 * i for i in range(1, 7)), 500.0, 501.0, 502.0])
     monkeypatch.setattr(in_flight, "perf_counter", lambda: next(clock))
     lane = Scripted()
-    found = InFlight.of([Member("chain")], [lane], 3, 5).time_window()
-    assert found == pytest.approx(2000.0)
+    requests = InFlight.of([Member("chain")], [lane], 3, 5)
+    assert requests.time_window() == pytest.approx(2000.0)
     assert lane.n_started == 3 + 6 + 3
+    assert list(requests.latencies_ms[0]) == [1e3 * (100.0 + 2.0 * i) for i in range(1, 7)]
+    assert requests.models_ms() is None  # for models of a union alone
+    requests.forget()
+    assert not requests.latencies_ms[0]
+
+
+def test_a_latency_begins_when_a_request_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    log: list[Any] = []
+
+    class Queue:
+        def __init__(self, *_: Any) -> None:
+            self.set_callback = self.__init__
+
+        def get_idle_request_id(self) -> None:
+            log.append("free")
+
+        def start_async(self, _: Any, end: Any) -> None:
+            log.append("start")
+            end(None)
+
+    monkeypatch.setattr(ov, "AsyncInferQueue", Queue)
+    monkeypatch.setattr(in_flight, "perf_counter", lambda: log.append("clock") or 5.0)
+    QueueLane(None, 1, [], log.append).start(log.append)  # type: ignore[arg-type]
+    assert log == ["free", "an inference", "clock", "start", 5.0]
 
 
 def test_requests_that_disturb_each_other_are_infeasible() -> None:
@@ -170,6 +193,22 @@ def test_requests_that_disturb_each_other_are_infeasible() -> None:
     check(1.0)
     with pytest.raises(EngineFailureError, match="requests in flight: outputs differ"):
         check(1.0, 1.0, 1.0, 1.0, 2.0, 1.0)
+
+
+def test_a_placement_is_checked_with_all_its_requests_in_flight(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    backend, read = build(), InFlight.run_and_read
+    backend.check_reference()
+
+    def disturb(in_flight: InFlight, n_rounds: int) -> list[Any]:
+        first, *others = read(in_flight, n_rounds)
+        return [first, *([array + 1.0 for array in outputs] for outputs in others)]
+
+    monkeypatch.setattr(InFlight, "run_and_read", disturb)
+    found = backend.evaluate(SPLIT)
+    assert found.error.startswith("requests in flight: outputs differ")
+    assert not found.feasible
 
 
 def test_a_stage_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,6 +268,15 @@ def test_info_tells_requests_and_results_a_second() -> None:
 def test_wrong_arguments_are_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError, match=said):
         make("tiny", TWO, **options)
+
+
+def test_sequences_run_on_states_of_their_own_in_threads_as_many_as_devices() -> None:
+    env = make(make_decoder(), TWO, objective="throughput", scenario="chat-3-2")
+    assignment = (np.arange(env.problem.n_units) >= 9).astype(np.int64)
+    in_flight = env.backend.inner.compile(assignment).inferences
+    assert in_flight.requests == 2
+    assert [type(lane) for lane in in_flight.lanes] == [ThreadLane]
+    in_flight.check(1e-4)  # each request runs twice
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from placement_gym.envs.online.env import OnlineEnv
 from placement_gym.envs.online.plans import PlanStage, PlanTable, ServingPlan
 from placement_gym.envs.online.rules import RULES, make_rule
 from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.models.union import Member
+from placement_gym.models.members import Member
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 from fakes import TRANSFER_MS, UNIT_MS, diamond, diamond_costs, diamond_problem
-from graphs import chain
+from graphs import TWO_DEVICES, chain
 
 from placement_gym import CostTable
 from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.graph.units import Units, contract
+from placement_gym.problem.costs.analytic import analytic
 from placement_gym.problem.costs.table import ARRAYS, CostMismatchError
 
 CPU_GPU = ("CPU", "GPU")
@@ -140,6 +141,19 @@ def test_a_table_whose_rows_are_in_another_order_is_refused() -> None:
     names = diamond().names
     with pytest.raises(CostMismatchError):
         table(operators=names[::-1]).check(diamond(), CPU_GPU)
+
+
+def test_computed_costs_fit_the_same_operators_under_other_names(tmp_path: Path) -> None:
+    graph = diamond()
+    analytic(graph, TWO_DEVICES).save(tmp_path / "costs.json")
+    costs = CostTable.load(tmp_path / "costs.json")
+    devices = tuple(device.name for device in TWO_DEVICES)
+    renamed = replace(graph, names=tuple(f"{name}_1" for name in graph.names))
+    costs.check(renamed, devices)
+    larger = replace(renamed, weight_bytes=graph.weight_bytes + 1)
+    for table, other in ((costs, larger), (replace(costs, structure=""), renamed)):
+        with pytest.raises(CostMismatchError, match="made for another graph"):
+            table.check(other, devices)
 
 
 def test_a_table_that_lacks_a_tensor_is_refused() -> None:
