@@ -28,7 +28,7 @@ from placement_gym.problem.problem import Problem
 if TYPE_CHECKING:
     from placement_gym.backends.measured.measuring import MeasuringBackend
 
-PROFILE_METHOD = 3
+PROFILE_METHOD = 2
 """Version of the method: raise it with any change of what is measured or written, so that older
 files are not read."""
 

@@ -55,8 +55,8 @@ class CostFields(Fields):
     submodel_ms: Numbers
     host: Flags
     repeats: list[Annotated[int, Field(gt=0)]] | None = None
-    structure: Name = ""
     interference: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    structure: Name = ""
     checksum: str | None = None
 
 

@@ -54,9 +54,9 @@ class CostTable(JsonFile):
         host: (n_devices,) bool, whether the device computes in the host's memory.
         repeats: (n_tensors,) times that each tensor moves in a round of several models; None is
             once each.
+        interference: Share of the time that other programs took while it was measured.
         structure: Fingerprint of the graph without names, by which a model fits whose names differ
             each time that it is read; empty where names have to be equal.
-        interference: Share of the time that other programs took while it was measured.
 
     Raises:
         ValueError: Shapes do not fit together, a cost is negative or not finite, or the unit is
@@ -80,8 +80,8 @@ class CostTable(JsonFile):
     submodel_ms: FloatArray
     host: BoolArray
     repeats: IntArray | None = None
-    structure: str = ""
     interference: float = 0.0
+    structure: str = ""
 
     def __post_init__(self) -> None:
         n, d = len(self.operators), len(self.devices)
@@ -257,8 +257,8 @@ class CostTable(JsonFile):
             operators=tuple(fields.operators),
             devices=tuple(fields.devices),
             transfer_unit=fields.transfer_unit,
-            structure=fields.structure,
             interference=fields.interference,
+            structure=fields.structure,
             **arrays,
         )
         if fields.checksum not in (None, compute_checksum(values)):
