@@ -27,6 +27,7 @@ from placement_gym.backends.measured.hetero import (
 )
 from placement_gym.backends.measured.in_process import MeasuredBackend
 from placement_gym.backends.measured.outputs import relative_error
+from placement_gym.base.errors import PlacementGymWarning
 from placement_gym.deployment.evaluate import evaluate_placement
 from placement_gym.deployment.export import export_placement
 from placement_gym.deployment.plan import plan
@@ -196,3 +197,10 @@ def test_a_count_is_asked_for_before_anything_is_measured() -> None:
     backend = build_here(ModelSpec(model, "op", inputs=given))
     assert not backend.evaluate(backend.problem.single(1)).error
     backend.close()
+
+
+def test_guessed_integers_are_named_as_a_backend_is_built() -> None:
+    flags = ops.parameter([4], np.int32, name="flags")
+    model = ov.Model([ops.result(ops.abs(flags))], [flags], "flagged")
+    with pytest.warns(PlacementGymWarning, match="the integers of 'flags' are guessed, 0 or 1"):
+        build_here(ModelSpec(model, "op")).close()
