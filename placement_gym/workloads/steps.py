@@ -162,17 +162,20 @@ def find_fixed(model: ov.Model) -> list[ov.Output]:
         name = input_names(port)[0]
         trials = [{**sizes, name: input_shape(port, length, {})} for length in LENGTHS]
         with suppress(UserError):  # it has to be as long as other inputs
-            short, long = (shape_nodes_at_step(model, Step(1, 5), trial) for trial in trials)
-            if find_result_shapes(short) == find_result_shapes(long):
+            short, long = (
+                find_result_shapes(shape_nodes_at_step(model, Step(1, 5), trial))
+                for trial in trials
+            )
+            if short == long and all(shape.is_static for shape in short):
                 fixed.append(port)
                 sizes = trials[0]
     return fixed
 
 
-def find_result_shapes(nodes: Mapping[str, ov.Node]) -> list[str]:
+def find_result_shapes(nodes: Mapping[str, ov.Node]) -> list[ov.PartialShape]:
     """The shape of each output and of each state at the end of a step, in topological order."""
     return [
-        str(node.get_input_partial_shape(0))
+        node.get_input_partial_shape(0)
         for node in nodes.values()
         if node.get_type_name() == "Result"
     ]
