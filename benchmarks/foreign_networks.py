@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -189,7 +188,7 @@ def traced(
     Args:
         config: Class of its configuration.
         head: Class of the network.
-        inputs: Sizes by input; a list of whole numbers below 100 where a tuple starts with "ids".
+        inputs: Sizes by input; whole numbers below 100 where they begin with "ids".
         outputs: Attributes of its output that are kept.
         options: Of the configuration.
     """
@@ -245,34 +244,35 @@ def exported(
 IDS = ("ids", 1, 16)
 TOKENS = {"input_ids": [1, 16], "attention_mask": [1, 16]}
 IMAGE = {"pixel_values": (1, 3, 64, 64)}
-WIDTH = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 4, "vocab_size": 2048}
 HEADS = {"num_attention_heads": 4}
-GROUPED = WIDTH | HEADS | {"num_key_value_heads": 2}
-VISION = {
-    "hidden_size": 128,
-    "intermediate_size": 256,
-    "num_hidden_layers": 4,
-    "image_size": 64,
-    "patch_size": 8,
-} | HEADS
-SOUND = {
-    "hidden_size": 128,
-    "intermediate_size": 256,
-    "num_hidden_layers": 4,
-    "conv_dim": (32,) * 7,
-} | HEADS
-T5 = {"d_model": 128, "d_kv": 32, "d_ff": 256, "num_layers": 2, "num_heads": 4, "vocab_size": 2048}
-WHISPER = {"d_model": 128, "encoder_layers": 2, "decoder_layers": 2, "vocab_size": 2048,
-           "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 256,
-           "decoder_ffn_dim": 256, "num_mel_bins": 80,
-           "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
-           "decoder_start_token_id": 1, "suppress_tokens": None,
-           "begin_suppress_tokens": None}  # fmt: skip
-DETR = {"d_model": 64, "encoder_layers": 2, "decoder_layers": 2, "encoder_ffn_dim": 128,
-        "decoder_ffn_dim": 128, "encoder_attention_heads": 4, "decoder_attention_heads": 4,
-        "num_queries": 20, "use_timm_backbone": True, "use_pretrained_backbone": False,
-        "backbone": "resnet18"}  # fmt: skip
+LAYERS = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 4} | HEADS
+WORDS = LAYERS | {"vocab_size": 2048}
+GROUPED = WORDS | {"num_key_value_heads": 2}
+VISION = LAYERS | {"image_size": 64, "patch_size": 8}
+SOUND = LAYERS | {"conv_dim": (32,) * 7, "vocab_size": 32, "num_feat_extract_layers": 7}
 BOXES = ("logits", "pred_boxes")
+
+
+def t5(file: str, shapes: Mapping[str, Sequence[int]]) -> Build:
+    """A part of a small T5."""
+    return exported(
+        "T5Config", "T5ForConditionalGeneration", "text2text-generation-with-past", file, shapes,
+        d_model=128, d_kv=32, d_ff=256, num_layers=2, num_heads=4, vocab_size=2048,
+    )  # fmt: skip
+
+
+def whisper(file: str, shapes: Mapping[str, Sequence[int]]) -> Build:
+    """A part of a small Whisper: half a minute of sound, 1,500 positions of the encoder."""
+    return exported(
+        "WhisperConfig", "WhisperForConditionalGeneration",
+        "automatic-speech-recognition-with-past", file, shapes,
+        d_model=128, encoder_layers=2, decoder_layers=2, vocab_size=2048,
+        encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=256,
+        decoder_ffn_dim=256, num_mel_bins=80, pad_token_id=0, bos_token_id=1, eos_token_id=2,
+        decoder_start_token_id=1, suppress_tokens=None, begin_suppress_tokens=None,
+    )  # fmt: skip
+
+
 TORCHVISION: Mapping[str, Build] = {
     **{
         name: image("torchvision", name)
@@ -309,56 +309,57 @@ TIMM: Mapping[str, Build] = {
 }
 TRANSFORMERS: Mapping[str, Build] = {
     "bert": exported("BertConfig", "BertModel", "feature-extraction",
-                     shapes=TOKENS | {"token_type_ids": [1, 16]}, **WIDTH, **HEADS),
-    "t5 encoder": exported("T5Config", "T5ForConditionalGeneration", "text2text-generation-with-past",
-                           "openvino_encoder_model.xml", TOKENS, **T5),
-    "t5 decoder": exported("T5Config", "T5ForConditionalGeneration", "text2text-generation-with-past",
-                           "openvino_decoder_model.xml", {"encoder_hidden_states": [1, 16, 128], "encoder_attention_mask": [1, 16]}, **T5),
-    "whisper encoder": exported("WhisperConfig", "WhisperForConditionalGeneration",
-                                "automatic-speech-recognition-with-past",
-                                "openvino_encoder_model.xml",
-                                {"input_features": [1, 80, 3000]}, **WHISPER),
-    "whisper decoder": exported("WhisperConfig", "WhisperForConditionalGeneration",
-                                "automatic-speech-recognition-with-past",
-                                "openvino_decoder_model.xml", {"encoder_hidden_states": [1, 1500, 128]}, **WHISPER),
-    "wav2vec2": traced("Wav2Vec2Config", "Wav2Vec2ForCTC", {"input_values": (1, 8000)}, ["logits"],
-                       num_feat_extract_layers=7, vocab_size=32, **SOUND),
-    "wav2vec2 labels": traced("HubertConfig", "HubertForCTC", {"input_values": (1, 8000)}, ["logits"],
-                              num_feat_extract_layers=7, vocab_size=32, **SOUND),
+                     shapes=TOKENS | {"token_type_ids": [1, 16]}, **WORDS),
+    "deberta": traced("DebertaV2Config", "DebertaV2ForTokenClassification",
+                      {"input_ids": IDS}, ["logits"], **WORDS),
+    "t5 encoder": t5("openvino_encoder_model.xml", TOKENS),
+    "t5 decoder": t5("openvino_decoder_model.xml", {"encoder_hidden_states": [1, 16, 128],
+                                                    "encoder_attention_mask": [1, 16]}),
+    "whisper encoder": whisper("openvino_encoder_model.xml", {"input_features": [1, 80, 3000]}),
+    "whisper decoder": whisper("openvino_decoder_model.xml",
+                               {"encoder_hidden_states": [1, 1500, 128]}),
+    "wav2vec2": traced("Wav2Vec2Config", "Wav2Vec2ForCTC", {"input_values": (1, 8000)},
+                       ["logits"], **SOUND),
+    "hubert": traced("HubertConfig", "HubertForCTC", {"input_values": (1, 8000)}, ["logits"],
+                     **SOUND),
     "vits": traced("VitsConfig", "VitsModel", {"input_ids": IDS}, ["waveform"], vocab_size=100,
                    hidden_size=64, num_hidden_layers=2, num_attention_heads=2, ffn_dim=128,
                    flow_size=64, spectrogram_bins=65, prior_encoder_num_flows=2,
                    upsample_initial_channel=64),
-    "detr": traced("DetrConfig", "DetrForObjectDetection", IMAGE, BOXES, **DETR),
-    "rt-detr": traced("RTDetrConfig", "RTDetrForObjectDetection", {"pixel_values": (1, 3, 128, 128)}, BOXES,
-                      num_queries=20, decoder_layers=2, d_model=64,
-                      encoder_hidden_dim=64, decoder_in_channels=[64, 64, 64]),
+    "detr": traced("DetrConfig", "DetrForObjectDetection", IMAGE, BOXES, d_model=64,
+                   encoder_layers=2, decoder_layers=2, encoder_ffn_dim=128, decoder_ffn_dim=128,
+                   encoder_attention_heads=4, decoder_attention_heads=4, num_queries=20,
+                   use_timm_backbone=True, use_pretrained_backbone=False, backbone="resnet18"),
+    "rt-detr": traced("RTDetrConfig", "RTDetrForObjectDetection",
+                      {"pixel_values": (1, 3, 128, 128)}, BOXES, num_queries=20,
+                      decoder_layers=2, d_model=64, encoder_hidden_dim=64,
+                      decoder_in_channels=[64, 64, 64]),
     "yolos": traced("YolosConfig", "YolosForObjectDetection", IMAGE, BOXES,
-                    **(VISION | {"image_size": [64, 64]}), num_detection_tokens=20),
+                    num_detection_tokens=20, **VISION | {"image_size": [64, 64]}),
     "segformer": traced("SegformerConfig", "SegformerForSemanticSegmentation", IMAGE, ["logits"]),
-    "mask2former": traced("Mask2FormerConfig", "Mask2FormerForUniversalSegmentation", {"pixel_values": (1, 3, 64, 64)},
-                          ["class_queries_logits", "masks_queries_logits"],
-                          num_queries=10, decoder_layers=2, encoder_layers=2, hidden_dim=64, feature_size=64, mask_feature_size=64,
-                          encoder_feedforward_dim=128, dim_feedforward=128),
+    "mask2former": traced("Mask2FormerConfig", "Mask2FormerForUniversalSegmentation", IMAGE,
+                          ["class_queries_logits", "masks_queries_logits"], num_queries=10,
+                          decoder_layers=2, encoder_layers=2, hidden_dim=64, feature_size=64,
+                          mask_feature_size=64, encoder_feedforward_dim=128,
+                          dim_feedforward=128),
     "dpt": traced("DPTConfig", "DPTForDepthEstimation", IMAGE, ["predicted_depth"],
-                  **VISION, backbone_out_indices=[0, 1, 2, 3], neck_hidden_sizes=[32, 32, 64, 64],
-                  fusion_hidden_size=32),
+                  backbone_out_indices=[0, 1, 2, 3], neck_hidden_sizes=[32, 32, 64, 64],
+                  fusion_hidden_size=32, **VISION),
     "clip": traced("CLIPConfig", "CLIPModel", {"input_ids": IDS, **IMAGE}, ["logits_per_image"],
-                   text_config={"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, **HEADS, "vocab_size": 2048, "eos_token_id": 2},
-                   vision_config=VISION, projection_dim=64),
-    "deberta": traced("DebertaV2Config", "DebertaV2ForTokenClassification",
-                      {"input_ids": IDS}, ["logits"], **WIDTH, **HEADS),
-    "qwen2-moe": exported("Qwen2MoeConfig", "Qwen2MoeForCausalLM", num_experts=4, num_experts_per_tok=2,
-                          moe_intermediate_size=64, shared_expert_intermediate_size=64, **GROUPED),
+                   text_config=WORDS | {"eos_token_id": 2}, vision_config=VISION,
+                   projection_dim=64),
     "gpt2": exported("GPT2Config", "GPT2LMHeadModel", n_layer=4, n_embd=256, n_head=4,
                      vocab_size=4096),
     "llama": exported("LlamaConfig", "LlamaForCausalLM", **GROUPED),
     "qwen3": exported("Qwen3Config", "Qwen3ForCausalLM", head_dim=32, **GROUPED),
     "phi3": exported("Phi3Config", "Phi3ForCausalLM", pad_token_id=0, **GROUPED),
+    "gemma": exported("GemmaConfig", "GemmaForCausalLM", head_dim=32, **GROUPED),
     "mixtral": exported("MixtralConfig", "MixtralForCausalLM", num_local_experts=4, **GROUPED),
+    "qwen2-moe": exported("Qwen2MoeConfig", "Qwen2MoeForCausalLM", num_experts=4,
+                          num_experts_per_tok=2, moe_intermediate_size=64,
+                          shared_expert_intermediate_size=64, **GROUPED),
     "mamba": exported("MambaConfig", "MambaForCausalLM", hidden_size=128, state_size=8,
                       num_hidden_layers=4, vocab_size=2048),
-    "gemma": exported("GemmaConfig", "GemmaForCausalLM", head_dim=32, **GROUPED),
 }  # fmt: skip
 TORCH: Mapping[str, Build] = {"dlrm": recommender(), "voice activity": voice_activity()}
 NETWORKS: Mapping[str, tuple[str, Build]] = {
