@@ -34,6 +34,8 @@ def compile_model(
 ) -> ov.CompiledModel:
     """Compile a model under a placement, as the measured environment does.
 
+    One on a single device is compiled for that device, and has no properties of HETERO.
+
     Args:
         core: Virtual devices of the placement, and aliases, are registered in it.
         model: The model that the placement was made for; it is not changed.

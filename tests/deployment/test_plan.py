@@ -19,6 +19,7 @@ from fakes import LIMITED, diamond_costs, diamond_problem
 from foreign_models import save_chain_ir, save_residual_onnx
 from testbed import outputs, worst_relative
 
+from placement_gym.backends.measured.hetero import count_submodels
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.backends.protocol import Measurement
 from placement_gym.backends.simulated.backend import SimulatedBackend
@@ -190,7 +191,7 @@ def check_outputs(model: ov.Model, placement: Placement) -> int:
     compiled = compile_model(ov.Core(), model, placement)
     plain = ov.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     assert worst_relative(outputs(compiled, model), outputs(plain, model)) < 1e-4
-    return int(compiled.get_property("HETERO_NUMBER_OF_SUBMODELS"))
+    return count_submodels(compiled)
 
 
 def test_every_candidate_is_measured_unless_memory_forbids_it(planned: Planned) -> None:

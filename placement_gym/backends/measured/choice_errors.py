@@ -31,7 +31,8 @@ def topk_error(
 ) -> float:
     """Compare the values at chosen indices with the best, in their order if that is by value."""
     axis, indices = attributes["axis"], outputs[1].astype(np.int64)
-    values = inputs[0].astype(np.float64) * (1.0 if attributes["mode"] == "min" else -1.0)
+    sign = 1.0 if attributes["mode"] == "min" else -1.0
+    values = sign * inputs[0].astype(np.float64)
     size, count = values.shape[axis], indices.shape[axis]
     ascending = np.sort(indices, axis=axis)
     if count and (ascending.min() < 0 or ascending.max() >= size):
@@ -43,7 +44,7 @@ def topk_error(
     best = np.take(np.sort(values, axis=axis), np.arange(count), axis)
     differences = [ordered - best]
     if 0 in outputs:
-        differences.append(np.abs(outputs[0].astype(np.float64)) - np.abs(chosen))
+        differences.append(sign * outputs[0].astype(np.float64) - chosen)
     return max(relative_to(values, difference) for difference in differences)
 
 
@@ -104,6 +105,8 @@ def nms_error(
     score_slack, box_slack = limit * np.abs(scores).max(), limit * np.abs(boxes).max()
     found = scores[tuple(selected.T)]
     if 1 in outputs and not np.allclose(outputs[1][:, 2], found, rtol=0.0, atol=score_slack):
+        return WRONG
+    if 2 in outputs and outputs[2].max(initial=0) != len(selected):
         return WRONG
     if attributes["sort_result_descending"] and (np.diff(found) > 2 * score_slack).any():
         return WRONG

@@ -176,8 +176,8 @@ class ChoosingModel:
 
 def find_before(port: ov.Output, names: frozenset[str]) -> list[str]:
     """The nearest nodes with these names that an output depends on, at most a few."""
-    found: list[str] = []
-    seen, waiting = set(), [port.get_node()]
+    found, seen = list[str](), set[str]()
+    waiting = [port.get_node()]
     while waiting and len(found) < MAX_NAMED_OPERATORS:
         node = waiting.pop()
         name = node.get_friendly_name()

@@ -112,7 +112,7 @@ class ChoiceReader:
     def find_error(self, name: str, made: Mapping[Port, Array], limit: float) -> float:
         """The error of a choice; NaN where a value that it reads is not known."""
         sources = [port.get_source_output() for port in self.nodes[name].inputs()]
-        values = [value for source in sources if (value := self.read(source)) is not None]
+        values = [array for source in sources if (array := self.read(source)) is not None]
         if len(values) < len(sources):
             return float("nan")
         outputs = {index: array for (maker, index), array in made.items() if maker == name}

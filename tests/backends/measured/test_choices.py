@@ -119,9 +119,16 @@ def test_a_suppression_is_explained_by_rounding_or_not(selected: Any, explained:
     corners = [[0, 0, 10, 10], [0, 0, 10, 10.1], [20, 0, 30, 10], [0, 20, 9, 30], [20, 20, 25, 25]]
     scores = np.array([[[0.9, 0.899, 0.5, 0.301, 0.1]]], np.float32)
     inputs = [np.array([corners], np.float32), scores, *map(np.array, (5, 0.5, 0.3))]
-    outputs = {0: np.array(selected)}
+    outputs = {0: np.array(selected), 2: np.array([len(selected)])}
     error = ERRORS["NonMaxSuppression"](inputs, outputs, NMS, 5e-3)
     assert error == (0.0 if explained else WRONG)
+
+
+def test_values_next_to_indices_are_compared_too() -> None:
+    values, top = [np.array([1.0, -3.0, 2.0])], {"axis": 0, "mode": "max", "sort": "value"}
+    right, negated = ({0: np.array(made), 1: np.array([2, 0])} for made in ([2, 1], [-2, -1]))
+    assert ERRORS["TopK"](values, right, top, 1e-3) == 0.0
+    assert ERRORS["TopK"](values, negated, top, 1e-3) > 1.0
 
 
 def test_the_rule_of_an_output_is_described() -> None:
