@@ -110,7 +110,7 @@ REMEDIES = [
     (f"bench run {'x' * 5000} --out o", "'xxx", "not a file", "measured,"),
     ("bench run twice.yaml --out o", "twice.yaml", "duplicate", "'budget'", "line 5"),
     ("bench run seeds.yaml --out o", "seeds.yaml", "'seeds'", "-1", "list of whole numbers"),
-    ("bench run huge.yaml --out o", "huge.yaml", "integer out of range", "line 5"),
+    ("bench run huge.yaml --out o", "huge.yaml", "more than 64 bits", "line 5"),
     ("bench run role.yaml --out o", "validation", "{model, devices}", "'a': 1"),
     ("compare ENV -m a_name_in_latin_\udcff.xml", "UTF-8", "rename"),
     ("evaluate bom.json", "bom.json", "not a placement file", "object"),

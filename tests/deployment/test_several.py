@@ -141,7 +141,7 @@ def test_exported_sequences_have_a_thread_for_each_request(tmp_path: Path) -> No
     program = run_path(str(script))
     compiled, run_rounds = program["compile_models"](ov.Core()), program["run_rounds"]
     parts = program["read_scripts"]()
-    run_rounds(compiled, {name: parts[name]["make_zeros"](compiled[name]) for name in parts}, 1)
+    run_rounds(compiled, {name: parts[name]["make_inputs"](compiled[name]) for name in parts}, 1)
     served: dict[str, list[int]] = {"one": [], "two": []}
     run_rounds.__globals__["serve"] = lambda _, name, sequences: served[name].append(sequences)
     run_rounds(compiled, {name: name for name in served}, 4)

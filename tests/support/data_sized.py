@@ -119,7 +119,7 @@ MAKERS: dict[str, Callable[[], ov.Model]] = {
     "Unique": make_distinct,
     "any image": lambda: make_detector(side=-1),
 }
-DATA_SHAPES = {"any image": {"image": [1, 3, 32, 40]}}
+SIZES = {"any image": {"data_shapes": {"image": [1, 3, 32, 40]}}}
 
 
 def make_routed_decoder() -> ov.Model:

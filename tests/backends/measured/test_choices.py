@@ -42,8 +42,9 @@ def compare(model: ov.Model, other: ov.Model) -> tuple[float, float, float]:
     """Errors of another model's outputs: plain, for its own choices, and of these choices."""
     reference, inputs = ChoosingModel(model), sample_inputs(model)
     tapped = run(ChoosingModel(other).tapped, inputs)
-    steps = reference.force([inputs], tapped)
-    expected, errors = reference.find_errors(steps, run(reference.forced, steps[0]), LIMIT)
+    samples = reference.force([[inputs]], tapped)
+    forced = run(reference.forced, samples[0][0])
+    expected, errors = reference.find_errors(samples, forced, LIMIT)
     outputs = tapped[: reference.n_outputs]
     plain = error_of_steady(outputs, run(model, inputs))
     return plain, error_of_steady(outputs, expected), max(errors.values())

@@ -11,8 +11,8 @@ import numpy as np
 import openvino as ov
 import pytest
 from data_sized import (
-    DATA_SHAPES,
     MAKERS,
+    SIZES,
     finish,
     make_detector,
     make_picked_rows,
@@ -47,7 +47,7 @@ Arrays = Sequence[NDArray[Any]]
 
 
 def build(kind: str, view: str = "folded") -> MeasuredBackend:
-    return build_here(ModelSpec(MAKERS[kind](), "op", view, data_shapes=DATA_SHAPES.get(kind)))
+    return build_here(ModelSpec(MAKERS[kind](), "op", view, inputs=SIZES.get(kind)))
 
 
 def run_on(request: Any, inputs: Arrays) -> Arrays:
@@ -171,7 +171,7 @@ def test_a_model_that_does_not_run_on_the_samples_is_an_error_with_its_reason() 
     pattern = ops.parameter([2], np.int64, name="pattern")
     model = finish("values", [x, pattern], ops.relu(ops.reshape(x, pattern, False, name="shaped")))
     with pytest.raises(UserError, match=r"'shaped'.* does not run on the CPU"):
-        build_here(ModelSpec(model, "op"))
+        build_here(ModelSpec(model, "op", inputs={"x": np.ones(6), "pattern": np.array([4, 4])}))
 
 
 def test_requests_in_flight_of_a_split_detector_agree() -> None:

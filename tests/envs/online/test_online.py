@@ -280,7 +280,7 @@ def test_wrong_arguments_say_what_is_possible(table: PlanTable) -> None:
             OnlineEnv(plans=table, **kwargs)
     with pytest.raises(UserError, match="analytic, profiled"):
         OnlineEnv(models=["tiny"], costs="measured")
-    with pytest.raises(UserError, match="list of one or more names"):
+    with pytest.raises(UserError, match="must be a list"):
         OnlineEnv(models="resnet")  # type: ignore[arg-type]
 
 
