@@ -66,6 +66,13 @@ class Separator:
         self.model = model
         self.operators = operators
         self.owner = owner
+        # What static nodes read in the model as it was: some are rewired for their own part before
+        # another part copies them.
+        self.sources = {
+            node.get_friendly_name(): [port.get_source_output() for port in node.inputs()]
+            for node in model.get_ordered_ops()
+            if self.is_static(node)
+        }
         self.clones: dict[int, dict[str, ov.Node]] = {}
         self.copies: dict[tuple[str, int], ov.Node] = {}
 
@@ -116,8 +123,8 @@ class Separator:
         if self.owner[key[0]] != part:
             own = self.clone(part)[key[0]]
             self.add(own, key)
-        for port, copied in zip(node.inputs(), own.inputs(), strict=True):
-            copied.replace_source_output(self.own_output(port.get_source_output(), part))
+        for source, copied in zip(self.sources[key[0]], own.inputs(), strict=True):
+            copied.replace_source_output(self.own_output(source, part))
         return own
 
     def clone(self, part: int) -> dict[str, ov.Node]:

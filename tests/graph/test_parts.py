@@ -11,6 +11,9 @@ from control_flow import WIDTH, branches, check_split, iterate, loop, parameter
 from openvino import opset1 as old
 from openvino import opset13 as ops
 
+from placement_gym.graph.parts import Separator
+from placement_gym.models import load
+
 
 def matrix(*shape: int) -> ov.Node:
     return ops.constant(np.random.default_rng(0).standard_normal(shape, np.float32))
@@ -54,3 +57,18 @@ def test_parts_read_copies_of_any_chain_on_constants(chain: str) -> None:
         node = ops.tanh(ops.matmul(node, shared, False, False))
     model = ov.Model([ops.result(node)], [x], "chain")
     check_split(model, [np.random.default_rng(1).standard_normal((1, WIDTH), np.float32)])
+
+
+def test_a_chain_that_its_own_part_has_rewired_can_still_be_copied() -> None:
+    x = ops.parameter([3, 2], np.float32, name="x")
+    size = ops.shape_of(x, name="size")
+    first, second = (ops.convert(size, "f32", name=name) for name in ("first", "second"))
+    node = x
+    for static, name in ((first, "one"), (second, "two"), (second, "three")):
+        node = ops.add(node, static, name=name)
+    model = load(ov.Model([ops.result(node)], [x], "chains"))
+    owner = {one.get_friendly_name(): 0 for one in model.get_ops()} | {"one": 1, "three": 1}
+    expected = ov.Core().compile_model(model.clone(), "CPU")(np.ones((3, 2), np.float32))[0]
+    Separator(model, frozenset({"one", "two", "three"}), owner).apply()
+    computed = ov.Core().compile_model(model, "CPU")(np.ones((3, 2), np.float32))[0]
+    np.testing.assert_array_equal(computed, expected)
