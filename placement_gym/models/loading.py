@@ -13,7 +13,14 @@ from placement_gym.base.files import is_file, is_path, list_neighbours
 from placement_gym.base.texts import join_words, last_line
 from placement_gym.models.data_shapes import drop_lower_bounds, find_data_shapes, shape_nodes
 from placement_gym.models.members import Member, join_names, parse_rate
-from placement_gym.models.own_inputs import Given, inputs_of, read_own, values_of
+from placement_gym.models.own_inputs import (
+    Given,
+    inputs_of,
+    list_mappings,
+    read_own,
+    states_sizes,
+    values_of,
+)
 from placement_gym.models.saving import make_models_picklable
 from placement_gym.models.shapes import (
     Shapes,
@@ -180,7 +187,7 @@ def load_union(
     extension: str | Path | None,
 ) -> ov.Model:
     """Load several models and join them; see ``load``."""
-    from placement_gym.models.union import check_shape_names, join_models, name_members
+    from placement_gym.models.union import check_names, join_models, name_members
 
     for part, _ in rated_models:
         if isinstance(part, str) and (GENERATED.match(part) or part.endswith(".json")):
@@ -188,7 +195,11 @@ def load_union(
                 f"{part!r:.200} is a graph without a model and cannot be joined: name models"
             )
     names = name_members([stem_of(part) for part, _ in rated_models])
-    check_shape_names(shapes, names)
+    check_names(shapes, names, "shapes")
+    if inputs is not None and not states_sizes(inputs):
+        inputs = list_mappings(inputs)
+        for mapping in inputs:
+            check_names(mapping, names, "inputs")
     models, built_bytes = [], 0
     for (part, _), name in zip(rated_models, names, strict=True):
         models.append(load(part, values_of(shapes, name), inputs_of(inputs, name), extension))

@@ -48,7 +48,7 @@ class Conversation(Scenario):
     @classmethod
     def of(cls, model: ov.Model, scenario: str | None, inputs: Given | None) -> Self:
         named = cls.parse(scenario or "chat")
-        own = read_own(model, inputs, may_lack=range(len(model.inputs)))
+        own = read_own(model, inputs)
         request = replace(named, data_shapes=find_fixed_sizes(model, own), own=own)
         request.check_lengths(model)
         return request

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 from placement_gym.base.errors import UserError
 from placement_gym.models.data_shapes import (
     DataShapes,
+    bind_sizes,
     find_data_shapes,
     raise_to_bounds,
     shape_nodes,
@@ -41,7 +42,7 @@ class Inference(Request):
             raise UserError(
                 f"the model keeps no state, so scenario={scenario!r} does not apply: leave it out"
             )
-        own = read_own(model, inputs)
+        own = read_own(model, inputs, complete=True)
         return cls(find_data_shapes(model, own.sizes), own)
 
     def list_shapes(self, model: ov.Model) -> Sequence[Shaped]:
@@ -61,6 +62,10 @@ class Inference(Request):
         sample = samples[number if is_own else 0]
         values = [sample[index] for index in range(len(sample))]
         return [values if is_own else vary(values, number)]
+
+    def check_inputs(self, model: ov.Model) -> None:
+        # What generated integers mean may depend on sizes, as a length in full does.
+        super().check_inputs(bind_sizes(model, self.data_shapes))
 
     def start(
         self, request: EngineRequest, samples: Sequence[Sequence[Inputs]], beat: Beat

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from types import MappingProxyType
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from placement_gym.base.errors import UserError, warn_user
 from placement_gym.base.texts import join_words
-from placement_gym.models.data_shapes import bind_sizes
+from placement_gym.models.data_shapes import DataShapes, bind_sizes
 from placement_gym.models.named_inputs import BEAMS, LENGTHS, MASKS, POSITIONS, is_named
 from placement_gym.models.shapes import input_names
 from placement_gym.models.tensors import Input, as_input, is_foreign, is_whole
@@ -20,12 +19,11 @@ from placement_gym.workloads.meanings import Kind, Meaning, find_meaning
 if TYPE_CHECKING:
     import openvino as ov
 
-NO_SIZES: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 NAMED = (*MASKS, *POSITIONS, *BEAMS, *LENGTHS)
 
 
 def sample_inputs(
-    model: ov.Model, sizes: Mapping[str, tuple[int, ...]] = NO_SIZES, seed: int = 0
+    model: ov.Model, sizes: DataShapes | None = None, seed: int = 0
 ) -> list[Input]:
     """One array per input, the same each time for a seed: floats in [0, 1), masks all ones.
 

@@ -43,7 +43,7 @@ class Signal(Scenario):
                 "the model keeps state and reads no tokens, so its scenario is a number of equal "
                 f"steps, as in 'steps-{COUNT}', not {scenario!r:.200}"
             )
-        own = read_own(model, inputs, may_lack=range(len(model.inputs)))
+        own = read_own(model, inputs)
         request = cls(int(match["count"] or COUNT), own=own)
         return replace(request, data_shapes=find_fixed_sizes(model, own))
 
