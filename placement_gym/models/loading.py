@@ -204,7 +204,8 @@ def load_union(
     for (part, _), name in zip(rated_models, names, strict=True):
         models.append(load(part, values_of(shapes, name), inputs_of(inputs, name), extension))
         if isinstance(part, str) and match_built_in(part):
-            built_bytes += count_constant_bytes(models[-1])
+            nodes = models[-1].get_ops()
+            built_bytes += sum(n.get_byte_size() for n in nodes if n.get_type_name() == "Constant")
         if built_bytes > MAX_BUILT_GIB * 2**30:
             raise UserError(
                 f"{name!r} is one too many: built-in models of a union may hold {MAX_BUILT_GIB:g} "
@@ -216,12 +217,6 @@ def load_union(
     named_members = [Member(stem_of(part), rate) for part, rate in rated_models]
     union.set_friendly_name(join_names(named_members))
     return union
-
-
-def count_constant_bytes(model: ov.Model) -> int:
-    """Bytes of a model's constants."""
-    constants = (node for node in model.get_ops() if node.get_type_name() == "Constant")
-    return sum(constant.get_byte_size() for constant in constants)
 
 
 def stem_of(model: str | Path | ov.Model) -> str:

@@ -14,8 +14,6 @@ from placement_gym.models.stateful import is_stateful
 if TYPE_CHECKING:
     import openvino as ov
 
-    from placement_gym.models.shapes import Shapes
-
 
 def name_members(names: Sequence[str]) -> list[str]:
     """Distinct prefixes; a model that is there twice gets a number, as in ``"resnet_2"``."""

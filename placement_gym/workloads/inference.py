@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from placement_gym.base.errors import UserError
 from placement_gym.models.data_shapes import (
-    DataShapes,
     bind_sizes,
     find_data_shapes,
     raise_to_bounds,
     shape_nodes,
 )
-from placement_gym.models.own_inputs import Given, OwnInputs, read_own
+from placement_gym.models.own_inputs import Given, read_own
 from placement_gym.models.shapes import list_dynamic
 from placement_gym.workloads.request import Request, Shaped
 from placement_gym.workloads.runs import Beat, EngineRequest, Inputs, SingleInference
@@ -26,15 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Inference(Request):
-    """One inference.
-
-    Attributes:
-        data_shapes: The sizes of inputs with dynamic dimensions. Tensors take memory as at the
-            upper bounds of these dimensions.
-    """
-
-    data_shapes: DataShapes = field(default_factory=dict)
-    own: OwnInputs = field(default_factory=OwnInputs, compare=False)
+    """One inference. Tensors take memory as at the upper bounds of dynamic dimensions."""
 
     @classmethod
     def of(cls, model: ov.Model, scenario: str | None, inputs: Given | None) -> Self:
@@ -43,7 +34,7 @@ class Inference(Request):
                 f"the model keeps no state, so scenario={scenario!r} does not apply: leave it out"
             )
         own = read_own(model, inputs, complete=True)
-        return cls(find_data_shapes(model, own.sizes), own)
+        return cls(data_shapes=find_data_shapes(model, own.sizes), own=own)
 
     def list_shapes(self, model: ov.Model) -> Sequence[Shaped]:
         if not list_dynamic(model.get_ordered_ops()):

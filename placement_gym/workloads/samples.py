@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 NAMED = (*MASKS, *POSITIONS, *BEAMS, *LENGTHS)
 
 
-def sample_inputs(
-    model: ov.Model, sizes: DataShapes | None = None, seed: int = 0
-) -> list[Input]:
+def sample_inputs(model: ov.Model, sizes: DataShapes | None = None, seed: int = 0) -> list[Input]:
     """One array per input, the same each time for a seed: floats in [0, 1), masks all ones.
 
     Integers are what the operators that read them take: indices below their table's size, offsets

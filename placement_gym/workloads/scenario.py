@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
 
 class Scenario(Request):
-    """Several inferences on a state, which are timed as one.
-
-    Attributes:
-        data_shapes: Sizes of dynamic inputs that are the same at each step.
-    """
+    """Several inferences on a state, which are timed as one."""
 
     separable: ClassVar[bool] = False
 

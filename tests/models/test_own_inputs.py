@@ -16,6 +16,7 @@ from placement_gym import UserError
 from placement_gym.models import load
 from placement_gym.models.own_inputs import inputs_of, read_older, read_own, save_inputs
 from placement_gym.models.tensors import make_tensor, read_values
+from placement_gym.workloads.kinds import make_request
 
 
 def make_model(**types: str) -> ov.Model:
@@ -88,7 +89,7 @@ def test_what_does_not_fit_is_listed_with_what_the_model_takes(
     given: Any, messages: list[str]
 ) -> None:
     with pytest.raises(UserError) as error:
-        read_own(pair(), given)
+        read_own(pair(), given, complete=True)
     for message in messages:
         assert message in str(error.value)
 
@@ -151,6 +152,19 @@ def test_models_of_a_union_take_their_own() -> None:
     names = [port.get_node().get_friendly_name() for port in union.inputs]
     own = read_own(union, dict.fromkeys(names, image))
     assert len(own.samples[0]) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("image", "a model of inputs .* must be one of tiny, tiny_2, not 'image'"),
+        ("tiny_2/image", "'tiny/image' is missing"),
+    ],
+)
+def test_inputs_of_a_union_are_named_with_their_model(name: str, message: str) -> None:
+    given = {name: np.ones((1, 3, 64, 64))}
+    with pytest.raises(UserError, match=message):
+        make_request(load(["tiny", "tiny"], inputs=given), inputs=given)
 
 
 def test_arguments_of_older_files_mean_what_they_meant() -> None:
