@@ -16,7 +16,7 @@ from placement_gym.base.errors import UserError
 from placement_gym.base.files import is_path, replace_file
 from placement_gym.base.texts import join_words
 from placement_gym.models.input_reader import InputReader
-from placement_gym.models.tensors import Input, is_foreign, is_whole, read_tensor, read_values
+from placement_gym.models.tensors import is_whole, read_values
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -25,8 +25,8 @@ Given: TypeAlias = "str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """An ``.npz`` of named arrays, a folder of ``.npy`` or of ``.npz`` (a sample each), a mapping of
 names to arrays, or a list of these mappings, the samples. An array of a dimension more than its
 input has samples along its first axis. ``{"data_shapes": sizes}`` states sizes alone."""
-Sample: TypeAlias = Mapping[int, Input]
-"""Index of an input of the model -> its value."""
+Sample: TypeAlias = Mapping[int, NDArray[Any]]
+"""Index of an input of the model -> its numbers or strings."""
 SIZES = "data_shapes"
 """What placements, and files of version 0.3, state instead of inputs: sizes of dynamic inputs, at
 which they are generated."""
@@ -202,15 +202,14 @@ def read_sample(reader: InputReader, mapping: Mapping[str, Any], complete: bool)
     Raises:
         UserError: See ``read_own``.
     """
-    sample: dict[int, Input] = {}
+    sample: dict[int, NDArray[Any]] = {}
     faults: list[str] = []
     named: set[int] = set()
     for name, value in mapping.items():
         try:
             index = reader.find(name)
             named.add(index)  # what does not fit is not missing, too
-            tensor = reader.convert(index, value)
-            sample[index] = tensor if is_foreign(tensor.element_type) else read_tensor(tensor)
+            sample[index] = as_array(reader.convert(index, value))
         except UserError as error:
             faults.append(str(error))
     missing = [reader.describe(i) for i in range(len(reader.names)) if i not in named]
@@ -225,9 +224,8 @@ def compute_fingerprint(reader: InputReader, samples: Sequence[Sample]) -> str:
     """Sixteen hex digits of the names, types, shapes and values of samples."""
     digest = hashlib.sha256()
     for sample in samples:
-        for index, value in sample.items():
-            array = value if isinstance(value, np.ndarray) else value.data
-            head = (reader.describe(index), str(reader.types[index]), tuple(value.shape))
+        for index, array in sample.items():
+            head = (reader.describe(index), str(reader.types[index]), array.shape)
             digest.update(repr(head).encode() + array.tobytes())
     return digest.hexdigest()[:16]
 
@@ -262,6 +260,7 @@ def as_array(value: Any) -> NDArray[Any]:
     import openvino as ov
 
     if not isinstance(value, ov.Tensor):
-        return np.asarray(value)
+        array = np.asarray(value)
+        return array if array.dtype != object else array.astype(np.str_)
     values = read_values(value)
     return values.astype(np.int64) if is_whole(value.element_type) else values

@@ -15,6 +15,7 @@ from placement_gym.models.data_shapes import (
 )
 from placement_gym.models.own_inputs import Given, read_own
 from placement_gym.models.shapes import list_dynamic
+from placement_gym.models.tensors import as_input
 from placement_gym.workloads.request import Request, Shaped
 from placement_gym.workloads.runs import Beat, EngineRequest, Inputs, SingleInference
 from placement_gym.workloads.samples import sample_inputs, vary
@@ -49,10 +50,9 @@ class Inference(Request):
         samples = self.own.samples
         if not samples:
             return [sample_inputs(model, self.data_shapes, number)]
-        is_own = number < len(samples)
-        sample = samples[number if is_own else 0]
-        values = [sample[index] for index in range(len(sample))]
-        return [values if is_own else vary(values, number)]
+        values = samples[number] if number < len(samples) else vary(samples[0], number)
+        types = [port.get_element_type() for port in model.inputs]
+        return [[as_input(values[index], kind) for index, kind in enumerate(types)]]
 
     def check_inputs(self, model: ov.Model) -> None:
         # What generated integers mean may depend on sizes, as a length in full does.

@@ -104,27 +104,15 @@ COUNTS: Mapping[str, tuple[int, ...]] = {
     "NonMaxSuppression": (2,),
 }
 """Operators whose inputs decide how often they run, or the size of what they compute."""
+MOVING = (
+    "Convert Reshape Squeeze Unsqueeze Transpose Broadcast Tile Slice StridedSlice Split "
+    "VariadicSplit Gather"
+)
 COMPARISONS = ("Less", "LessEqual", "Greater", "GreaterEqual")
 MOVES: Mapping[str, tuple[int, ...]] = {
     "Concat": tuple(range(64)),
     "Select": (1, 2),
-    **dict.fromkeys(
-        (
-            "Convert",
-            "Reshape",
-            "Squeeze",
-            "Unsqueeze",
-            "Transpose",
-            "Broadcast",
-            "Tile",
-            "Slice",
-            "StridedSlice",
-            "Split",
-            "VariadicSplit",
-            "Gather",
-        ),
-        (0,),
-    ),
+    **dict.fromkeys(MOVING.split(), (0,)),
 }
 """Operators that only move integers -> the inputs that they move."""
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from placement_gym.base.errors import UserError
 from placement_gym.models.shapes import input_names
+from placement_gym.models.tensors import Input, as_input
 from placement_gym.workloads.request import Request
 from placement_gym.workloads.runs import Inputs
 from placement_gym.workloads.steps import Step, counted_axis, sample_at_step, take_step
@@ -40,21 +41,23 @@ class Scenario(Request):
         rng, sizes, steps = np.random.default_rng(number), self.data_shapes, self.steps()
         samples = self.own.samples[number : number + 1] or self.own.samples[:1]
         given = samples[0] if samples else {}
-        generated = {
-            index: sample_at_step(port, steps[0], rng, sizes)
-            for index, port in enumerate(model.inputs)
-            if index not in given and input_names(port)[0] in sizes
-        }
-        same = {**generated, **given}
-        return [
-            [
-                take_step(port, same[index], step, sizes)
-                if index in same
-                else sample_at_step(port, step, rng, sizes)
-                for index, port in enumerate(model.inputs)
-            ]
-            for step in steps
-        ]
+        axes = [counted_axis(port, sizes) for port in model.inputs]
+        same: dict[int, Input] = {}
+        for index, port in enumerate(model.inputs):
+            if index in given and axes[index] is None:
+                same[index] = as_input(given[index], port.get_element_type())
+            elif index not in given and input_names(port)[0] in sizes:
+                same[index] = sample_at_step(port, steps[0], rng, sizes)
+
+        def value_at(step: Step, index: int, port: ov.Output, axis: int | None) -> Input:
+            if index in same:
+                return same[index]
+            if index not in given or axis is None:
+                return sample_at_step(port, step, rng, sizes)
+            return take_step(port, given[index], step, axis)
+
+        ports = list(zip(range(len(axes)), model.inputs, axes, strict=True))
+        return [[value_at(step, *port) for port in ports] for step in steps]
 
     def check_lengths(self, model: ov.Model) -> None:
         """Raise ``UserError`` if own arrays of tokens are shorter than the scenario."""

@@ -180,7 +180,8 @@ def test_own_reals_are_varied_in_their_range_and_integers_kept() -> None:
     mask = np.array([0.0, -np.inf], np.float32)
     image = np.array([2.0, 5.0], np.float16)
     black = np.zeros(3, np.float32)
-    varied: Iterator[Any] = iter(vary([ids, mask, image, black], 1))
+    sample = dict(enumerate([ids, mask, image, black]))
+    varied: Iterator[Any] = iter(vary(sample, 1).values())
     assert next(varied) is ids
     assert next(varied) is mask
     other = next(varied)
