@@ -231,16 +231,11 @@ def compute_fingerprint(reader: InputReader, samples: Sequence[Sample]) -> str:
 
 
 def save_inputs(given: Given, path: Path) -> Path:
-    """Write inputs to files that ``read_own`` reads: an ``.npz``, or of a list a folder of them.
-
-    Returns:
-        The file or folder.
-    """
-    mappings = list_mappings(given)
-    if len(mappings) == 1:
-        return save_arrays(mappings[0], path.with_suffix(".npz"))
+    """Write inputs to a folder that ``read_own`` reads, in the place of what it held."""
     path.mkdir(parents=True, exist_ok=True)
-    for number, mapping in enumerate(mappings):
+    for old in path.glob("*.npz"):
+        old.unlink()
+    for number, mapping in enumerate(list_mappings(given)):
         save_arrays(mapping, path / f"{number:06}.npz")
     return path
 

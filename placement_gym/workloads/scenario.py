@@ -41,23 +41,18 @@ class Scenario(Request):
         rng, sizes, steps = np.random.default_rng(number), self.data_shapes, self.steps()
         samples = self.own.samples[number : number + 1] or self.own.samples[:1]
         given = samples[0] if samples else {}
-        axes = [counted_axis(port, sizes) for port in model.inputs]
-        same: dict[int, Input] = {}
+        of_ports: list[list[Input]] = []
         for index, port in enumerate(model.inputs):
-            if index in given and axes[index] is None:
-                same[index] = as_input(given[index], port.get_element_type())
-            elif index not in given and input_names(port)[0] in sizes:
-                same[index] = sample_at_step(port, steps[0], rng, sizes)
-
-        def value_at(step: Step, index: int, port: ov.Output, axis: int | None) -> Input:
-            if index in same:
-                return same[index]
-            if index not in given or axis is None:
-                return sample_at_step(port, step, rng, sizes)
-            return take_step(port, given[index], step, axis)
-
-        ports = list(zip(range(len(axes)), model.inputs, axes, strict=True))
-        return [[value_at(step, *port) for port in ports] for step in steps]
+            axis = counted_axis(port, sizes)
+            if index in given and axis is not None:
+                of_ports.append([take_step(port, given[index], step, axis) for step in steps])
+            elif index in given:
+                of_ports.append([as_input(given[index], port.get_element_type())] * len(steps))
+            elif input_names(port)[0] in sizes:
+                of_ports.append([sample_at_step(port, steps[0], rng, sizes)] * len(steps))
+            else:
+                of_ports.append([sample_at_step(port, step, rng, sizes) for step in steps])
+        return [[values[step] for values in of_ports] for step in range(len(steps))]
 
     def check_lengths(self, model: ov.Model) -> None:
         """Raise ``UserError`` if own arrays of tokens are shorter than the scenario."""

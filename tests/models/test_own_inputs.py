@@ -134,6 +134,7 @@ def test_inputs_that_are_saved_are_read_again(count: int, tmp_path: Path) -> Non
     values = [make_tensor(np.array(a), kind) for a, kind in zip(arrays, kinds, strict=True)]
     names = [port.get_any_name() for port in model.inputs]
     given = [dict(zip(names, values, strict=True))] * count
+    save_inputs([given[0]] * 3, tmp_path / "inputs")  # of a run before, in the same folder
     again = read_own(model, save_inputs(given, tmp_path / "inputs"))
     assert again.fingerprint == read_own(model, given).fingerprint
     assert [array.tolist() for array in again.samples[-1].values()] == arrays
