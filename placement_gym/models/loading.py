@@ -22,11 +22,7 @@ from placement_gym.models.own_inputs import (
     values_of,
 )
 from placement_gym.models.saving import make_models_picklable
-from placement_gym.models.shapes import (
-    Shapes,
-    UnsupportedModelError,
-    bind_shapes,
-)
+from placement_gym.models.shapes import Shapes, UnsupportedModelError, bind_shapes
 from placement_gym.models.stateful import bind_batch, is_stateful
 
 if TYPE_CHECKING:
