@@ -91,8 +91,6 @@ def raise_to_bounds(model: ov.Model, sizes: DataShapes) -> DataShapes:
             max(size, limit.get_max_length())
             for size, limit in zip(given, shapes[name], strict=True)
         )
-        if shapes[name].rank.is_static
-        else given
         for name, given in sizes.items()
     }
 
@@ -107,9 +105,7 @@ def drop_lower_bounds(model: ov.Model) -> None:
 
     for parameter in model.get_parameters():
         shape = parameter.get_partial_shape()
-        if shape.rank.is_static and any(
-            dimension.is_dynamic and dimension.get_min_length() for dimension in shape
-        ):
+        if any(dimension.is_dynamic and dimension.get_min_length() for dimension in shape):
             sizes = [
                 ov.Dimension(0, dimension.get_max_length()) if dimension.is_dynamic else dimension
                 for dimension in shape

@@ -13,13 +13,16 @@ from placement_gym.base.files import is_file, is_path, list_neighbours
 from placement_gym.base.texts import join_words, last_line
 from placement_gym.models.data_shapes import drop_lower_bounds, find_data_shapes, shape_nodes
 from placement_gym.models.members import Member, join_names, parse_rate
-from placement_gym.models.own_inputs import Given, inputs_of, read_own, values_of
-from placement_gym.models.saving import make_models_picklable
-from placement_gym.models.shapes import (
-    Shapes,
-    UnsupportedModelError,
-    bind_shapes,
+from placement_gym.models.own_inputs import (
+    Given,
+    inputs_of,
+    list_mappings,
+    read_own,
+    states_sizes,
+    values_of,
 )
+from placement_gym.models.saving import make_models_picklable
+from placement_gym.models.shapes import Shapes, UnsupportedModelError, bind_shapes
 from placement_gym.models.stateful import bind_batch, is_stateful
 
 if TYPE_CHECKING:
@@ -180,7 +183,7 @@ def load_union(
     extension: str | Path | None,
 ) -> ov.Model:
     """Load several models and join them; see ``load``."""
-    from placement_gym.models.union import check_shape_names, join_models, name_members
+    from placement_gym.models.union import check_names, join_models, name_members
 
     for part, _ in rated_models:
         if isinstance(part, str) and (GENERATED.match(part) or part.endswith(".json")):
@@ -188,12 +191,17 @@ def load_union(
                 f"{part!r:.200} is a graph without a model and cannot be joined: name models"
             )
     names = name_members([stem_of(part) for part, _ in rated_models])
-    check_shape_names(shapes, names)
+    check_names(shapes, names, "shapes")
+    if inputs is not None and not states_sizes(inputs):
+        inputs = list_mappings(inputs)
+        for mapping in inputs:
+            check_names(mapping, names, "inputs")
     models, built_bytes = [], 0
     for (part, _), name in zip(rated_models, names, strict=True):
         models.append(load(part, values_of(shapes, name), inputs_of(inputs, name), extension))
         if isinstance(part, str) and match_built_in(part):
-            built_bytes += count_constant_bytes(models[-1])
+            nodes = models[-1].get_ops()
+            built_bytes += sum(n.get_byte_size() for n in nodes if n.get_type_name() == "Constant")
         if built_bytes > MAX_BUILT_GIB * 2**30:
             raise UserError(
                 f"{name!r} is one too many: built-in models of a union may hold {MAX_BUILT_GIB:g} "
@@ -205,12 +213,6 @@ def load_union(
     named_members = [Member(stem_of(part), rate) for part, rate in rated_models]
     union.set_friendly_name(join_names(named_members))
     return union
-
-
-def count_constant_bytes(model: ov.Model) -> int:
-    """Bytes of a model's constants."""
-    constants = (node for node in model.get_ops() if node.get_type_name() == "Constant")
-    return sum(constant.get_byte_size() for constant in constants)
 
 
 def stem_of(model: str | Path | ov.Model) -> str:

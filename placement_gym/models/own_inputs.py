@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
@@ -17,7 +16,7 @@ from placement_gym.base.errors import UserError
 from placement_gym.base.files import is_path, replace_file
 from placement_gym.base.texts import join_words
 from placement_gym.models.input_reader import InputReader
-from placement_gym.models.tensors import Input, is_foreign, is_whole, read_tensor, read_values
+from placement_gym.models.tensors import is_whole, read_values
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -26,8 +25,8 @@ Given: TypeAlias = "str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """An ``.npz`` of named arrays, a folder of ``.npy`` or of ``.npz`` (a sample each), a mapping of
 names to arrays, or a list of these mappings, the samples. An array of a dimension more than its
 input has samples along its first axis. ``{"data_shapes": sizes}`` states sizes alone."""
-Sample: TypeAlias = Mapping[int, Input]
-"""Index of an input of the model -> its value."""
+Sample: TypeAlias = Mapping[int, NDArray[Any]]
+"""Index of an input of the model -> its numbers or strings."""
 SIZES = "data_shapes"
 """What placements, and files of version 0.3, state instead of inputs: sizes of dynamic inputs, at
 which they are generated."""
@@ -52,13 +51,13 @@ class OwnInputs:
     stated: bool = False
 
 
-def read_own(model: ov.Model, given: Given | None, may_lack: Sequence[int] = ()) -> OwnInputs:
+def read_own(model: ov.Model, given: Given | None, complete: bool = False) -> OwnInputs:
     """Read own inputs, and check them against the inputs of a model.
 
     Args:
         model: The model.
         given: The inputs; None for none.
-        may_lack: Inputs that need not be given.
+        complete: Whether all inputs of the model have to be given.
 
     Raises:
         UserError: A file cannot be read; or inputs are missing, unknown, or of another type or
@@ -70,7 +69,7 @@ def read_own(model: ov.Model, given: Given | None, may_lack: Sequence[int] = ())
         return OwnInputs(sizes=given[SIZES], stated=True)
     reader = InputReader(model)
     mappings = [one for mapping in list_mappings(given) for one in separate(reader, mapping)]
-    samples = [read_sample(reader, mapping, may_lack) for mapping in mappings]
+    samples = [read_sample(reader, mapping, complete) for mapping in mappings]
     sizes = {
         reader.names[index][0]: tuple(value.shape)
         for index, value in samples[0].items()
@@ -142,31 +141,24 @@ def load_mappings(path: Path) -> list[Mapping[str, Any]]:
         return [load_arrays(path)]
     if files := sorted(path.glob("*.npz")):
         return [load_arrays(file) for file in files]
-    names = {str(file.relative_to(path).with_suffix("")): file for file in path.rglob("*.npy")}
-    if not names:
+    arrays: dict[str, Any] = {}
+    for file in sorted(path.rglob("*.npy")):
+        arrays |= load_arrays(file, str(file.relative_to(path).with_suffix("")))
+    if not arrays:
         raise UserError(f"{str(path)!r:.200} has no .npy and no .npz: save an array for each input")
-    arrays = {}
-    for name, file in sorted(names.items()):
-        with explain_unreadable(file):
-            arrays[name] = np.load(file, allow_pickle=False)
     return [arrays]
 
 
-def load_arrays(path: Path) -> Mapping[str, Any]:
-    """The arrays of an ``.npz`` by name."""
-    with explain_unreadable(path):
-        arrays = np.load(path, allow_pickle=False)
-        if isinstance(arrays, np.ndarray):
-            raise ValueError("it is one array without a name")
-        with arrays:
-            return {name: arrays[name] for name in arrays.files}
-
-
-@contextmanager
-def explain_unreadable(path: Path) -> Iterator[None]:
-    """Raise a ``UserError`` that names the file."""
+def load_arrays(path: Path, name: str = "") -> dict[str, Any]:
+    """The arrays of an ``.npz`` by name, or that of an ``.npy`` with this one."""
     try:
-        yield
+        arrays = np.load(path, allow_pickle=False)
+        if not isinstance(arrays, np.ndarray):
+            with arrays:
+                return dict(arrays)
+        if not name:
+            raise ValueError("it is one array without a name")
+        return {name: arrays}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise UserError(
             f"cannot read inputs from {str(path)!r:.200}: {error}. Save numbers or strings by "
@@ -204,56 +196,46 @@ def has_samples(reader: InputReader, name: str, array: NDArray[Any]) -> bool:
     return bool(rank.is_static and array.ndim == rank.get_length() + 1)
 
 
-def read_sample(reader: InputReader, mapping: Mapping[str, Any], may_lack: Sequence[int]) -> Sample:
+def read_sample(reader: InputReader, mapping: Mapping[str, Any], complete: bool) -> Sample:
     """The inputs of one sample.
 
     Raises:
         UserError: See ``read_own``.
     """
-    sample: dict[int, Input] = {}
-    faults, named = [], set(may_lack)
+    sample: dict[int, NDArray[Any]] = {}
+    faults: list[str] = []
+    named: set[int] = set()
     for name, value in mapping.items():
         try:
             index = reader.find(name)
             named.add(index)  # what does not fit is not missing, too
-            sample[index] = as_values(reader.convert(index, value))
+            sample[index] = as_array(reader.convert(index, value))
         except UserError as error:
             faults.append(str(error))
     missing = [reader.describe(i) for i in range(len(reader.names)) if i not in named]
-    if missing:
+    if missing and complete:
         faults.append(f"{join_words(missing)} {'is' if len(missing) == 1 else 'are'} missing")
     if faults:
         raise UserError(f"inputs do not fit the model: {'; '.join(faults)}. {reader.explain()}")
     return dict(sorted(sample.items()))
 
 
-def as_values(tensor: ov.Tensor) -> Input:
-    """A tensor as ``tensors.Input``."""
-    return tensor if is_foreign(tensor.element_type) else read_tensor(tensor)
-
-
 def compute_fingerprint(reader: InputReader, samples: Sequence[Sample]) -> str:
     """Sixteen hex digits of the names, types, shapes and values of samples."""
     digest = hashlib.sha256()
     for sample in samples:
-        for index, value in sample.items():
-            array = value if isinstance(value, np.ndarray) else value.data
-            head = (reader.describe(index), str(reader.types[index]), tuple(value.shape))
+        for index, array in sample.items():
+            head = (reader.describe(index), str(reader.types[index]), array.shape)
             digest.update(repr(head).encode() + array.tobytes())
     return digest.hexdigest()[:16]
 
 
 def save_inputs(given: Given, path: Path) -> Path:
-    """Write inputs to files that ``read_own`` reads: an ``.npz``, or of a list a folder of them.
-
-    Returns:
-        The file or folder.
-    """
-    mappings = list_mappings(given)
-    if len(mappings) == 1:
-        return save_arrays(mappings[0], path.with_suffix(".npz"))
+    """Write inputs to a folder that ``read_own`` reads, in the place of what it held."""
     path.mkdir(parents=True, exist_ok=True)
-    for number, mapping in enumerate(mappings):
+    for old in path.glob("*.npz"):
+        old.unlink()
+    for number, mapping in enumerate(list_mappings(given)):
         save_arrays(mapping, path / f"{number:06}.npz")
     return path
 
@@ -273,6 +255,7 @@ def as_array(value: Any) -> NDArray[Any]:
     import openvino as ov
 
     if not isinstance(value, ov.Tensor):
-        return np.asarray(value)
+        array = np.asarray(value)
+        return array if array.dtype != object else array.astype(np.str_)
     values = read_values(value)
     return values.astype(np.int64) if is_whole(value.element_type) else values

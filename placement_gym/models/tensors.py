@@ -62,7 +62,8 @@ def as_input(values: NDArray[Any], element_type: ov.Type) -> Input:
     """Values as ``ov.InferRequest.infer`` takes them for an input of some type."""
     if is_foreign(element_type):
         return make_tensor(values, element_type)
-    return values.astype(np.str_ if is_text(element_type) else element_type.to_dtype())
+    kind = np.str_ if is_text(element_type) else element_type.to_dtype()
+    return np.asarray(values, kind, order="C")
 
 
 def copy_tensor(tensor: ov.Tensor) -> ov.Tensor:

@@ -14,8 +14,6 @@ from placement_gym.models.stateful import is_stateful
 if TYPE_CHECKING:
     import openvino as ov
 
-    from placement_gym.models.shapes import Shapes
-
 
 def name_members(names: Sequence[str]) -> list[str]:
     """Distinct prefixes; a model that is there twice gets a number, as in ``"resnet_2"``."""
@@ -29,14 +27,14 @@ def name_members(names: Sequence[str]) -> list[str]:
     return unique_names
 
 
-def check_shape_names(shapes: Shapes | None, names: Sequence[str]) -> None:
-    """Raise ``UserError`` if shapes are given for an input of no model of a union."""
-    if shapes is not None and not isinstance(shapes, Mapping):
-        raise UserError(f"shapes maps names to sizes, as in {{'a/ids': [1, 64]}}, not {shapes!r}")
-    for key in shapes or {}:
-        model, separator, _ = key.partition("/")
+def check_names(values: Any, names: Sequence[str], argument: str) -> None:
+    """Raise ``UserError`` if something is given for an input of no model of a union."""
+    if values is not None and not isinstance(values, Mapping):
+        raise UserError(f"{argument} maps names, as in 'MODEL/INPUT', not {values!r:.200}")
+    for key in values or {}:
+        model, separator, _ = str(key).partition("/")
         if not separator or model not in names:
-            raise unknown_name("a model of shapes (as in 'MODEL/INPUT[1,64]')", model, list(names))
+            raise unknown_name(f"a model of {argument} (as in 'MODEL/INPUT')", model, list(names))
 
 
 def join_models(models: Sequence[ov.Model], members: Sequence[Member]) -> ov.Model:

@@ -138,7 +138,7 @@ class Placement(JsonFile):
         if graph.fingerprint() == self.fingerprint:
             return self
         measured = graph.request.data_shapes
-        if measured != self.data_shapes and graph.model == self.model:
+        if measured != self.data_shapes and measured.keys() == self.data_shapes.keys():
             raise PlacementMismatchError(
                 f"the placement was made for inputs of {dict(self.data_shapes)}, and these are "
                 f"{dict(measured)}: give inputs of the same sizes, or leave them out"
@@ -146,19 +146,21 @@ class Placement(JsonFile):
         names = match(self.structure, graph.structure) if self.structure else None
         if names is None:
             raise PlacementMismatchError(self.explain_mismatch(graph))
-        # A unit has the name of one of its operators. Additions, which come last, share the name
-        # of their neighbour.
+        # A unit has the name of one of its operators, another one's where that is gone. Additions,
+        # which come last, share the name of their neighbour.
         found = {known: name for name, known in reversed(names.items())}
         unit_of = {node: unit for unit, nodes in self.members.items() for node in nodes}
-        members: dict[str, list[str]] = {unit: [] for unit in self.members}
+        new_units: dict[str, str] = {}
+        members: dict[str, tuple[str, ...]] = {}
         for name, nodes in zip(graph.names, graph.members, strict=True):
             if unit := unit_of.get(names[name]):
-                members[unit] += nodes
+                new = new_units.setdefault(unit, found.get(unit, name))
+                members[new] = (*members.get(new, ()), *nodes)
         return replace(
             self,
             fingerprint=graph.fingerprint(),
-            units={found.get(unit, unit): device for unit, device in self.units.items()},
-            members={found.get(unit, unit): tuple(nodes) for unit, nodes in members.items()},
+            units={new_units[u]: device for u, device in self.units.items() if u in new_units},
+            members=members,
             structure=graph.structure,
         )
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
 from placement_gym.base.errors import UserError
-from placement_gym.models.data_shapes import DataShapes
-from placement_gym.models.own_inputs import Given, OwnInputs, read_own
+from placement_gym.models.own_inputs import Given, read_own
 from placement_gym.workloads.request import Shaped
 from placement_gym.workloads.runs import Beat, EngineRequest, Inputs, StepsRun
 from placement_gym.workloads.scenario import Scenario
@@ -38,8 +37,6 @@ class Conversation(Scenario):
 
     prompt: int = PROMPT
     decoded: int = DECODED
-    data_shapes: DataShapes = field(default_factory=dict)
-    own: OwnInputs = field(default_factory=OwnInputs, compare=False)
 
     def __post_init__(self) -> None:
         if min(self.prompt, self.decoded) < 1:
@@ -48,7 +45,7 @@ class Conversation(Scenario):
     @classmethod
     def of(cls, model: ov.Model, scenario: str | None, inputs: Given | None) -> Self:
         named = cls.parse(scenario or "chat")
-        own = read_own(model, inputs, may_lack=range(len(model.inputs)))
+        own = read_own(model, inputs)
         request = replace(named, data_shapes=find_fixed_sizes(model, own), own=own)
         request.check_lengths(model)
         return request

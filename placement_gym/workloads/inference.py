@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from placement_gym.base.errors import UserError
 from placement_gym.models.data_shapes import (
-    DataShapes,
+    bind_sizes,
     find_data_shapes,
     raise_to_bounds,
     shape_nodes,
 )
-from placement_gym.models.own_inputs import Given, OwnInputs, read_own
+from placement_gym.models.own_inputs import Given, read_own
 from placement_gym.models.shapes import list_dynamic
+from placement_gym.models.tensors import as_input
 from placement_gym.workloads.request import Request, Shaped
 from placement_gym.workloads.runs import Beat, EngineRequest, Inputs, SingleInference
 from placement_gym.workloads.samples import sample_inputs, vary
@@ -25,15 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Inference(Request):
-    """One inference.
-
-    Attributes:
-        data_shapes: The sizes of inputs with dynamic dimensions. Tensors take memory as at the
-            upper bounds of these dimensions.
-    """
-
-    data_shapes: DataShapes = field(default_factory=dict)
-    own: OwnInputs = field(default_factory=OwnInputs, compare=False)
+    """One inference. Tensors take memory as at the upper bounds of dynamic dimensions."""
 
     @classmethod
     def of(cls, model: ov.Model, scenario: str | None, inputs: Given | None) -> Self:
@@ -41,8 +34,8 @@ class Inference(Request):
             raise UserError(
                 f"the model keeps no state, so scenario={scenario!r} does not apply: leave it out"
             )
-        own = read_own(model, inputs)
-        return cls(find_data_shapes(model, own.sizes), own)
+        own = read_own(model, inputs, complete=True)
+        return cls(data_shapes=find_data_shapes(model, own.sizes), own=own)
 
     def list_shapes(self, model: ov.Model) -> Sequence[Shaped]:
         if not list_dynamic(model.get_ordered_ops()):
@@ -57,10 +50,13 @@ class Inference(Request):
         samples = self.own.samples
         if not samples:
             return [sample_inputs(model, self.data_shapes, number)]
-        is_own = number < len(samples)
-        sample = samples[number if is_own else 0]
-        values = [sample[index] for index in range(len(sample))]
-        return [values if is_own else vary(values, number)]
+        values = samples[number] if number < len(samples) else vary(samples[0], number)
+        types = [port.get_element_type() for port in model.inputs]
+        return [[as_input(values[index], kind) for index, kind in enumerate(types)]]
+
+    def check_inputs(self, model: ov.Model) -> None:
+        # What generated integers mean may depend on sizes, as a length in full does.
+        super().check_inputs(bind_sizes(model, self.data_shapes))
 
     def start(
         self, request: EngineRequest, samples: Sequence[Sequence[Inputs]], beat: Beat

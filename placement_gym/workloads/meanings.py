@@ -74,12 +74,9 @@ READERS: Mapping[tuple[str, int], tuple[Kind, Limit]] = {
     ("ScatterNDUpdate", 1): (Kind.INDEX, SMALLEST),
     ("OneHot", 0): (Kind.INDEX, lambda node: constant(node, 1)),
     ("EmbeddingBagOffsetsSum", 1): (Kind.INDEX, ROWS),
-    ("EmbeddingBagOffsets", 1): (Kind.INDEX, ROWS),
     ("EmbeddingBagPackedSum", 1): (Kind.INDEX, ROWS),
-    ("EmbeddingBagPacked", 1): (Kind.INDEX, ROWS),
     ("EmbeddingSegmentsSum", 1): (Kind.INDEX, ROWS),
     ("EmbeddingBagOffsetsSum", 2): (Kind.OFFSET, size(1, lambda shape, _: np.prod(shape))),
-    ("EmbeddingBagOffsets", 2): (Kind.OFFSET, size(1, lambda shape, _: np.prod(shape))),
     ("EmbeddingSegmentsSum", 2): (Kind.OFFSET, lambda node: constant(node, 3)),
     ("LSTMSequence", 3): (Kind.LENGTH, COLUMNS),
     ("GRUSequence", 2): (Kind.LENGTH, COLUMNS),
@@ -88,9 +85,6 @@ READERS: Mapping[tuple[str, int], tuple[Kind, Limit]] = {
         Kind.LENGTH,
         size(0, lambda shape, node: shape[node.get_attributes()["seq_axis"]]),
     ),
-    ("CTCLoss", 1): (Kind.LENGTH, COLUMNS),
-    ("CTCLoss", 3): (Kind.LENGTH, size(2, lambda shape, _: shape[1])),
-    ("CTCGreedyDecoderSeqLen", 1): (Kind.LENGTH, COLUMNS),
     ("Loop", 1): (Kind.LENGTH, lambda _: 1),  # whether it begins
 }
 """Operator and its input -> what the integers of that input are."""
@@ -110,27 +104,15 @@ COUNTS: Mapping[str, tuple[int, ...]] = {
     "NonMaxSuppression": (2,),
 }
 """Operators whose inputs decide how often they run, or the size of what they compute."""
+MOVING = (
+    "Convert Reshape Squeeze Unsqueeze Transpose Broadcast Tile Slice StridedSlice Split "
+    "VariadicSplit Gather"
+)
 COMPARISONS = ("Less", "LessEqual", "Greater", "GreaterEqual")
 MOVES: Mapping[str, tuple[int, ...]] = {
     "Concat": tuple(range(64)),
     "Select": (1, 2),
-    **dict.fromkeys(
-        (
-            "Convert",
-            "Reshape",
-            "Squeeze",
-            "Unsqueeze",
-            "Transpose",
-            "Broadcast",
-            "Tile",
-            "Slice",
-            "StridedSlice",
-            "Split",
-            "VariadicSplit",
-            "Gather",
-        ),
-        (0,),
-    ),
+    **dict.fromkeys(MOVING.split(), (0,)),
 }
 """Operators that only move integers -> the inputs that they move."""
 

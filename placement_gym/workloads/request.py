@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from placement_gym.models.data_shapes import DataShapes
@@ -30,6 +31,7 @@ class Shaped(NamedTuple):
     inference: int = 0
 
 
+@dataclass(frozen=True)
 class Request(ABC):
     """The inferences of one request of a model. Each kind has a file; ``kinds.KINDS`` lists them.
 
@@ -37,17 +39,17 @@ class Request(ABC):
         phased: Whether it begins with a prompt, which may have a placement of its own.
         separable: Whether operators can be run one by one, on the values of one inference.
         parts: Names of the times that it adds to a measurement, in addition to that of the whole.
-        own: Inputs of the user's own.
         data_shapes: Sizes of inputs that are the same in each inference, where the model leaves
             them dynamic.
+        own: Inputs of the user's own.
     """
 
     phased: ClassVar[bool] = False
     separable: ClassVar[bool] = True
     parts: ClassVar[Sequence[str]] = ()
 
-    own: OwnInputs
-    data_shapes: DataShapes
+    data_shapes: DataShapes = field(default_factory=dict, kw_only=True)
+    own: OwnInputs = field(default_factory=OwnInputs, compare=False, kw_only=True)
 
     @classmethod
     @abstractmethod

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from types import MappingProxyType
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +10,9 @@ from numpy.typing import NDArray
 
 from placement_gym.base.errors import UserError, warn_user
 from placement_gym.base.texts import join_words
-from placement_gym.models.data_shapes import bind_sizes
+from placement_gym.models.data_shapes import DataShapes, bind_sizes
 from placement_gym.models.named_inputs import BEAMS, LENGTHS, MASKS, POSITIONS, is_named
+from placement_gym.models.own_inputs import Sample
 from placement_gym.models.shapes import input_names
 from placement_gym.models.tensors import Input, as_input, is_foreign, is_whole
 from placement_gym.workloads.meanings import Kind, Meaning, find_meaning
@@ -20,13 +20,10 @@ from placement_gym.workloads.meanings import Kind, Meaning, find_meaning
 if TYPE_CHECKING:
     import openvino as ov
 
-NO_SIZES: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 NAMED = (*MASKS, *POSITIONS, *BEAMS, *LENGTHS)
 
 
-def sample_inputs(
-    model: ov.Model, sizes: Mapping[str, tuple[int, ...]] = NO_SIZES, seed: int = 0
-) -> list[Input]:
+def sample_inputs(model: ov.Model, sizes: DataShapes | None = None, seed: int = 0) -> list[Input]:
     """One array per input, the same each time for a seed: floats in [0, 1), masks all ones.
 
     Integers are what the operators that read them take: indices below their table's size, offsets
@@ -120,12 +117,12 @@ def explain_count(port: ov.Output, meaning: Meaning) -> UserError:
     )
 
 
-def vary(sample: list[Input], seed: int) -> list[Input]:
+def vary(sample: Sample, seed: int) -> Sample:
     """Other real numbers in the range of a sample's own, for another request in flight."""
     rng = np.random.default_rng(seed)
 
-    def redraw(values: Input) -> Input:
-        real = isinstance(values, np.ndarray) and np.issubdtype(values.dtype, np.floating)
+    def redraw(values: NDArray[Any]) -> NDArray[Any]:
+        real = np.issubdtype(values.dtype, np.floating)
         if not real or not values.size or not np.isfinite(values).all():
             return values
         low, high = float(values.min()), float(values.max())
@@ -133,4 +130,4 @@ def vary(sample: list[Input], seed: int) -> list[Input]:
             values.dtype
         )
 
-    return [redraw(values) for values in sample]
+    return {index: redraw(values) for index, values in sample.items()}

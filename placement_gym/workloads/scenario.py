@@ -10,6 +10,7 @@ import numpy as np
 
 from placement_gym.base.errors import UserError
 from placement_gym.models.shapes import input_names
+from placement_gym.models.tensors import Input, as_input
 from placement_gym.workloads.request import Request
 from placement_gym.workloads.runs import Inputs
 from placement_gym.workloads.steps import Step, counted_axis, sample_at_step, take_step
@@ -19,11 +20,7 @@ if TYPE_CHECKING:
 
 
 class Scenario(Request):
-    """Several inferences on a state, which are timed as one.
-
-    Attributes:
-        data_shapes: Sizes of dynamic inputs that are the same at each step.
-    """
+    """Several inferences on a state, which are timed as one."""
 
     separable: ClassVar[bool] = False
 
@@ -44,21 +41,18 @@ class Scenario(Request):
         rng, sizes, steps = np.random.default_rng(number), self.data_shapes, self.steps()
         samples = self.own.samples[number : number + 1] or self.own.samples[:1]
         given = samples[0] if samples else {}
-        generated = {
-            index: sample_at_step(port, steps[0], rng, sizes)
-            for index, port in enumerate(model.inputs)
-            if index not in given and input_names(port)[0] in sizes
-        }
-        same = {**generated, **given}
-        return [
-            [
-                take_step(port, same[index], step, sizes)
-                if index in same
-                else sample_at_step(port, step, rng, sizes)
-                for index, port in enumerate(model.inputs)
-            ]
-            for step in steps
-        ]
+        of_ports: list[list[Input]] = []
+        for index, port in enumerate(model.inputs):
+            axis = counted_axis(port, sizes)
+            if index in given and axis is not None:
+                of_ports.append([take_step(port, given[index], step, axis) for step in steps])
+            elif index in given:
+                of_ports.append([as_input(given[index], port.get_element_type())] * len(steps))
+            elif input_names(port)[0] in sizes:
+                of_ports.append([sample_at_step(port, steps[0], rng, sizes)] * len(steps))
+            else:
+                of_ports.append([sample_at_step(port, step, rng, sizes) for step in steps])
+        return [[values[step] for values in of_ports] for step in range(len(steps))]
 
     def check_lengths(self, model: ov.Model) -> None:
         """Raise ``UserError`` if own arrays of tokens are shorter than the scenario."""

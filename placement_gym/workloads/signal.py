@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
 from placement_gym.base.errors import UserError
-from placement_gym.models.data_shapes import DataShapes
-from placement_gym.models.own_inputs import Given, OwnInputs, read_own
+from placement_gym.models.own_inputs import Given, read_own
 from placement_gym.workloads.request import Shaped
 from placement_gym.workloads.runs import Beat, EngineRequest, Inputs, StepsRun
 from placement_gym.workloads.scenario import Scenario
@@ -32,8 +31,6 @@ class Signal(Scenario):
     parts: ClassVar[Sequence[str]] = ("step_ms",)
 
     count: int = COUNT
-    data_shapes: DataShapes = field(default_factory=dict)
-    own: OwnInputs = field(default_factory=OwnInputs, compare=False)
 
     @classmethod
     def of(cls, model: ov.Model, scenario: str | None, inputs: Given | None) -> Self:
@@ -43,9 +40,9 @@ class Signal(Scenario):
                 "the model keeps state and reads no tokens, so its scenario is a number of equal "
                 f"steps, as in 'steps-{COUNT}', not {scenario!r:.200}"
             )
-        own = read_own(model, inputs, may_lack=range(len(model.inputs)))
-        request = cls(int(match["count"] or COUNT), own=own)
-        return replace(request, data_shapes=find_fixed_sizes(model, own))
+        own = read_own(model, inputs)
+        count = int(match["count"] or COUNT)
+        return cls(count, data_shapes=find_fixed_sizes(model, own), own=own)
 
     @property
     def name(self) -> str:

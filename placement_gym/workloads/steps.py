@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from placement_gym.base.errors import UserError
 from placement_gym.base.texts import last_line
@@ -24,7 +25,7 @@ from placement_gym.models.named_inputs import (
 from placement_gym.models.own_inputs import OwnInputs
 from placement_gym.models.shapes import SizesError, input_names
 from placement_gym.models.stateful import find_batch
-from placement_gym.models.tensors import Input, as_input, read_values
+from placement_gym.models.tensors import Input, as_input
 from placement_gym.workloads.samples import sample_input
 
 if TYPE_CHECKING:
@@ -55,14 +56,10 @@ def sample_at_step(
     return sample_input(port, shape, rng)
 
 
-def take_step(port: ov.Output, values: Input, step: Step, sizes: DataShapes) -> Input:
-    """The part of an input of a whole conversation that a step takes."""
-    axis = counted_axis(port, sizes)
-    if axis is None:
-        return values
-    array = values if isinstance(values, np.ndarray) else read_values(values)
+def take_step(port: ov.Output, values: NDArray[Any], step: Step, axis: int) -> Input:
+    """The part of an input of a whole conversation that a step takes, along this dimension."""
     first = 0 if is_named(port, GROWING_MASKS) else step.past
-    taken = np.moveaxis(np.moveaxis(array, axis, 0)[first : step.past + step.new], 0, axis)
+    taken = np.take(values, range(first, step.past + step.new), axis)
     return as_input(taken, port.get_element_type())
 
 

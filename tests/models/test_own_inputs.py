@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from openvino import opset13 as ops
 from placement_gym import UserError
 from placement_gym.models import load
 from placement_gym.models.own_inputs import inputs_of, read_older, read_own, save_inputs
-from placement_gym.models.tensors import make_tensor, read_values
+from placement_gym.models.tensors import make_tensor
+from placement_gym.workloads.kinds import make_request
 
 
 def make_model(**types: str) -> ov.Model:
@@ -88,7 +90,7 @@ def test_what_does_not_fit_is_listed_with_what_the_model_takes(
     given: Any, messages: list[str]
 ) -> None:
     with pytest.raises(UserError) as error:
-        read_own(pair(), given)
+        read_own(pair(), given, complete=True)
     for message in messages:
         assert message in str(error.value)
 
@@ -132,13 +134,11 @@ def test_inputs_that_are_saved_are_read_again(count: int, tmp_path: Path) -> Non
     values = [make_tensor(np.array(a), kind) for a, kind in zip(arrays, kinds, strict=True)]
     names = [port.get_any_name() for port in model.inputs]
     given = [dict(zip(names, values, strict=True))] * count
+    save_inputs([given[0]] * 3, tmp_path / "inputs")  # of a run before, in the same folder
     again = read_own(model, save_inputs(given, tmp_path / "inputs"))
     assert again.fingerprint == read_own(model, given).fingerprint
-    found = [
-        read_values(value) if isinstance(value, ov.Tensor) else value
-        for value in again.samples[-1].values()
-    ]
-    assert [array.tolist() for array in found] == arrays
+    assert [array.tolist() for array in again.samples[-1].values()] == arrays
+    assert pickle.loads(pickle.dumps(again)).fingerprint == again.fingerprint
 
 
 def test_models_of_a_union_take_their_own() -> None:
@@ -151,6 +151,19 @@ def test_models_of_a_union_take_their_own() -> None:
     names = [port.get_node().get_friendly_name() for port in union.inputs]
     own = read_own(union, dict.fromkeys(names, image))
     assert len(own.samples[0]) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("image", "a model of inputs .* must be one of tiny, tiny_2, not 'image'"),
+        ("tiny_2/image", "'tiny/image' is missing"),
+    ],
+)
+def test_inputs_of_a_union_are_named_with_their_model(name: str, message: str) -> None:
+    given = {name: np.ones((1, 3, 64, 64))}
+    with pytest.raises(UserError, match=message):
+        make_request(load(["tiny", "tiny"], inputs=given), inputs=given)
 
 
 def test_arguments_of_older_files_mean_what_they_meant() -> None:

@@ -336,15 +336,37 @@ def test_a_placement_keeps_the_fingerprint_of_own_inputs(tmp_path: Path) -> None
     assert loaded.assignment(problem_on(plain, granularity="op")).tolist() == [0] * problem.n_units
 
 
-def test_inputs_of_other_sizes_than_the_placements_are_named() -> None:
+@pytest.mark.parametrize("name", ["dynamic", "read_from_a_file"])
+def test_inputs_of_other_sizes_than_the_placements_are_named(name: str) -> None:
     x = ops.parameter([-1, 8], np.float32, name="x")
     x.output(0).get_tensor().set_names({"x"})
     model = ov.Model([ops.result(ops.relu(x))], [x], "dynamic")
-    graphs = [
-        extract(load(model, inputs=inputs), inputs=inputs)
-        for inputs in ({"x": np.ones((rows, 8))} for rows in (3, 4))
-    ]
+    graphs = []
+    for rows in (3, 4):
+        inputs = {"x": np.ones((rows, 8))}
+        graphs.append(extract(load(model, inputs=inputs), inputs=inputs))
+        model.set_friendly_name(name)
     problem = problem_on(graphs[0])
     placement = Placement.of(problem, problem.single(0))
     with pytest.raises(PlacementMismatchError, match=r"inputs of \{'x': \(3, 8\)\}, and these"):
         placement.operator_devices(graphs[1])
+
+
+def test_a_unit_without_operators_leaves_its_name_to_another_one() -> None:
+    """OpenVINO's counter gives an operator the name of one that is gone."""
+
+    def chain_of(names: list[str]) -> OpGraph:
+        x = ops.parameter([1, 8], np.float32, name="x")
+        out: ov.Node = x
+        for layer in range(2):
+            matrix = ops.constant(np.ones((8, 8), np.float32), name=f"w{layer}")
+            out = ops.matmul(out, matrix, False, False, name=f"product{layer}")
+            if layer < len(names):
+                out = ops.sigmoid(out, name=names[layer])
+        return extract(ov.Model([ops.result(out)], [x], "chain"))
+
+    problem = problem_on(chain_of(["Sigmoid_5", "Sigmoid_7"]), granularity="op")
+    placement = Placement.of(problem, np.array([0, 0, 1, 1]))
+    graph = chain_of(["Sigmoid_7"])
+    devices = dict(zip(graph.names, placement.operator_devices(graph).tolist(), strict=True))
+    assert devices == {"product0": 0, "Sigmoid_7": 0, "product1": 1}

@@ -16,6 +16,7 @@ from openvino import opset13 as ops
 
 from placement_gym import UserError
 from placement_gym.base.errors import PlacementGymWarning
+from placement_gym.workloads.inference import Inference
 from placement_gym.workloads.samples import check_generated, sample_inputs, vary
 
 ROWS = 50
@@ -156,11 +157,14 @@ def test_integers_of_no_known_meaning_are_named_once() -> None:
 
 def test_sizes_of_dynamic_inputs_decide_lengths() -> None:
     data = ops.parameter([-1, -1, 3], np.float32, name="data")
-    lengths = ops.parameter([-1], np.int64, name="lengths")
-    model = ov.Model([ops.result(ops.reverse_sequence(data, lengths, 0, 1))], [data, lengths], "m")
-    sizes = {"data": (2, 9, 3), "lengths": (2,)}
+    ends = ops.parameter([-1], np.int64, name="ends")
+    model = ov.Model([ops.result(ops.reverse_sequence(data, ends, 0, 1))], [data, ends], "m")
+    sizes = {"data": (2, 9, 3), "ends": (2,)}
     assert [np.asarray(one).shape for one in sample_inputs(model, sizes)] == [(2, 9, 3), (2,)]
     assert np.asarray(sample_inputs(model, sizes)[1]).tolist() == [9, 9]
+    with warnings.catch_warnings():  # they are no guess
+        warnings.simplefilter("error")
+        Inference(data_shapes=sizes).check_inputs(model)
 
 
 def test_samples_of_other_seeds_differ() -> None:
@@ -176,7 +180,8 @@ def test_own_reals_are_varied_in_their_range_and_integers_kept() -> None:
     mask = np.array([0.0, -np.inf], np.float32)
     image = np.array([2.0, 5.0], np.float16)
     black = np.zeros(3, np.float32)
-    varied: Iterator[Any] = iter(vary([ids, mask, image, black], 1))
+    sample = dict(enumerate([ids, mask, image, black]))
+    varied: Iterator[Any] = iter(vary(sample, 1).values())
     assert next(varied) is ids
     assert next(varied) is mask
     other = next(varied)

@@ -170,7 +170,7 @@ def test_too_few_measurements_are_no_profile(tiny: tuple[Problem, np.ndarray]) -
 )
 def test_binding_shapes_is_advised_where_it_helps(reason: str, advised: bool) -> None:
     problem = simulate("tiny").problem
-    graph = replace(problem.units.graph, request=Inference({"image": (1, 3, 64, 64)}))
+    graph = replace(problem.units.graph, request=Inference(data_shapes={"image": (1, 3, 64, 64)}))
     problem = replace(problem, units=replace(problem.units, graph=graph))
     failed = [Measurement.failed(reason, 1.0) for _ in range(9)]
     placements, operator_ms = [problem.single(0)] * 9, np.ones((len(graph), 2))

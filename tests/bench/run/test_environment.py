@@ -93,7 +93,7 @@ def test_cleared_caches_hold_no_measurement(bench_env: BenchEnv) -> None:
 def test_inputs_in_memory_are_saved_and_identify_the_problem(tmp_path: Path) -> None:
     kwargs = {"model": "tiny", "inputs": {"image": np.zeros((1, 3, 64, 64))}}
     first = BenchEnv.make(SIM, kwargs, tmp_path)
-    assert first.env_kwargs["inputs"] == str(tmp_path / "inputs.npz")
+    assert first.env_kwargs["inputs"] == str(tmp_path / "inputs")
     again = BenchEnv.make(SIM, first.env_kwargs)
     plain = BenchEnv.make(SIM, {"model": "tiny"})
     assert first.origin == again.origin
