@@ -34,8 +34,7 @@ class KernelLocations(CompileResultCacheImpl):
     """The folders that numba tries in turn."""
 
     _locator_classes = [  # noqa: RUF012  numba's own attribute
-        HomeCacheLocator if locator is USER_WIDE else locator
-        for locator in LOCATORS
+        HomeCacheLocator if locator is USER_WIDE else locator for locator in LOCATORS
     ]
 
 

@@ -123,20 +123,14 @@ def export_placement(
     )
     with replace_files(folder) as new_folder:
         save_model(loaded_model, new_folder / MODEL)
-        save_inputs(arrays, new_folder)
+        if arrays:
+            save_arrays(arrays, new_folder / INPUTS)
         write_json(new_folder / AFFINITIES, plain)
         write_text(new_folder / SCRIPT, script)
         if extension:
             copyfile(extension, new_folder / library)
-    files = (
-        MODEL,
-        WEIGHTS,
-        SCRIPT,
-        AFFINITIES,
-        *[INPUTS] * bool(arrays),
-        *[library] * bool(library),
-    )
-    return [folder / name for name in files]
+    more = [*[INPUTS] * bool(arrays), *[library] * bool(library)]
+    return [folder / name for name in (MODEL, WEIGHTS, SCRIPT, AFFINITIES, *more)]
 
 
 def list_own_arrays(
@@ -149,11 +143,8 @@ def list_own_arrays(
     Raises:
         UserError: That would replace what was given, or change its folder.
     """
-    path = folder / INPUTS
-    if isinstance(given, (str, Path)) and Path(given).resolve() in (
-        path.resolve(),
-        folder.resolve(),
-    ):
+    replaced = [folder.resolve(), (folder / INPUTS).resolve()]
+    if isinstance(given, (str, Path)) and Path(given).resolve() in replaced:
         raise UserError(f"the export would replace {str(given)!r:.200}: choose another folder")
     request = make_request(model, placement.scenario or None, given or placement.spec.inputs)
     if not request.own.samples:
@@ -166,12 +157,6 @@ def list_own_arrays(
         name: value if isinstance(value, np.ndarray) else value.data
         for name, value in zip(names, values, strict=True)
     }
-
-
-def save_inputs(arrays: dict[str, NDArray[Any]], folder: Path) -> None:
-    """Write the inputs of an export, if there are any."""
-    if arrays:
-        save_arrays(arrays, folder / INPUTS)
 
 
 def export_union(

@@ -37,14 +37,14 @@ class Choice:
     Attributes:
         name: Its name.
         kind: Its type.
-        n_inputs: How many inputs it has.
+        sources: (n_inputs,) name and output index of the node that makes each of its inputs.
         ports: Indices of its outputs that others read.
         attributes: Those of OpenVINO.
     """
 
     name: str
     kind: str
-    n_inputs: int
+    sources: tuple[tuple[str, int], ...]
     ports: tuple[int, ...]
     attributes: Mapping[str, Any]
 
@@ -60,8 +60,9 @@ class Choice:
             return None
         if kind == "NonMaxSuppression" and (node.get_output_size() < 3 or is_soft(node)):
             return None
-        name, attributes = node.get_friendly_name(), node.get_attributes()
-        return cls(name, kind, len(inputs), tuple(read), attributes)
+        made = (port.get_source_output() for port in inputs)
+        sources = tuple((port.get_node().get_friendly_name(), port.get_index()) for port in made)
+        return cls(node.get_friendly_name(), kind, sources, tuple(read), node.get_attributes())
 
     def find_error(
         self, inputs: Sequence[NDArray[Any]], outputs: Mapping[int, NDArray[Any]], limit: float
@@ -146,14 +147,14 @@ class ChoosingModel:
         """
         expected: Outputs = []
         errors = {str(choice): 0.0 for choice in self.choices}
-        n_read = sum(choice.n_inputs for choice in self.choices)
+        n_read = sum(len(choice.sources) for choice in self.choices)
         inferences = [inputs for steps in samples for inputs in steps]
         for inputs, (outputs, read) in zip(inferences, self.split(forced, n_read), strict=True):
             expected += outputs
             values, chosen = iter(read), iter(inputs[len(self.model.inputs) :])
             for choice in self.choices:
                 given = {port: np.asarray(next(chosen)) for port in choice.ports}
-                error = choice.find_error(list(islice(values, choice.n_inputs)), given, limit)
+                error = choice.find_error(list(islice(values, len(choice.sources))), given, limit)
                 errors[str(choice)] = max(errors[str(choice)], error)
         return expected, errors
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain, count
 from math import ceil
 from queue import SimpleQueue
@@ -159,30 +159,22 @@ class InFlight(Inferences):
         n_samples: Samples of inputs that lanes have; requests with different ones are in flight
             when results are checked, and the first is what is timed.
         n_compared: Those whose outputs are compared with the reference device's.
-        latencies_ms: (n_models,) times of requests since ``forget``, from their start to their
-            results, each with ``requests`` rounds in flight.
     """
 
     members: Sequence[Member]
     lanes: Sequence[Lane]
     requests: int
     window: int
-    latencies_ms: Sequence[deque[float]]
     n_samples: int = 1
     n_compared: int = 1
 
-    @classmethod
-    def of(
-        cls,
-        members: Sequence[Member],
-        lanes: Sequence[Lane],
-        requests: int,
-        window: int,
-        n_samples: int = 1,
-        n_compared: int = 1,
-    ) -> InFlight:
-        times = [deque[float](maxlen=MAX_TIMES) for _ in lanes]
-        return cls(members, lanes, requests, window, times, n_samples, n_compared)
+    @cached_property
+    def latencies_ms(self) -> list[deque[float]]:
+        """(n_models,) times of requests since ``forget``, from their start to their results.
+
+        Each has ``requests`` rounds in flight.
+        """
+        return [deque(maxlen=MAX_TIMES) for _ in self.lanes]
 
     def list_round(self) -> list[int]:
         """The model of each request of a round, in the order in which they are started."""
@@ -198,8 +190,8 @@ class InFlight(Inferences):
 
     def outputs(self) -> Outputs:
         """The outputs of one request of each model for each sample, one after another."""
-        alone = [self.run_and_read([sample])[0] for sample in range(self.n_compared)]
-        return [array for outputs in alone for array in outputs]
+        alone = (self.run_and_read([sample])[0] for sample in range(self.n_compared))
+        return [*chain.from_iterable(alone)]
 
     def run_and_read(self, samples: Sequence[int]) -> list[Outputs]:
         """(n_rounds,) the outputs of a request of each model, all of them in flight.
