@@ -21,7 +21,7 @@ USER_WIDE: Any = next(one for one in LOCATORS if one.__name__.endswith("UserWide
 """numba 0.60 names it with an underscore."""
 
 
-class HomeCacheLocator(USER_WIDE):  # type: ignore[misc]
+class HomeCacheLocator(USER_WIDE):
     """The user's own cache, of a user that has a home."""
 
     def ensure_cache_path(self) -> None:

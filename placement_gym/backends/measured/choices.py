@@ -122,17 +122,16 @@ class ChoosingModel:
         model = self.model.clone()
         return model, {node.get_friendly_name(): node for node in model.get_ordered_ops()}
 
-    def split(self, outputs: Outputs, n_more: int) -> Iterator[tuple[Outputs, Outputs]]:
-        """The outputs of the model and the ``n_more`` behind them, of each inference."""
-        size = self.n_outputs + n_more
+    def split(self, outputs: Outputs, n_inferences: int) -> Iterator[tuple[Outputs, Outputs]]:
+        """The outputs of the model and those behind them, of each inference."""
+        size = len(outputs) // n_inferences
         for start in range(0, len(outputs), size):
-            end = start + self.n_outputs
-            yield outputs[start:end], outputs[end : start + size]
+            each = outputs[start : start + size]
+            yield each[: self.n_outputs], each[self.n_outputs :]
 
     def force(self, samples: Sequence[Sequence[Inputs]], tapped: Outputs) -> list[Sequence[Inputs]]:
         """Inputs of ``forced`` for each inference of samples, with the choices in ``tapped``."""
-        n_taps = sum(len(choice.ports) for choice in self.choices)
-        made = (chosen for _, chosen in self.split(tapped, n_taps))
+        made = (chosen for _, chosen in self.split(tapped, sum(map(len, samples))))
         return [[[*inputs, *next(made)] for inputs in steps] for steps in samples]
 
     def find_errors(
@@ -147,9 +146,9 @@ class ChoosingModel:
         """
         expected: Outputs = []
         errors = {str(choice): 0.0 for choice in self.choices}
-        n_read = sum(len(choice.sources) for choice in self.choices)
         inferences = [inputs for steps in samples for inputs in steps]
-        for inputs, (outputs, read) in zip(inferences, self.split(forced, n_read), strict=True):
+        made = self.split(forced, len(inferences))
+        for inputs, (outputs, read) in zip(inferences, made, strict=True):
             expected += outputs
             values, chosen = iter(read), iter(inputs[len(self.model.inputs) :])
             for choice in self.choices:
