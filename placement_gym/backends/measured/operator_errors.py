@@ -107,7 +107,7 @@ def list_known(
     sources = {port for choice in choices for port in choice.sources}
     nodes = {(node.get_friendly_name(), 0): node for node in model.get_ops()}
     known = {
-        port: nodes[port].get_data()
+        port: read_values(nodes[port].tensor_view)
         for port in sources & nodes.keys()
         if nodes[port].get_type_name() == "Constant"
     }
