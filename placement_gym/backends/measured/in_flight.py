@@ -18,7 +18,6 @@ import numpy as np
 from placement_gym.backends.failures import EngineFailureError, Kind
 from placement_gym.backends.measured.outputs import all_finite, compare_outputs
 from placement_gym.models.members import Member
-from placement_gym.models.tensors import Input
 from placement_gym.workloads.runs import (
     MAX_TIMES,
     Beat,
@@ -32,6 +31,7 @@ from placement_gym.workloads.runs import (
 if TYPE_CHECKING:
     import openvino as ov
 
+Kept: TypeAlias = list[Outputs] | None
 Finish: TypeAlias = Callable[[float], object]
 """Called when a request has ended, with the time at which it began, in any thread."""
 
@@ -39,13 +39,10 @@ Finish: TypeAlias = Callable[[float], object]
 class Lane(Protocol):
     """The requests of one model, of which a fixed number run at the same time."""
 
-    def start(self, finish: Finish, kept: list[Outputs] | None = None, sample: int = 0) -> None:
-        """Start a request as soon as one is free.
+    def start(self, finish: Finish, kept: Kept = None, sample: int = 0) -> None:
+        """Start a request with the inputs of a sample, by number, as soon as one is free.
 
-        Args:
-            finish: Called at its end.
-            kept: Gets the outputs of its inferences.
-            sample: The number of its inputs.
+        ``finish`` is called at its end, and ``kept`` gets the outputs of its inferences.
         """
 
     def wait(self) -> None:
@@ -76,7 +73,7 @@ class QueueLane:
         self.queue = ov.AsyncInferQueue(compiled, requests)
         self.queue.set_callback(lambda request, finish: finish(request))
 
-    def start(self, finish: Finish, kept: list[Outputs] | None = None, sample: int = 0) -> None:
+    def start(self, finish: Finish, kept: Kept = None, sample: int = 0) -> None:
         self.queue.get_idle_request_id()  # waits for one, so that a latency begins after that
         self.beat("an inference")
         start_s = perf_counter()
@@ -102,10 +99,7 @@ class ThreadLane:
     """
 
     def __init__(
-        self,
-        requests: Sequence[EngineRequest],
-        samples: Sequence[Sequence[Inputs]],
-        beat: Beat,
+        self, requests: Sequence[EngineRequest], samples: Sequence[Sequence[Inputs]], beat: Beat
     ) -> None:
         self.samples = [[dict(enumerate(inputs)) for inputs in steps] for steps in samples]
         self.beat = beat
@@ -115,21 +109,15 @@ class ThreadLane:
         for request in requests:
             self.free.put(request)
 
-    def start(self, finish: Finish, kept: list[Outputs] | None = None, sample: int = 0) -> None:
-        run = partial(self.run, self.free.get(), finish, kept, self.samples[sample])
-        self.running.append(self.threads.submit(run))
+    def start(self, finish: Finish, kept: Kept = None, sample: int = 0) -> None:
+        future = self.threads.submit(self.run, self.free.get(), finish, kept, sample)
+        self.running.append(future)
 
-    def run(
-        self,
-        request: EngineRequest,
-        finish: Finish,
-        kept: list[Outputs] | None,
-        steps: Sequence[dict[int, Input]],
-    ) -> None:
+    def run(self, request: EngineRequest, finish: Finish, kept: Kept, sample: int) -> None:
         start_s = perf_counter()
         try:
             request.reset_state()
-            for inputs in steps:
+            for inputs in self.samples[sample]:
                 self.beat("an inference")
                 request.infer(inputs)
                 if kept is not None:
