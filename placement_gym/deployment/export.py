@@ -28,7 +28,6 @@ from placement_gym.base.json_file import write_json
 from placement_gym.deployment import export_scripts as scripts
 from placement_gym.deployment.compile import cut
 from placement_gym.deployment.several import split_placement
-from placement_gym.graph.extract import extract_spec
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.submodels import submodel_devices
 from placement_gym.hardware.machine import list_plugins
@@ -148,7 +147,7 @@ def list_own_arrays(
         raise UserError(f"the export would replace {str(given)!r:.200}: choose another folder")
     request = make_request(model, placement.scenario or None, given or placement.spec.inputs)
     if not request.own.samples:
-        for note in placement.describe_inputs(extract_spec(model, placement.spec)):
+        for note in placement.describe_inputs(own=""):
             warn_user(note)
         return {}
     values = request.sample_inputs(model)[0]
