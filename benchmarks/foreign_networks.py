@@ -281,7 +281,6 @@ TORCHVISION: Mapping[str, Build] = {
             "densenet121", "efficientnet_b0", "convnext_tiny", "swin_t",
         )
     },
-    "ssd300_vgg16": detector("ssd300_vgg16", 300),
     "ssdlite320_mobilenet": detector("ssdlite320_mobilenet_v3_large", 320),
     **{
         name: detector(name, min_size=DETECTOR_SIZE, max_size=DETECTOR_SIZE)
