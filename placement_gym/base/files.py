@@ -221,12 +221,17 @@ def keep_if_possible(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def keep_results(document: dict[str, Any]) -> Iterator[None]:
-    """Turn files that cannot be written into ``unsaved`` of the results, which took minutes."""
+def keep_results(document: dict[str, Any], lost: str = "file") -> Iterator[None]:
+    """Turn files that cannot be written into ``unsaved`` of the results, which took minutes.
+
+    Args:
+        document: The results.
+        lost: The key under which they name the files: it is None then.
+    """
     try:
         yield
     except OSError as error:
-        document.update(file=None, unsaved=str(error))
+        document |= {lost: None, "unsaved": str(error)}
 
 
 def safe_name(text: str) -> str:

@@ -9,16 +9,19 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numba
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserWideCacheLocator
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.serialize import dumps
 
 from placement_gym.base.errors import warn_user
 from placement_gym.base.files import FileError, write_bytes
 
 DIGEST_BYTES = hashlib.sha256().digest_size
+LOCATORS: list[Any] = CompileResultCacheImpl._locator_classes
+USER_WIDE: Any = next(one for one in LOCATORS if one.__name__.endswith("UserWideCacheLocator"))
+"""numba 0.60 names it with an underscore."""
 
 
-class HomeCacheLocator(UserWideCacheLocator):
+class HomeCacheLocator(USER_WIDE):
     """The user's own cache, of a user that has a home."""
 
     def ensure_cache_path(self) -> None:
@@ -31,8 +34,7 @@ class KernelLocations(CompileResultCacheImpl):
     """The folders that numba tries in turn."""
 
     _locator_classes = [  # noqa: RUF012  numba's own attribute
-        HomeCacheLocator if locator is UserWideCacheLocator else locator
-        for locator in CompileResultCacheImpl._locator_classes
+        HomeCacheLocator if locator is USER_WIDE else locator for locator in LOCATORS
     ]
 
 

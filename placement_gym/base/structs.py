@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from types import SimpleNamespace
+from typing import Any, Self, cast
 
 from numba import types
 from numba.experimental import structref
+from numba.extending import is_jitted
 
 from placement_gym.base.kernels import compile_once
 
@@ -33,6 +35,8 @@ class Struct(structref.StructRefProxy):
 
     def __new__(cls, **fields: Any) -> Self:
         """Keep the fields for Python as well, for which reading one would be another kernel."""
+        if not is_jitted(cls.pack):  # as kernels, by NUMBA_DISABLE_JIT
+            return cast("Self", SimpleNamespace(**fields))
         struct: Self = cls.pack(tuple(fields[name] for name in cls.__annotations__))
         struct.__dict__.update(fields)
         return struct

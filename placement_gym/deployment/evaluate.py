@@ -94,7 +94,7 @@ def evaluate_placement(
         "alone": len(set(loaded_placement.units.values())) == 1,
         "notes": [
             *collect_cautions(base.problem.devices, measured=True),
-            *loaded_placement.describe_inputs(units.graph),
+            *loaded_placement.describe_inputs(units.graph.request.own.fingerprint),
         ],
         **list_values(finalist),
         "objective": objective,

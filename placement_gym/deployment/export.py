@@ -28,7 +28,6 @@ from placement_gym.base.json_file import write_json
 from placement_gym.deployment import export_scripts as scripts
 from placement_gym.deployment.compile import cut
 from placement_gym.deployment.several import split_placement
-from placement_gym.graph.extract import extract_spec
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.submodels import submodel_devices
 from placement_gym.hardware.machine import list_plugins
@@ -123,20 +122,14 @@ def export_placement(
     )
     with replace_files(folder) as new_folder:
         save_model(loaded_model, new_folder / MODEL)
-        save_inputs(arrays, new_folder)
+        if arrays:
+            save_arrays(arrays, new_folder / INPUTS)
         write_json(new_folder / AFFINITIES, plain)
         write_text(new_folder / SCRIPT, script)
         if extension:
             copyfile(extension, new_folder / library)
-    files = (
-        MODEL,
-        WEIGHTS,
-        SCRIPT,
-        AFFINITIES,
-        *[INPUTS] * bool(arrays),
-        *[library] * bool(library),
-    )
-    return [folder / name for name in files]
+    more = [*[INPUTS] * bool(arrays), *[library] * bool(library)]
+    return [folder / name for name in (MODEL, WEIGHTS, SCRIPT, AFFINITIES, *more)]
 
 
 def list_own_arrays(
@@ -149,15 +142,12 @@ def list_own_arrays(
     Raises:
         UserError: That would replace what was given, or change its folder.
     """
-    path = folder / INPUTS
-    if isinstance(given, (str, Path)) and Path(given).resolve() in (
-        path.resolve(),
-        folder.resolve(),
-    ):
+    replaced = [folder.resolve(), (folder / INPUTS).resolve()]
+    if isinstance(given, (str, Path)) and Path(given).resolve() in replaced:
         raise UserError(f"the export would replace {str(given)!r:.200}: choose another folder")
     request = make_request(model, placement.scenario or None, given or placement.spec.inputs)
     if not request.own.samples:
-        for note in placement.describe_inputs(extract_spec(model, placement.spec)):
+        for note in placement.describe_inputs(own=""):
             warn_user(note)
         return {}
     values = request.sample_inputs(model)[0]
@@ -166,12 +156,6 @@ def list_own_arrays(
         name: value if isinstance(value, np.ndarray) else value.data
         for name, value in zip(names, values, strict=True)
     }
-
-
-def save_inputs(arrays: dict[str, NDArray[Any]], folder: Path) -> None:
-    """Write the inputs of an export, if there are any."""
-    if arrays:
-        save_arrays(arrays, folder / INPUTS)
 
 
 def export_union(

@@ -22,10 +22,10 @@ from placement_gym.base.files import (
 )
 from placement_gym.base.json_file import write_json
 from placement_gym.deployment import export_scripts as scripts
-from placement_gym.deployment.export import INPUTS, list_own_arrays, save_inputs
+from placement_gym.deployment.export import INPUTS, list_own_arrays
 from placement_gym.hardware.devices import DeviceSpec
 from placement_gym.models.loading import load, match_built_in
-from placement_gym.models.own_inputs import Given
+from placement_gym.models.own_inputs import Given, save_arrays
 from placement_gym.models.shapes import Shapes
 from placement_gym.problem.placement import Placement
 
@@ -83,7 +83,8 @@ def export_for_onnxruntime(
         inputs=scripts.OWN_INPUTS if arrays else None,
     )
     with replace_files(folder) as new_folder:
-        save_inputs(arrays, new_folder)
+        if arrays:
+            save_arrays(arrays, new_folder / INPUTS)
         onnx.save(annotated, new_folder / MODEL, save_as_external_data=True, location=WEIGHTS)
         weights = [WEIGHTS] if (new_folder / WEIGHTS).exists() else []
         for weights_file in weights:  # which onnx keeps from other users

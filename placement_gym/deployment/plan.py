@@ -151,7 +151,7 @@ def plan(  # noqa: D417  the keywords of both groups are described
     if stopped:
         raise KeyboardInterrupt(document["unsaved"] or f"{stem}.json is {stopped}")
     if export is not None and not document["unsaved"]:
-        with keep_results(document):
+        with keep_results(document, "exported"):
             export_winner(full_problem, selection, export, problem.make_spec(model))
             document["exported"] = str(export)
     return document

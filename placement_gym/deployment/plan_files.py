@@ -127,17 +127,12 @@ def export_winner(
     """Write what OpenVINO alone needs to run the plan."""
     from placement_gym.deployment.export import export_phases, export_placement
 
+    given: dict[str, Any] = {
+        name: getattr(spec, name) for name in ("model", "shapes", "inputs", "extension")
+    }
     if phases := list_phases(problem, selection):
         prefill, decode = phases
-        export_phases(prefill, decode, folder, spec.model, spec.shapes, spec.inputs, spec.extension)
+        export_phases(prefill, decode, folder, **given)
         return
     placement = make_placement(problem, selection.chosen, selection.result.streams)
-    export_placement(
-        placement,
-        folder,
-        spec.model,
-        spec.shapes,
-        requests=selection.result.requests,
-        inputs=spec.inputs,
-        extension=spec.extension,
-    )
+    export_placement(placement, folder, requests=selection.result.requests, **given)

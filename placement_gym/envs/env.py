@@ -14,9 +14,14 @@ from numpy.typing import ArrayLike
 
 from placement_gym.backends.protocol import Backend, Batch, Measurement
 from placement_gym.backends.single_devices import SingleDeviceResults
-from placement_gym.base.arguments import MAX_HORIZON, check_flag, check_integer, flat_keywords
+from placement_gym.base.arguments import (
+    MAX_HORIZON,
+    check_choice,
+    check_flag,
+    check_integer,
+    flat_keywords,
+)
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray, UInt8
-from placement_gym.base.errors import unknown_name
 from placement_gym.envs import rewards
 from placement_gym.envs.episode import read_start, warn_finished
 from placement_gym.envs.info import make_info
@@ -209,9 +214,8 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         check_integer("horizon", options.horizon, 1, MAX_HORIZON)
         check_flag("repair", options.repair)
         find_objective(backend.objective).check_rates(backend.problem.units.graph.models)
-        modes = self.metadata["render_modes"]
-        if options.render_mode is not None and options.render_mode not in modes:
-            raise unknown_name("render_mode", options.render_mode, modes)
+        if options.render_mode is not None:
+            check_choice("render_mode", options.render_mode, self.metadata["render_modes"])
         self.backend = backend
         self.problem: Problem = backend.problem
         self.reward = rewards.get_reward(options.reward)

@@ -9,8 +9,9 @@ from typing import Any, Protocol
 import gymnasium as gym
 import numpy as np
 
+from placement_gym.base.arguments import check_choice
 from placement_gym.base.arrays import IntArray
-from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.errors import UserError
 from placement_gym.problem.placement import Placement, parse_assignment
 from placement_gym.problem.problem import Problem
 
@@ -30,8 +31,7 @@ def read_start(options: Mapping[str, Any] | None, problem: Problem) -> IntArray 
         UserError: There is no such option, or the placement is not of this problem.
     """
     for name in options or {}:
-        if name != PLACEMENT:
-            raise unknown_name("an option of reset", name, [PLACEMENT])
+        check_choice("an option of reset", name, [PLACEMENT])
     start = (options or {}).get(PLACEMENT)
     if start is None:
         return None

@@ -9,8 +9,9 @@ import numpy as np
 from gymnasium import spaces
 
 from placement_gym.backends.protocol import Backend, Measurement
+from placement_gym.base.arguments import check_choice
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray, UInt8
-from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.errors import UserError
 from placement_gym.envs import rewards
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.episode import PLACEMENT, warn_finished
@@ -88,10 +89,8 @@ class PerUnitEnv(gym.Env[Observation, np.int64]):
         self, base: DevicePlacementEnv, start: str = "first", reward: str = "improvement"
     ) -> None:
         check_placement_alone(base.decisions)
-        if start not in STARTS:
-            raise unknown_name("start", start, STARTS)
-        if reward not in PER_UNIT_REWARDS:
-            raise unknown_name("reward", reward, PER_UNIT_REWARDS)
+        check_choice("start", start, STARTS)
+        check_choice("reward", reward, PER_UNIT_REWARDS)
         self.base, self.render_mode = base, base.render_mode
         self.start, self.final_only = start, reward == "final"
         improvement = rewards.get_reward("improvement")

@@ -10,9 +10,9 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike
 
-from placement_gym.base.arguments import check_integer, check_sequence, flat_keywords
+from placement_gym.base.arguments import check_choice, check_integer, check_sequence, flat_keywords
 from placement_gym.base.arrays import UInt8
-from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.errors import UserError
 from placement_gym.envs.options import RENDER_MODES
 from placement_gym.envs.render import Painter
 from placement_gym.envs.stream_problem import (
@@ -161,12 +161,12 @@ class StreamEnv(gym.Env[Any, Any]):
         make_problem: MakeProblem | None = None,
         render_mode: str | None = None,
     ) -> None:
-        check_name("split", split, tuple(SEEDS))
-        check_name("action", action, (WEIGHTS, UNITS))
-        check_name("observation", observation, (STATISTICS, GRAPH))
+        check_choice("split", split, SEEDS)
+        check_choice("action", action, (WEIGHTS, UNITS))
+        check_choice("observation", observation, (STATISTICS, GRAPH))
         check_integer("episodes", episodes, 1)
         if render_mode is not None:
-            check_name("render_mode", render_mode, RENDER_MODES)
+            check_choice("render_mode", render_mode, RENDER_MODES)
         self.render_mode, self.painter = render_mode, Painter()
         seeds = SEEDS[split]
         if n_problems is not None:
@@ -176,9 +176,9 @@ class StreamEnv(gym.Env[Any, Any]):
         if families is not None:
             check_sequence("families", families, ["layered"])
         for family in families or ():
-            check_name("family", family, tuple(FAMILIES))
+            check_choice("family", family, FAMILIES)
         if schedule is not None:
-            check_name("schedule", schedule, tuple(PRESETS))
+            check_choice("schedule", schedule, PRESETS)
         if make_problem is not None and not callable(make_problem):
             raise UserError(f"make_problem must be a function of a seed, not {make_problem!r:.80}")
         self.seeds, self.episodes = seeds, episodes
@@ -224,7 +224,7 @@ class StreamEnv(gym.Env[Any, Any]):
         """
         super().reset(seed=seed)
         for name in options or {}:
-            check_name("an option of reset", name, (PROBLEM,))
+            check_choice("an option of reset", name, (PROBLEM,))
         if options:
             check_integer("option 'problem'", options[PROBLEM], 0)
             self.take(int(options[PROBLEM]))
@@ -292,12 +292,6 @@ class StreamEnv(gym.Env[Any, Any]):
     def action_masks(self) -> Any:
         """(sum of choices,) bool, what each unit may be placed on (sb3-contrib's form)."""
         return self.current.observer.device_masks.ravel()
-
-
-def check_name(what: str, name: Any, names: Sequence[str]) -> None:
-    """Raise unless a name is known."""
-    if name not in names:
-        raise unknown_name(what, name, names)
 
 
 def check_sizes(sizes: Sequence[int]) -> tuple[int, int]:

@@ -7,7 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from placement_gym.base.arguments import MAX_INTEGER, check_integer, check_not_negative
+from placement_gym.base.arguments import (
+    MAX_INTEGER,
+    check_choice,
+    check_integer,
+    check_not_negative,
+)
 from placement_gym.base.errors import UserError, unknown_name
 from placement_gym.hardware.properties import PRECISION_PROPERTIES, check_properties, write_value
 
@@ -71,8 +76,7 @@ class DeviceSpec:
                     f"a device's {key} must be at most {MAX_NAME} printable characters, not "
                     f"{getattr(self, key)!r:.80}"
                 )
-        if self.precision not in PRECISIONS:
-            raise unknown_name(f"{self.name}: precision", self.precision, PRECISIONS)
+        check_choice(f"{self.name}: precision", self.precision, PRECISIONS)
         self.check_virtual()
         self.check_kind()
         if self.threads is not None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from placement_gym.base.errors import unknown_name
+from placement_gym.base.arguments import check_choice
 from placement_gym.base.files import make_temporary_folder
 from placement_gym.models.loading import list_models, load, match_built_in
 from placement_gym.models.members import parse_rate
@@ -58,10 +58,8 @@ class ModelSpec:
             object.__setattr__(self, "model", model)
         if self.extension:  # other processes may have other working folders
             object.__setattr__(self, "extension", os.path.realpath(self.extension))
-        if self.granularity not in GRANULARITIES:
-            raise unknown_name("granularity", self.granularity, GRANULARITIES)
-        if self.graph not in VIEWS:
-            raise unknown_name("graph", self.graph, VIEWS)
+        check_choice("granularity", self.granularity, GRANULARITIES)
+        check_choice("graph", self.graph, VIEWS)
 
     @classmethod
     def pick(cls, kwargs: Mapping[str, Any]) -> ModelSpec:

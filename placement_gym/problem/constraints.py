@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from placement_gym.base.arguments import check_choice
 from placement_gym.base.arrays import BoolArray
-from placement_gym.base.errors import UserError, suggest, unknown_name
+from placement_gym.base.errors import UserError, suggest
 from placement_gym.base.files import read_bytes
 from placement_gym.base.schemas.files import ConstraintFields
 from placement_gym.base.schemas.reading import check, parse_json
@@ -139,8 +140,7 @@ class Constraints:
 
 def find_device(problem: Problem, name: str, key: str) -> int:
     """The index of a device."""
-    if name not in problem.device_names:
-        raise unknown_name(f"a device of constraint {key}", name, problem.device_names)
+    check_choice(f"a device of constraint {key}", name, problem.device_names)
     return problem.device_names.index(name)
 
 

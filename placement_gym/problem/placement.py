@@ -179,13 +179,8 @@ class Placement(JsonFile):
             "preprocessing, see docs/how_to/preprocessing.md"
         )
 
-    def describe_inputs(self, graph: OpGraph) -> list[str]:
-        """Describe how the inputs of the model's graph differ from those of the plan, if they do.
-
-        Args:
-            graph: Of the same model.
-        """
-        own = graph.request.own.fingerprint
+    def describe_inputs(self, own: str) -> list[str]:
+        """Describe how inputs with a fingerprint, or none, differ from those of the plan."""
         if not self.inputs or own == self.inputs:
             return []
         others = "other inputs" if own else "generated inputs"

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from placement_gym.base.arguments import check_choice
 from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.errors import unknown_name
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 
@@ -48,8 +48,7 @@ def fill_in_order(problem: Problem, costs: CostTable, shares: str = "full") -> I
     Raises:
         UserError: ``shares`` is unknown.
     """
-    if shares not in SHARES:
-        raise unknown_name("shares", shares, SHARES)
+    check_choice("shares", shares, SHARES)
     order = np.lexsort([costs.operator_ms.sum(axis=0), costs.host])
     share, unit_bytes = share_out(problem, costs, order, shares), problem.unit_bytes.copy()
     experts = find_experts(problem.units.names) if shares == "fit" else []

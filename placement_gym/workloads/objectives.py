@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from placement_gym.base.arguments import check_integer
-from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.arguments import check_choice, check_integer
+from placement_gym.base.errors import UserError
 from placement_gym.models.members import Member
 from placement_gym.workloads.request import Request
 
@@ -113,6 +113,5 @@ def find_objective(name: Any) -> Objective:
     Raises:
         UserError: No objective has this name.
     """
-    if name not in tuple(OBJECTIVES):
-        raise unknown_name("objective", name, OBJECTIVES)
+    check_choice("objective", name, OBJECTIVES)
     return OBJECTIVES[name]

@@ -215,6 +215,10 @@ def test_results_whose_files_cannot_be_written_say_so(tmp_path: Path) -> None:
         write_text(tmp_path / "none" / "a", "")
     assert document["file"] is None
     assert str(document["unsaved"]).startswith("cannot write")
+    document = {"file": "plan.json", "unsaved": ""}
+    with keep_results(document, "exported"):
+        write_text(tmp_path / "none" / "a", "")
+    assert (document["file"], document["exported"]) == ("plan.json", None)
 
 
 def test_what_cannot_be_kept_is_a_warning(tmp_path: Path) -> None:

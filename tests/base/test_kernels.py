@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from disks import full_disk
 
-from placement_gym.base import kernels
+from placement_gym.base import kernels, structs
 from placement_gym.base.errors import PlacementGymWarning
 from placement_gym.base.kernel_cache import HomeCacheLocator, KernelCache, KernelLocations
 from placement_gym.base.kernels import inlined_part, kernel, part
@@ -65,6 +65,15 @@ def test_kernels_read_arrays_of_a_struct_and_write_its_record() -> None:
         assert (sums.total_ms, sums.n) == (2 * totals.sum(), 4)
         assert weights.names is names
     assert len(weigh_twice.signatures) == 1
+
+
+def test_structs_work_where_numba_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(structs, "is_jitted", lambda _: False)  # as by NUMBA_DISABLE_JIT
+    fields = {"sums": make_sums(), "names": np.array([2, 0]), "negative": False}
+    totals = np.zeros(2)
+    weights = Weights(table=np.arange(6.0).reshape(2, 3), factor=0.5, **fields)
+    assert weigh_twice.py_func(weights, totals) == 3
+    assert totals.tolist() == [1.0, 1.5]
 
 
 def compile_anything(monkeypatch: pytest.MonkeyPatch, module: str) -> None:

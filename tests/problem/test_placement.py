@@ -330,9 +330,9 @@ def test_a_placement_keeps_the_fingerprint_of_own_inputs(tmp_path: Path) -> None
     placement.save(tmp_path / "placement.json")
     loaded = Placement.load(tmp_path / "placement.json")
     assert loaded.inputs == own.request.own.fingerprint != ""
-    assert loaded.describe_inputs(own) == []
-    assert "with generated inputs: give the same by --inputs" in loaded.describe_inputs(plain)[0]
-    assert "with other inputs" in loaded.describe_inputs(other)[0]
+    assert loaded.describe_inputs(own.request.own.fingerprint) == []
+    assert "with generated inputs: give the same by --inputs" in loaded.describe_inputs("")[0]
+    assert "with other inputs" in loaded.describe_inputs(other.request.own.fingerprint)[0]
     assert loaded.assignment(problem_on(plain, granularity="op")).tolist() == [0] * problem.n_units
 
 

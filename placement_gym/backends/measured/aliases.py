@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from placement_gym.base.arguments import SPLITS
-from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.arguments import SPLITS, check_choice
+from placement_gym.base.errors import UserError
 from placement_gym.hardware.devices import ALIASABLE, DeviceSpec
 
 
@@ -15,8 +15,7 @@ def uses_aliases(split: str, specs: Sequence[DeviceSpec]) -> bool:
     Raises:
         ValueError: Unknown mode, or aliases of a plugin that cannot be registered twice.
     """
-    if split not in SPLITS:
-        raise unknown_name("split", split, SPLITS)
+    check_choice("split", split, SPLITS)
     unaliasable = [spec.name for spec in specs if spec.kind not in ALIASABLE]
     if split == "alias" and unaliasable:
         raise UserError(

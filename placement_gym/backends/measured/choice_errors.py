@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 from placement_gym.base.arrays import FloatArray
 
 Array = NDArray[Any]
-Error = Callable[[Sequence[Array], Mapping[int, Array], Mapping[str, Any], float], float]
+Arrays = Sequence[Array]
+Outputs = Mapping[int, Array]
+Attributes = Mapping[str, Any]
+Error = Callable[[Arrays, Outputs, Attributes, float], float]
 """The relative error of an operator's outputs, by their index, on the reference's inputs and with
 its attributes. Where an error is no number, it is 0 or ``WRONG``, given a limit of that of values.
 """
@@ -23,12 +26,7 @@ WRONG = 1.0
 """The relative error of indices that no rounding explains."""
 
 
-def topk_error(
-    inputs: Sequence[Array],
-    outputs: Mapping[int, Array],
-    attributes: Mapping[str, Any],
-    limit: float,
-) -> float:
+def topk_error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: float) -> float:
     """Compare the values at chosen indices with the best, in their order if that is by value."""
     axis, indices = attributes["axis"], outputs[1].astype(np.int64)
     sign = 1.0 if attributes["mode"] == "min" else -1.0
@@ -51,12 +49,7 @@ def topk_error(
 def comparison_error(compare: Callable[..., Any]) -> Error:
     """The error of a comparison: how far two values are apart where its result is another."""
 
-    def error(
-        inputs: Sequence[Array],
-        outputs: Mapping[int, Array],
-        attributes: Mapping[str, Any],
-        limit: float,
-    ) -> float:
+    def error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: float) -> float:
         first, second = (array.astype(np.float64) for array in inputs)
         if outputs[0].shape != np.broadcast_shapes(first.shape, second.shape):
             return WRONG
@@ -66,12 +59,7 @@ def comparison_error(compare: Callable[..., Any]) -> Error:
     return error
 
 
-def convert_error(
-    inputs: Sequence[Array],
-    outputs: Mapping[int, Array],
-    attributes: Mapping[str, Any],
-    limit: float,
-) -> float:
+def convert_error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: float) -> float:
     """How far real numbers are from the nearest that become the integers, or truth values."""
     values, whole = inputs[0].astype(np.float64), outputs[0].astype(np.float64)
     if values.shape != whole.shape:
@@ -83,12 +71,7 @@ def convert_error(
     return relative_to(values, np.maximum(low - values, values - high).clip(min=0.0))
 
 
-def nms_error(
-    inputs: Sequence[Array],
-    outputs: Mapping[int, Array],
-    attributes: Mapping[str, Any],
-    limit: float,
-) -> float:
+def nms_error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: float) -> float:
     """Return 0 if errors of boxes and scores of up to ``limit`` explain what was selected.
 
     Sound for greedy suppression: no two selected boxes of a class overlap by more than the

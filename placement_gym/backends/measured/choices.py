@@ -37,14 +37,14 @@ class Choice:
     Attributes:
         name: Its name.
         kind: Its type.
-        n_inputs: How many inputs it has.
+        sources: (n_inputs,) name and output index of the node that makes each of its inputs.
         ports: Indices of its outputs that others read.
         attributes: Those of OpenVINO.
     """
 
     name: str
     kind: str
-    n_inputs: int
+    sources: tuple[tuple[str, int], ...]
     ports: tuple[int, ...]
     attributes: Mapping[str, Any]
 
@@ -60,8 +60,9 @@ class Choice:
             return None
         if kind == "NonMaxSuppression" and (node.get_output_size() < 3 or is_soft(node)):
             return None
-        name, attributes = node.get_friendly_name(), node.get_attributes()
-        return cls(name, kind, len(inputs), tuple(read), attributes)
+        made = (port.get_source_output() for port in inputs)
+        sources = tuple((port.get_node().get_friendly_name(), port.get_index()) for port in made)
+        return cls(node.get_friendly_name(), kind, sources, tuple(read), node.get_attributes())
 
     def find_error(
         self, inputs: Sequence[NDArray[Any]], outputs: Mapping[int, NDArray[Any]], limit: float
@@ -121,17 +122,16 @@ class ChoosingModel:
         model = self.model.clone()
         return model, {node.get_friendly_name(): node for node in model.get_ordered_ops()}
 
-    def split(self, outputs: Outputs, n_more: int) -> Iterator[tuple[Outputs, Outputs]]:
-        """The outputs of the model and the ``n_more`` behind them, of each inference."""
-        size = self.n_outputs + n_more
+    def split(self, outputs: Outputs, n_inferences: int) -> Iterator[tuple[Outputs, Outputs]]:
+        """The outputs of the model and those behind them, of each inference."""
+        size = len(outputs) // n_inferences
         for start in range(0, len(outputs), size):
-            end = start + self.n_outputs
-            yield outputs[start:end], outputs[end : start + size]
+            each = outputs[start : start + size]
+            yield each[: self.n_outputs], each[self.n_outputs :]
 
     def force(self, samples: Sequence[Sequence[Inputs]], tapped: Outputs) -> list[Sequence[Inputs]]:
         """Inputs of ``forced`` for each inference of samples, with the choices in ``tapped``."""
-        n_taps = sum(len(choice.ports) for choice in self.choices)
-        made = (chosen for _, chosen in self.split(tapped, n_taps))
+        made = (chosen for _, chosen in self.split(tapped, sum(map(len, samples))))
         return [[[*inputs, *next(made)] for inputs in steps] for steps in samples]
 
     def find_errors(
@@ -146,14 +146,14 @@ class ChoosingModel:
         """
         expected: Outputs = []
         errors = {str(choice): 0.0 for choice in self.choices}
-        n_read = sum(choice.n_inputs for choice in self.choices)
         inferences = [inputs for steps in samples for inputs in steps]
-        for inputs, (outputs, read) in zip(inferences, self.split(forced, n_read), strict=True):
+        made = self.split(forced, len(inferences))
+        for inputs, (outputs, read) in zip(inferences, made, strict=True):
             expected += outputs
             values, chosen = iter(read), iter(inputs[len(self.model.inputs) :])
             for choice in self.choices:
                 given = {port: np.asarray(next(chosen)) for port in choice.ports}
-                error = choice.find_error(list(islice(values, choice.n_inputs)), given, limit)
+                error = choice.find_error(list(islice(values, len(choice.sources))), given, limit)
                 errors[str(choice)] = max(errors[str(choice)], error)
         return expected, errors
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain, count
 from math import ceil
 from queue import SimpleQueue
@@ -18,7 +18,6 @@ import numpy as np
 from placement_gym.backends.failures import EngineFailureError, Kind
 from placement_gym.backends.measured.outputs import all_finite, compare_outputs
 from placement_gym.models.members import Member
-from placement_gym.models.tensors import Input
 from placement_gym.workloads.runs import (
     MAX_TIMES,
     Beat,
@@ -32,6 +31,7 @@ from placement_gym.workloads.runs import (
 if TYPE_CHECKING:
     import openvino as ov
 
+Kept: TypeAlias = list[Outputs] | None
 Finish: TypeAlias = Callable[[float], object]
 """Called when a request has ended, with the time at which it began, in any thread."""
 
@@ -39,13 +39,10 @@ Finish: TypeAlias = Callable[[float], object]
 class Lane(Protocol):
     """The requests of one model, of which a fixed number run at the same time."""
 
-    def start(self, finish: Finish, kept: list[Outputs] | None = None, sample: int = 0) -> None:
-        """Start a request as soon as one is free.
+    def start(self, finish: Finish, kept: Kept = None, sample: int = 0) -> None:
+        """Start a request with the inputs of a sample, by number, as soon as one is free.
 
-        Args:
-            finish: Called at its end.
-            kept: Gets the outputs of its inferences.
-            sample: The number of its inputs.
+        ``finish`` is called at its end, and ``kept`` gets the outputs of its inferences.
         """
 
     def wait(self) -> None:
@@ -76,7 +73,7 @@ class QueueLane:
         self.queue = ov.AsyncInferQueue(compiled, requests)
         self.queue.set_callback(lambda request, finish: finish(request))
 
-    def start(self, finish: Finish, kept: list[Outputs] | None = None, sample: int = 0) -> None:
+    def start(self, finish: Finish, kept: Kept = None, sample: int = 0) -> None:
         self.queue.get_idle_request_id()  # waits for one, so that a latency begins after that
         self.beat("an inference")
         start_s = perf_counter()
@@ -102,10 +99,7 @@ class ThreadLane:
     """
 
     def __init__(
-        self,
-        requests: Sequence[EngineRequest],
-        samples: Sequence[Sequence[Inputs]],
-        beat: Beat,
+        self, requests: Sequence[EngineRequest], samples: Sequence[Sequence[Inputs]], beat: Beat
     ) -> None:
         self.samples = [[dict(enumerate(inputs)) for inputs in steps] for steps in samples]
         self.beat = beat
@@ -115,21 +109,15 @@ class ThreadLane:
         for request in requests:
             self.free.put(request)
 
-    def start(self, finish: Finish, kept: list[Outputs] | None = None, sample: int = 0) -> None:
-        run = partial(self.run, self.free.get(), finish, kept, self.samples[sample])
-        self.running.append(self.threads.submit(run))
+    def start(self, finish: Finish, kept: Kept = None, sample: int = 0) -> None:
+        future = self.threads.submit(self.run, self.free.get(), finish, kept, sample)
+        self.running.append(future)
 
-    def run(
-        self,
-        request: EngineRequest,
-        finish: Finish,
-        kept: list[Outputs] | None,
-        steps: Sequence[dict[int, Input]],
-    ) -> None:
+    def run(self, request: EngineRequest, finish: Finish, kept: Kept, sample: int) -> None:
         start_s = perf_counter()
         try:
             request.reset_state()
-            for inputs in steps:
+            for inputs in self.samples[sample]:
                 self.beat("an inference")
                 request.infer(inputs)
                 if kept is not None:
@@ -159,30 +147,22 @@ class InFlight(Inferences):
         n_samples: Samples of inputs that lanes have; requests with different ones are in flight
             when results are checked, and the first is what is timed.
         n_compared: Those whose outputs are compared with the reference device's.
-        latencies_ms: (n_models,) times of requests since ``forget``, from their start to their
-            results, each with ``requests`` rounds in flight.
     """
 
     members: Sequence[Member]
     lanes: Sequence[Lane]
     requests: int
     window: int
-    latencies_ms: Sequence[deque[float]]
     n_samples: int = 1
     n_compared: int = 1
 
-    @classmethod
-    def of(
-        cls,
-        members: Sequence[Member],
-        lanes: Sequence[Lane],
-        requests: int,
-        window: int,
-        n_samples: int = 1,
-        n_compared: int = 1,
-    ) -> InFlight:
-        times = [deque[float](maxlen=MAX_TIMES) for _ in lanes]
-        return cls(members, lanes, requests, window, times, n_samples, n_compared)
+    @cached_property
+    def latencies_ms(self) -> list[deque[float]]:
+        """(n_models,) times of requests since ``forget``, from their start to their results.
+
+        Each has ``requests`` rounds in flight.
+        """
+        return [deque(maxlen=MAX_TIMES) for _ in self.lanes]
 
     def list_round(self) -> list[int]:
         """The model of each request of a round, in the order in which they are started."""
@@ -198,8 +178,8 @@ class InFlight(Inferences):
 
     def outputs(self) -> Outputs:
         """The outputs of one request of each model for each sample, one after another."""
-        alone = [self.run_and_read([sample])[0] for sample in range(self.n_compared)]
-        return [array for outputs in alone for array in outputs]
+        alone = (self.run_and_read([sample])[0] for sample in range(self.n_compared))
+        return [*chain.from_iterable(alone)]
 
     def run_and_read(self, samples: Sequence[int]) -> list[Outputs]:
         """(n_rounds,) the outputs of a request of each model, all of them in flight.

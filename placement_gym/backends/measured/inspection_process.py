@@ -89,23 +89,22 @@ def find_shapes(
         return []
     # Shapes are outputs instead of the tensors, which could fill the memory.
     clone = model.clone()
+    nodes = {node.get_friendly_name(): node for node in clone.get_ops()}
     ports = {
-        node.get_friendly_name(): [port.get_source_output() for port in node.inputs()]
-        if node.get_type_name() in (WRITER, "Result")
-        else node.outputs()
-        for node in clone.get_ordered_ops()
-        if node.get_friendly_name() in set(undecided)
+        name: [port.get_source_output() for port in nodes[name].inputs()]
+        if nodes[name].get_type_name() in (WRITER, "Result")
+        else nodes[name].outputs()
+        for name in undecided
     }
     taps = [ops.result(ops.shape_of(port)) for of_node in ports.values() for port in of_node]
     tapped = ov.Model(taps, clone.get_sinks(), clone.get_parameters(), "shapes")
-    reporter.beat("running the model once, as its data decide sizes")
+    found = []
     try:
         compiled = core.compile_model(tapped, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
         engine_request = compiled.create_infer_request()
-        found = []
         for inputs in request.sample_inputs(model):
-            engine_request.infer(dict(enumerate(inputs)))
             reporter.beat("running the model once, as its data decide sizes")
+            engine_request.infer(dict(enumerate(inputs)))
             values = iter([tensor.data.tolist() for tensor in engine_request.output_tensors])
             found.append({name: [next(values) for _ in of_node] for name, of_node in ports.items()})
     except RuntimeError as error:

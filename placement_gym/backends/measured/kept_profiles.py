@@ -126,10 +126,9 @@ def kept_profile(backend: MeasuringBackend, quick: bool = False) -> Path | None:
 
 
 def list_paths(backend: MeasuringBackend, quick: bool) -> list[Path]:
-    """Where profiles of a backend may be kept, also those of version 0.3, by names."""
-    return [
-        profile_path(backend, kind, by_name) for kind in (False, quick) for by_name in (False, True)
-    ]
+    """Where profiles of a backend may be kept, full ones first, also of version 0.3, by names."""
+    kinds = (False, True) if quick else (False,)
+    return [profile_path(backend, kind, by_name) for kind in kinds for by_name in (False, True)]
 
 
 def profile_path(backend: MeasuringBackend, quick: bool = False, by_name: bool = False) -> Path:
@@ -142,6 +141,7 @@ def profile_path(backend: MeasuringBackend, quick: bool = False, by_name: bool =
     import openvino as ov
 
     problem = backend.problem
+    own_inputs = problem.units.graph.request.own.fingerprint
     identity = {
         "alias": backend.alias,
         "problem": problem.fingerprint(by_name),
@@ -149,7 +149,7 @@ def profile_path(backend: MeasuringBackend, quick: bool = False, by_name: bool =
         "machine": [platform.node(), platform.processor(), usable_cores()],
         "openvino": ov.__version__,
         "method": PROFILE_METHOD,
-        "inputs": problem.units.graph.request.own.fingerprint,
+        **({"inputs": own_inputs} if own_inputs else {}),
     }
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
     kind = "quick-profile" if quick else "profile"

@@ -7,13 +7,13 @@ than in the whole model, so that an error is a suspicion, to be confirmed by pla
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_gym.backends.measured.choices import ChoosingModel
+from placement_gym.backends.measured.choices import Choice, ChoosingModel
 from placement_gym.backends.measured.cutting import WHOLE_MODEL, Cutter, StageModel
 from placement_gym.backends.measured.outputs import is_string, relative_error
 from placement_gym.base.arrays import BoolArray, FloatArray
@@ -76,51 +76,45 @@ def measure_operator_errors(engine: Engine, device: int, selected: BoolArray) ->
     engine.reporter.beat("an inference")
     outputs = iter(infer(compiled, piece_inputs))
     errors = np.full(len(graph), np.nan)
-    reader = ChoiceReader(engine.model, inputs, activations)
+    choices = {choice.name: choice for choice in ChoosingModel(engine.model).choices}
+    known = list_known(engine.model, inputs, choices.values()) | activations
     for operator, part in parts:
         made = {port: next(outputs) for port in list_ports(part)}
-        others = [port for port in made if port[0] not in reader.choices]
-        pairs = [(made[port], activations[port]) for port in others]
-        errors[operator] = max((error_where_finite(*pair) for pair in pairs), default=0.0)
-        for name in {port[0] for port in made} & reader.choices.keys():
-            error = reader.find_error(name, made, engine.tolerance)
-            errors[operator] = max(errors[operator], error)
+        found = [
+            find_choice_error(choices[port[0]], made, known, engine.tolerance)
+            if port[0] in choices
+            else error_where_finite(array, activations[port])
+            for port, array in made.items()
+        ]
+        errors[operator] = np.nanmax([0.0, *found])
     return errors
 
 
-class ChoiceReader:
-    """Compares choices by the values that they pick, as the reference computes these.
+def find_choice_error(
+    choice: Choice, made: Mapping[Port, Array], known: Mapping[Port, Array], limit: float
+) -> float:
+    """The error of a choice by the values that it picks; NaN where one of those is not known."""
+    if not all(port in known for port in choice.sources):
+        return np.nan
+    outputs = {index: array for (name, index), array in made.items() if name == choice.name}
+    return choice.find_error([known[port] for port in choice.sources], outputs, limit)
 
-    Args:
-        model: The model.
-        inputs: Its inputs.
-        activations: Of the reference device.
 
-    Attributes:
-        choices: By name.
-    """
-
-    def __init__(
-        self, model: ov.Model, inputs: Sequence[Input], activations: Mapping[Port, Array]
-    ) -> None:
-        self.nodes = {node.get_friendly_name(): node for node in model.get_ordered_ops()}
-        self.choices = {choice.name: choice for choice in ChoosingModel(model).choices}
-        names = [node.get_friendly_name() for node in model.get_parameters()]
-        given = {(name, 0): np.asarray(array) for name, array in zip(names, inputs, strict=True)}
-        self.known = {**given, **activations}
-
-    def find_error(self, name: str, made: Mapping[Port, Array], limit: float) -> float:
-        """The error of a choice; NaN where a value that it reads is not known."""
-        sources = [port.get_source_output() for port in self.nodes[name].inputs()]
-        values = [array for source in sources if (array := self.read(source)) is not None]
-        if len(values) < len(sources):
-            return float("nan")
-        outputs = {index: array for (maker, index), array in made.items() if maker == name}
-        return self.choices[name].find_error(values, outputs, limit)
-
-    def read(self, source: ov.Output) -> Array | None:
-        node, key = source.get_node(), (source.get_node().get_friendly_name(), source.get_index())
-        return node.get_data() if node.get_type_name() == "Constant" else self.known.get(key)
+def list_known(
+    model: ov.Model, inputs: Sequence[Input], choices: Iterable[Choice]
+) -> dict[Port, Array]:
+    """The values of inputs, and of constants that choices read."""
+    sources = {port for choice in choices for port in choice.sources}
+    nodes = {(node.get_friendly_name(), 0): node for node in model.get_ops()}
+    known = {
+        port: read_values(nodes[port].tensor_view)
+        for port in sources & nodes.keys()
+        if nodes[port].get_type_name() == "Constant"
+    }
+    for node, values in zip(model.get_parameters(), inputs, strict=True):
+        array = values if isinstance(values, np.ndarray) else read_values(values)
+        known[node.get_friendly_name(), 0] = array
+    return known
 
 
 def list_ports(part: StageModel) -> list[Port]:

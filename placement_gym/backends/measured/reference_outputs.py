@@ -131,10 +131,7 @@ class ReferenceOutputs:
             EngineFailureError: They differ.
             UserError: The reference device computes the model wrong.
         """
-        chosen: dict[str, float] = {}
-        expected = self.expected
-        if self.find_plain_error(outputs) > self.tolerance and self.choosing.choices:
-            expected, chosen = self.expect_choices(assignment)
+        expected, chosen = self.expect(outputs, assignment)
         difference = compare_outputs(outputs, expected, self.tolerance, self.steady, chosen)
         if difference:
             self.check_shared_constants(outputs)
@@ -146,27 +143,27 @@ class ReferenceOutputs:
         Raises:
             UserError: The reference device computes the model wrong.
         """
-        error = self.find_plain_error(outputs)
-        if error > self.tolerance and self.choosing.choices:
-            expected, chosen = self.expect_choices(assignment)
-            error = max(error_of_steady(outputs, expected, self.steady), *chosen.values())
+        expected, chosen = self.expect(outputs, assignment)
+        error = max([error_of_steady(outputs, expected, self.steady), *chosen.values()])
         if error > self.tolerance:
             self.check_shared_constants(outputs)
         return error
 
-    def find_plain_error(self, outputs: Outputs) -> float:
-        """The relative error if no index, order or count may be another."""
-        return error_of_steady(outputs, self.expected, self.steady)
+    def expect(self, outputs: Outputs, assignment: IntArray) -> tuple[Outputs, dict[str, float]]:
+        """What to compare a placement's outputs with, and the error of each choice.
 
-    def expect_choices(self, assignment: IntArray) -> tuple[Outputs, dict[str, float]]:
-        """The reference's outputs for the choices of a placement, and the error of each choice."""
+        Where they differ from the reference's, these are its outputs for the placement's choices.
+        """
+        choices, steady = self.choosing.choices, self.steady
+        if not choices or error_of_steady(outputs, self.expected, steady) <= self.tolerance:
+            return self.expected, {}
         tapped = self.engine.run_variant(self.choosing.tapped, assignment)
         return self.follow_choices(self.engine.samples, tapped, self.tolerance)
 
     def follow_choices(
         self, samples: Sequence[Sequence[Inputs]], tapped: Outputs, limit: float
     ) -> tuple[Outputs, dict[str, float]]:
-        """See ``expect_choices``, for what ``ChoosingModel.tapped`` returned for these samples."""
+        """As ``expect``, for what ``ChoosingModel.tapped`` returned for these samples."""
         chosen = self.choosing.force(samples, tapped)
         forced = self.engine.request.start(self.forced, chosen, self.engine.reporter.beat)
         return self.choosing.find_errors(chosen, forced.outputs(), limit)

@@ -172,7 +172,7 @@ class ThroughputCompiler:
                 first_inferences = [steps[0] for steps in samples]
                 lanes.append(QueueLane(model, n_requests, first_inferences, beat))
         n_samples, n_compared = len(self.samples), len(self.engine.samples)
-        return InFlight.of(members, lanes, requests, window, n_samples, n_compared)
+        return InFlight(members, lanes, requests, window, n_samples, n_compared)
 
     def find_best(self, device: int, window: int) -> tuple[int, int]:
         """The streams of a device alone, and the requests, as many or twice as many."""

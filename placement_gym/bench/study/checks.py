@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from placement_gym.base.arguments import EXECUTORS, check_positive
-from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.arguments import EXECUTORS, check_choice, check_positive
+from placement_gym.base.errors import UserError
 from placement_gym.bench.run.environment import BenchEnvs, is_measured
 from placement_gym.bench.study.spec import Study
 from placement_gym.bench.study.task import Task
@@ -65,8 +65,7 @@ def choose_executor(
     Raises:
         UserError: The name is unknown, or an option does not go with it.
     """
-    if name not in EXECUTORS:
-        raise unknown_name("executor", name, EXECUTORS)
+    check_choice("executor", name, EXECUTORS)
     if workers is not None and workers < 1:
         raise UserError(f"workers must be at least 1, not {workers}")
     if name == "auto":

@@ -34,17 +34,13 @@ class Running:
     Attributes:
         task: What runs.
         child: Where; None if it could not start.
-        lost: Why there is no row, or an empty string.
-        not_started: Whether the system had no process for it.
-        hung: Whether it was ended because it gave no sign of life.
+        lost: Why there is no row; None if there is one, or may be.
         counted: Evaluations that were reported.
     """
 
     task: Task
     child: Child | None = None
-    lost: str = ""
-    not_started: bool = False
-    hung: bool = False
+    lost: ChildLostError | None = None
     counted: int = 0
 
 
@@ -73,8 +69,7 @@ class Processes:
             running.child = self.idle.pop() if self.idle else self.start()
             running.child.send({"task": vars(task)}, self.timeout_s)
         except ChildLostError as error:
-            running.lost = str(error)
-            running.not_started = isinstance(error, ChildNotStartedError)
+            running.lost = error
         return running
 
     def start(self) -> Child:
@@ -102,7 +97,7 @@ class Processes:
         try:
             return running.child.wait(self.timeout_s, longest_s=0.0)
         except ChildLostError as error:
-            running.lost, running.hung = str(error), isinstance(error, ChildHungError)
+            running.lost = error
             return True
 
     def count(self, running: Running) -> None:
@@ -118,12 +113,12 @@ class Processes:
         self.busy.remove(handle)
         if handle.child is not None and handle.child.alive:
             self.idle.append(handle.child)
-        if handle.hung:
+        if isinstance(handle.lost, ChildHungError):
             return make_failed_row(handle.task, f"its process hung: {handle.lost}")
-        if handle.not_started:
-            raise WorkersMissing(handle.lost)
+        if isinstance(handle.lost, ChildNotStartedError):
+            raise WorkersMissing(str(handle.lost))
         if handle.lost or handle.child is None:
-            raise WorkerLost(handle.lost)
+            raise WorkerLost(str(handle.lost))
         row: Json = handle.child.take()
         return row
 

@@ -9,7 +9,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from placement_gym.base.errors import UserError, suggest, unknown_name
+from placement_gym.base.arguments import check_choice
+from placement_gym.base.errors import UserError, suggest
 from placement_gym.base.files import is_path, list_neighbours, read_bytes, write_text
 from placement_gym.base.plain import to_plain
 from placement_gym.base.schemas.reading import check
@@ -213,8 +214,7 @@ def assign_roles(roles: Roles, tasks: Sequence[Task]) -> dict[str, str]:
     """
     role_of: dict[str, str] = {}
     for role, entries in roles.items():
-        if role not in ROLES:
-            raise unknown_name("a role", role, ROLES)
+        check_choice("a role", role, ROLES)
         for entry in check_entries(role, entries):
             problems = {task.problem for task in tasks if matches(entry, task)}
             if not problems and role != TRAIN:

@@ -19,7 +19,7 @@ from placement_gym.base.arguments import (
     flat_keywords,
 )
 from placement_gym.base.arrays import BoolArray
-from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.errors import UserError
 from placement_gym.envs.online.kernel import State, Trace
 from placement_gym.envs.online.observation import Seen, list_parts, make_space, observe
 from placement_gym.envs.online.plans import PlanTable
@@ -151,8 +151,8 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
                 f"pace must be at least 1, work takes no less time beside others: {pace}"
             )
         check_flag("observe_load", observe_load)
-        if render_mode not in (None, "ansi"):
-            raise unknown_name("render_mode", render_mode, ["ansi"])
+        if render_mode is not None:
+            check_choice("render_mode", render_mode, ["ansi"])
         if not isinstance(plans, str | Path | PlanTable | None):
             raise UserError(f"plans is a PlanTable or the path of its file, not {plans!r:.80}")
         if plans is None:

@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from placement_gym.base.arguments import check_choice
 from placement_gym.base.arrays import FloatArray
-from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.errors import UserError
 from placement_gym.base.json_file import JsonFile
 from placement_gym.envs.online.kernel import Tables
 from placement_gym.hardware.device_requests import parse_list
@@ -83,8 +84,7 @@ class PlanTable(JsonFile):
             raise UserError(f"{len(self.models)} models have {[*map(len, self.plans)]} plans")
         names = [device.name for device in self.devices]
         for stage in self.stages():
-            if stage.device not in names:
-                raise unknown_name("the device of a stage", stage.device, names)
+            check_choice("the device of a stage", stage.device, names)
 
     def __str__(self) -> str:
         """One line for each plan."""

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from placement_gym.base.arguments import check_choice
 from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.base.errors import unknown_name
 from placement_gym.envs.online.env import OnlineEnv
 from placement_gym.envs.online.kernel import State, Trace, look_ahead, play
 from placement_gym.envs.online.plans import sum_by_device
@@ -188,6 +188,5 @@ def make_rule(name: str, env: OnlineEnv) -> Rule:
     Raises:
         UserError: There is no such rule.
     """
-    if name not in RULES:
-        raise unknown_name("a rule", name, RULES)
+    check_choice("a rule", name, RULES)
     return RULES[name](env)

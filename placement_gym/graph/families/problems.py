@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from placement_gym.base.arguments import check_choice
 from placement_gym.base.arrays import FloatArray, IntArray, round_significant
-from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.errors import UserError
 from placement_gym.graph.generated import FAMILIES, MAX_SEED, build_family, name_graph
 from placement_gym.graph.operators import OpGraph
 from placement_gym.hardware.devices import NATIVE_PRECISION, DeviceSpec
@@ -88,8 +89,7 @@ def make_problem(seed: int, families: Sequence[str] = DRAWN) -> SampledProblem:
     """
     split = split_of_seed(seed)
     for name in families:
-        if name not in FAMILIES:
-            raise unknown_name("family", name, FAMILIES)
+        check_choice("family", name, FAMILIES)
     allowed = [name for name in families if split == "test" or name not in HELD_OUT]
     if not allowed:
         raise UserError(f"{HELD_OUT} are families of the test split alone: name others, too")

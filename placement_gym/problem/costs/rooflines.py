@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from placement_gym.base.errors import UserError, suggest, unknown_name
+from placement_gym.base.arguments import check_choice
+from placement_gym.base.errors import UserError, suggest
 from placement_gym.hardware.devices import PRESETS, DeviceSpec
 
 REFERENCE_CORES = 8
@@ -129,8 +130,8 @@ def roofline(device: DeviceSpec) -> Roofline:
 
 def check_kind(device: DeviceSpec, further_kinds: Sequence[str] = ()) -> None:
     """Raise unless a device has a known roofline or kind, or one of the further kinds."""
-    if device.roofline and device.roofline not in ROOFLINES:
-        raise unknown_name(f"{device.name}: roofline", device.roofline, ROOFLINES)
+    if device.roofline:
+        check_choice(f"{device.name}: roofline", device.roofline, ROOFLINES)
     kinds = (*ROOFLINES, *further_kinds)
     if device.roofline or device.kind in kinds:
         return

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from placement_gym.base.arguments import check_choice, check_not_negative
-from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.errors import UserError
 from placement_gym.workloads.objectives import find_objective
 
 GAPS = ("op_gap_ms", "link_gap_ms", "memory_penalty_ms_per_gb")
@@ -61,8 +61,7 @@ class Semantics:
 
     def __post_init__(self) -> None:
         for name, choices in CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise unknown_name(name, getattr(self, name), choices)
+            check_choice(name, getattr(self, name), choices)
         if self.transfer == "output" and self.contention not in ("none", "source"):
             raise UserError(
                 "transfer='output' reaches all readers at once: use contention='source'"

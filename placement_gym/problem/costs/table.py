@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from placement_gym.base.arguments import check_choice
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray, round_significant
-from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.errors import UserError
 from placement_gym.base.files import compute_checksum
 from placement_gym.base.json_file import JsonFile
 from placement_gym.graph.operators import OpGraph
@@ -99,8 +100,7 @@ class CostTable(JsonFile):
         for name, shape in expected.items():
             if getattr(self, name).shape != shape:
                 raise UserError(f"{name} has shape {getattr(self, name).shape}, not {shape}")
-        if self.transfer_unit not in UNITS:
-            raise unknown_name("transfer_unit", self.transfer_unit, UNITS)
+        check_choice("transfer_unit", self.transfer_unit, UNITS)
         numbers = [getattr(self, name) for name in self.arrays if ARRAYS[name] is not np.bool_]
         if not all(np.isfinite(array).all() and (array >= 0).all() for array in numbers):
             raise UserError("costs must be finite and not negative")

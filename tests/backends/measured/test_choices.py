@@ -11,11 +11,13 @@ import pytest
 from choosing_models import make_argmax, make_detector, make_suppressed, make_threshold
 from faulty_devices import FaultyCore
 from numpy.typing import NDArray
+from openvino import opset13 as ops
 
 from placement_gym.backends.measured.assembly import find_supported
 from placement_gym.backends.measured.choice_errors import ERRORS, WRONG
 from placement_gym.backends.measured.choices import ChoosingModel
 from placement_gym.backends.measured.in_process import MeasuredBackend
+from placement_gym.backends.measured.operator_errors import list_known
 from placement_gym.backends.measured.outputs import compare_outputs, error_of_steady
 from placement_gym.backends.measured.timing_protocol import TimingProtocol
 from placement_gym.deployment.faults import FaultFinder
@@ -23,6 +25,7 @@ from placement_gym.graph.extract import extract
 from placement_gym.graph.units import group
 from placement_gym.hardware.devices import PRESETS, TESTBED
 from placement_gym.models import load
+from placement_gym.models.tensors import make_tensor
 from placement_gym.problem.problem import Problem
 from placement_gym.workloads.samples import sample_inputs
 
@@ -130,6 +133,15 @@ def test_values_next_to_indices_are_compared_too() -> None:
     right, negated = ({0: np.array(made), 1: np.array([2, 0])} for made in ([2, 1], [-2, -1]))
     assert ERRORS["TopK"](values, right, top, 1e-3) == 0.0
     assert ERRORS["TopK"](values, negated, top, 1e-3) > 1.0
+
+
+def test_what_a_choice_reads_is_known_in_types_that_numpy_lacks() -> None:
+    x, half = (ops.parameter([2], ov.Type.bf16, name="x"), ops.constant(0.5, ov.Type.bf16))
+    model = ov.Model([ops.result(ops.greater(x, half))], [x], "model")
+    (choice,) = ChoosingModel(model).choices
+    known = list_known(model, [make_tensor(np.array([0.25, 0.75]), ov.Type.bf16)], [choice])
+    read = [known[port].tolist() for port in choice.sources]
+    assert read == [[0.25, 0.75], 0.5]
 
 
 def test_the_rule_of_an_output_is_described() -> None:

@@ -157,7 +157,7 @@ def test_a_window_counts_neither_filling_nor_emptying(monkeypatch: pytest.Monkey
     clock = iter([0.0, 1.0, 100.0, *(100.0 + 2.0 * i for i in range(1, 7)), 500.0, 501.0, 502.0])
     monkeypatch.setattr(in_flight, "perf_counter", lambda: next(clock))
     lane = Scripted()
-    requests = InFlight.of([Member("chain")], [lane], 3, 5)
+    requests = InFlight([Member("chain")], [lane], 3, 5)
     assert requests.time_window() == pytest.approx(2000.0)
     assert lane.n_started == 3 + 6 + 3
     assert list(requests.latencies_ms[0]) == [1e3 * (100.0 + 2.0 * i) for i in range(1, 7)]
@@ -188,7 +188,7 @@ def test_a_latency_begins_when_a_request_is_free(monkeypatch: pytest.MonkeyPatch
 
 def test_requests_that_disturb_each_other_are_infeasible() -> None:
     def check(*outputs: float) -> None:
-        InFlight.of([Member("chain")], [Scripted(*outputs)], 3, 5).check(1e-4)
+        InFlight([Member("chain")], [Scripted(*outputs)], 3, 5).check(1e-4)
 
     check(1.0)
     with pytest.raises(EngineFailureError, match="requests in flight: outputs differ"):
@@ -212,7 +212,7 @@ class Overwriting:
 
 def test_requests_with_different_inputs_show_that_they_overwrite_each_other() -> None:
     def make(n_samples: int) -> InFlight:
-        return InFlight.of([Member("chain")], [Overwriting()], 2, 4, n_samples, n_samples)
+        return InFlight([Member("chain")], [Overwriting()], 2, 4, n_samples, n_samples)
 
     make(1).check(1e-4)  # all compute the same
     with pytest.raises(EngineFailureError, match=r"in flight: .*one at a time they do not"):
