@@ -66,8 +66,9 @@ class Separator:
         self.model = model
         self.operators = operators
         self.owner = owner
-        # What static nodes read in the model as it was: some are rewired for their own part before
-        # another part copies them.
+        # The model as it was, and what its static nodes read: some are rewired for their own part,
+        # or lose their last reader, before another part copies them.
+        self.original = model.clone()
         self.sources = {
             node.get_friendly_name(): [port.get_source_output() for port in node.inputs()]
             for node in model.get_ordered_ops()
@@ -130,7 +131,7 @@ class Separator:
     def clone(self, part: int) -> dict[str, ov.Node]:
         """Nodes by name that a part may take; the values of constants are shared."""
         if part not in self.clones:
-            nodes = self.model.clone().get_ordered_ops()
+            nodes = self.original.clone().get_ordered_ops()
             self.clones[part] = {node.get_friendly_name(): node for node in nodes}
         return self.clones[part]
 

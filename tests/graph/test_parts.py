@@ -72,3 +72,18 @@ def test_a_chain_that_its_own_part_has_rewired_can_still_be_copied() -> None:
     Separator(model, frozenset({"one", "two", "three"}), owner).apply()
     computed = ov.Core().compile_model(model, "CPU")(np.ones((3, 2), np.float32))[0]
     np.testing.assert_array_equal(computed, expected)
+
+
+def test_a_chain_that_has_lost_its_readers_can_still_be_copied() -> None:
+    x = ops.parameter([3, 2], np.float32, name="x")
+    size = ops.shape_of(x, name="size")
+    lost = ops.convert(size, "f32", name="lost")
+    chain = ops.multiply(lost, ops.constant(np.float32(2)), name="chain")
+    node = ops.add(ops.add(x, chain, name="one"), chain, name="two")
+    model = load(ov.Model([ops.result(node)], [x], "chains"))
+    # The chain is of the first part, what it reads of the second, so that it gets a copy at once.
+    owner = {one.get_friendly_name(): 0 for one in model.get_ops()} | {"lost": 1, "two": 1}
+    expected = ov.Core().compile_model(model.clone(), "CPU")(np.ones((3, 2), np.float32))[0]
+    Separator(model, frozenset({"one", "two"}), owner).apply()
+    computed = ov.Core().compile_model(model, "CPU")(np.ones((3, 2), np.float32))[0]
+    np.testing.assert_array_equal(computed, expected)
