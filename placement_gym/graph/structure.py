@@ -7,13 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import eq
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from placement_gym.base.errors import UserError
-from placement_gym.models.shapes import to_text
-
-if TYPE_CHECKING:
-    from placement_gym.graph.operators import OpGraph
 
 CHANGING = (
     "Constant Parameter Result Convert Transpose Reshape Squeeze Unsqueeze Concat Split "
@@ -44,28 +40,6 @@ class Structure:
 
     kinds: dict[str, str]
     reads: Mapping[str, Sequence[str]]
-
-    @classmethod
-    def of(cls, graph: OpGraph) -> Structure:
-        names = graph.names
-        rows = zip(
-            names,
-            graph.types,
-            graph.element_types,
-            graph.stated_shapes,
-            graph.weight_bytes.tolist(),
-            strict=True,
-        )
-        return cls(
-            {
-                name: f"{type_} {element_type}{to_text(shape)} {weights}"
-                for name, type_, element_type, shape, weights in rows
-            },
-            {
-                name: tuple(names[source] for source in sources)
-                for name, sources in zip(names, graph.predecessors(), strict=True)
-            },
-        )
 
     @classmethod
     def of_json(cls, kinds: dict[str, str], reads: Mapping[str, Sequence[str]]) -> Structure:
