@@ -14,13 +14,7 @@ from numpy.typing import ArrayLike
 
 from placement_gym.backends.protocol import Backend, Batch, Measurement
 from placement_gym.backends.single_devices import SingleDeviceResults
-from placement_gym.base.arguments import (
-    MAX_HORIZON,
-    check_choice,
-    check_flag,
-    check_integer,
-    flat_keywords,
-)
+from placement_gym.base.arguments import flat_keywords
 from placement_gym.base.arrays import BoolArray, FloatArray, IntArray, UInt8
 from placement_gym.envs import rewards
 from placement_gym.envs.episode import read_start, warn_finished
@@ -211,11 +205,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         graph: str = "folded",
         decisions: Sequence[str] = PLACEMENT_ALONE,
     ) -> None:
-        check_integer("horizon", options.horizon, 1, MAX_HORIZON)
-        check_flag("repair", options.repair)
         find_objective(backend.objective).check_rates(backend.problem.units.graph.models)
-        if options.render_mode is not None:
-            check_choice("render_mode", options.render_mode, self.metadata["render_modes"])
         self.backend = backend
         self.problem: Problem = backend.problem
         self.reward = rewards.get_reward(options.reward)

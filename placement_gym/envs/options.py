@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from placement_gym.base.arguments import MAX_HORIZON, check_choice, check_flag, check_integer
+
 RENDER_MODES = ["ansi", "human", "rgb_array"]
 
 
@@ -23,3 +25,9 @@ class EnvOptions:
     observe_graph: bool = True
     observe_devices: bool = False
     render_mode: str | None = None
+
+    def __post_init__(self) -> None:
+        check_integer("horizon", self.horizon, 1, MAX_HORIZON)
+        check_flag("repair", self.repair)
+        if self.render_mode is not None:
+            check_choice("render_mode", self.render_mode, RENDER_MODES)
