@@ -58,11 +58,15 @@ def inspect(
     import openvino as ov
 
     reporter = reporter or Reporter()
-    core, operators, primitives = ov.Core(), [], None
+    core, primitives = ov.Core(), None
     register(core, devices)
+    # Names of one device differ in settings, and what is supported does not.
+    known: dict[str, list[str]] = {}
     for device in devices:
-        reporter.beat(f"asking what {device.name} supports")
-        operators.append(list(core.query_model(model, device.name)))
+        if (name := device.plugin or device.name) not in known:
+            reporter.beat(f"asking what {device.name} supports")
+            known[name] = list(core.query_model(model, device.name))
+    operators = [known[device.plugin or device.name] for device in devices]
     if fused:
         with measurement_lock(reporter) if exclusive else nullcontext():
             reporter.beat("compiling for primitives")

@@ -47,7 +47,7 @@ class EngineProcess:
         self, spec: ModelSpec, recipe: Recipe, timeout_s: float, module: str = WORKER
     ) -> None:
         self.spec, self.recipe, self.timeout_s, self.module = spec, recipe, timeout_s, module
-        self.on_rounds: Callable[[int, Any], object] | None = None
+        self.on_rounds: Callable[[float, Any], object] | None = None
         self.child: Child | None = None
 
     def __getstate__(self) -> dict[str, Any]:

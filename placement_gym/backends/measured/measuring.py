@@ -23,8 +23,9 @@ from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.problem import Problem
 
 T = TypeVar("T")
-OnRounds = Callable[[int, Sequence[Measurement]], object]
-"""Called after each round of ``remeasure``: the number of rounds, and the measurements by them."""
+OnRounds = Callable[[float, Sequence[Measurement]], object]
+"""Called in each round of ``remeasure``, and after it: the number of rounds, a part of one
+included, and the measurements by whole ones."""
 
 
 class MeasuringBackend(ABC):
