@@ -126,12 +126,12 @@ def test_all_rounds_are_shown_and_of_long_ones_fewer(
     said: list[str] = []
 
     class Slow(FakeBackend):
-        """Tells that half a round is over, after more than a race may take."""
+        """Tells that most of a round is over, after more than a race may take."""
 
         protocol = replace(QUICK, final_s=0.0)
 
         def remeasure(self, assignments: Sequence[IntArray]) -> list[Measurement]:
-            self.on_rounds(0.5, [])
+            self.on_rounds(0.75, [])
             for _ in range(20):
                 sleep(0.01)
                 said.append(capsys.readouterr().err)
