@@ -90,12 +90,13 @@ def test_a_lost_name_of_a_counter_is_noticed(monkeypatch: pytest.MonkeyPatch) ->
     messages: list[str] = []
     backend = build(EXACT, Reporter(print_message=messages.append))
     monkeypatch.setattr(counters, "members_of_primitives", lambda _: {})
-    counted = counters.run_with_counters
+    timed = counters.time_primitives
 
-    def rename(*given: Any) -> dict[str, float]:
-        return {f"a/{name}/b" if name else name: ms for name, ms in counted(*given).items()}
+    def rename(*given: Any) -> tuple[float, dict[str, float]]:
+        latency_ms, times_ms = timed(*given)
+        return latency_ms, {f"a/{name}/b": ms for name, ms in times_ms.items()}
 
-    monkeypatch.setattr(counters, "run_with_counters", rename)
+    monkeypatch.setattr(counters, "time_primitives", rename)
     times = backend.measure_operators(1)
     assert any("100% of the counted" in message for message in messages)
     assert times.sum() > 0.0
