@@ -26,6 +26,12 @@ def drawn(node: ov.Node) -> Iterator[str]:
     """The types of an operator and of those in its bodies that draw."""
     if node.get_type_name() in RANDOM:
         yield node.get_type_name()
-    for body in (getattr(node, method)() for method in BODIES if hasattr(node, method)):
-        for inner in body.get_ordered_ops():
-            yield from drawn(inner)
+    for inner in find_inside(node):
+        yield from drawn(inner)
+
+
+def find_inside(node: ov.Node) -> Iterator[ov.Node]:
+    """The operators in the bodies of control flow."""
+    for method in BODIES:
+        if hasattr(node, method):
+            yield from getattr(node, method)().get_ordered_ops()
