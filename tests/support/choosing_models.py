@@ -206,3 +206,28 @@ FUSED: dict[str, Callable[[ov.Node, ov.Output], tuple[list[Any], dict[str, Any]]
     ),
 }
 """By kind, the inputs and attributes, from (1, N, 4) deltas and (1, N, 2) scores."""
+
+
+def make_greedy(noise: float = 0.0, wrong: str = "", steps: int = 40) -> ov.Model:
+    """A loop that takes the best of 32 tokens at each step, and goes on with what it stands for."""
+    rng, factor = np.random.default_rng(5), OFF[wrong][0]
+    x, state = (ops.parameter([1, 16], np.float32, name=name) for name in ("x", "state"))
+    token = ops.parameter([1, 1], np.int64)
+    weights = rng.normal(size=(16, 32))
+    weights *= factor * (1.0 + noise * np.random.default_rng(1).uniform(-1, 1, weights.shape))
+    table = ops.constant(rng.normal(size=(32, 16)).astype(np.float32))
+    embedded = ops.squeeze(ops.gather(table, token, ops.constant(0)), ops.constant([0]))
+    moved = ops.tanh(ops.add(state, embedded))
+    logits = ops.matmul(moved, ops.constant(weights.astype(np.float32)), False, False)
+    best = ops.topk(logits, ops.constant(np.int64(1)), 1, "max", "none", "i64")
+    outputs = [ops.result(one) for one in (moved, best.output(1), ops.constant(True, dtype=bool))]
+    node = ops.loop(ops.constant(np.int64(steps)), ops.constant(True, dtype=bool))
+    node.set_function(ov.Model(outputs, [state, token], "body"))
+    node.set_special_body_ports([-1, 2])
+    node.set_merged_input(state, x.output(0), outputs[0].output(0))
+    start = ops.constant(np.zeros((1, 1), np.int64))
+    node.set_merged_input(token, start.output(0), outputs[1].output(0))
+    tokens = node.get_concatenated_slices(outputs[1].output(0), 0, 1, 1, -1, 1)
+    node.set_friendly_name("loop")
+    numbers = ops.convert(tokens, "f32")
+    return ov.Model([ops.result(tokens), ops.result(scale(numbers, wrong))], [x], "greedy")

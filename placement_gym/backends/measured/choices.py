@@ -69,7 +69,9 @@ class Choice:
             return None
         read = [port.get_index() for port in node.outputs() if port.get_target_inputs()]
         chosen = node.output(CHOICE.get(kind, 0))
-        if chosen.get_index() not in read or chosen.get_element_type().is_real():
+        if chosen.get_index() not in read:
+            return None
+        if kind == "Convert" and chosen.get_element_type().is_real():
             return None
         if kind == "NonMaxSuppression" and (node.get_output_size() < 3 or is_soft(node)):
             return None

@@ -184,7 +184,6 @@ SUPPRESSIONS = {
         thresholds=["score_threshold"],
         most=["max_detections_per_image", "post_nms_count"],
     ),
-    "ExperimentalDetectronTopKROIs": Rows({0: BOX}, most=["max_rois"]),
 }
 LABELS = ("CTCGreedyDecoder", "CTCGreedyDecoderSeqLen", "Loop", "TensorIterator", "If")
 RESULT_ERRORS: Mapping[str, Error] = {
