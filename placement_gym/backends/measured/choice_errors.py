@@ -111,7 +111,7 @@ def nms_error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: f
 
 
 def rois_error(inputs: Arrays, outputs: Outputs, attributes: Attributes, limit: float) -> float:
-    """Compare the boxes that were picked with the nearest of all, and their scores with the best."""
+    """Compare picked boxes with the nearest of all, and the scores of these with the best."""
     boxes, scores = (array.astype(np.float64) for array in inputs)
     picked = outputs[0].astype(np.float64)[: len(scores)]
     apart = [np.abs(picked[:, None, side] - boxes[:, side]) for side in range(4)]

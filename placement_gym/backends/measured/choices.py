@@ -21,7 +21,7 @@ from placement_gym.backends.measured.choice_errors import ERRORS, WRONG
 from placement_gym.backends.measured.outputs import MAX_NAMED_OPERATORS
 from placement_gym.backends.measured.result_errors import LABELS, RESULT_ERRORS
 from placement_gym.base.texts import join_words
-from placement_gym.models.random_operators import find_inside
+from placement_gym.graph.bodies import list_inside
 from placement_gym.workloads.runs import Inputs, Outputs
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Choice:
         """The choice that a node makes, if it makes one by real numbers and others read it."""
         name, kind, inputs = node.get_friendly_name(), node.get_type_name(), node.inputs()
         if kind in RESULT_ERRORS:
-            inside = list(find_inside(node))
+            inside = list(list_inside(node))
             if inside and not any(map(cls.find, inside)):
                 return None
             ports = tuple(range(node.get_output_size()))

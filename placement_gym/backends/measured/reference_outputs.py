@@ -28,8 +28,8 @@ from placement_gym.backends.measured.tolerance import find_tolerance, measure_ro
 from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import EngineError, UserError
 from placement_gym.graph.quantization import without_integer_kernels
+from placement_gym.graph.random_operators import find_random
 from placement_gym.hardware.machine import compile_on, register
-from placement_gym.models.random_operators import find_random
 from placement_gym.models.shared_constants import separate_constants, shared_constants
 from placement_gym.workloads.runs import Inputs, Outputs
 
@@ -167,7 +167,7 @@ class ReferenceOutputs:
     def follow_choices(
         self, samples: Sequence[Sequence[Inputs]], tapped: Outputs, limit: float
     ) -> tuple[Outputs, dict[str, float]]:
-        """What ``expect`` compares with, and the errors, for what ``ChoosingModel.tapped`` returned for these samples."""
+        """What to expect, and the errors of choices, by what ``ChoosingModel.tapped`` returned."""
         chosen = self.choosing.force(samples, tapped)
         forced = self.engine.request.start(self.forced, chosen, self.engine.reporter.beat)
         return self.choosing.find_errors(chosen, forced.outputs(), limit)

@@ -282,8 +282,8 @@ def test_rounding_is_not_excluded_where_the_number_is_an_index() -> None:
     )
 
 
-def build(core: ov.Core, devices: Any) -> MeasuredBackend:
-    model = load(make_detector())
+def build(core: ov.Core, devices: Any, model: ov.Model | None = None) -> MeasuredBackend:
+    model = load(model or make_detector())
     units = group(extract(model), "op")
     supported = find_supported(units, [core.query_model(model, "CPU")] * 2)
     problem = Problem(units, devices, supported)
@@ -305,3 +305,11 @@ def test_a_wrong_operator_is_blamed_and_no_choice(name: str) -> None:
     found = FaultFinder(tested, 1).find()
     assert [tested.problem.units.names[fault.unit] for fault in found.faults] == [name]
     assert found.confirmed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+def test_scattered_placements_of_heads_that_choose_pass(make: Make) -> None:
+    tested, rng = build(ov.Core(), PRESETS["cpu-testbed-bf16"], make()), np.random.default_rng(0)
+    for _ in range(3):
+        assert tested.evaluate(rng.integers(0, 2, tested.problem.n_units)).error == ""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from placement_gym.graph.bodies import list_inside
+
 if TYPE_CHECKING:
     import openvino as ov
 
@@ -12,8 +14,6 @@ RANDOM = ("RandomUniform", "Multinomial")
 """Types that draw; readers of other formats make normal, Bernoulli and Poisson draws, and dropout,
 of these.
 """
-BODIES = ("get_function", "get_then_body", "get_else_body")
-"""Methods of control flow that return what is inside."""
 
 
 def find_random(model: ov.Model) -> dict[str, str]:
@@ -24,14 +24,5 @@ def find_random(model: ov.Model) -> dict[str, str]:
 
 def drawn(node: ov.Node) -> Iterator[str]:
     """The types of an operator and of those in its bodies that draw."""
-    if node.get_type_name() in RANDOM:
-        yield node.get_type_name()
-    for inner in find_inside(node):
-        yield from drawn(inner)
-
-
-def find_inside(node: ov.Node) -> Iterator[ov.Node]:
-    """The operators in the bodies of control flow."""
-    for method in BODIES:
-        if hasattr(node, method):
-            yield from getattr(node, method)().get_ordered_ops()
+    kinds = (one.get_type_name() for one in (node, *list_inside(node)))
+    return (kind for kind in kinds if kind in RANDOM)
