@@ -60,7 +60,7 @@ class Choice:
         name, kind, inputs = node.get_friendly_name(), node.get_type_name(), node.inputs()
         if kind in RESULT_ERRORS:
             inside = list(list_inside(node))
-            if inside and not any(map(cls.find, inside)):
+            if inside and all(cls.find(one) is None for one in inside):
                 return None
             ports = tuple(range(node.get_output_size()))
             sources = tuple((name, port) for port in ports)
@@ -234,8 +234,8 @@ class ChoosingModel:
             if (found := find_before(port, frozenset(by_name)))
         }
         rules = [
-            f"output {name!r} stands behind {join_words(map(str, choices))}: compared for the "
-            f"placement's own choice, {join_words(dict.fromkeys(one.rule for one in choices))}"
+            f"output {name!r} stands behind {join_words(list(map(str, choices)))}: compared for "
+            f"the placement's own choice, {join_words(sorted({one.rule for one in choices}))}"
             for name, choices in islice(behind.items(), MAX_RULES)
         ]
         more = len(behind) - MAX_RULES

@@ -104,6 +104,13 @@ def test_a_wrong_operator_before_or_behind_a_choice_is_found(make: Make, where: 
         ),
         ("Convert", [[1.999, -0.5]], {"destination_type": "i32"}, [[2, 0], [1, 0]], [[3, 0]]),
         ("Convert", [[1.0, 1e-3]], {"destination_type": "boolean"}, [[1, 0], [1, 1]], [[0, 1]]),
+        (
+            "ExperimentalDetectronTopKROIs",
+            [[[0, 0, 10, 10], [20, 0, 30, 10], [0, 20, 10, 30]], [0.9, 0.899, 0.1]],
+            {},
+            [[[0, 0, 10, 10]], [[20, 0.05, 30, 10]], [[20, 0, 30, 10], [0, 0, 10, 10]]],
+            [[[0, 20, 10, 30]], [[50, 0, 60, 10]]],
+        ),
         ("Greater", [[1.0, 2.0], [1.001, 1.0]], {}, [[False, True], [True, True]], [[False] * 2]),
     ],
 )
