@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import openvino as ov
 import pytest
-from choosing_models import make_detector
+from choosing_models import make_detector, make_suppressed
 from gpu_models import make_problem
 
 from placement_gym import DeviceSpec
@@ -45,6 +45,13 @@ def test_a_head_that_chooses_passes_in_half_precision() -> None:
     backend = MeasuredBackend(core, model, problem, protocol=ONCE)
     outputs = backend.compile(problem.single(1)).outputs()
     assert relative_error(outputs, backend.reference_outputs.expected) > backend.tolerance
+    assert backend.evaluate(problem.single(1)).error == ""
+
+
+def test_a_suppression_passes_in_half_precision_though_the_gpu_leaves_rows_free() -> None:
+    core = ov.Core()
+    model, problem = make_problem(core, HALF, load(make_suppressed()))
+    backend = MeasuredBackend(core, model, problem, protocol=ONCE)
     assert backend.evaluate(problem.single(1)).error == ""
 
 
