@@ -96,10 +96,12 @@ def make_state_space() -> ov.Model:
         ops.parameter([-1, -1], np.int64, name=name) for name in ("input_ids", "attention_mask")
     )
     positions = ops.parameter([-1], np.int64, name="cache_position")
+    beams = ops.parameter([-1], np.int32, name="beam_idx")
     row = ops.gather(make_matrix(WORDS, WIDTH), ids, ops.constant(0))
     row = ops.multiply(row, ops.unsqueeze(ops.convert(mask, "f32"), ops.constant(2)))
     empty = ops.broadcast(ops.constant(np.float32(0)), count_sequences(ids, WINDOW, WIDTH))
     past, variable = make_state("past", empty, [-1, WINDOW, WIDTH])
+    past = ops.gather(past, beams, ops.constant(0))
     # As many of the last rows as there are positions take these places.
     first = ops.negative(ops.shape_of(positions))
     end, one = ops.constant([2**31 - 1]), ops.constant([1])
@@ -109,7 +111,7 @@ def make_state_space() -> ov.Model:
     state = ops.scatter_update(shifted, places, last, ops.constant(1), name="state")
     row = ops.add(row, ops.reduce_mean(state, ops.constant([1]), True))
     logits = ops.matmul(row, make_matrix(WIDTH, WORDS, 1), False, False, name="logits")
-    return finish(logits, [ops.assign(state, variable)], [ids, mask, positions])
+    return finish(logits, [ops.assign(state, variable)], [ids, mask, positions, beams])
 
 
 def finish(output: ov.Node, sinks: Sequence[ov.Node], inputs: Sequence[ov.Node]) -> ov.Model:

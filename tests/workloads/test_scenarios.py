@@ -100,8 +100,8 @@ def test_a_state_space_decodes_as_if_all_were_its_prompt(prompt: int, is_own: bo
     if is_own:
         own |= {"attention_mask": np.ones((1, 9), int), "cache_position": np.arange(9)}
     request = make_request(model, f"chat-{prompt}-2", own)
-    token = [(1, 1), (1, 1), (1,)]
-    assert shapes_of(request, model) == [[(1, prompt), (1, prompt), (WINDOW,)], token, token]
+    token = [(1, 1), (1, 1), (1,), (1,)]
+    assert shapes_of(request, model) == [[(1, prompt), (1, prompt), (WINDOW,), (1,)], token, token]
     sizes = [list(shaped.nodes["logits"].shape) for shaped in request.list_shapes(model)]
     assert sizes == [[1, count, WORDS] for count in (prompt, 1, 1)]
     decoder = ov.compile_model(model, "CPU").create_infer_request()
