@@ -335,8 +335,10 @@ def prepare(model: ov.Model, shapes: Shapes | None = None, inputs: Given | None 
     if is_stateful(model):
         bind_batch(model)
     else:
-        if sizes := find_data_shapes(model, read_own(model, inputs).sizes):
-            shape_nodes(model, sizes)  # raises if the model does not take them
+        own = read_own(model, inputs)
+        for given in (own.sizes, *own.other_sizes):
+            if sizes := find_data_shapes(model, given):
+                shape_nodes(model, sizes)  # raises if the model does not take them
         drop_lower_bounds(model)
     number(node for node in model.get_ordered_ops() if node.get_friendly_name() not in node_names)
     used_names: set[str] = set()

@@ -152,6 +152,9 @@ def find_fixed_sizes(model: ov.Model, own: OwnInputs) -> dict[str, tuple[int, ..
             sizes[name] = tuple(own.sizes[name])
         elif not own.stated:
             raise ask_length(port)
+    for others in own.other_sizes:  # raises if the model does not take them
+        of_sample = {name: tuple(others.get(name, size)) for name, size in sizes.items()}
+        shape_nodes_at_step(model, Step(1, 1), of_sample)
     return sizes
 
 
@@ -266,9 +269,10 @@ def shape_nodes_at_step(model: ov.Model, step: Step, sizes: DataShapes) -> dict[
     try:
         static.validate_nodes_and_infer_types()
     except RuntimeError as error:
+        of_sizes = f", with inputs of {dict(sizes)}" if sizes else ""
         raise UserError(
-            f"the model does not take {step.new} tokens after {step.past}: leave the number of "
-            f"tokens of all its inputs dynamic; OpenVINO: {last_line(error)}"
+            f"the model does not take {step.new} tokens after {step.past}{of_sizes}: leave the "
+            f"number of tokens of all its inputs dynamic; OpenVINO: {last_line(error)}"
         ) from error
     return {node.get_friendly_name(): node for node in static.get_ordered_ops()}
 

@@ -56,6 +56,16 @@ def test_own_inputs_say_how_long_an_encoder_is(mask: bool) -> None:
     assert all((step[1] == 1).all() for step in request.sample_inputs(model))
 
 
+def test_lengths_of_every_sample_have_to_fit_each_other() -> None:
+    model = load(make_cross_attention(mask=True))
+    samples = [
+        {ENCODER: np.ones((1, 30, WIDTH)), "encoder_attention_mask": np.ones((1, length), int)}
+        for length in (30, 20)
+    ]
+    with pytest.raises(UserError, match=r"'encoder_attention_mask': \(1, 20\)"):
+        make_request(model, "chat-4-2", samples)
+
+
 def test_a_bound_length_of_an_encoder_is_its_length() -> None:
     model = load(make_cross_attention(), shapes={ENCODER: [1, 30, WIDTH]})
     request = make_request(model, "chat-4-2")
