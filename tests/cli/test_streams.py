@@ -66,6 +66,7 @@ def test_a_full_standard_error_changes_no_status(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ["compare", *SIM, "--agents", "prefix", "--budget", "2", "--out", str(tmp_path)]
+    monkeypatch.setattr(style, "draw_if_possible", lambda *_: "")
     with open("/dev/full", "w", buffering=1) as full:  # noqa: PTH123
         monkeypatch.setattr(sys, "stderr", full)
         assert main(words) == 0
