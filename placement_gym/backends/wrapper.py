@@ -86,10 +86,6 @@ class CachedBackend(BackendWrapper):
         cached = self.seen.get(assignment.tobytes())
         if cached is not None:
             return replace(cached, cached=True, compile_s=0.0, measure_s=0.0)
-        return self.evaluate_anew(assignment)
-
-    def evaluate_anew(self, assignment: IntArray) -> Measurement:
-        """As ``evaluate_ignoring_limits``, but never from memory; the new measurement is kept."""
         measurement = self.inner.evaluate_ignoring_limits(assignment)
         self.seen[assignment.tobytes()] = measurement
         return measurement

@@ -122,7 +122,7 @@ class BenchEnv:
         if isinstance(self.base.backend, CachedBackend):
             self.base.backend.seen.clear()
         if self.measured:
-            self.base.singles = SingleDeviceResults.of(self.base.backend, anew=True)
+            self.base.singles = SingleDeviceResults.of(self.base.backend)
 
     def close(self) -> None:
         self.env.close()
