@@ -24,7 +24,8 @@ from placement_gym.deployment.export import export_phases, export_placement
 from placement_gym.graph.extract import extract
 from placement_gym.hardware.device_requests import parse_devices
 from placement_gym.models import load
-from placement_gym.problem.placement import Placement, PlacementMismatchError
+from placement_gym.problem.placement import Placement
+from placement_gym.problem.problem import PlacementMismatchError
 from placement_gym.workloads.kinds import make_request
 
 PROGRAM = """

@@ -115,8 +115,8 @@ class BenchEnv:
     def clear_caches(self) -> None:
         """Drop measurements in memory, so that runs with different seeds are independent.
 
-        Single devices are measured again where latencies are noisy, even if a file has them: one
-        sample must not decide for all seeds which device is the fastest.
+        Single devices are measured again where latencies are noisy: one sample must not decide for
+        all seeds which device is the fastest.
         """
         self.__dict__.pop("finals", None)
         if isinstance(self.base.backend, CachedBackend):
