@@ -31,8 +31,10 @@ from placement_gym.deployment.several import split_placement
 from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.submodels import submodel_devices
 from placement_gym.hardware.machine import list_plugins
+from placement_gym.models.given import Given
+from placement_gym.models.joining import inputs_of
 from placement_gym.models.members import list_members
-from placement_gym.models.own_inputs import Given, inputs_of, save_arrays
+from placement_gym.models.own_inputs import save_arrays
 from placement_gym.models.saving import save_model
 from placement_gym.models.shapes import Shapes, input_names, shapes_of_placement
 from placement_gym.models.stateful import is_stateful

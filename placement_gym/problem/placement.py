@@ -17,7 +17,7 @@ from placement_gym.graph.operators import OpGraph
 from placement_gym.graph.structure import Structure, describe_difference, match
 from placement_gym.hardware.device_requests import parse_list
 from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.models.own_inputs import SIZES
+from placement_gym.models.given import SIZES
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.problem import PlacementMismatchError, Problem, parse_assignment
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 
 from placement_gym.base.errors import UserError
-from placement_gym.models.own_inputs import Given, read_own
+from placement_gym.models.given import Given, read_own
 from placement_gym.workloads.request import Shaped
 from placement_gym.workloads.runs import Beat, EngineRequest, Inputs, StepsRun
 from placement_gym.workloads.scenario import Scenario

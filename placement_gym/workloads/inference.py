@@ -13,7 +13,7 @@ from placement_gym.models.data_shapes import (
     raise_to_bounds,
     shape_nodes,
 )
-from placement_gym.models.own_inputs import Given, read_own
+from placement_gym.models.given import Given, read_own
 from placement_gym.models.shapes import list_dynamic
 from placement_gym.models.tensors import as_input
 from placement_gym.workloads.request import Request, Shaped

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from placement_gym.base.lazy import import_name
-from placement_gym.models.own_inputs import Given
+from placement_gym.models.given import Given
 from placement_gym.models.stateful import is_stateful
 from placement_gym.workloads.inference import Inference
 from placement_gym.workloads.request import Request

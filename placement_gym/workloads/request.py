@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from placement_gym.models.data_shapes import DataShapes
-from placement_gym.models.own_inputs import Given, OwnInputs
+from placement_gym.models.given import Given, OwnInputs
 from placement_gym.workloads.runs import Beat, EngineRequest, Inferences, Inputs
 from placement_gym.workloads.samples import check_generated
 

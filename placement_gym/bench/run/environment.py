@@ -22,7 +22,8 @@ from placement_gym.envs.keywords import check_kwargs, find_env_spec, not_placeme
 from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.envs.placement_env import find_placement_env, placement_env
 from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.models.own_inputs import read_older, save_inputs, states_sizes
+from placement_gym.models.given import read_older, states_sizes
+from placement_gym.models.own_inputs import save_inputs
 from placement_gym.models.saving import save_model
 from placement_gym.problem.decisions import PLACEMENT_ALONE
 
