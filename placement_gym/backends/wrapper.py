@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from placement_gym.backends.protocol import Backend, Batch, Measurement
 from placement_gym.base.arrays import FloatArray, IntArray
-from placement_gym.problem.costs.table import CostTable
+
+if TYPE_CHECKING:
+    from placement_gym.problem.costs.table import CostTable
 
 
 class BackendWrapper:

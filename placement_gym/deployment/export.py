@@ -40,6 +40,7 @@ from placement_gym.models.shapes import Shapes, input_names, shapes_of_placement
 from placement_gym.models.stateful import is_stateful
 from placement_gym.problem.placement import Placement
 from placement_gym.workloads.kinds import make_request
+from placement_gym.workloads.samples import draw
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -152,7 +153,7 @@ def list_own_arrays(
         for note in placement.describe_inputs(own=""):
             warn_user(note)
         return {}
-    values = request.sample_inputs(model)[0]
+    values = draw(request, model)[0]
     names = [input_names(port)[0] for port in model.inputs]
     return {
         name: value if isinstance(value, np.ndarray) else value.data

@@ -10,7 +10,6 @@ from placement_gym.models.given import Given
 from placement_gym.models.stateful import is_stateful
 from placement_gym.workloads.inference import Inference
 from placement_gym.workloads.request import Request
-from placement_gym.workloads.steps import counts_tokens
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -21,7 +20,8 @@ class Kind(NamedTuple):
 
     Attributes:
         applies: Whether a model runs it under a scenario.
-        source: Module and name of its class.
+        source: Module and name of the function that makes it, with arguments as of
+            ``make_request``.
     """
 
     applies: Callable[[ov.Model, str | None], bool]
@@ -30,17 +30,8 @@ class Kind(NamedTuple):
 
 KINDS = (
     Kind(
-        # A named conversation is one: version 0.3 had no other scenarios.
-        lambda model, scenario: (
-            is_stateful(model)
-            and not (scenario or "").startswith("chat")
-            and not counts_tokens(model)
-        ),
-        "placement_gym.workloads.signal:Signal",
-    ),
-    Kind(
         lambda model, scenario: is_stateful(model),
-        "placement_gym.workloads.conversation:Conversation",
+        "placement_gym.workloads.with_state:make_scenario",
     ),
 )
 """The first that applies to a model is what it runs; if none does, a single inference."""
@@ -60,5 +51,5 @@ def make_request(
         UserError: The keywords do not fit the model.
     """
     sources = [kind.source for kind in KINDS if kind.applies(model, scenario)]
-    kind: type[Request] = import_name(sources[0]) if sources else Inference
-    return kind.of(model, scenario, inputs)
+    make: Callable[..., Request] = import_name(sources[0]) if sources else Inference.of
+    return make(model, scenario, inputs)

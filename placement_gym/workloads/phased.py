@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
-
-from placement_gym.workloads.conversation import ConversationRun
-from placement_gym.workloads.runs import MAX_TIMES, Beat, Inputs
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -72,26 +66,3 @@ class PhasedRequest:
         """The outputs of the last inference."""
         tensors: list[ov.Tensor] = (self.current or self.prefill).output_tensors
         return tensors
-
-
-class PhasedRun(ConversationRun):
-    """As ``ConversationRun``; handing the state over does not count as a token's time."""
-
-    def __init__(
-        self, request: PhasedRequest, samples: Sequence[Sequence[Inputs]], beat: Beat
-    ) -> None:
-        self.phased = request
-        self.handovers_ms: deque[float] = deque(maxlen=MAX_TIMES)
-        super().__init__(request, samples, beat)
-
-    def run(self) -> None:
-        super().run()
-        self.times[-1][1] -= self.phased.handover_ms
-        self.handovers_ms.append(self.phased.handover_ms)
-
-    def parts_ms(self) -> dict[str, float]:
-        return {**super().parts_ms(), "handover_ms": float(np.median(self.handovers_ms))}
-
-    def forget(self) -> None:
-        super().forget()
-        self.handovers_ms.clear()

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from placement_gym.models.data_shapes import DataShapes
 from placement_gym.models.given import Given, OwnInputs
-from placement_gym.workloads.runs import Beat, EngineRequest, Inferences, Inputs
-from placement_gym.workloads.samples import check_generated
 
 if TYPE_CHECKING:
     import openvino as ov
+
+    from placement_gym.workloads.runs import Inputs
 
 
 class Shaped(NamedTuple):
@@ -23,7 +23,7 @@ class Shaped(NamedTuple):
         runs: How often it runs; not at all if it stands for the memory of the largest one.
         nodes: Nodes by name with their shapes, dynamic where the data decide them; None leaves
             them as they are.
-        inference: Which one it is of those of ``Request.sample_inputs``.
+        inference: Which one it is of those that ``samples.draw`` returns.
     """
 
     runs: float
@@ -34,6 +34,8 @@ class Shaped(NamedTuple):
 @dataclass(frozen=True)
 class Request(ABC):
     """The inferences of one request of a model. Each kind has a file; ``kinds.KINDS`` lists them.
+
+    Only measurements need its inputs and run it: see ``samples.draw`` and ``runs.start``.
 
     Attributes:
         phased: Whether it begins with a prompt, which may have a placement of its own.
@@ -67,38 +69,10 @@ class Request(ABC):
         Costs are sums over them; memory is that of the last, which may run 0 times.
         """
 
-    @abstractmethod
-    def draw(self, model: ov.Model, number: int) -> list[Inputs]:
-        """(n_inferences,) the inputs of each inference of a sample, the same each time.
-
-        Args:
-            model: The model.
-            number: Own samples come first; of more they are varied, or without any generated.
-        """
-
-    def sample_inputs(self, model: ov.Model) -> list[Inputs]:
-        """(n_inferences,) the inputs of each inference of the first sample, which is timed."""
-        return self.draw(model, 0)
-
     @property
     def n_samples(self) -> int:
         """Samples on which outputs are compared: all of the user's own, else a generated one."""
         return len(self.own.samples) or 1
-
-    def check_inputs(self, model: ov.Model) -> None:
-        """Warn of integers that are guessed, once.
-
-        Raises:
-            UserError: Only the user can state the values of an input.
-        """
-        given = self.own.samples[0] if self.own.samples else ()
-        check_generated(model, given)
-
-    @abstractmethod
-    def start(
-        self, request: EngineRequest, samples: Sequence[Sequence[Inputs]], beat: Beat
-    ) -> Inferences:
-        """Run once with the first of these samples, and return what runs again."""
 
     def repeat(self, steps: Sequence[Inputs]) -> Sequence[Inputs]:
         """Inputs that each further run sets, an empty list for an inference that keeps them."""

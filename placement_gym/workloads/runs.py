@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import singledispatch
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,6 +17,8 @@ from placement_gym.models.tensors import Input, read_values
 
 if TYPE_CHECKING:
     import openvino as ov
+
+    from placement_gym.workloads.request import Request
 
 Inputs = list[Input]
 Outputs = list[NDArray[Any]]
@@ -128,6 +131,17 @@ class StepsRun(Inferences):
 
     def forget(self) -> None:
         self.times.clear()
+
+
+@singledispatch
+def start(
+    _: Request, request: EngineRequest, samples: Sequence[Sequence[Inputs]], beat: Beat
+) -> Inferences:
+    """Run once with the first of these samples, and return what runs again.
+
+    That is one inference; kinds of several register their own.
+    """
+    return SingleInference(request, [steps[0] for steps in samples], beat)
 
 
 def read_outputs(request: EngineRequest) -> Outputs:

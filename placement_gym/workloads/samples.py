@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,41 @@ from placement_gym.workloads.meanings import Kind, Meaning, find_meaning
 if TYPE_CHECKING:
     import openvino as ov
 
+    from placement_gym.workloads.request import Request
+    from placement_gym.workloads.runs import Inputs
+
 NAMED = (*MASKS, *POSITIONS, *BEAMS, *LENGTHS)
+
+
+@singledispatch
+def draw(request: Request, model: ov.Model, number: int = 0) -> list[Inputs]:
+    """(n_inferences,) the inputs of each inference of a sample, the same each time.
+
+    That is one inference; kinds of several register their own.
+
+    Args:
+        request: What is timed as one.
+        model: The model.
+        number: Own samples come first; of more they are varied, or without any generated. The
+            first one is timed.
+    """
+    samples = request.own.samples
+    if not samples:
+        return [sample_inputs(model, request.data_shapes, number)]
+    values = samples[number] if number < len(samples) else vary(samples[0], number)
+    types = [port.get_element_type() for port in model.inputs]
+    return [[as_input(values[index], kind) for index, kind in enumerate(types)]]
+
+
+def check_inputs(request: Request, model: ov.Model) -> None:
+    """Warn of integers that are guessed, once.
+
+    Raises:
+        UserError: Only the user can state the values of an input.
+    """
+    # What generated integers mean may depend on sizes, as a length in full does.
+    bound = bind_sizes(model, request.data_shapes) if request.separable else model
+    check_generated(bound, request.own.samples[0] if request.own.samples else ())
 
 
 def sample_inputs(model: ov.Model, sizes: DataShapes | None = None, seed: int = 0) -> list[Input]:

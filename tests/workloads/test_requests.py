@@ -16,7 +16,8 @@ from placement_gym.problem.placement import Placement
 from placement_gym.workloads import kinds
 from placement_gym.workloads.inference import Inference
 from placement_gym.workloads.request import Shaped
-from placement_gym.workloads.runs import Inputs, StepsRun
+from placement_gym.workloads.runs import Inputs, StepsRun, start
+from placement_gym.workloads.samples import draw
 
 
 class Twice(Inference):
@@ -30,12 +31,6 @@ class Twice(Inference):
 
     def list_shapes(self, model: ov.Model) -> Sequence[Shaped]:
         return [Shaped(1.0, None)] * 2
-
-    def draw(self, model: ov.Model, number: int) -> list[Inputs]:
-        return super().draw(model, number) * 2
-
-    def start(self, request: Any, samples: Any, beat: Any) -> TwiceRun:  # type: ignore[override]
-        return TwiceRun(request, samples, beat)
 
     def repeat(self, steps: Sequence[Inputs]) -> Sequence[Inputs]:
         return steps
@@ -52,9 +47,23 @@ class TwiceRun(StepsRun):
         return {"again_ms": float(np.median(np.stack(self.times)[:, 1]))}
 
 
+@draw.register(Twice)
+def draw_twice(_: Twice, model: ov.Model, number: int = 0) -> list[Inputs]:
+    inputs: list[Inputs] = draw(Inference(), model, number)
+    return inputs * 2
+
+
+@start.register(Twice)
+def start_twice(_: Twice, request: Any, samples: Any, beat: Any) -> TwiceRun:
+    return TwiceRun(request, samples, beat)
+
+
+make_twice = Twice.of
+
+
 @pytest.fixture
 def backend(monkeypatch: pytest.MonkeyPatch) -> MeasuringBackend:
-    twice = kinds.Kind(lambda model, scenario: scenario == "twice", f"{__name__}:Twice")
+    twice = kinds.Kind(lambda model, scenario: scenario == "twice", f"{__name__}:make_twice")
     monkeypatch.setattr(kinds, "KINDS", (twice, *kinds.KINDS))
     return build_here(ModelSpec("tiny", "op", scenario="twice"))
 

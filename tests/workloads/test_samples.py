@@ -17,7 +17,7 @@ from openvino import opset13 as ops
 from placement_gym import UserError
 from placement_gym.base.errors import PlacementGymWarning
 from placement_gym.workloads.inference import Inference
-from placement_gym.workloads.samples import check_generated, sample_inputs, vary
+from placement_gym.workloads.samples import check_generated, check_inputs, sample_inputs, vary
 
 ROWS = 50
 Read = Callable[[ov.Node], ov.Node]
@@ -164,7 +164,7 @@ def test_sizes_of_dynamic_inputs_decide_lengths() -> None:
     assert np.asarray(sample_inputs(model, sizes)[1]).tolist() == [9, 9]
     with warnings.catch_warnings():  # they are no guess
         warnings.simplefilter("error")
-        Inference(data_shapes=sizes).check_inputs(model)
+        check_inputs(Inference(data_shapes=sizes), model)
 
 
 def test_samples_of_other_seeds_differ() -> None:

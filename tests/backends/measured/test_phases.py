@@ -17,8 +17,9 @@ from placement_gym.backends.measured.outputs import relative_error
 from placement_gym.base.arrays import IntArray
 from placement_gym.models import load
 from placement_gym.models.spec import ModelSpec
-from placement_gym.workloads.conversation import Conversation
-from placement_gym.workloads.phased import PhasedRequest, PhasedRun
+from placement_gym.workloads.conversation import Conversation, PhasedRun
+from placement_gym.workloads.phased import PhasedRequest
+from placement_gym.workloads.samples import draw
 
 SCENARIO = "chat-6-8"
 
@@ -155,7 +156,7 @@ def test_a_program_of_its_own_decodes_under_two_placements() -> None:
         model, "CPU", {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
     )
     reference = plain.create_infer_request()
-    for step in Conversation.parse(SCENARIO).sample_inputs(model):
+    for step in draw(Conversation.parse(SCENARIO), model):
         expected = reference.infer(dict(enumerate(step)))[0]
         for request in requests:  # each has a state of its own
             found = request.infer(dict(enumerate(step)))[0]

@@ -29,6 +29,7 @@ from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.placement import Placement
 from placement_gym.solvers.heuristics import propose_prefixes
 from placement_gym.workloads.conversation import Conversation, ConversationRun
+from placement_gym.workloads.samples import draw
 
 
 class FakeRequest:
@@ -91,7 +92,7 @@ def test_phases_of_a_finalist_are_medians_over_its_compilations() -> None:
 
 
 def test_inputs_follow_the_scenario() -> None:
-    prefill, token, last = Conversation(5, 2).sample_inputs(load("gpt"))
+    prefill, token, last = draw(Conversation(5, 2), load("gpt"))
     assert [array.shape for array in prefill] == [(1, 5)] * 3
     assert [array.shape for array in token] == [(1, 1), (1, 6), (1, 1)]
     assert prefill[2].tolist() == [[0, 1, 2, 3, 4]]
@@ -115,7 +116,7 @@ def test_an_input_is_not_guessed_from_a_part_of_its_name(
     x = ops.parameter(shape, kind, name=name)
     first, last = (
         np.asarray(values)
-        for (values,) in Conversation(4, 4).sample_inputs(ov.Model([ops.result(x)], [x], "m"))[:5:4]
+        for (values,) in draw(Conversation(4, 4), ov.Model([ops.result(x)], [x], "m"))[:5:4]
     )
     assert first.shape == last.shape == tuple(shape)
     assert not (first == 1).all() or not shape
@@ -130,7 +131,7 @@ def test_names_of_export_tools_hold_in_unions_and_tensorflow() -> None:
         ops.parameter(shape, np.int64, name=name) for name, shape in zip(names, shapes, strict=True)
     ]
     model = ov.Model([ops.result(one) for one in inputs], inputs, "m")
-    _, token = Conversation(4, 1).sample_inputs(model)
+    _, token = draw(Conversation(4, 1), model)
     values = [np.asarray(one).tolist() for one in token]
     assert values == [[[1] * 5], [[1] * 5], [[[4]]] * 3, [4], [0, 1]]
 
