@@ -81,21 +81,30 @@ def load(
         return prepare(model.clone(), shapes, inputs)
     if not is_path(model):
         raise ModelNotFoundError(explain_missing(str(model)))
-    check_file_name(Path(model).name)
-    check_content(Path(model))
-    core = make_core(extension)
-    try:
-        read = core.read_model(model)
-        # Converters count names up from whatever was made before: a second reading has others.
-        if Path(model).suffix != ".xml":
-            number_counted_names(read, core.read_model(model))
-    except RuntimeError as error:
-        reason = explain_weights(Path(model), str(error)) or ORIGIN.sub("", str(error)).strip()
-        remedy = "" if extension else EXTENSION_REMEDY * bool(UNKNOWN.search(reason))
-        raise UnsupportedModelError(f"OpenVINO cannot read {model}: {reason}{remedy}") from error
-    prepared = prepare(read, shapes, inputs)
+    prepared = prepare(read_file(Path(model), extension), shapes, inputs)
     prepared.set_friendly_name(Path(model).stem)
     return prepared
+
+
+def read_file(path: Path, extension: str | Path | None) -> ov.Model:
+    """Read a model's file; its nodes have the same names each time.
+
+    Raises:
+        UnsupportedModelError: OpenVINO cannot read it.
+    """
+    check_file_name(path.name)
+    check_content(path)
+    core = make_core(extension)
+    try:
+        model = core.read_model(path)
+        # Converters count names up from whatever was made before: a second reading has others.
+        if path.suffix != ".xml":
+            number_counted_names(model, core.read_model(path))
+    except RuntimeError as error:
+        reason = explain_weights(path, str(error)) or ORIGIN.sub("", str(error)).strip()
+        remedy = "" if extension else EXTENSION_REMEDY * bool(UNKNOWN.search(reason))
+        raise UnsupportedModelError(f"OpenVINO cannot read {path}: {reason}{remedy}") from error
+    return model
 
 
 def make_core(extension: str | Path | None) -> ov.Core:

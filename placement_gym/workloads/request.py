@@ -33,9 +33,9 @@ class Shaped(NamedTuple):
 
 @dataclass(frozen=True)
 class Request(ABC):
-    """The inferences of one request of a model. Each kind has a file; ``kinds.KINDS`` lists them.
+    """The inferences of one request of a model; ``kinds`` chooses the kind.
 
-    Only measurements need its inputs and run it: see ``samples.draw`` and ``runs.start``.
+    Only measurements draw its inputs and run it: see ``samples.draw`` and ``runs.start``.
 
     Attributes:
         phased: Whether it begins with a prompt, which may have a placement of its own.

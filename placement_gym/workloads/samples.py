@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
@@ -47,17 +46,6 @@ def draw(request: Request, model: ov.Model, number: int = 0) -> list[Inputs]:
     return [[as_input(values[index], kind) for index, kind in enumerate(types)]]
 
 
-def check_inputs(request: Request, model: ov.Model) -> None:
-    """Warn of integers that are guessed, once.
-
-    Raises:
-        UserError: Only the user can state the values of an input.
-    """
-    # What generated integers mean may depend on sizes, as a length in full does.
-    bound = bind_sizes(model, request.data_shapes) if request.separable else model
-    check_generated(bound, request.own.samples[0] if request.own.samples else ())
-
-
 def sample_inputs(model: ov.Model, sizes: DataShapes | None = None, seed: int = 0) -> list[Input]:
     """One array per input, the same each time for a seed: floats in [0, 1), masks all ones.
 
@@ -65,7 +53,7 @@ def sample_inputs(model: ov.Model, sizes: DataShapes | None = None, seed: int = 
     that do not fall, lengths in full; others are 0 or 1. A random mask could hide every token.
 
     Raises:
-        UserError: Only the user can say what an input is; see ``check_generated``.
+        UserError: Only the user can say what an input is; see ``check_inputs``.
     """
     rng = np.random.default_rng(seed)
     bound = bind_sizes(model, sizes) if sizes else model
@@ -115,19 +103,18 @@ def draw_integers(
     return rng.integers(0, max(limit, 1), shape)
 
 
-def check_generated(model: ov.Model, given: Collection[int] = ()) -> None:
+def check_inputs(request: Request, model: ov.Model) -> None:
     """Warn of inputs whose integers are guessed, once and by name.
-
-    Args:
-        model: The model.
-        given: Indices of inputs that are not generated.
 
     Raises:
         UserError: The values of an input decide what the model computes, such as the number of
             iterations of a loop, so that the user has to state them.
     """
+    given = request.own.samples[0] if request.own.samples else ()
+    # What generated integers mean may depend on sizes, as a length in full does.
+    bound = bind_sizes(model, request.data_shapes) if request.separable else model
     guessed = []
-    for index, port in enumerate(model.inputs):
+    for index, port in enumerate(bound.inputs):
         if index in given or not is_whole(port.get_element_type()) or is_named(port, NAMED):
             continue
         meaning = find_meaning(port)

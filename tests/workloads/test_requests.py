@@ -25,10 +25,6 @@ class Twice(Inference):
 
     parts = ("again_ms",)
 
-    @classmethod
-    def of(cls, model: ov.Model, scenario: str | None, inputs: Any) -> Twice:
-        return cls()
-
     def list_shapes(self, model: ov.Model) -> Sequence[Shaped]:
         return [Shaped(1.0, None)] * 2
 
@@ -58,13 +54,14 @@ def start_twice(_: Twice, request: Any, samples: Any, beat: Any) -> TwiceRun:
     return TwiceRun(request, samples, beat)
 
 
-make_twice = Twice.of
-
-
 @pytest.fixture
 def backend(monkeypatch: pytest.MonkeyPatch) -> MeasuringBackend:
-    twice = kinds.Kind(lambda model, scenario: scenario == "twice", f"{__name__}:make_twice")
-    monkeypatch.setattr(kinds, "KINDS", (twice, *kinds.KINDS))
+    once = Inference.of
+
+    def make(model: ov.Model, scenario: str | None, inputs: Any) -> Inference:
+        return Twice() if scenario == "twice" else once(model, scenario, inputs)
+
+    monkeypatch.setattr(Inference, "of", make)
     return build_here(ModelSpec("tiny", "op", scenario="twice"))
 
 
