@@ -7,7 +7,7 @@ import signal
 from typing import Any
 from unittest.mock import patch
 
-from placement_gym.backends.measured import inspecting, inspection_process
+from placement_gym.backends.measured import inspecting, inspector
 from placement_gym.base.processes.serving import serve
 from placement_gym.models import load, spec
 
@@ -27,4 +27,4 @@ if __name__ == "__main__":
         patch.object(inspecting, "query_primitives", crash),
         patch.object(spec, "load", crash_on_files),
     ):
-        serve(inspection_process.Inspector)
+        serve(inspector.Inspector)

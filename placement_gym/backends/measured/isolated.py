@@ -33,7 +33,7 @@ from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.problem import Problem
 
 WORKER = "placement_gym.backends.measured.engine_process"
-INSPECTOR = "placement_gym.backends.measured.inspection_process"
+INSPECTOR = "placement_gym.backends.measured.inspector"
 TIMEOUT_S = 120.0
 """Seconds that one step may take: a compilation, an inference."""
 READY = {"method": "ready", "protocol": {}, "arguments": []}

@@ -1,6 +1,6 @@
 """The process that inspects a model: plugins may crash while they read it, or hang.
 
-``python -m placement_gym.backends.measured.inspection_process`` is it.
+``python -m placement_gym.backends.measured.inspector`` is it.
 """
 
 from __future__ import annotations
