@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
+from placement_gym.base.arrays import FloatArray
 from placement_gym.base.errors import UserError
 from placement_gym.models.given import Given, read_own
-from placement_gym.workloads.phased import PhasedRequest
 from placement_gym.workloads.request import Shaped
-from placement_gym.workloads.runs import MAX_TIMES, Beat, EngineRequest, Inputs, StepsRun, start
 from placement_gym.workloads.scenario import Scenario
 from placement_gym.workloads.steps import Step, find_fixed_sizes, shape_nodes_at_step
 
@@ -92,47 +90,9 @@ class Conversation(Scenario):
             for count, number in shares
         ]
 
-
-class ConversationRun(StepsRun):
-    """The inferences of a conversation, with the times of its prompt and of a token."""
-
-    def parts_ms(self) -> dict[str, float]:
-        times = np.stack(self.times)
-        prompt, tokens = times[:, 0], times[:, 1:]
+    def find_parts(self, times_ms: FloatArray) -> dict[str, float]:
+        prompt, tokens = times_ms[:, 0], times_ms[:, 1:]
         return {
             "prefill_ms": float(np.median(prompt)),
             "token_ms": float(np.median(tokens.mean(axis=1))),
         }
-
-
-class PhasedRun(ConversationRun):
-    """As ``ConversationRun``; handing the state over does not count as a token's time."""
-
-    def __init__(
-        self, request: PhasedRequest, samples: Sequence[Sequence[Inputs]], beat: Beat
-    ) -> None:
-        self.phased = request
-        self.handovers_ms: deque[float] = deque(maxlen=MAX_TIMES)
-        super().__init__(request, samples, beat)
-
-    def run(self) -> None:
-        super().run()
-        self.times[-1][1] -= self.phased.handover_ms
-        self.handovers_ms.append(self.phased.handover_ms)
-
-    def parts_ms(self) -> dict[str, float]:
-        return {**super().parts_ms(), "handover_ms": float(np.median(self.handovers_ms))}
-
-    def forget(self) -> None:
-        super().forget()
-        self.handovers_ms.clear()
-
-
-@start.register(Conversation)
-def start_conversation(
-    _: Conversation, request: EngineRequest, samples: Sequence[Sequence[Inputs]], beat: Beat
-) -> ConversationRun:
-    """See ``runs.start``."""
-    if isinstance(request, PhasedRequest):
-        return PhasedRun(request, samples, beat)
-    return ConversationRun(request, samples, beat)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from placement_gym.workloads.runs import MAX_TIMES, Beat, FindParts, Inputs, StepsRun
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -66,3 +71,30 @@ class PhasedRequest:
         """The outputs of the last inference."""
         tensors: list[ov.Tensor] = (self.current or self.prefill).output_tensors
         return tensors
+
+
+class PhasedRun(StepsRun):
+    """As ``StepsRun``; handing the state over does not count as a token's time."""
+
+    def __init__(
+        self,
+        find_parts: FindParts,
+        request: PhasedRequest,
+        samples: Sequence[Sequence[Inputs]],
+        beat: Beat,
+    ) -> None:
+        self.phased = request
+        self.handovers_ms: deque[float] = deque(maxlen=MAX_TIMES)
+        super().__init__(find_parts, request, samples, beat)
+
+    def run(self) -> None:
+        super().run()
+        self.times[-1][1] -= self.phased.handover_ms
+        self.handovers_ms.append(self.phased.handover_ms)
+
+    def parts_ms(self) -> dict[str, float]:
+        return {**super().parts_ms(), "handover_ms": float(np.median(self.handovers_ms))}
+
+    def forget(self) -> None:
+        super().forget()
+        self.handovers_ms.clear()

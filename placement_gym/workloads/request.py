@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
+from placement_gym.base.arrays import FloatArray
 from placement_gym.models.data_shapes import DataShapes
 from placement_gym.models.given import Given, OwnInputs
 
@@ -39,7 +40,8 @@ class Request(ABC):
 
     Attributes:
         phased: Whether it begins with a prompt, which may have a placement of its own.
-        separable: Whether operators can be run one by one, on the values of one inference.
+        separable: Whether it is one inference, so that operators can be run one by one on its
+            values.
         parts: Names of the times that it adds to a measurement, in addition to that of the whole.
         data_shapes: Sizes of inputs that are the same in each inference, where the model leaves
             them dynamic.
@@ -73,6 +75,10 @@ class Request(ABC):
     def n_samples(self) -> int:
         """Samples on which outputs are compared: all of the user's own, else a generated one."""
         return len(self.own.samples) or 1
+
+    def find_parts(self, times_ms: FloatArray) -> dict[str, float]:
+        """The median times of ``parts`` in ms, of (n_runs, n_inferences) times."""
+        return {}
 
     def repeat(self, steps: Sequence[Inputs]) -> Sequence[Inputs]:
         """Inputs that each further run sets, an empty list for an inference that keeps them."""

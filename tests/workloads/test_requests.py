@@ -9,6 +9,7 @@ import pytest
 from testbed import build_here
 
 from placement_gym.backends.measured.measuring import MeasuringBackend
+from placement_gym.base.arrays import FloatArray
 from placement_gym.models import load
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.costs.analytic import analytic
@@ -16,7 +17,7 @@ from placement_gym.problem.placement import Placement
 from placement_gym.workloads import kinds
 from placement_gym.workloads.inference import Inference
 from placement_gym.workloads.request import Shaped
-from placement_gym.workloads.runs import Inputs, StepsRun, start
+from placement_gym.workloads.runs import Inputs
 from placement_gym.workloads.samples import draw
 
 
@@ -24,9 +25,13 @@ class Twice(Inference):
     """The same inference again: a kind of request that only this file knows."""
 
     parts = ("again_ms",)
+    separable = False
 
     def list_shapes(self, model: ov.Model) -> Sequence[Shaped]:
         return [Shaped(1.0, None)] * 2
+
+    def find_parts(self, times_ms: FloatArray) -> dict[str, float]:
+        return {"again_ms": float(np.median(times_ms[:, 1]))}
 
     def repeat(self, steps: Sequence[Inputs]) -> Sequence[Inputs]:
         return steps
@@ -38,20 +43,10 @@ class Twice(Inference):
         return ["twice"]
 
 
-class TwiceRun(StepsRun):
-    def parts_ms(self) -> dict[str, float]:
-        return {"again_ms": float(np.median(np.stack(self.times)[:, 1]))}
-
-
 @draw.register(Twice)
 def draw_twice(_: Twice, model: ov.Model, number: int = 0) -> list[Inputs]:
     inputs: list[Inputs] = draw(Inference(), model, number)
     return inputs * 2
-
-
-@start.register(Twice)
-def start_twice(_: Twice, request: Any, samples: Any, beat: Any) -> TwiceRun:
-    return TwiceRun(request, samples, beat)
 
 
 @pytest.fixture

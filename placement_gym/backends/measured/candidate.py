@@ -24,7 +24,7 @@ from placement_gym.base.ratios import RUN_AGAIN, is_measurable
 from placement_gym.graph.units import Units, contract
 from placement_gym.hardware.machine import register
 from placement_gym.problem.problem import Problem
-from placement_gym.workloads.phased import PhasedModel
+from placement_gym.workloads.phased import PhasedModel, PhasedRun
 from placement_gym.workloads.request import Request
 from placement_gym.workloads.runs import Inferences, Inputs, start
 
@@ -119,12 +119,14 @@ def compile_candidate(engine: Engine, assignment: IntArray) -> CompiledPlacement
     beat("compiling")
     parts = [compile_placement(engine, placement) for placement in np.atleast_2d(assignment)]
     beat("the first inference")
-    compiled: ov.CompiledModel | PhasedModel
     (compiled, facts, watch), *_ = parts
+    inferences: Inferences
     if assignment.ndim == 2:
-        compiled = PhasedModel(*(model for model, _, _ in parts))
+        phased = PhasedModel(*(model for model, _, _ in parts)).create_infer_request()
+        inferences = PhasedRun(engine.request.find_parts, phased, samples, beat)
         facts = join_phases(engine.problem, assignment, [facts for _, facts, _ in parts])
-    inferences = start(engine.request, compiled.create_infer_request(), samples, beat)
+    else:
+        inferences = start(engine.request, compiled.create_infer_request(), samples, beat)
     # A request allocates what an inference needs, so that memory is read after one.
     facts = replace(facts, held_bytes=watch.held_bytes())
     check_held(engine.problem, facts.memory_bytes, facts.held_bytes)

@@ -17,8 +17,8 @@ from placement_gym.backends.measured.outputs import relative_error
 from placement_gym.base.arrays import IntArray
 from placement_gym.models import load
 from placement_gym.models.spec import ModelSpec
-from placement_gym.workloads.conversation import Conversation, PhasedRun
-from placement_gym.workloads.phased import PhasedRequest
+from placement_gym.workloads.conversation import Conversation
+from placement_gym.workloads.phased import PhasedRequest, PhasedRun
 from placement_gym.workloads.samples import draw
 
 SCENARIO = "chat-6-8"
@@ -76,7 +76,12 @@ def test_a_reset_request_begins_with_the_prompt_again() -> None:
 
 def test_handing_over_is_no_part_of_a_token() -> None:
     request, *_ = phased()
-    run = PhasedRun(request, [[[np.array(1)], [np.array(2)], [np.array(3)]]], lambda step: None)
+    run = PhasedRun(
+        Conversation().find_parts,
+        request,
+        [[[np.array(1)], [np.array(2)], [np.array(3)]]],
+        lambda step: None,
+    )
     run.forget()
     run.times += [np.array([9.0, 1.0, 2.0])]
     run.handovers_ms += [0.5]

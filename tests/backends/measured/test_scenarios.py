@@ -28,7 +28,8 @@ from placement_gym.models import load
 from placement_gym.models.spec import ModelSpec
 from placement_gym.problem.placement import Placement
 from placement_gym.solvers.heuristics import propose_prefixes
-from placement_gym.workloads.conversation import Conversation, ConversationRun
+from placement_gym.workloads.conversation import Conversation
+from placement_gym.workloads.runs import StepsRun
 from placement_gym.workloads.samples import draw
 
 
@@ -64,19 +65,19 @@ def halves(backend: MeasuredBackend) -> NDArray[np.int64]:
 
 def test_every_run_begins_with_an_empty_state() -> None:
     request = FakeRequest()
-    run = ConversationRun(request, [[["prompt"], ["token"]]], lambda step: None)
+    run = StepsRun(Conversation().find_parts, request, [[["prompt"], ["token"]]], lambda step: None)
     run.run()
     assert request.calls == ["reset", "prompt", "token"] * 2
 
 
 def test_outputs_are_those_of_every_step() -> None:
     steps: Any = [["prompt"], ["token"], ["token"]]
-    run = ConversationRun(FakeRequest(), [steps], lambda step: None)
+    run = StepsRun(Conversation().find_parts, FakeRequest(), [steps], lambda step: None)
     assert [int(output[0]) for output in run.outputs()] == [1, 2, 3]
 
 
 def test_phases_are_timed_since_the_warm_up() -> None:
-    run = ConversationRun(FakeRequest(), [[[0], [1], [2]]], lambda step: None)
+    run = StepsRun(Conversation().find_parts, FakeRequest(), [[[0], [1], [2]]], lambda step: None)
     run.forget()
     run.times += [np.array(ms) for ms in ([9.0, 1.0, 2.0], [10.0, 3.0, 4.0], [11.0, 7.0, 8.0])]
     assert run.parts_ms() == {"prefill_ms": 10.0, "token_ms": 3.5}
