@@ -18,6 +18,8 @@ names to arrays, or a list of these mappings, the samples. An array of a dimensi
 input has samples along its first axis. ``{"data_shapes": sizes}`` states sizes alone."""
 Sample: TypeAlias = Mapping[int, NDArray[Any]]
 """Index of an input of the model -> its numbers or strings."""
+Sizes: TypeAlias = Mapping[str, Sequence[int]]
+"""Input name -> its sizes."""
 SIZES = "data_shapes"
 """What placements, and files of version 0.3, state instead of inputs: sizes of dynamic inputs, at
 which they are generated."""
@@ -29,15 +31,16 @@ class OwnInputs:
 
     Attributes:
         samples: The first one is timed; outputs are compared on each.
-        sizes: Input name -> its sizes, of inputs that keep dynamic dimensions: those of the first
-            sample, or those that are stated alone.
+        sizes: Those of inputs that keep dynamic dimensions, in the first sample or stated alone.
+        other_sizes: Those of samples with other sizes, each once.
         fingerprint: Sixteen hex digits of all names, types, shapes and values; empty without
             samples.
         stated: Whether sizes are complete, so that none is to be asked for.
     """
 
     samples: Sequence[Sample] = ()
-    sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    sizes: Sizes = field(default_factory=dict)
+    other_sizes: Sequence[Sizes] = ()
     fingerprint: str = ""
     stated: bool = False
 
@@ -63,7 +66,7 @@ def read_own(model: ov.Model, given: Given | None, complete: bool = False) -> Ow
     return OwnInputs(*read_samples(model, given, complete))
 
 
-def states_sizes(given: Any) -> TypeGuard[Mapping[str, Mapping[str, Sequence[int]]]]:
+def states_sizes(given: Any) -> TypeGuard[Mapping[str, Sizes]]:
     """Return whether sizes are stated instead of inputs."""
     return isinstance(given, Mapping) and set(given) == {SIZES}
 

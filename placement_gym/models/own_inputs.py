@@ -20,22 +20,28 @@ from placement_gym.models.tensors import is_whole, read_values
 if TYPE_CHECKING:
     import openvino as ov
 
-    from placement_gym.models.given import Given, Sample
+    from placement_gym.models.given import Given, Sample, Sizes
 
 
 def read_samples(
     model: ov.Model, given: Given, complete: bool
-) -> tuple[list[Sample], dict[str, tuple[int, ...]], str]:
-    """Read samples, their sizes and their fingerprint; see ``given.OwnInputs``, ``read_own``."""
+) -> tuple[list[Sample], Sizes, list[Sizes], str]:
+    """Read samples, their sizes and fingerprint, the fields of ``given.OwnInputs``."""
     reader = InputReader(model)
     mappings = [one for mapping in list_mappings(given) for one in separate(reader, mapping)]
     samples = [read_sample(reader, mapping, complete) for mapping in mappings]
-    sizes = {
-        reader.names[index][0]: tuple(value.shape)
-        for index, value in samples[0].items()
+    found = [list_sizes(reader, sample) for sample in samples]
+    sizes, *others = [one for number, one in enumerate(found) if one not in found[:number]]
+    return samples, sizes, others, compute_fingerprint(reader, samples)
+
+
+def list_sizes(reader: InputReader, sample: Sample) -> Sizes:
+    """The sizes of a sample's inputs that keep dynamic dimensions, by their names."""
+    return {
+        reader.names[index][0]: value.shape
+        for index, value in sample.items()
         if reader.shapes[index].is_dynamic
     }
-    return samples, sizes, compute_fingerprint(reader, samples)
 
 
 def list_mappings(given: Given) -> list[Mapping[str, Any]]:

@@ -165,14 +165,13 @@ class Placement(JsonFile):
         difference = (
             describe_difference(self.structure, structure)
             if self.structure
-            else "its operators, names, shapes or weights' sizes differ (placements of version 0.3 "
-            "need equal names; planned again they do not)"
+            else "its operators, names, shapes or weights' sizes differ. Placements of version 0.3 "
+            "need equal names, which OpenVINO counts anew for some files: plan it again"
         )
         return (
             f"the placement was made for model {self.model!r}, not for {model!r}: "
-            f"{difference}. Load the model with the shapes for which the placement was made, as by "
-            "load_model(file, shapes={...}). Where you have changed the model since, as by "
-            "preprocessing, see docs/how_to/preprocessing.md"
+            f"{difference}. Where you have changed the model since, as by preprocessing, see "
+            "docs/how_to/preprocessing.md"
         )
 
     def describe_inputs(self, own: str) -> list[str]:

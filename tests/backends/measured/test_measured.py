@@ -223,10 +223,10 @@ def test_counting_gives_a_sign_of_life_before_each_inference() -> None:
     tested, beats = backend(ov.Core(), counter_inferences=8), list[str]()
     tested.reporter = Reporter(beat=beats.append)
     tested.measure_operators(1)
-    assert [beats.count(stage) for stage in dict.fromkeys(beats)][-3:] == [
+    first = 1
+    assert [beats.count(stage) for stage in dict.fromkeys(beats)][-2:] == [
         1,
-        1,
-        counters.WARMUP + 8,
+        first + counters.WARMUP + 8,
     ]
 
 
@@ -269,7 +269,7 @@ def test_primitive_counts_for_its_own_work_not_its_readers(monkeypatch: pytest.M
     tested, fused = backend(ov.Core(), "cnn-int8", counter_inferences=1), "stage0/block0/sum"
     names = [fused, "stage0/block0/relu2/quantized"]
     monkeypatch.setattr(counters, "members_of_primitives", lambda _: {"primitive": names})
-    monkeypatch.setattr(counters, "run_with_counters", lambda *_: {"primitive": 1.0})
+    monkeypatch.setattr(counters, "time_primitives", lambda *_: (1.0, {"primitive": 1.0}))
     times = dict(
         zip(tested.problem.units.graph.names, tested.measure_operators(0).tolist(), strict=True)
     )
