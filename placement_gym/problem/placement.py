@@ -165,8 +165,9 @@ class Placement(JsonFile):
         difference = (
             describe_difference(self.structure, structure)
             if self.structure
-            else "its operators, names, shapes or weights' sizes differ. Placements of version 0.3 "
-            "need equal names, which OpenVINO counts anew for some files: plan it again"
+            else "its operators, names, shapes or weights' sizes differ: load the model with the "
+            "shapes of the placement, as by load_model(file, shapes={...}). Placements of version "
+            "0.3 need equal names, which OpenVINO counts anew for some files: else plan it again"
         )
         return (
             f"the placement was made for model {self.model!r}, not for {model!r}: "
