@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from placement_gym.models.own_inputs import (
     values_of,
 )
 from placement_gym.models.saving import make_models_picklable
-from placement_gym.models.shapes import Shapes, UnsupportedModelError, bind_shapes
+from placement_gym.models.shapes import Shapes, SizesError, UnsupportedModelError, bind_shapes
 from placement_gym.models.stateful import bind_batch, is_stateful
 
 if TYPE_CHECKING:
@@ -69,6 +70,29 @@ class ModelNotFoundError(UserError, FileNotFoundError):
     """The model is neither a built-in name nor a file."""
 
 
+@contextmanager
+def model_of_placement(given: Any) -> Iterator[None]:
+    """Load the model of a placement: sizes to measure with are the placement's, if it has any.
+
+    Args:
+        given: The model that the user names; None takes the one that the placement names.
+
+    Raises:
+        UnsupportedModelError: The model has other shapes than when the placement was made.
+        ModelNotFoundError: The user has to name the model's file.
+    """
+    try:
+        yield
+    except SizesError as error:
+        raise UnsupportedModelError(error.remedy) from error
+    except ModelNotFoundError as error:
+        if given is not None:
+            raise
+        raise ModelNotFoundError(
+            f"the model was a file, which --model FILE (model=FILE) has to name: {error}"
+        ) from error
+
+
 def load(
     model: str | Path | ov.Model | Sequence[Any],
     shapes: Shapes | None = None,
@@ -95,8 +119,8 @@ def load(
 
     Raises:
         ModelNotFoundError: It is neither a built-in name nor a file.
-        UnsupportedModelError: An input has dimensions that nothing bounds or states, without state,
-            or OpenVINO cannot read it.
+        UnsupportedModelError: It is a generated graph, an input has dimensions that nothing bounds
+            or states, without state, or OpenVINO cannot read it.
         ValueError: The built-in model does not have the option.
     """
     import openvino as ov
@@ -113,7 +137,7 @@ def load(
         make_models_picklable()
         return prepare(model.clone(), shapes, inputs)
     if not is_path(model):
-        raise ModelNotFoundError(explain_missing(str(model)))
+        raise explain_missing(str(model))
     check_file_name(Path(model).name)
     check_content(Path(model))
     core = make_core(extension)
@@ -222,16 +246,16 @@ def stem_of(model: str | Path | ov.Model) -> str:
     return str(model) if match_built_in(model) else Path(model).stem
 
 
-def explain_missing(model: str) -> str:
-    """Explain that a model is unknown, and suggest the nearest name."""
+def explain_missing(model: str) -> UserError:
+    """Make the error for a model that is unknown, with the nearest name."""
     if GENERATED.match(model) and model[-1].isdigit():
-        return (
+        return UnsupportedModelError(
             f"{model!r:.80} is a generated graph, which has nothing to measure, only to simulate, "
             "as in DevicePlacementSim-v0"
         )
     near = suggest(model, (*BUILT_IN, *EXAMPLES, *list_neighbours(model)))
     remedy = f"{near} Give" if near else ": give"
-    return (
+    return ModelNotFoundError(
         f"no model {model!r:.200}{remedy} a file that OpenVINO reads, or one of "
         f"{', '.join(BUILT_IN)} ('bert-8' for 8 tokens, 'gpt-12' for 12 layers, '-fp16' for "
         "compressed weights)"
@@ -335,8 +359,10 @@ def prepare(model: ov.Model, shapes: Shapes | None = None, inputs: Given | None 
     if is_stateful(model):
         bind_batch(model)
     else:
-        if sizes := find_data_shapes(model, read_own(model, inputs).sizes):
-            shape_nodes(model, sizes)  # raises if the model does not take them
+        own = read_own(model, inputs)
+        for given in (own.sizes, *own.other_sizes):
+            if sizes := find_data_shapes(model, given):
+                shape_nodes(model, sizes)  # raises if the model does not take them
         drop_lower_bounds(model)
     number(node for node in model.get_ordered_ops() if node.get_friendly_name() not in node_names)
     used_names: set[str] = set()

@@ -40,6 +40,7 @@ class OwnInputs:
         samples: The first one is timed; outputs are compared on each.
         sizes: Input name -> its sizes, of inputs that keep dynamic dimensions: those of the first
             sample, or those that are stated alone.
+        other_sizes: Those of samples with other sizes, each once.
         fingerprint: Sixteen hex digits of all names, types, shapes and values; empty without
             samples.
         stated: Whether sizes are complete, so that none is to be asked for.
@@ -47,6 +48,7 @@ class OwnInputs:
 
     samples: Sequence[Sample] = ()
     sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    other_sizes: Sequence[Mapping[str, Sequence[int]]] = ()
     fingerprint: str = ""
     stated: bool = False
 
@@ -70,12 +72,18 @@ def read_own(model: ov.Model, given: Given | None, complete: bool = False) -> Ow
     reader = InputReader(model)
     mappings = [one for mapping in list_mappings(given) for one in separate(reader, mapping)]
     samples = [read_sample(reader, mapping, complete) for mapping in mappings]
-    sizes = {
-        reader.names[index][0]: tuple(value.shape)
-        for index, value in samples[0].items()
+    found = [list_sizes(reader, sample) for sample in samples]
+    sizes, *others = [one for number, one in enumerate(found) if one not in found[:number]]
+    return OwnInputs(samples, sizes, others, compute_fingerprint(reader, samples))
+
+
+def list_sizes(reader: InputReader, sample: Sample) -> dict[str, Sequence[int]]:
+    """The sizes of a sample's inputs that keep dynamic dimensions, by their names."""
+    return {
+        reader.names[index][0]: value.shape
+        for index, value in sample.items()
         if reader.shapes[index].is_dynamic
     }
-    return OwnInputs(samples, sizes, compute_fingerprint(reader, samples))
 
 
 def states_sizes(given: Any) -> TypeGuard[Mapping[str, Mapping[str, Sequence[int]]]]:

@@ -27,7 +27,8 @@ def sample_inputs(model: ov.Model, sizes: DataShapes | None = None, seed: int = 
     """One array per input, the same each time for a seed: floats in [0, 1), masks all ones.
 
     Integers are what the operators that read them take: indices below their table's size, offsets
-    that do not fall, lengths in full; others are 0 or 1. A random mask could hide every token.
+    that do not fall, lengths in full; pixels are below 256, positions count, others are 0 or 1. A
+    random mask could hide every token.
 
     Raises:
         UserError: Only the user can say what an input is; see ``check_generated``.
@@ -43,7 +44,11 @@ def sample_inputs(model: ov.Model, sizes: DataShapes | None = None, seed: int = 
 
 
 def sample_input(
-    port: ov.Output, shape: tuple[int, ...], rng: np.random.Generator, longest: int = 1
+    port: ov.Output,
+    shape: tuple[int, ...],
+    rng: np.random.Generator,
+    longest: int = 1,
+    first: int = 0,
 ) -> Input:
     """The values of one input; see ``sample_inputs``.
 
@@ -52,12 +57,17 @@ def sample_input(
         shape: Its shape.
         rng: Draws them.
         longest: What an input that is named as lengths has, where no operator says it.
+        first: The first position.
     """
     element_type = port.get_element_type()
     if is_named(port, MASKS):
         return as_input(np.ones(shape), element_type)
     if element_type.is_real():
         return as_input(rng.random(shape), element_type)
+    if shape and is_named(port, POSITIONS):
+        return as_input(np.broadcast_to(first + np.arange(shape[-1]), shape), element_type)
+    if len(shape) == 1 and is_named(port, BEAMS):
+        return as_input(np.arange(shape[0]), element_type)
     meaning = find_meaning(port)
     if meaning.kind is Kind.COUNT:
         raise explain_count(port, meaning)
@@ -76,7 +86,7 @@ def draw_integers(
         count = int(np.prod(shape))
         return (np.arange(count) * meaning.limit // max(count, 1)).reshape(shape)
     few = meaning.kind is Kind.UNKNOWN or is_foreign(element_type) or not is_whole(element_type)
-    limit = 2 if few else min(meaning.limit, np.iinfo(element_type.to_dtype()).max)
+    limit = 2 if few else min(meaning.limit, np.iinfo(element_type.to_dtype()).max + 1)
     return rng.integers(0, max(limit, 1), shape)
 
 

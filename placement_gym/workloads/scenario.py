@@ -13,7 +13,14 @@ from placement_gym.models.shapes import input_names
 from placement_gym.models.tensors import Input, as_input
 from placement_gym.workloads.request import Request
 from placement_gym.workloads.runs import Inputs
-from placement_gym.workloads.steps import Step, counted_axis, sample_at_step, take_step
+from placement_gym.workloads.steps import (
+    Step,
+    counted_axis,
+    match_state,
+    sample_at_step,
+    take_step,
+    tokens_of,
+)
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -38,7 +45,8 @@ class Scenario(Request):
 
         Own arrays of tokens are those of the whole scenario, of which each step takes its own.
         """
-        rng, sizes, steps = np.random.default_rng(number), self.data_shapes, self.steps()
+        rng, sizes = np.random.default_rng(number), self.data_shapes
+        steps = [match_state(step, model) for step in self.steps()]
         samples = self.own.samples[number : number + 1] or self.own.samples[:1]
         given = samples[0] if samples else {}
         of_ports: list[list[Input]] = []
@@ -56,14 +64,15 @@ class Scenario(Request):
 
     def check_lengths(self, model: ov.Model) -> None:
         """Raise ``UserError`` if own arrays of tokens are shorter than the scenario."""
-        last = self.steps()[-1]
-        needed = last.past + last.new
+        steps = self.steps()
         for sample in self.own.samples:
             for index, value in sample.items():
-                axis = counted_axis(model.inputs[index], self.data_shapes)
+                port = model.inputs[index]
+                axis = counted_axis(port, self.data_shapes)
+                needed = max(tokens_of(port, step).stop for step in (steps[0], steps[-1]))
                 if axis is not None and value.shape[axis] < needed:
                     raise UserError(
-                        f"{input_names(model.inputs[index])[0]!r} has {value.shape[axis]} tokens, "
+                        f"{input_names(port)[0]!r} has {value.shape[axis]} tokens, "
                         f"and scenario {self.name!r} takes {needed}: give so many, or state the "
                         "lengths of a prompt and its answer, as in --scenario chat-128-32"
                     )

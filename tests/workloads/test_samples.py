@@ -167,6 +167,31 @@ def test_sizes_of_dynamic_inputs_decide_lengths() -> None:
         Inference(data_shapes=sizes).check_inputs(model)
 
 
+@pytest.mark.parametrize("shape", [[1, 3, 40, 50], [40, 50, 4], [2, 40, 50, 1]])
+def test_images_have_all_values_of_a_byte(shape: list[int]) -> None:
+    image = ops.parameter(shape, np.uint8, name="image")
+    model = ov.Model([ops.result(ops.convert(image, "f32"))], [image], "model")
+    values = np.asarray(sample_inputs(model)[0])
+    assert values.dtype == np.uint8
+    assert (values.min(), values.max()) == (0, 255)
+    with warnings.catch_warnings():  # they are no guess
+        warnings.simplefilter("error")
+        check_generated(model)
+
+
+def test_other_bytes_are_guessed() -> None:
+    kinds = [([40, 50], np.uint8), ([1, 40, 50, 5], np.uint8), ([1, 3, 40, 50], np.int32)]
+    for shape, kind in kinds:
+        assert integers(ops.abs, shape, kind).max() == 1
+
+
+def test_positions_count() -> None:
+    masked_by = ops.parameter([2, 5], np.int64, name="position_ids")
+    later = ops.less(masked_by, ops.constant(np.arange(5)))  # as for lengths
+    (values,) = sample_inputs(ov.Model([ops.result(later)], [masked_by], "model"))
+    assert np.asarray(values).tolist() == [[0, 1, 2, 3, 4]] * 2
+
+
 def test_samples_of_other_seeds_differ() -> None:
     model = make_encoder()
     first, again, other = (

@@ -9,7 +9,14 @@ import numpy as np
 import openvino as ov
 import pytest
 from foreign_models import make_decoder
-from stateful_models import WIDTH, make_cross_attention, make_voice_detector
+from stateful_models import (
+    WIDTH,
+    WINDOW,
+    WORDS,
+    make_cross_attention,
+    make_state_space,
+    make_voice_detector,
+)
 from testbed import build_here
 
 from placement_gym import UserError
@@ -49,6 +56,16 @@ def test_own_inputs_say_how_long_an_encoder_is(mask: bool) -> None:
     assert all((step[1] == 1).all() for step in request.sample_inputs(model))
 
 
+def test_lengths_of_every_sample_have_to_fit_each_other() -> None:
+    model = load(make_cross_attention(mask=True))
+    samples = [
+        {ENCODER: np.ones((1, 30, WIDTH)), "encoder_attention_mask": np.ones((1, length), int)}
+        for length in (30, 20)
+    ]
+    with pytest.raises(UserError, match=r"'encoder_attention_mask': \(1, 20\)"):
+        make_request(model, "chat-4-2", samples)
+
+
 def test_a_bound_length_of_an_encoder_is_its_length() -> None:
     model = load(make_cross_attention(), shapes={ENCODER: [1, 30, WIDTH]})
     request = make_request(model, "chat-4-2")
@@ -83,6 +100,37 @@ def test_steps_take_their_part_of_own_tokens() -> None:
         UserError, match="'input_ids' has 6 tokens, and scenario 'chat-4-3' takes 7"
     ):
         make_request(model, "chat-4-3", {"input_ids": ids})
+
+
+@pytest.mark.parametrize("is_own", [False, True])
+@pytest.mark.parametrize("prompt", [3, 6])
+def test_a_state_space_decodes_as_if_all_were_its_prompt(prompt: int, is_own: bool) -> None:
+    model = load(make_state_space())
+    own: dict[str, Any] = {"input_ids": np.arange(9).reshape(1, 9)}
+    if is_own:
+        own |= {"attention_mask": np.ones((1, 9), int), "cache_position": np.arange(9)}
+    request = make_request(model, f"chat-{prompt}-2", own)
+    token = [(1, 1), (1, 1), (1,), (1,)]
+    assert shapes_of(request, model) == [[(1, prompt), (1, prompt), (WINDOW,), (1,)], token, token]
+    sizes = [list(shaped.nodes["logits"].shape) for shaped in request.list_shapes(model)]
+    assert sizes == [[1, count, WORDS] for count in (prompt, 1, 1)]
+    decoder = ov.compile_model(model, "CPU").create_infer_request()
+
+    def last_logits(scenario: str) -> Any:
+        steps = make_request(model, scenario, own).sample_inputs(model)
+        decoder.reset_state()
+        return [np.array(decoder.infer(step)[0])[0, -1] for step in steps]
+
+    found = last_logits(f"chat-{prompt}-2")
+    for answered, logits in enumerate(found):
+        expected = last_logits(f"chat-{prompt + answered}-1")[0]
+        np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_own_positions_number_all_places_of_a_state() -> None:
+    model = load(make_state_space())
+    with pytest.raises(UserError, match=r"'cache_position' has 2 tokens, .* takes 4"):
+        make_request(model, "chat-1-1", {"cache_position": np.arange(2)})
 
 
 def test_generated_tokens_are_any_of_the_vocabulary() -> None:

@@ -129,7 +129,8 @@ def test_names_of_export_tools_hold_in_unions_and_tensorflow() -> None:
     inputs = [
         ops.parameter(shape, np.int64, name=name) for name, shape in zip(names, shapes, strict=True)
     ]
-    model = ov.Model([ops.result(one) for one in inputs], inputs, "m")
+    past = ops.read_value(np.zeros((1, 0), np.float32), "past", np.float32, [1, -1])
+    model = ov.Model([ops.result(one) for one in (*inputs, past)], inputs, "m")
     _, token = Conversation(4, 1).sample_inputs(model)
     values = [np.asarray(one).tolist() for one in token]
     assert values == [[[1] * 5], [[1] * 5], [[[4]]] * 3, [4], [0, 1]]
