@@ -23,7 +23,7 @@ from placement_gym.bench.run.row_columns import (
 )
 from placement_gym.bench.run.rows import read_rows
 from placement_gym.bench.study.row_checks import check_rows, validate
-from placement_gym.problem.placement import parse_assignment
+from placement_gym.problem.problem import parse_assignment
 from placement_gym.version import VERSION
 
 ROOT = Path(__file__).parent.parent
