@@ -88,6 +88,14 @@ def test_no_line_of_a_paragraph_begins_with_a_comment(figures: ModuleType) -> No
         assert not [line for line in begins if not line.endswith("-->")], document
 
 
+def test_a_table_without_lines_is_a_sentence(
+    figures: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figures, "load_rows", lambda path: ({"name": "bert", "error": ""},))
+    assert figures.compute("foreign refusals foreign-rows.jsonl") == "\n\nNo refusals.\n\n"
+    assert figures.compute("planned").endswith("1 were planned and exported, none refused.")
+
+
 def test_pages_begin_with_the_version_of_their_rows(pages: ModuleType) -> None:
     for page in pages.PAGES.keys() - WRITTEN:
         begins = (RESULTS / page).read_text().split("\n\n")[1]
