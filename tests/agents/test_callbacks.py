@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fakes import placed
 from learned import PER_UNIT, hsdag, simulated, vectorize_toy
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.logger import configure
@@ -58,4 +59,4 @@ def test_at_the_end_of_an_episode_the_best_is_its_last_placement() -> None:
     info = {"feasible": True, "speedup": 9.0, "latency_ms": 1.0, "terminal_observation": last}
     best.locals = {"new_obs": {"placement": np.zeros((1, 7), dtype=np.int64)}, "infos": [info]}
     assert best._on_step()
-    np.testing.assert_array_equal(best.best.assignment, last["placement"])
+    np.testing.assert_array_equal(best.best.assignment, placed(last))
