@@ -14,11 +14,17 @@ from agents.common.pyg import Data
 from placement_gym.base.errors import UserError
 from placement_gym.envs.device_table import LOGARITHMS, OBSERVED
 from placement_gym.envs.observation import FEATURES, SCALED_BLOCKS, observe_features
-from placement_gym.envs.scaling import LOG_DIVISOR, edge_index, read_graph_id, read_indices
+from placement_gym.envs.scaling import (
+    GRAPH_IDS,
+    LOG_DIVISOR,
+    edge_index,
+    read_graph_id,
+    read_indices,
+)
 
 GRAPH_KEYS = ("x", "edges", "edge_mask", "node_mask")
 DEVICE_KEYS = ("devices", "links", "unit_times", "unit_bytes", "edge_attr", "memory_pool")
-INDEX_KEYS = ("graph_id", "step", "placement", "current_unit", "edges")
+INDEX_KEYS = ("graph_id", "current_unit", "edges")
 STATE_KEYS = (
     "step",
     "graph_id",
@@ -36,6 +42,8 @@ TABLE_NAMES = {observed: name for name, observed in OBSERVED.items()}
 """Names of ``graph_table`` for arrays that observations have under others."""
 NORM_TOLERANCE = 1e-4
 """Relative difference of two norms of the same array: ours, far above rounding to float32."""
+INDEX_TOLERANCE = 1e-3
+"""Largest distance of an index from an integer, for up to 10,000 units: ours, above rounding."""
 
 
 class MissingGraphError(UserError):
@@ -109,10 +117,14 @@ class Graphs:
             rows: (G,) one observation of each graph.
 
         Raises:
-            UserError: A graph has changed, or what identifies something is beyond its bounds.
+            UserError: A graph has changed, or what identifies something is no index.
         """
+        n_slots = observation["node_mask"].shape[-1] if "node_mask" in observation else 1
+        tolerance = INDEX_TOLERANCE * max(1.0, n_slots / 10_000)
         for key in INDEX_KEYS:
-            if key in observation and ((observation[key] < 0) | (observation[key] > 1)).any():
+            indices = observation.get(key, torch.zeros(()))
+            indices = indices * (GRAPH_IDS if key == "graph_id" else n_slots)
+            if ((indices - indices.round()).abs() > tolerance).any():
                 raise altered(key)
         for key in ("x", *DEVICE_KEYS):
             if key in observation:

@@ -126,9 +126,10 @@ def test_a_unit_knows_its_costs_its_state_and_when_it_starts() -> None:
     states = {key: torch.as_tensor(value)[None] for key, value in observation.items()}
     model = policy(DummyVecEnv([environment]))
     model.decide(states)
+    states["placement"] = torch.as_tensor(placed(observation))[None]
     (structure,) = model.structures.values()
     x = make_inputs(structure, states, torch.tensor([3]), 2)[:, 0].numpy()
-    cost = observation["x"][:, FEATURES["cost"]][:, :2]
+    cost = np.expm1(observation["x"][:, FEATURES["cost"]][:, :2])
     np.testing.assert_allclose(x[:, :2], cost / cost.max(), rtol=1e-6)
     assert x[:, 5].tolist() == [1, 1, 1, 0, 0, 0, 0]
     assert x[:, 6].tolist() == [0, 0, 0, 1, 0, 0, 0]

@@ -17,8 +17,9 @@ from fakes import (
     play_actions,
 )
 
-from placement_gym import DevicePlacementEnv, DeviceSpec, Placement, UserError
+from placement_gym import DevicePlacementEnv, DeviceSpec, Placement, UserError, edge_index
 from placement_gym.bench.run.budget import BudgetedBackend, BudgetReached
+from placement_gym.envs.observation import observe_features
 from placement_gym.envs.scaling import read_graph_id
 
 NO_TENSORS = (DeviceSpec("CPU"), DeviceSpec("GPU", allocation_bytes=0))
@@ -219,8 +220,10 @@ def test_the_graph_table_holds_what_observations_repeat() -> None:
     mask = static.pop("action_mask")
     np.testing.assert_array_equal(mask.ravel(), env.action_masks())
     assert set(static) == {"x", "edge_index", "edge_mask", "node_mask"}
-    for key, value in static.items():
-        np.testing.assert_array_equal(value, observation[key])
+    np.testing.assert_array_equal(static["edge_index"], edge_index(observation))
+    np.testing.assert_array_equal(observe_features(static["x"]), observation["x"])
+    for key in ("edge_mask", "node_mask"):
+        np.testing.assert_array_equal(static[key], observation[key])
 
 
 def test_closing_reaches_the_backend() -> None:

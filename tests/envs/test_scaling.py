@@ -73,10 +73,9 @@ def test_problems_with_limits(seed: int, options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("exponent", [-9, 9])
-@pytest.mark.parametrize("kind", ["uniform", "zeros"])
-def test_tiny_and_huge_times(kind: str, exponent: int) -> None:
+def test_tiny_and_huge_times(exponent: int) -> None:
     for seed in range(5):
-        backend = scales.draw(seed, kind, scales.EVENT, exponent)
+        backend = scales.draw(seed, "uniform", scales.EVENT, exponent)
         options = {"observe_devices": True}
         check_order(PerUnitEnv(placement_gym.DevicePlacementEnv(backend, **options)))
 
