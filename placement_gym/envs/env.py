@@ -213,7 +213,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
         self.horizon = options.horizon
         self.graph = graph
         self.repair = options.repair
-        # For the benchmark: which placements were repaired, and names of an agent's starts by bytes.
+        # For the benchmark: which placements were repaired, and an agent's starts by bytes.
         self.on_repair: Callable[[BoolArray], None] = ignore_repairs
         self.starts: dict[bytes, str] = {}
         self.render_mode = options.render_mode
