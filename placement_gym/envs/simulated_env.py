@@ -12,7 +12,6 @@ from placement_gym.backends.simulated.backend import SimulatedBackend
 from placement_gym.backends.simulated.build import build_simulated_problem
 from placement_gym.base.arguments import MAX_NOISE, check_not_negative, flat_keywords
 from placement_gym.envs.env import DevicePlacementEnv
-from placement_gym.envs.observation import Observation
 from placement_gym.envs.options import EnvOptions
 from placement_gym.hardware.device_requests import DevicesArgument
 from placement_gym.models.spec import ModelSpec
@@ -56,12 +55,12 @@ class SimulatedEnv(DevicePlacementEnv):
     ```
 
     The action space is then a `MultiDiscrete` of a device for each unit, a level from 0 to 7 for
-    each unit if `"priority"` is decided, and a bit for each edge of `edge_index` if `"fusion"` is.
+    each unit if `"priority"` is decided, and a bit for each of `edges` if `"fusion"` is.
     The observation gains the decisions so far.
 
     | key | shape | type | meaning |
     | --- | --- | --- | --- |
-    | `priority` | (N,) | int64 | level of each unit |
+    | `priority` | (N,) | float32 | level of each unit / 8 |
     | `fused` | (E,) | int8 | 1 for edges that are to be fused |
 
     A free device starts the ready unit of the highest level; among equals, the first in
@@ -157,10 +156,8 @@ class SimulatedEnv(DevicePlacementEnv):
 
             self.exact = self.backend = JointBackend(self.simulated, self.layout)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
-        """As ``DevicePlacementEnv.reset``; a seed also seeds the noise."""
+    def begin(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        """As ``DevicePlacementEnv.begin``; a seed also seeds the noise."""
         if seed is not None:
             self.simulated.rng = np.random.default_rng(seed)
-        return super().reset(seed=seed, options=options)
+        super().begin(seed, options)
