@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from placement_gym.envs.vector import SimulatedVectorEnv as SimulatedVectorEnv
     from placement_gym.hardware.devices import DeviceSpec as DeviceSpec
     from placement_gym.models import load
+    from placement_gym.problem.costs.cost_graph import CostGraph as CostGraph
     from placement_gym.problem.costs.table import CostTable as CostTable
     from placement_gym.problem.placement import Placement as Placement
     from placement_gym.problem.placement import PlacementMismatchError as PlacementMismatchError
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 
 __version__ = VERSION
 SOURCES = {
+    "CostGraph": "problem.costs.cost_graph",
     "CostTable": "problem.costs.table",
     "DevicePlacementEnv": "envs.env",
     "DeviceSpec": "hardware.devices",
