@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from placement_gym.base.errors import EngineError as EngineError
     from placement_gym.base.errors import PlacementGymError as PlacementGymError
     from placement_gym.base.errors import UserError as UserError
+    from placement_gym.bench.benchmark import benchmark as benchmark
     from placement_gym.bench.compare import compare as compare
     from placement_gym.bench.report.comparison import comparison_table as comparison_table
     from placement_gym.bench.report.scores import StudyResults as StudyResults
@@ -81,6 +82,7 @@ SOURCES = {
     "StudyResults": "bench.report.scores",
     "UserError": "base.errors",
     "apply_placement": "deployment.compile",
+    "benchmark": "bench.benchmark",
     "compare": "bench.compare",
     "comparison_table": "bench.report.comparison",
     "compile_model": "deployment.compile",
