@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from placement_gym.base.arguments import check_choice
+from placement_gym.base.errors import UserError
 
 
 class Outcome(Protocol):
@@ -60,7 +61,12 @@ def get_reward(name: str) -> Reward:
     """Return the reward function of a name, a key of ``REWARDS``.
 
     Raises:
-        ValueError: The name is unknown; the message lists all.
+        UserError: The name is unknown, or it is a function; the message says what to do.
     """
+    if callable(name):
+        raise UserError(
+            f"reward must be one of {', '.join(REWARDS)}, not a function: any other reward is a "
+            "gymnasium.Wrapper, see docs/how_to/reward.md"
+        )
     check_choice("reward", name, REWARDS)
     return REWARDS[name]
