@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
 import numpy as np
@@ -61,12 +61,21 @@ def get_reward(name: str) -> Reward:
     """Return the reward function of a name, a key of ``REWARDS``.
 
     Raises:
-        UserError: The name is unknown, or it is a function; the message says what to do.
+        UserError: The name is unknown; the message lists all.
+    """
+    check_reward(name, REWARDS)
+    return REWARDS[name]
+
+
+def check_reward(name: Any, names: Collection[str]) -> None:
+    """Raise unless it is one of these names.
+
+    Raises:
+        UserError: It is not; for a function the message says how to use it.
     """
     if callable(name):
         raise UserError(
-            f"reward must be one of {', '.join(REWARDS)}, not a function: any other reward is a "
+            f"reward must be one of {', '.join(names)}, not a function: any other reward is a "
             "gymnasium.Wrapper, see docs/how_to/reward.md"
         )
-    check_choice("reward", name, REWARDS)
-    return REWARDS[name]
+    check_choice("reward", name, names)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, FailFast, Field, FiniteFloat, model_validator
 
 from placement_gym.base.arrays import MAX_DEVICES
-from placement_gym.base.schemas.reading import MAX_BYTES, Fields, Name
+from placement_gym.base.schemas.reading import MAX_BYTES, Fields, FileFields, Name
 
 MAX_MS = 1e15
 """Largest time, and largest sum of all times, in ms: ours."""
@@ -68,7 +68,7 @@ OrInfinite = Annotated[float, BeforeValidator(lambda value: inf if value is None
 Rows = Annotated[list[list[OrInfinite]], FailFast()]
 
 
-class CostGraphFields(Fields):
+class CostGraphFields(FileFields):
     """A graph with costs, which checks shapes and ranges itself."""
 
     ms: Rows

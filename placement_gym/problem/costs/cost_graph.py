@@ -218,11 +218,9 @@ class CostGraph(JsonFile):
 
     @classmethod
     def of_json(cls, values: Any) -> Self:
-        from placement_gym.base.schemas.reading import check, check_format
         from placement_gym.base.schemas.workloads import CostGraphFields
 
-        check_format(values, FORMAT)
-        return cls(**vars(check(CostGraphFields, values)))
+        return cls(**vars(CostGraphFields.read(values, FORMAT)))
 
 
 def read_numbers(
