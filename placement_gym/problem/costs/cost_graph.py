@@ -184,14 +184,17 @@ class CostGraph(JsonFile):
         for spec in devices:
             check_choice(f"a device of {self.name!r}", spec.name, own)
         columns = np.array([own.index(spec.name) for spec in devices])
-        links, runs = np.ix_(columns, columns), np.isfinite(self.ms[:, columns])
+        links, ms = np.ix_(columns, columns), self.ms[:, columns]
+        runs = np.isfinite(ms)
+        # Observations and ranks have times of devices that cannot run a unit, too: not zeros.
+        slowest = np.where(runs, ms, 0.0).max(axis=1, keepdims=True)
         away = 1.0 - np.eye(len(columns))
         return CostTable(
             source=source,
             graph=self.graph.fingerprint(),
             operators=self.names,
             devices=tuple(spec.name for spec in devices),
-            operator_ms=np.where(runs, self.ms[:, columns], 0.0),
+            operator_ms=np.where(runs, ms, slowest),
             supported=runs,
             memory_bytes=self.memory_bytes,
             transfer_size=self.graph.tensors.size_bytes / 1e6,
@@ -266,5 +269,4 @@ def list_times(ms: Any, devices: Sequence[str]) -> Any:
 
 def hide_infinite(array: FloatArray) -> list[list[float | None]]:
     """Rows as JSON has them: None for infinity."""
-    rows: list[list[float | None]] = np.where(np.isfinite(array), array, None).tolist()
-    return rows
+    return [[ms if np.isfinite(ms) else None for ms in row] for row in array.tolist()]

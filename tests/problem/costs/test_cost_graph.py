@@ -72,6 +72,8 @@ def test_edges_of_equal_bytes_carry_one_tensor() -> None:
 def test_limits_and_devices_that_cannot_run_a_unit_are_kept() -> None:
     env = open_env(made())
     assert env.problem.supported.tolist() == [[True, True]] * 3 + [[True, False]]
+    assert env.cost_table().operator_ms[3].tolist() == [4.0, 4.0]  # as slow as on the CPU
+    assert not place(env, 0, 0, 0, 1)["feasible"]
     assert not place(env, 1, 1, 1, 0)["feasible"]
     assert place(open_env(made(), devices=["CPU", "FAST"]), 1, 1, 1, 0)["feasible"]
     assert place(open_env(made(), devices=["CPU"]), 0, 0, 0, 0)["latency_ms"] == 20.0
