@@ -2,6 +2,7 @@
 
 import argparse
 
+import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
@@ -15,6 +16,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.smoke:
         options.timesteps = 256
+    # Small networks: more threads take several times as long where cores are shared.
+    torch.set_num_threads(1)
 
     envs = make_vec_env(
         "placement_gym:DevicePlacementSim-v0", n_envs=4, env_kwargs={"model": options.model}

@@ -3,6 +3,7 @@
 import argparse
 
 import gymnasium as gym
+import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
@@ -25,6 +26,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.smoke:
         options.models, options.requests, options.episodes = ["tiny", "cnn:2"], 512, 2
+    # Small networks: more threads take several times as long where cores are shared.
+    torch.set_num_threads(1)
 
     # Solvers propose the plans once; policies are trained and evaluated on the same ones.
     first = gym.make(

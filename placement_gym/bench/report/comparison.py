@@ -19,7 +19,6 @@ from placement_gym.bench.report.wording import (
     format_gap,
     is_misfit,
     list_remarks,
-    merge_equal_choices,
     remark_on,
     summarize_effort,
 )
@@ -135,7 +134,7 @@ def describe_run(row: Json, one_device_holds_the_model: bool = True) -> str:
 def comparison_table(document: Document) -> Group:
     """The table that the command prints, with notes, failures and the verdict."""
     table = FittedTable(COLUMNS, heading(document))
-    known, rows = known_latencies_of(document), merge_equal_choices(document["rows"])
+    known, rows = known_latencies_of(document), document["rows"]
     for row in rows:
         won = row["beats_best_single"] == YES and known.one_device_holds_the_model
         table.add_cells(format_row(row, known), style="bold" if won else "")
@@ -157,7 +156,7 @@ def format_markdown(document: Document) -> str:
     """The same table as Markdown."""
     from placement_gym.bench.report.document import Heading, Table, Text, render_markdown
 
-    rows, known = merge_equal_choices(document["rows"]), known_latencies_of(document)
+    rows, known = document["rows"], known_latencies_of(document)
     lines = [format_row(row, known) for row in rows] + format_known(known)
     remarks = [*(line.text for line in list_failures(document)), *list_remarks(rows)]
     return render_markdown(

@@ -12,7 +12,7 @@ from placement_gym.base.arrays import FloatArray
 from placement_gym.base.fitted_table import Column, FittedTable
 from placement_gym.bench.report.announcement import count_evaluations
 from placement_gym.bench.report.preview import Preview
-from placement_gym.bench.report.wording import describe_misfit, merge_equal_choices
+from placement_gym.bench.report.wording import describe_misfit
 from placement_gym.bench.run.environment import BenchEnv
 from placement_gym.bench.run.rows import Json
 from placement_gym.bench.study.task import Task
@@ -117,15 +117,9 @@ class LiveTable:
         )
         # Another thread draws than adds: what it reads twice may have changed.
         running = self.labels.get(next(iter(self.waiting), ""), "")
-        finished = [row for line in self.lines.values() for row in line.rows]
-        finished = [row | {"label": self.labels[row["key"]]} for row in finished]
-        names = {row["key"]: row["label"] for row in merge_equal_choices(finished)}
         for label, line in self.lines.items():
-            keys = [row["key"] for row in line.rows]
-            if len(keys) == len(line.tasks) and not any(key in names for key in keys):
-                continue  # the line above has its name too
             table.add_row(
-                names.get(keys[0], label) if keys else label,
+                label,
                 line.describe_state(label == running),
                 *self.describe_best(line),
                 draw_strip(np.array(line.samples), low, high) if low < high else "",

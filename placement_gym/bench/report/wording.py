@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 
 from placement_gym.backends.verdicts import DISTURBED_WIN, UNDECIDED, WITHIN_NOISE, YES
 from placement_gym.bench.report.known_latencies import KnownLatencies
-from placement_gym.bench.run.agents import ENGINE_AGENTS, SINGLE_DEVICE
+from placement_gym.bench.run.agents import SINGLE_DEVICE
 from placement_gym.bench.run.rows import Json, group_by
 
 GAP = (
@@ -55,18 +54,6 @@ def explain_failure(row: Json, where: str = "") -> str:
     if is_misfit(row):
         who, why = f"{row['kwargs']['device']} alone", describe_misfit(why)
     return ": ".join([", ".join(filter(None, [who, where])), why])
-
-
-def merge_equal_choices(rows: Rows) -> list[Json]:
-    """Rows as tables show them: equal ones of OpenVINO's own choice are one, of both names."""
-    merged: dict[str, Json] = {}
-    for row in rows:
-        is_engine_choice = row["agent"] in ENGINE_AGENTS and row["latency_ms"] is not None
-        choice = [row["seed"], row["latency_ms"], row["placement"]]
-        key = json.dumps(choice, sort_keys=True) if is_engine_choice else row["key"]
-        first = merged.get(key)
-        merged[key] = first | {"label": f"{first['label']} = {row['label']}"} if first else row
-    return list(merged.values())
 
 
 def format_infeasible(rows: Sequence[Json]) -> str:

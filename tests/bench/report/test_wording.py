@@ -18,7 +18,6 @@ from placement_gym.bench.report.wording import (
     format_gap,
     list_remarks,
     list_warnings,
-    merge_equal_choices,
     remark_on,
     state_verdict,
 )
@@ -188,15 +187,3 @@ def test_a_device_that_is_too_small_is_no_failed_run() -> None:
     assert explain_failure(alone | {"error": "lost"}) == "single-device GPU: lost"
     searched = row("window", agent="window", kwargs={}, error=error)
     assert explain_failure(searched) == f"window: {error}"
-
-
-def test_only_equal_choices_of_openvino_are_merged() -> None:
-    found = {"seed": 0, "latency_ms": 5.0, "placement": {"a": "CPU"}, "error": ""}
-    rows = [
-        row(name, agent=name, key=name, **found)
-        for name in ("window", "openvino-hetero", "openvino-auto", "prefix")
-    ]
-    merged = ["window", "openvino-hetero = openvino-auto", "prefix"]
-    assert [one["label"] for one in merge_equal_choices(rows)] == merged
-    for change in ({"seed": 1}, {"latency_ms": 6.0}, {"placement": {"a": "GPU"}}):
-        assert merge_equal_choices([rows[1], rows[2] | change]) == [rows[1], rows[2] | change]
