@@ -133,6 +133,15 @@ def codes(path: Path) -> list[str]:
     return [path.read_text()] if path.suffix == ".py" else blocks(path, "python")
 
 
+def test_what_trains_with_stable_baselines3_sets_threads() -> None:
+    # our own algorithms do so themselves
+    for path in (*EXAMPLES, *NOTEBOOKS, *WITH_CODE, *(ROOT / "agents").glob("*/README.md")):
+        code = "\n".join(codes(path))
+        if re.search(r"^from (stable_baselines3|sb3_contrib) import", code, re.M):
+            trains = re.search(r"\.learn\(", code)
+            assert not trains or re.search(r"set_num_threads\(1\)|limit_threads", code), path
+
+
 def test_examples_and_documents_import_public_names_only() -> None:
     for path in (*EXAMPLES, *NOTEBOOKS, *WITH_CODE):
         named = [name for code in codes(path) for name in imports(code)]
