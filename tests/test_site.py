@@ -69,6 +69,16 @@ QUICK = {
 SMALLER = {"learn(5_000": "learn(256", "learn(2_000": "learn(256", "learn(1_000)": "learn(256)"}
 FILE_NAME = re.compile(r"Save this as\s+`([\w.]+)`")
 COPIED = re.compile(r"^cp -r (\S+) (\S+)$", re.MULTILINE)
+FIRST = (
+    "Description",
+    "Action Space",
+    "Observation Space",
+    "Rewards",
+    "Starting State",
+    "Episode End",
+)
+LAST = ("Arguments", "References", "Version History")
+"""Sections of Gymnasium's own pages."""
 SKIPPED = {"profile", "GPU,CPU", "ray", "memory-limited"}
 """Words of commands that need hours, a device, a cluster or files that are not here."""
 
@@ -205,11 +215,13 @@ def first_cells(page: str) -> set[str]:
 def test_the_manual_names_every_reward_and_key_of_info() -> None:
     env = gym.make("DevicePlacementSim-v0", model="tiny", observe_devices=True)
     _, info = env.reset()
-    named = first_cells("environments/index")
+    named = first_cells("environments/DevicePlacement-v0")
     assert not set(env.observation_space.keys()) - named
     assert not set(info) - named
     assert not {f'"{reward}"' for reward in REWARDS} - named
-    assert all(f"`{part}`" in PAGES["environments/index"] for part in Conversation.parts)
+    assert all(
+        f"`{part}`" in PAGES["environments/DevicePlacement-v0"] for part in Conversation.parts
+    )
 
 
 def test_the_page_of_an_environment_names_the_keys_it_adds() -> None:
@@ -222,6 +234,24 @@ def test_the_page_of_an_environment_names_the_keys_it_adds() -> None:
         added = set(space.keys()) - set(shared.keys())
         assert added
         assert not added - first_cells(f"environments/{env_id}")
+
+
+@pytest.mark.parametrize("env", ENVS, ids=lambda env: str(env["id"]))
+def test_the_page_of_an_environment_is_complete_in_the_order_of_gymnasium(
+    env: dict[str, Any],
+) -> None:
+    page = PAGES[f"environments/{env['id']}"]
+    headings = re.findall(r"^## (.+)$", page, re.MULTILINE)
+    order = [*FIRST, *(one for one in headings if one not in {*FIRST, *LAST}), *LAST]
+    if "Online" in env["id"]:
+        order.remove("References")
+    assert headings == order
+    assert "(env.py)" not in page
+    for space in ("Action", "Observation"):
+        assert re.search(rf"^\| {space} Space \| .*`.+ \|$", page, re.MULTILINE)
+    pictures = re.findall(r"^!\[.+\]\(/(pictures/.+)\)$", page, re.MULTILINE)
+    assert len(pictures) == (not re.search("Online|Stream", env["id"]))
+    assert all((DOCS / picture).exists() for picture in pictures)
 
 
 @pytest.mark.parametrize("env", ENVS, ids=lambda env: str(env["id"]))

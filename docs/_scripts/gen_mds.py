@@ -19,6 +19,7 @@ from typing import Any, get_type_hints
 from agents.about import ABOUT, CHOICE, LEARNED, About
 from envs_registry import ENVS
 from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.view.page import render_page
 
 DOCS = Path(__file__).parent.parent
@@ -26,11 +27,25 @@ ROOT = DOCS.parent
 COPIES = {
     "project/changelog": ROOT / "CHANGELOG.md",
     "project/contributing": ROOT / "CONTRIBUTING.md",
-    "environments/index": ROOT / "placement_gym/envs/env.py",
     "agents/index": ROOT / "agents/README.md",
     **{f"agents/{file.parent.name}": file for file in sorted(ROOT.glob("agents/*/README.md"))},
 }
 """Page -> the file whose text it shows, which links between committed documents lead to."""
+MANUALS = {
+    "environments/DevicePlacement-v0": ROOT / "placement_gym/envs/env.py",
+    "environments/DevicePlacementPerUnitSim-v0": ROOT / "placement_gym/envs/per_unit.py",
+    "environments/DevicePlacementStream-v0": ROOT / "placement_gym/envs/stream.py",
+    "environments/DevicePlacementOnline-v0": ROOT / "placement_gym/envs/online/env.py",
+}
+"""Page -> the file with most of its text, which links between committed documents lead to."""
+PICTURES: dict[type, str] = {
+    DevicePlacementEnv: "![The fastest placement of Inception-V3 on a simulated CPU and GPU, and "
+    "what other choices cost](/pictures/overview.svg)",
+    PerUnitEnv: "![Units of Inception-V3 are placed one by one, and its latency falls]"
+    "(/pictures/episode.gif)",
+}
+SHARED = "[all environments](env.py)"
+"""How a section refers to that of ``DevicePlacementEnv``, which a page adds to it."""
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#|/)([^)#\s]+)")
 VIEW = re.compile(r"\[([^\]]+)\]\((views/\S+\.html)\)")
 ENTRY = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
@@ -76,20 +91,21 @@ def link_views(text: str) -> str:
 def generate_pages() -> Iterator[tuple[str, str]]:
     """Yield the name of each page, relative to ``docs``, and its Markdown."""
     for name, source in COPIES.items():
-        text = generate_manual() if name == "environments/index" else source.read_text()
+        text = source.read_text()
         if name == "agents/index":
             text = generate_agents(text)
         elif name.startswith("agents/"):
             text += interface_of(name)
         yield name, lead_links(text, source, name)
+    yield "environments/index", generate_index()
     for env in ENVS:
         name = f"environments/{env['id']}"
-        yield name, lead_links(generate_environment(env), COPIES["environments/index"], name)
+        yield name, lead_links(generate_environment(env), source_of(env), name)
 
 
 def lead_links(text: str, source: Path, page: str) -> str:
     """Lead relative links of a file to pages of the site, or to files relative to ``page``."""
-    pages = {file.resolve(): f"/{name}.md" for name, file in COPIES.items()}
+    pages = {file.resolve(): f"/{name}.md" for name, file in (COPIES | MANUALS).items()}
 
     def lead(link: re.Match[str]) -> str:
         target = (source.parent / link[1]).resolve()
@@ -98,45 +114,74 @@ def lead_links(text: str, source: Path, page: str) -> str:
     return LINK.sub(lead, text)
 
 
-def generate_manual() -> str:
-    """The page of what all environments share: the docstring of ``DevicePlacementEnv``."""
+def generate_index() -> str:
+    """The page that lists the environments."""
     names = [env["id"] for env in ENVS]
     lines = [first_line(load(env["entry_point"])) for env in ENVS]
     table = table_of(
         "| id | |",
-        *(
-            f"| [`{name}`](/environments/{name}.md) | {line} |"
-            for name, line in zip(names, lines, strict=True)
-        ),
+        *(f"| [`{name}`]({name}.md) | {line} |" for name, line in zip(names, lines, strict=True)),
     )
     listed = "\n".join(names)
-    toctree = f"```{{toctree}}\n:hidden:\n\n{listed}\n```"
-    intro = (
-        "The page of an id has its arguments; this one describes what all ids share that place a "
-        "model. `DevicePlacementOnline-v0` places requests, and its page describes all of it."
-    )
-    sections = sections_of(DevicePlacementEnv)
-    return "\n\n".join(["# The environment", table, intro, toctree, sections, ""])
+    return f"# Environments\n\n{table}\n\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n"
 
 
 def generate_environment(env: Mapping[str, Any]) -> str:
-    """The page of a registered id: where it differs from the manual, and all of its arguments."""
-    entry = load(env["entry_point"])
-    returned = entry if inspect.isclass(entry) else get_type_hints(entry)["return"]
-    manual = entry if returned is DevicePlacementEnv else returned
+    """The page of a registered id, as Gymnasium's: a table, then the sections of its docstring."""
+    entry, manual = load(env["entry_point"]), manual_of(env)
+    sections = sections_of(manual)
+    base = next((base for base in PICTURES if issubclass(manual, base)), None)
+    if base is not None:
+        sections = share_sections(sections, sections_of(DevicePlacementEnv))
+    vector = "yes" if "vector_entry_point" in env else "steps one after another"
     facts = table_of(
         "| | |",
-        f'| Creation | `gym.make("{env["id"]}")` |',
+        f"| Action Space | {first_sentence(sections['Action Space'])} |",
+        f"| Observation Space | {first_sentence(sections['Observation Space'])} |",
+        f'| Import | `import placement_gym`, `gymnasium.make("{env["id"]}")` |',
+        f"| Native vector form, `gymnasium.make_vec` | {vector} |",
         f"| Deterministic | {'no' if env.get('nondeterministic') else 'yes'} |",
-        f"| Entry point | `{env['entry_point']}` |",
     )
     rows = [f"| `{name}` | {default} | {text} |" for name, default, text in arguments_of(entry)]
-    arguments = table_of("| argument | default | meaning |", *rows)
-    before, heading, after = sections_of(manual).partition("## References")
-    return (
-        f"# {env['id']}\n\n{first_line(entry)}.\n\n{facts}\n\n{before}"
-        f"## Arguments\n\n{arguments}\n\n{heading}{after}\n"
+    sections["Arguments"] = table_of("| argument | default | meaning |", *rows)
+    for heading in ("References", "Version History"):  # they come last, as in Gymnasium
+        if heading in sections:
+            sections[heading] = sections.pop(heading)
+    return "\n\n".join(
+        [
+            f"# {env['id']}",
+            f"{first_line(entry)}.",
+            *([] if base is None else [PICTURES[base]]),
+            facts,
+            *(f"## {heading}\n\n{text}" for heading, text in sections.items()),
+            "",
+        ]
     )
+
+
+def share_sections(own: Mapping[str, str], shared: Mapping[str, str]) -> dict[str, str]:
+    """The sections of an environment with those of all that it lacks or refers to."""
+    sections: dict[str, str] = {}
+    for heading in [*shared, *(heading for heading in own if heading not in shared)]:
+        text, common = own.get(heading, ""), shared.get(heading, "")
+        if heading == "Description" and text != common:
+            text = f"{common}\n\n{text}"
+        elif SHARED in text:
+            text = f"{text.replace(SHARED, 'all environments')}\n\n### All environments\n\n{common}"
+        sections[heading] = text or common
+    return sections
+
+
+def manual_of(env: Mapping[str, Any]) -> type:
+    """The class that ``gym.make`` returns, whose docstring has the sections."""
+    entry = load(env["entry_point"])
+    found: type = entry if inspect.isclass(entry) else get_type_hints(entry)["return"]
+    return found
+
+
+def source_of(env: Mapping[str, Any]) -> Path:
+    """The file whose links a page has."""
+    return Path(inspect.getfile(manual_of(env)))
 
 
 def load(entry_point: str) -> Callable[..., Any]:
@@ -158,10 +203,16 @@ def markdown_of(target: object) -> str:
     return re.sub(r"``([^`\n]+)``", r"`\1`", inspect.getdoc(target) or "")
 
 
-def sections_of(target: object) -> str:
-    """The Markdown sections of a docstring, without what it says of arguments and errors."""
+def first_sentence(text: str) -> str:
+    """What stands before the first full stop, colon or semicolon that ends words."""
+    return " ".join(re.split(r"[.:;](?=\s)", text, maxsplit=1)[0].split())
+
+
+def sections_of(target: object) -> dict[str, str]:
+    """Heading -> Markdown of a docstring's sections, without its arguments and errors."""
     begun = re.search(r"^## .*?(?=^(?:Args|Raises|Returns):|\Z)", markdown_of(target), re.M | re.S)
-    return begun[0].strip() if begun else ""
+    parts = re.findall(r"^## (.+)\n+((?:(?!^## ).*\n?)*)", begun[0] if begun else "", re.M)
+    return {heading: text.strip() for heading, text in parts}
 
 
 def arguments_of(target: Callable[..., Any]) -> Iterator[tuple[str, str, str]]:

@@ -59,7 +59,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
     the reference device.
 
     ## Observation Space
-    A flat `Dict` of padded arrays, as Stable-Baselines3 expects it. N units, E edges and D
+    `Dict` of padded arrays, flat as Stable-Baselines3 expects it. N units, E edges and D
     devices are those of the problem, or `max_nodes`, `max_edges` and `max_devices`.
 
     | key | shape | type | meaning |
@@ -123,10 +123,7 @@ class DevicePlacementEnv(gym.Env[Observation, IntArray]):
 
     ## Episode End
     The episode terminates after `horizon` placements. An infeasible placement does not end it.
-    It is never truncated, unless `gym.make` is given `max_episode_steps`. An episode of
-    `DevicePlacementPerUnitSim-v0`, one unit a step, with the actions of a minimum cut:
-
-    ![Units of Inception-V3 are placed, and its latency falls](../../docs/pictures/episode.gif)
+    It is never truncated, unless `gym.make` is given `max_episode_steps`.
 
     ## Information
     `reset` and `step` return the same keys.

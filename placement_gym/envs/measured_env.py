@@ -55,10 +55,11 @@ class MeasuringOptions:
 class MeasuredEnv(DevicePlacementEnv):
     """``DevicePlacement-v0``: every placement is compiled and timed by OpenVINO.
 
+    Spaces, rewards, episodes and info are those of ``DevicePlacementEnv``.
+
     ## Description
     Placements run on the devices of this machine, interleaved with the reference device so that
-    slow drift cancels; see [measurement](../../docs/explanation/measurement.md). Spaces, rewards
-    and episodes are those of [all environments](env.py).
+    slow drift cancels; see [measurement](../../docs/explanation/measurement.md).
 
     ```python
     import gymnasium as gym

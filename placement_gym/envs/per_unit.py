@@ -35,27 +35,30 @@ GRAPH, FLAT = "graph", "flat"
 class PerUnitEnv(gym.Env[Any, np.int64]):
     """Place one unit per step, in topological order (Placeto, section 3).
 
+    What is not described here is as in ``DevicePlacementEnv``.
+
     ## Description
     An episode visits every unit once, and by default the whole placement is evaluated after each
     step. For stock algorithms `observe="flat"` is the form to take:
 
     ```python
+    import torch
     from stable_baselines3 import A2C
     from stable_baselines3.common.env_util import make_vec_env
 
+    torch.set_num_threads(1)  # more threads take several times as long where cores are shared
     kwargs = {"model": "inception", "devices": "hsdag-paper", "observe": "flat"}
     envs = make_vec_env("DevicePlacementPerUnitSim-v0", n_envs=8, env_kwargs=kwargs)
     model = A2C("MlpPolicy", envs, gamma=1.0, device="cpu").learn(2_048)
     ```
-
-    Everything else is as in [all environments](env.py).
 
     ## Action Space
     `Discrete(n_devices)`: the device of the current unit. `env.unwrapped.action_masks()` masks
     devices that cannot run it, or have too little memory left for it.
 
     ## Observation Space
-    With `observe="graph"` that of all environments, with three more keys for N units.
+    `Dict` of padded arrays, or with `observe="flat"` a float32 `Box`. The `Dict` is that of
+    [all environments](env.py), with three more keys for N units.
 
     | key | shape | type | meaning |
     | --- | --- | --- | --- |
@@ -95,19 +98,21 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
     limits and noise, and only the last one is evaluated; an episode from the best single device
     sums up to N (1 - 1 / `speedup_vs_best_single`).
 
+    `final_reward` is one of the rewards of [all environments](env.py).
+
     ## Starting State
     `start="first"` puts all units on the reference device, `"best-single"`, the default of
     `"flat"`, on the fastest single device, `"random"` draws a device for each, and `"best"` takes
-    the fastest placement since the last seed was set. The option `placement` of `reset` takes
-    precedence.
+    the fastest placement since the last seed was set. `reset(options={"placement": ...})` takes
+    precedence: a `Placement`, a dictionary from unit to device name, or device indices.
 
     ## Episode End
     The episode terminates after the last unit; `horizon` has no meaning here.
 
     ## Information
-    The keys describe the placement that was evaluated last, or where the episode starts. With
-    `repair` the unit just placed stays where it is, and the episode continues from the repaired
-    placement.
+    The keys, those of [all environments](env.py), describe the placement that was evaluated last,
+    or where the episode starts. With `repair` the unit just placed stays where it is, and the
+    episode continues from the repaired placement.
 
     ## References
     Placeto (Addanki et al. 2019).

@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 class SimulatedEnv(DevicePlacementEnv):
     """``DevicePlacementSim-v0``: latencies computed from a cost table.
 
+    Spaces, rewards, episodes and info are those of ``DevicePlacementEnv``.
+
     ## Description
-    The [simulated twin](../../docs/explanation/simulator.md) of `DevicePlacement-v0`. Spaces,
-    rewards, episodes and info are those of [all environments](env.py), and the machine need not
-    have the devices. It also takes synthetic graphs and published workloads. Without `noise` it
-    is deterministic.
+    The [simulated twin](../../docs/explanation/simulator.md) of `DevicePlacement-v0`: the machine
+    need not have the devices. It also takes synthetic graphs and published workloads. Without
+    `noise` it is deterministic.
 
     ```python
     import gymnasium as gym
