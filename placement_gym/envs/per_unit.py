@@ -16,6 +16,7 @@ from placement_gym.envs import rewards
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.episode import PLACEMENT, warn_finished
 from placement_gym.envs.observation import Observation, Observer
+from placement_gym.envs.scaling import IndexBox
 from placement_gym.problem.costs.table import CostTable
 from placement_gym.problem.decisions import check_placement_alone
 from placement_gym.problem.free_memory import free_memory_mask
@@ -42,9 +43,11 @@ class PerUnitEnv(gym.Env[Observation, np.int64]):
 
     | key | shape | type | meaning |
     | --- | --- | --- | --- |
-    | `current_unit` | (1,) | int64 | the unit that the next action places |
+    | `current_unit` | (1,) | float32 | index of the unit that the next action places / N |
     | `visited` | (N,) | int8 | 1 for units that have been placed |
-    | `start_ms` | (N,) | float32 | start of each unit in the simulated schedule; 0 if measured |
+    | `start` | (N,) | float32 | start of each unit in the simulated schedule / the latest start |
+
+    `step` is the number of units placed / N. `start` is 0 in measured environments.
 
     ## Rewards
     `"improvement"`, the default: the latency that each step saved, in reference latencies.
@@ -95,15 +98,15 @@ class PerUnitEnv(gym.Env[Observation, np.int64]):
         self.start, self.final_only = start, reward == "final"
         improvement = rewards.get_reward("improvement")
         self.reward = base.reward if self.final_only else improvement
-        n_nodes, n_units = base.observer.n_nodes, base.problem.n_units
+        n_nodes = base.observer.n_nodes
         self.action_space = spaces.Discrete(base.observer.n_devices)
         self.observation_space: spaces.Space[Any] = spaces.Dict(
             {
                 **base.observation_space.spaces,  # type: ignore[attr-defined]
-                "step": spaces.Box(0, n_units, (1,), np.int64),
-                "current_unit": spaces.Box(0, max(n_nodes - 1, 1), (1,), np.int64),
+                "step": IndexBox(n_nodes, (1,)),
+                "current_unit": IndexBox(n_nodes, (1,)),
                 "visited": spaces.MultiBinary(n_nodes),
-                "start_ms": spaces.Box(-np.inf, np.inf, (n_nodes,), np.float32),
+                "start": spaces.Box(0.0, 1.0, (n_nodes,), np.float32),
             }
         )
         self.current = 0
@@ -257,11 +260,14 @@ def observe_unit(
     n_units = observer.problem.n_units
     visited = np.zeros(observer.n_nodes, dtype=np.int8)
     visited[:current] = 1
-    starts = np.zeros(observer.n_nodes, dtype=np.float32)
-    starts[:n_units] = 0.0 if start_ms is None else start_ms
+    start = np.zeros(observer.n_nodes, dtype=np.float32)
+    if start_ms is not None:
+        start[:n_units] = start_ms / (start_ms.max() or 1.0)
+    units = IndexBox(observer.n_nodes, (1,))
     return {
         **observer.observe(assignment, current),
-        "current_unit": np.array([min(current, n_units - 1)]),
+        "step": units.share(np.array([current])),
+        "current_unit": units.share(np.array([min(current, n_units - 1)])),
         "visited": visited,
-        "start_ms": starts,
+        "start": start,
     }
