@@ -261,6 +261,16 @@ def test_agents_do_not_import_each_other(name: str) -> None:
                 assert room in ("common", "options", "search", name), path
 
 
+@pytest.mark.parametrize(
+    "place", ["placement_gym.solvers", "placement_gym.bench.run", "agents.search"]
+)
+def test_seconds_of_searches_and_rows_are_those_of_a_clock_that_stands(place: str) -> None:
+    """Those of ``time`` would count the compilation of kernels."""
+    paths = [path for module, path in CODE.items() if f"{module}.".startswith(f"{place}.")]
+    assert paths
+    assert not [path for path in paths if "from time import" in path.read_text()]
+
+
 def imported_names(path: Path) -> list[tuple[str, str]]:
     """Module and name of every ``from placement_gym... import`` and ``from agents... import``."""
     return [
