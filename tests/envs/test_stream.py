@@ -101,10 +101,12 @@ def test_problems_may_be_made_by_another_function() -> None:
     assert env.current.sampled == make_problem(20_002)
 
 
-def test_a_vector_equals_single_environments() -> None:
-    vector = gym.make_vec(ENV_ID, 3, **SMALL)
+@pytest.mark.parametrize("limit", [1, 3])
+def test_a_vector_equals_single_environments(limit: int) -> None:
+    kwargs = {"max_episode_steps": limit, "render_mode": "ansi", **SMALL}
+    vector = gym.make_vec(ENV_ID, 3, **kwargs)
     singles = SyncVectorEnv(
-        [lambda: StreamEnv(**SMALL)] * 3, autoreset_mode=AutoresetMode.SAME_STEP
+        [lambda: gym.make(ENV_ID, **kwargs)] * 3, autoreset_mode=AutoresetMode.SAME_STEP
     )
     starts = [envs.reset(seed=5) for envs in (vector, singles)]
     np.testing.assert_array_equal(starts[0][0], starts[1][0])
@@ -117,6 +119,7 @@ def test_a_vector_equals_single_environments() -> None:
         for key in ("latency_ms", "problem"):
             np.testing.assert_array_equal(ours[4]["final_info"][key], theirs[4]["final_info"][key])
             np.testing.assert_array_equal(ours[4][key], theirs[4][key])
+        assert vector.render() == singles.render()
 
 
 @pytest.mark.parametrize(
