@@ -99,7 +99,7 @@ class StreamVectorEnv(SameStepVectorEnv[Any, Any], VectorEnv[Any, Any, NDArray[A
         results = find_best_of_each(
             [env.current.scheduler for env in self.envs],
             read_weights(actions, self.num_envs),
-            [env.np_random for env in self.envs],
+            [env.make_tastes() for env in self.envs],
         )
         return [env.finish(*result) for env, result in zip(self.envs, results, strict=True)]
 

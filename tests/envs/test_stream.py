@@ -40,7 +40,7 @@ def test_both_checkers_pass(action: str, observation: str) -> None:
 def test_every_problem_is_shown_by_text_and_by_pictures_of_one_size() -> None:
     pictures = []
     for mode in ("ansi", "rgb_array"):
-        env = gym.make(ENV_ID, **SMALL, render_mode=mode)
+        env = gym.make(ENV_ID, **SMALL, split="validation", render_mode=mode)
         for problem in (0, 1):
             _, begun = env.reset(options={"problem": problem})
             shown = [env.render()]
@@ -65,6 +65,33 @@ def test_a_seed_is_a_problem_of_its_split() -> None:
     assert env.reset(options={"problem": 10_400})[1]["problem"] == 10_400
     drawn = {StreamEnv("test").find_problem(seed).sampled.family for seed in range(10_000, 10_012)}
     assert drawn & set(UNSEEN)
+
+
+@pytest.mark.parametrize(
+    ("split", "problem", "message"),
+    [
+        ("test", 0, "problem 0 is of the split validation; test has problems 10000 to 19999"),
+        ("train", 10_000, "problem 10000 is of the split test; train has problems 20000 to"),
+        ("validation", 10_007, "validation has problems 0 to 9999"),
+        ("validation", 2**40, "a seed is a number from 0 to"),
+        ("validation", "0", "option 'problem' must be an integer"),
+    ],
+)
+def test_problems_of_other_splits_are_refused(split: str, problem: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        gym.make(ENV_ID, split=split).reset(options={"problem": problem})
+
+
+def test_equal_actions_have_equal_rewards_whatever_the_seed() -> None:
+    action = np.zeros(N_WEIGHTS, np.float32)
+    rewards = set()
+    for seed in (0, 1, None):
+        env = StreamEnv("validation")
+        env.reset(seed=seed)
+        for _ in range(2):
+            env.reset(options={"problem": 5})
+            rewards.add(env.step(action)[1])
+    assert len(rewards) == 1
 
 
 def test_families_devices_and_schedule_are_as_asked() -> None:

@@ -269,7 +269,7 @@ class OnlineEnv(gym.Env[Seen, np.int64]):
         axes.invert_yaxis()
         latency = f"the last one took {self.info['latency_ms']:.3g} ms"
         axes.set(
-            xlim=(0.0, LATE * self.plans.mean_ms),
+            xlim=(0.0, max(LATE * self.plans.mean_ms, self.state.queue_ms.max())),
             xlabel="work in the queue, ms",
             title=f"request {self.request + 1} of {len(self.trace.models)}; {latency}",
         )
