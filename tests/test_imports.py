@@ -193,7 +193,14 @@ STARTS = (
     ),
     (
         f"{SIMULATE}.reset()",
-        (*LEARNING, "agents", "networkx", "pydantic", *(f"placement_gym.{name}" for name in RARE)),
+        (
+            *LEARNING,
+            "agents",
+            "networkx",
+            "pydantic",
+            "scipy.sparse",
+            *(f"placement_gym.{name}" for name in RARE),
+        ),
     ),
     ("import agents.static, agents.search, agents.solvers", LEARNING),
 )
