@@ -42,6 +42,17 @@ class Outcomes:
     repaired: BoolArray
     excess_share: FloatArray
 
+    @classmethod
+    def of(cls, measurement: Measurement, num_envs: int) -> Outcomes:
+        """Those of environments with one placement."""
+        return cls(
+            np.full(num_envs, measurement.latency_ms),
+            measurement.reference_ms,
+            np.full(num_envs, measurement.feasible),
+            np.full(num_envs, measurement.repaired),
+            np.full(num_envs, measurement.excess_share),
+        )
+
     @property
     def speedup(self) -> FloatArray:
         return self.reference_ms / self.latency_ms
@@ -98,16 +109,9 @@ class PlacementVectorEnv(
 
     def start_episodes(self) -> None:
         """Place everything on the reference device, in every environment."""
-        reference = self.env.reference
         self.rows = self.first_rows
         self.steps = 0
-        self.outcomes = Outcomes(
-            np.full(self.num_envs, reference.latency_ms),
-            reference.reference_ms,
-            np.ones(self.num_envs, dtype=np.bool_),
-            np.zeros(self.num_envs, dtype=np.bool_),
-            np.zeros(self.num_envs),
-        )
+        self.outcomes = Outcomes.of(self.env.reference, self.num_envs)
 
     def reset(
         self,
@@ -164,13 +168,14 @@ class PlacementVectorEnv(
             observation, info = self.observe(), self.get_info() | ends
         return observation, reward, terminated, truncated, info
 
-    def evaluate(self, rows: IntArray) -> Outcomes:
+    def evaluate(self, rows: IntArray, keep: BoolArray | None = None) -> Outcomes:
         """Evaluate placements, repaired where the environment does; they become the current ones.
 
         Args:
             rows: (num_envs, n_units) device indices, or (num_envs, width) rows of all decisions.
+            keep: (num_envs, n_units) bool, units that a repair moves only if it must.
         """
-        rows, repaired = self.env.repair_rows(rows)
+        rows, repaired = self.env.repair_rows(rows, keep)
         latency_ms, feasible = self.evaluate_rows(rows)
         excess_share = np.zeros(self.num_envs)
         if not feasible.all():
