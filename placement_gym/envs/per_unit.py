@@ -50,6 +50,10 @@ class PerUnitEnv(gym.Env[Any, np.int64]):
 
     Everything else is as in [all environments](env.py).
 
+    `gym.make_vec("DevicePlacementPerUnitSim-v0", num_envs=16)` places the same unit in all of its
+    environments together, with the info keys of `SimulatedVectorEnv`: of 16 about four times as
+    many steps a second as of one. Measured environments step one after another.
+
     ## Action Space
     `Discrete(n_devices)`: the device of the current unit. `env.unwrapped.action_masks()` masks
     devices that cannot run it, or have too little memory left for it.
