@@ -17,12 +17,14 @@ from placement_gym.backends.verdicts import Finals
 from placement_gym.backends.wrapper import CachedBackend
 from placement_gym.base.errors import UserError
 from placement_gym.base.files import safe_name
+from placement_gym.base.json_file import JsonFile
 from placement_gym.envs.env import DevicePlacementEnv
 from placement_gym.envs.keywords import check_kwargs, find_env_spec, not_placement
 from placement_gym.envs.per_unit import PerUnitEnv
 from placement_gym.envs.placement_env import find_placement_env, placement_env
 from placement_gym.hardware.devices import DeviceSpec
-from placement_gym.models.own_inputs import read_older, save_inputs, states_sizes
+from placement_gym.models.given import read_older, states_sizes
+from placement_gym.models.own_inputs import save_inputs
 from placement_gym.models.saving import save_model
 from placement_gym.problem.decisions import PLACEMENT_ALONE
 
@@ -115,14 +117,14 @@ class BenchEnv:
     def clear_caches(self) -> None:
         """Drop measurements in memory, so that runs with different seeds are independent.
 
-        Single devices are measured again where latencies are noisy, even if a file has them: one
-        sample must not decide for all seeds which device is the fastest.
+        Single devices are measured again where latencies are noisy: one sample must not decide for
+        all seeds which device is the fastest.
         """
         self.__dict__.pop("finals", None)
         if isinstance(self.base.backend, CachedBackend):
             self.base.backend.seen.clear()
         if self.measured:
-            self.base.singles = SingleDeviceResults.of(self.base.backend, anew=True)
+            self.base.singles = SingleDeviceResults.of(self.base.backend)
 
     def close(self) -> None:
         self.env.close()
@@ -207,6 +209,10 @@ def to_portable(value: Any, folder: Path) -> Any:
     """
     import openvino as ov
 
+    if isinstance(value, JsonFile):  # a graph with its costs, or these alone
+        path = folder / f"{safe_name(getattr(value, 'name', 'costs'))}.json"
+        value.save(path)
+        return str(path)
     if isinstance(value, ov.Model):
         path = folder / f"{safe_name(value.get_friendly_name())}.xml"
         save_model(value, path)
