@@ -1,6 +1,6 @@
 """Agents by name: ``make`` and ``make_trainer`` import a factory and call it.
 
-Torch is imported when ``REINFORCE``, ``save_weights`` or a learned agent is first used.
+Torch is imported when ``REINFORCE``, ``load``, ``save_weights`` or a learned agent is first used.
 """
 
 from __future__ import annotations
@@ -9,22 +9,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from agents.options import check_options
-from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.base.errors import UserError, unknown_name, warn_user
 from placement_gym.base.lazy import export_lazily
 from placement_gym.base.removed import explain_removal
+from placement_gym.envs.placement_env import find_wrapper
 
 if TYPE_CHECKING:
+    from agents.common.make import load as load
     from agents.common.reinforce import REINFORCE as REINFORCE
     from agents.common.weights import load_weights as load_weights
     from agents.common.weights import save_weights as save_weights
 
 SOURCES = {
     "REINFORCE": "common.reinforce",
+    "load": "common.make",
     "load_weights": "common.weights",
     "save_weights": "common.weights",
 }
 __getattr__ = export_lazily(__name__, SOURCES)[1]
-__all__ = ["AGENTS", "REINFORCE", "load_weights", "make", "make_trainer", "save_weights"]
+__all__ = ["AGENTS", "REINFORCE", "load", "load_weights", "make", "make_trainer", "save_weights"]
 AGENTS: dict[str, str] = {
     "single-device": "agents.static:single_device",
     "saved": "agents.static:saved",
@@ -51,18 +54,20 @@ AGENTS: dict[str, str] = {
     "max-load": "agents.solvers:max_load",
     "greedy-fill": "agents.solvers:greedy_fill",
     "list-policy": "agents.list_policy:ListPolicyAgent",
-    "logits": "agents.logits.agent:make",
-    "graph-groups": "agents.graph_groups.agent:make",
-    "hsdag": "agents.hsdag.agent:make",
-    "placeto": "agents.placeto.agent:make",
+    "logits": "agents.logits:make",
+    "graph-groups": "agents.graph_groups:make",
+    "hsdag": "agents.hsdag:make",
+    "placeto": "agents.placeto:make",
     "placeto-transfer": "agents.placeto.transfer:make",
-    "rnn": "agents.rnn.agent:make",
-    "hdp": "agents.rnn.agent:make_hierarchical",
-    "post": "agents.post.agent:make",
-    "gdp": "agents.gdp.agent:make",
-    "gcn": "agents.gdp.agent:make_gcn",
+    "rnn": "agents.rnn:make",
+    "hdp": "agents.rnn:make_hierarchical",
+    "post": "agents.post:make",
+    "gdp": "agents.gdp:make",
+    "gcn": "agents.gdp:make_gcn",
     "doppler": "agents.doppler.agent:make",
 }
+LEARNERS = ("logits", "graph-groups", "hsdag", "placeto", "rnn", "hdp", "post", "gdp", "gcn")
+"""Agents that learn from the rewards of their environment, as models of Stable-Baselines3."""
 TRAINED = ("gdp", "list-policy", "placeto")
 """Agents that ``make_trainer`` makes."""
 
@@ -74,15 +79,21 @@ def make(name: str, env: Any, seed: int = 0, **options: Any) -> Any:
 
         agent = agents.make("hsdag", env)                   # policy gradient, random starts
         agent = agents.make("hsdag", env, preset="paper")   # those of its publication
+        agent.learn(2_000)
+        agent.best.placement.save("placement.json")         # the fastest that was evaluated
+
+    A learned agent learns in the environment that it is given: wrappers are stepped, and a reward
+    or a horizon that ``gym.make`` was given goes before the preset's, with a warning.
 
     Args:
         name: A key of ``AGENTS``.
-        env: The environment to place in.
+        env: The environment to place in. Learned agents also take a list of several, with one
+            size, or a ``VecEnv`` of Stable-Baselines3.
         seed: Seed of all random numbers.
         options: Those of the agent's own ``make``.
 
     Returns:
-        An object with ``predict``; one that searches or learns also has ``learn``.
+        An object with ``predict``; one that searches or learns also has ``learn`` and ``best``.
 
     Raises:
         UserError: There is no such agent, or it has no such option; the message names the nearest.
@@ -92,7 +103,15 @@ def make(name: str, env: Any, seed: int = 0, **options: Any) -> Any:
     module, _, attribute = AGENTS[name].partition(":")
     factory = getattr(import_module(module), attribute)
     check_options(name, factory, options)
-    return factory(env, seed, **options)
+    if name not in LEARNERS and isinstance(env, list | tuple):
+        raise UserError(f"{name} places in one environment: give it one, not {len(env)}")
+    agent = factory(env, seed, **options)
+    if name not in LEARNERS and hasattr(agent, "learn") and (wrapper := find_wrapper(env)):
+        warn_user(
+            f"{name} compares latencies: {wrapper} changes nothing of that, and may not be called. "
+            f"A learned agent, as hsdag, learns from the rewards of wrappers"
+        )
+    return agent
 
 
 def make_trainer(name: str, seed: int = 0, **options: Any) -> Any:

@@ -1,23 +1,22 @@
-"""Options of agents: which ones a factory takes, checked before anything is made.
+"""Options of agents: which ones a factory takes, with defaults and meanings, and the check of them.
 
-A factory that hands further settings on is marked by ``hands_on_to``, or returns the algorithm that
-takes them.
+Read from signatures and docstrings, so that what is listed is what is accepted.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection
-from typing import Any, TypeVar, get_type_hints
+from collections.abc import Callable, Collection, Mapping
+from math import inf
+from typing import Any, NamedTuple
 
 from placement_gym.base.errors import UserError, suggest
 
-Factory = TypeVar("Factory", bound=Callable[..., Any])
 GIVEN = {
-    *("self", "method", "env", "seed"),
-    *("policy_kwargs", "supported_action_spaces", "_init_setup_model"),
+    *("self", "env", "seed"),
+    *("args", "kwargs", "settings", "policy_kwargs", "_init_setup_model"),
 }
-"""Parameters that a factory or SB3 fills in, and ``policy``, which factories have of their own."""
+"""Parameters that ``agents.make`` or SB3 fills in."""
 OTHER_NAMES = {
     "lr": "learning_rate",
     "epochs": "n_epochs",
@@ -29,48 +28,47 @@ OTHER_NAMES = {
 """Options under the names that they have elsewhere."""
 
 
-def hands_on_to(*targets: Callable[..., Any]) -> Callable[[Factory], Factory]:
-    """Mark a factory whose further keywords are parameters of something else than its result."""
+class Option(NamedTuple):
+    """An option with its default, and what its docstring says."""
 
-    def mark(factory: Factory) -> Factory:
-        factory.hands_on_to = targets  # type: ignore[attr-defined]
-        return factory
-
-    return mark
+    default: Any
+    meaning: str
 
 
-def list_options(factory: Callable[..., Any]) -> set[str]:
-    """The names of the options that ``agents.make`` takes for a factory."""
-    named, hands_on = read_parameters(factory)
-    targets = getattr(factory, "hands_on_to", None)
-    if hands_on and targets is None:
-        targets = (get_type_hints(factory)["return"],)
-    for target in targets or ():
-        if isinstance(target, type):
-            named |= list_settings(target) - {"policy"}
-        else:
-            named |= list_options(target)
-    return named - GIVEN
+def list_options(factory: Callable[..., Any]) -> dict[str, Option]:
+    """The options that ``agents.make`` takes for a factory.
+
+    Those of a learned agent are listed by ``LearnedAgent.list_options``.
+    """
+    listed: Callable[[], dict[str, Option]] | None = getattr(factory, "list_options", None)
+    return read_options(factory) if listed is None else listed()
 
 
-def list_settings(kind: type) -> set[str]:
-    """The parameters of a class, and of its bases as long as it hands keywords on to them."""
-    settings: set[str] = set()
-    for base in kind.__mro__:
-        if "__init__" in vars(base):
-            named, hands_on = read_parameters(vars(base)["__init__"])
-            settings |= named
-            if not hands_on:
-                break
-    return settings - set(getattr(kind, "fixed_settings", ()))
+def read_options(
+    function: Callable[..., Any], defaults: Mapping[str, Any] | None = None
+) -> dict[str, Option]:
+    """The parameters of a function or class, and the meanings in its docstring.
 
-
-def read_parameters(function: Callable[..., Any]) -> tuple[set[str], bool]:
-    """Names of parameters, and whether there are further keywords."""
-    parameters = inspect.signature(function).parameters.values()
-    various = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    named = {parameter.name for parameter in parameters if parameter.kind not in various}
-    return named, any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    Args:
+        function: The function.
+        defaults: Values that take the place of its own.
+    """
+    lines = (inspect.getdoc(function) or "").replace("``", "").partition("Args:\n")[2]
+    meanings: dict[str, str] = {}
+    name = ""
+    for line in lines.partition("\n\n")[0].splitlines():
+        if not line.startswith(" " * 5):
+            name, _, line = line.strip().partition(":")
+        meanings[name] = f"{meanings.get(name, '')} {line.strip()}".strip()
+    options = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        default = None if parameter.default is parameter.empty else parameter.default
+        default = (defaults or {}).get(name, default)
+        if callable(default) or default == inf:  # a schedule, or without a limit
+            default = getattr(default, "__name__", str(default))
+        if name not in GIVEN:
+            options[name] = Option(default, meanings.get(name, ""))
+    return options
 
 
 def check_options(
@@ -83,7 +81,7 @@ def check_options(
     """
     if not options:
         return
-    available = list_options(factory).union(further)
+    available = list_options(factory).keys() | further
     for option in options:
         if option not in available:
             other = OTHER_NAMES.get(option)

@@ -52,6 +52,8 @@ class GraphPolicy:
     Options: ClassVar[type[Any]]
     graphs: Graphs
     optimizer: torch.optim.Optimizer
+    by_unit: ClassVar[bool] = False
+    """True if it places one unit per step."""
     of_one_graph: tuple[str, ...] = ("tables.",)
     """Beginnings of the names of weights that hold for one graph alone."""
     masks: Any = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,12 +11,9 @@ from gymnasium import spaces
 from stable_baselines3.common.type_aliases import Schedule
 from torch import Tensor
 
-from agents.common.distribution import DeviceDistribution, UnitLikelihood
-from agents.common.following import FollowingDevices
+from agents.common.distribution import DeviceDistribution
 from agents.common.graph_policy import GraphPolicy
 from agents.common.graphs import TensorDict
-from agents.common.redraw import WINDOW, Redraws
-from placement_gym.base.arrays import IntArray
 from placement_gym.base.errors import UserError
 from placement_gym.problem.decisions import DECISIONS, LEVELS, PLACEMENT_ALONE
 
@@ -56,10 +52,6 @@ class UnitPolicy(GraphPolicy):
             ``use_sde`` is set.
     """
 
-    proposals: Sequence[IntArray] = ()
-    """(n_units,) placements, as of heuristics, that replace the next sampled ones."""
-    redraws: Redraws | None = None
-    """Draws of this rollout near the best placements; None draws whole placements."""
     joint: bool = False
     """True if the policy can decide priority and fusion, too."""
 
@@ -91,11 +83,6 @@ class UnitPolicy(GraphPolicy):
             greedy: Whether the decision is for deterministic prediction, not for a rollout.
         """
 
-    @property
-    def draws_groups(self) -> bool:
-        """True if groups are drawn with each placement, by ``FollowingDevices``."""
-        return False
-
     def clear_stale_caches(self) -> None:
         """Drop caches of earlier weights; called before a rollout or a prediction."""
 
@@ -114,50 +101,14 @@ class UnitPolicy(GraphPolicy):
         """(B, N) actions, (B, 1) values and (B,) log-probabilities."""
         self.clear_stale_caches()
         distribution, values = self.apply_masks(self.decide(obs, deterministic), action_masks)
-        # The likelihood of a redrawn window is that of its units given the others: the rest of the
-        # placement was not drawn, and its gradient would be noise.
-        if self.redraws is not None and not deterministic:
-            assert isinstance(distribution, FollowingDevices)
-            actions, window = self.redraws.draw(obs, distribution)
-            return actions, values, distribution.within(window, actions).log_prob(actions)
         actions = distribution.get_actions(deterministic)
-        if not deterministic:
-            actions = self.insert_proposals(distribution, actions, self.take_proposals(actions))
         return actions, values, distribution.conditioned_on(actions).log_prob(actions)
-
-    def take_proposals(self, actions: Tensor) -> Tensor:
-        """(k, N) placements to be evaluated in the place of the first of (B, N) sampled ones."""
-        waiting = self.proposals[: len(actions)]
-        self.proposals = self.proposals[len(actions) :]
-        rows = actions.new_zeros(len(waiting), actions.shape[1])
-        if len(waiting):
-            rows[:, : len(waiting[0])] = torch.as_tensor(np.stack(list(waiting)))
-        return rows
-
-    def insert_proposals(
-        self, distribution: DeviceDistribution, actions: Tensor, replacements: Tensor
-    ) -> Tensor:
-        """(B, N) actions, the first ones replaced by (k, N) others that are permitted."""
-        if not len(replacements):
-            return actions
-        # A proposal that masks forbid would have a log-probability of about -1e9.
-        candidates = torch.cat([replacements, actions[len(replacements) :]])
-        likelihood = distribution.conditioned_on(candidates)
-        assert isinstance(likelihood, UnitLikelihood)
-        is_permitted = likelihood.permits(candidates)
-        return torch.where(is_permitted[:, None], candidates, actions)
 
     def evaluate_actions(
         self, obs: Any, actions: Tensor, action_masks: Any = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """(B, 1) values, (B,) log-probabilities and (B,) entropies of (B, N) actions.
-
-        Where observations of a rollout have windows, they are those of the units in them.
-        """
+        """(B, 1) values, (B,) log-probabilities and (B,) entropies of (B, N) actions."""
         distribution, values = self.apply_masks(self.decide(obs), action_masks)
-        if WINDOW in obs:
-            assert isinstance(distribution, FollowingDevices)
-            distribution = distribution.within(obs[WINDOW].bool(), actions)
         likelihood = distribution.conditioned_on(actions)
         return values, likelihood.log_prob(actions), likelihood.entropy()
 

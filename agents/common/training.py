@@ -11,6 +11,7 @@ import gymnasium as gym
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from agents.common.graph_policy import GraphPolicy
+from agents.common.make import silence
 from agents.common.reinforce import REINFORCE
 from placement_gym.base.arguments import check_integer
 from placement_gym.envs.stream import GRAPH, UNITS, StreamEnv
@@ -37,8 +38,8 @@ def make_training_envs(problems: int, episodes: int, **kwargs: Any) -> DummyVecE
 
 
 @dataclass(frozen=True)
-class Training:
-    """Settings for training a method across generated problems.
+class Trainer:
+    """A policy with settings for training across generated problems: calling it makes a model.
 
     Attributes:
         policy: Class of the policy.
@@ -54,38 +55,38 @@ class Training:
     algorithm: type[REINFORCE] = REINFORCE
     rollouts: Callable[..., Any] = make_training_envs
 
+    def __call__(
+        self,
+        seed: int = 0,
+        problems: int = 8,
+        episodes: int = 8,
+        policy: Mapping[str, Any] | None = None,
+        envs: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> Any:
+        """Make an algorithm that learns on problems of the split ``train``; ``learn`` draws them.
 
-def make_trainer(
-    training: Training,
-    seed: int = 0,
-    problems: int = 8,
-    episodes: int = 8,
-    policy: Mapping[str, Any] | None = None,
-    envs: Mapping[str, Any] | None = None,
-    **settings: Any,
-) -> Any:
-    """Make an algorithm that learns on problems of the split ``train``; ``learn`` draws them.
+        An update compares each placement, or each step of an episode, with the others of its
+        problem. Placements beyond a limit are repaired. Pass the trained network to ``agents.make``
+        as ``weights``, for environments of the same ``max_devices``.
 
-    An update compares each placement, or each step of an episode, with the others of its problem.
-    Placements beyond a limit are repaired. Pass the trained network to ``agents.make`` as
-    ``weights``, for environments of the same ``max_devices``.
+        Args:
+            seed: Of weights and problems.
+            problems: Problems of an update.
+            episodes: Placements of each, at least two.
+            policy: Options of the policy that override those of the training.
+            envs: Arguments of ``StreamEnv``, as ``make_problem``.
+            settings: Arguments of the algorithm that override those of the training.
 
-    Args:
-        training: The method and its settings.
-        seed: Of weights and problems.
-        problems: Problems of an update.
-        episodes: Placements of each, at least two.
-        policy: Options of the policy that override those of the training.
-        envs: Arguments of ``StreamEnv``, as ``make_problem``.
-        settings: Arguments of the algorithm that override those of the training.
-
-    Raises:
-        UserError: There are fewer than two episodes.
-    """
-    return training.algorithm(
-        training.policy,  # type: ignore[arg-type]
-        training.rollouts(problems, episodes, **(envs or {})),
-        seed=seed,
-        policy_kwargs={**training.options, **(policy or {})},
-        **{"device": "cpu", "n_steps": episodes, **training.settings, **settings},
-    )
+        Raises:
+            UserError: There are fewer than two episodes.
+        """
+        model = self.algorithm(
+            self.policy,  # type: ignore[arg-type]
+            self.rollouts(problems, episodes, **(envs or {})),
+            seed=seed,
+            policy_kwargs={**self.options, **(policy or {})},
+            **{"device": "cpu", "n_steps": episodes, **self.settings, **settings},
+        )
+        silence(model)
+        return model

@@ -85,12 +85,6 @@ class StagedLikelihood:
         """(B,) entropies of the stages, each given the one before, added up."""
         return torch.stack([stage.entropy() for stage in self.stages]).sum(dim=0)
 
-    def permits(self, actions: Tensor) -> Tensor:
-        """(B,) bool, whether (B, width) decisions are allowed."""
-        parts = torch.split(actions, list(self.sizes), dim=1)
-        each = [stage.permits(part) for stage, part in zip(self.stages, parts, strict=True)]
-        return torch.stack(each).all(dim=0)
-
 
 class DecisionStages(nn.Module):
     """Priority and fusion for (B,) placements of one graph.

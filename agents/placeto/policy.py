@@ -66,6 +66,7 @@ class PlacetoPolicy(GraphPolicy, ActorCriticPolicy):
 
     Options = PlacetoOptions
     options: PlacetoOptions
+    by_unit = True
 
     def __init__(
         self,
