@@ -16,6 +16,7 @@ from placement_gym.backends.wrapper import BackendWrapper
 from placement_gym.base.arrays import BoolArray, IntArray
 from placement_gym.base.errors import warn_user
 from placement_gym.envs.env import DevicePlacementEnv
+from placement_gym.envs.scaling import IndexBox, read_graph_id
 
 DECISION_KEYS = ("placement", "priority", "fused")
 """Keys of observations that hold decisions, in the order of an action; see ``ActionLayout``."""
@@ -69,19 +70,17 @@ class BestPlacementCallback(BaseCallback):
         # Infeasible placements have the latency of a penalty, which would distort the mean.
         for i in np.flatnonzero(feasible).tolist() if self.sources else ():
             self.speedups.append(float(infos[i]["speedup"]))
-            observation = read_observation(self.locals["new_obs"], infos, i)
-            graph = int(observation["graph_id"][0])
+            graph, row = read_decisions(self.training_env, self.locals["new_obs"], infos, i)
             if graph not in self.best or self.speedups[-1] > self.best[graph].speedup:
-                self.keep(i, graph, observation, infos[i])
+                self.keep(i, graph, row, infos[i])
         return True
 
-    def keep(self, i: int, graph: int, observation: dict[str, Any], info: dict[str, Any]) -> None:
-        """Keep the placement of an environment as the best one of its graph, and save it."""
+    def keep(self, i: int, graph: int, row: IntArray, info: dict[str, Any]) -> None:
+        """Keep the decisions of an environment as the best ones of its graph, and save them."""
         env = self.training_env
-        row = np.concatenate([observation[key] for key in DECISION_KEYS if key in observation])
         speedup, latency_ms = float(info["speedup"]), float(info["latency_ms"])
         problem, view = (env.get_attr(name, i)[0] for name in ("problem", "graph"))
-        best = Best(row.astype(np.int64), speedup, latency_ms, problem, view, self.sources[i])
+        best = Best(row, speedup, latency_ms, problem, view, self.sources[i])
         self.best[graph] = best
         self.model.best = self.best  # type: ignore[attr-defined]
         if self.path is not None:
@@ -102,25 +101,35 @@ class BestPlacementCallback(BaseCallback):
         if not feasible.any() and not self.warned:
             self.warned = True
             base = next(iter(find_bases(self.training_env)), None)
-            row = read_observation(self.locals["new_obs"], self.locals["infos"], 0)["placement"]
-            warn_nothing_fits(feasible.size, base, row[: base.problem.n_units] if base else None)
+            row = None
+            if base is not None:
+                local = self.locals["new_obs"], self.locals["infos"]
+                row = base.layout.parse(read_decisions(self.training_env, *local, 0)[1])
+            warn_nothing_fits(feasible.size, base, row)
 
 
-def read_observation(
-    observation: dict[str, NDArray[Any]], infos: list[dict[str, Any]], i: int
-) -> dict[str, NDArray[Any]]:
-    """The observation of the placement that environment ``i`` has evaluated in a step.
+def read_decisions(
+    env: VecEnv, observation: dict[str, NDArray[Any]], infos: list[dict[str, Any]], i: int
+) -> tuple[int, IntArray]:
+    """The ``graph_id`` and the (width,) decisions that environment ``i`` has evaluated in a step.
 
     Args:
-        observation: Of the step of all environments: where an episode has ended, of the beginning
-            of the next one.
+        env: All environments.
+        observation: Of the step of all: where an episode has ended, of the beginning of the next.
         infos: Of the step.
         i: Index of the environment.
     """
     # A vector environment resets itself: after the last step of an episode `new_obs` is of the next
     # episode, and the evaluated placement is in the terminal observation.
     final: dict[str, NDArray[Any]] | None = infos[i].get("terminal_observation")
-    return {key: values[i] for key, values in observation.items()} if final is None else final
+    seen = {key: values[i] for key, values in observation.items()} if final is None else final
+    keys: Any = env.observation_space
+    parts = [
+        keys[key].read(seen[key]) if isinstance(keys[key], IndexBox) else seen[key].astype(np.int64)
+        for key in DECISION_KEYS
+        if key in seen
+    ]
+    return int(read_graph_id(seen)[0]), np.concatenate(parts)
 
 
 def identify_problems(env: VecEnv) -> list[str]:

@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 from stable_baselines3.common.callbacks import BaseCallback
 from torch import Tensor
 
-from agents.common.callbacks import read_observation
+from agents.common.callbacks import read_decisions
 from placement_gym.base.arguments import check_not_negative
 from placement_gym.base.arrays import IntArray
 from placement_gym.envs.env import DevicePlacementEnv
@@ -57,9 +57,7 @@ def compute_distinct_share(model: Any) -> float:
     while len(placements) < MIN_SAMPLES:
         actions, _ = model.predict(observation, deterministic=False)
         observation, _, _, infos = env.step(actions)
-        placements += [
-            read_observation(observation, infos, i)["placement"] for i in range(env.num_envs)
-        ]
+        placements += [read_decisions(env, observation, infos, i)[1] for i in range(env.num_envs)]
     return len(np.unique(placements, axis=0)) / len(placements)
 
 
@@ -90,8 +88,8 @@ class TwinAgreement(BaseCallback):
         infos = self.locals["infos"]
         for i, info in enumerate(infos):
             if info["feasible"]:
-                placement = read_observation(self.locals["new_obs"], infos, i)["placement"]
-                self.placements.append(placement[: self.twin.problem.n_units].astype(np.int64))
+                _, row = read_decisions(self.training_env, self.locals["new_obs"], infos, i)
+                self.placements.append(row[: self.twin.problem.n_units])
                 self.measured.append(float(info["speedup"]))
         return True
 

@@ -36,6 +36,7 @@ from agents.common.weights import explain_mismatch
 from placement_gym.base.arguments import check_integer
 from placement_gym.base.arrays import FloatArray, IntArray
 from placement_gym.base.errors import UserError, unknown_name
+from placement_gym.envs.scaling import read_graph_id
 from placement_gym.envs.sizes import check_sizes, read_sizes
 
 Losses = tuple[torch.Tensor, torch.Tensor]
@@ -162,7 +163,7 @@ class REINFORCE(OnPolicyAlgorithm):
         buffer = self.rollout_buffer
 
         # HSDAG (2.5) or Williams (1992): a return for each action
-        keys, positions = find_keys(buffer)
+        keys, positions = find_keys(buffer, self.observation_space)
         returns = buffer.returns.astype(np.float64)
         if self.returns == "immediate":
             returns = (buffer.rewards * self.gamma**positions).astype(np.float64)
@@ -353,12 +354,12 @@ def start_rollouts(env: Any, saved: dict[str, Any]) -> tuple[Any, int]:
     return env, n_steps
 
 
-def find_keys(buffer: Any) -> tuple[IntArray, IntArray]:
+def find_keys(buffer: Any, space: Any) -> tuple[IntArray, IntArray]:
     """(n_steps, n_envs) key of each action's graph and step, and position in its episode."""
     observations = buffer.observations
     if isinstance(observations, dict) and "step" in observations:
-        step = observations["step"][..., 0].astype(np.int64)
-        return (observations["graph_id"][..., 0].astype(np.int64) << STEP_BITS) + step, step
+        step = space["step"].read(observations["step"])[..., 0]
+        return (read_graph_id(observations)[..., 0] << STEP_BITS) + step, step
     rows = np.arange(buffer.buffer_size)[:, None]
     begin = np.maximum.accumulate(np.where(buffer.episode_starts, rows, 0), axis=0)
     return rows - begin, rows - begin  # without an id, all observations are of one graph

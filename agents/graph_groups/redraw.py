@@ -20,6 +20,7 @@ from agents.graph_groups.policy import WINDOW, GraphGroupsPolicy
 from placement_gym.base.arguments import check_integer
 from placement_gym.base.arrays import BoolArray
 from placement_gym.base.errors import UserError
+from placement_gym.envs.scaling import read_graph_id
 
 MAX_DRAWS = 16
 """Draws, of which the first that differs from the best placement is taken: ours, since a policy
@@ -49,7 +50,7 @@ class RedrawingREINFORCE(REINFORCE):
     def _setup_model(self) -> None:
         super()._setup_model()
         spaces: Any = self.observation_space
-        if self.redraw is not None and spaces["step"].high[0] > 1:
+        if self.redraw is not None and spaces["step"].count > 1:
             raise UserError("redraw needs episodes of one placement: pass horizon=1")
 
     def collect_rollouts(self, *args: Any, **kwargs: Any) -> bool:
@@ -111,7 +112,8 @@ class Redraws:
     def find_bases(self, observation: TensorDict) -> tuple[Tensor, Tensor]:
         """(B, N) best placements so far, and (B,) bool, whether there is one."""
         mask = observation["node_mask"]
-        best_rows = [self.best.get(graph) for graph in observation["graph_id"].flatten().tolist()]
+        graphs = read_graph_id(observation).flatten().tolist()
+        best_rows = [self.best.get(graph) for graph in graphs]
         base = np.zeros(mask.shape, dtype=np.int64)
         for row, entry in enumerate(best_rows):
             if entry is not None:

@@ -11,6 +11,7 @@ from agents.common.reinforce import REINFORCE
 from agents.common.vec_env import find_bases
 from agents.placeto.episodes import Rehearsal
 from placement_gym.base.errors import UserError
+from placement_gym.envs.scaling import read_graph_id
 
 
 class Placeto(REINFORCE):
@@ -38,7 +39,7 @@ class Placeto(REINFORCE):
             return super().predict(observation, state, episode_start, deterministic)
         self.remember_env()
         rehearsal = self.rehearsal
-        graphs = np.unique(observation["graph_id"])
+        graphs = np.unique(read_graph_id(observation))
         if rehearsal is None or (graphs != rehearsal.observer.graph_id).any():
             raise UserError(
                 "Placeto predicts all units at once for the graph it was trained on; for another, "
